@@ -1,0 +1,63 @@
+# The two commands of README do their own set-up: `make chat` and `make test`. Both are safe to repeat.
+SHELL := /bin/sh
+.DEFAULT_GOAL := chat
+
+# The first interpreter of these that is 3.11 or newer and can make a virtual environment; PYTHON=... overrides it.
+CANDIDATES := python3 python3.13 python3.12 python3.11 python
+PYTHON ?= $(shell for p in $(CANDIDATES); do \
+	$$p -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+RUNTIME := $(VENV)/.runtime
+DEV := $(VENV)/.dev
+ARGS ?=
+
+.PHONY: chat test check format bench lock clean
+
+chat: $(RUNTIME)
+	@$(BIN)/clawbot chat $(ARGS)
+
+test: $(DEV) check
+	@$(BIN)/python -m pytest -n auto $(ARGS)
+
+check: $(DEV)
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
+
+format: $(DEV)
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+bench: $(RUNTIME)
+	@for f in benchmarks/*.py; do $(BIN)/python $$f || exit 1; done
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "clawbot needs Python 3.11 or newer with the venv module (Debian: apt install python3-venv);" \
+		"none was found. Install one, or name it: make chat PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# A stamp says which set-up was finished: one that was cut off in the middle is done again.
+$(RUNTIME): $(BIN)/python pyproject.toml requirements.lock
+	@echo "setting up clawbot (first time: about a minute) ..."
+	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV): $(RUNTIME) requirements-dev.lock
+	@echo "setting up the checks ..."
+	@$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# Needs uv; writes exact versions with hashes for every platform and Python from 3.11 on, and names no index.
+lock:
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --extra build pyproject.toml -o requirements.lock
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --extra build --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+clean:
+	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

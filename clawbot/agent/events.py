@@ -1,0 +1,177 @@
+"""The events of a conversation: plain values that the TUI, `-p`, `--json` and the tests read alike.
+
+Order within one submission: `message_queued`? `turn_started` (`text_delta` | `reasoning_delta` | `tool_started`
+`approval_requested`? `tool_finished` | `model_retry` | `model_changed` | `message_finished` | `context_used` |
+`notice`)* `turn_ended`. A slash command yields `command_output`, `session_changed` or `notice` and then `turn_ended`.
+`turn_ended` is always the last one. The JSON spelling (`clawbot chat -p TEXT --json`) is one object a line with the
+tag in `type` and keys in camelCase.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from clawbot.messages import StopReason, Usage
+
+TurnStatus = Literal["done", "interrupted", "failed"]
+Level = Literal["info", "warning", "error"]
+
+
+class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True):
+    """What all events share: their JSON spelling."""
+
+
+class MessageQueued(_Event, tag="message_queued"):
+    """The text waits until the running turn ends: the only event that may come before `turn_started`."""
+
+    text: str
+    position: int
+
+
+class TurnStarted(_Event, tag="turn_started"):
+    """The text is taken up. For a message: it is on disk."""
+
+    text: str
+    session_key: str
+    session_id: str
+    model: str
+
+
+class TextDelta(_Event, tag="text_delta"):
+    """The next piece of the reply."""
+
+    text: str
+
+
+class ReasoningDelta(_Event, tag="reasoning_delta"):
+    """The next piece of the model's reasoning."""
+
+    text: str
+
+
+class ToolStarted(_Event, tag="tool_started"):
+    """A tool call is about to run. `title` is its one-line form (`edit AGENTS.md`)."""
+
+    call_id: str
+    name: str
+    title: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+class ApprovalRequested(_Event, tag="approval_requested"):
+    """A tool asks before it acts; answered by `Runtime.answer(request_id, answer)`, and refused when nobody can.
+
+    `pattern` is what the answer "always" would allow from now on; `reach` says what the command can touch.
+    """
+
+    request_id: str
+    call_id: str
+    tool: str
+    command: str
+    folder: str
+    pattern: str
+    reach: str = ""
+
+
+class ToolFinished(_Event, tag="tool_finished"):
+    """The result of a call, as the model sees it. `summary` is its short form (`+2 -0`, `2 notes`)."""
+
+    call_id: str
+    name: str
+    output: str
+    is_error: bool = False
+    summary: str = ""
+    duration_ms: int = 0
+    details: Any = None
+
+
+class MessageFinished(_Event, tag="message_finished"):
+    """One answer of the model is complete and on disk: follows its last delta, comes before its tool calls."""
+
+    entry_id: str
+    text: str
+    stop_reason: StopReason
+    usage: Usage | None = None
+
+
+class ModelRetry(_Event, tag="model_retry"):
+    """The call of the model is repeated after `wait` seconds."""
+
+    attempt: int
+    wait: float
+    reason: str
+
+
+class ModelChanged(_Event, tag="model_changed"):
+    """From here on another model answers: a fallback, or the user's choice. `discard`: text shown so far in this
+    answer came from the model that failed."""
+
+    model: str
+    reason: str
+    discard: bool = False
+
+
+class ContextUsed(_Event, tag="context_used"):
+    """How full the context is, in tokens; `window` 0 when unknown. `cost` is the session's so far, in US dollars,
+    None where a price is unknown. `exact` is false while the figure is estimated."""
+
+    tokens: int
+    window: int
+    exact: bool
+    cost: float | None = None
+
+
+class Notice(_Event, tag="notice"):
+    """A line for the user about something that happened beside the talk; `path` and `line` say where to look."""
+
+    level: Level
+    text: str
+    path: str | None = None
+    line: int | None = None
+
+
+class CommandOutput(_Event, tag="command_output"):
+    """What a slash command has to say, as Markdown. `data` is the same for programs."""
+
+    command: str
+    text: str
+    data: Any = None
+
+
+class SessionChanged(_Event, tag="session_changed"):
+    """The conversation goes on in another session (`/new`, a resume)."""
+
+    session_key: str
+    session_id: str
+    reason: str
+
+
+class TurnEnded(_Event, tag="turn_ended"):
+    """The submission is over. `error` and `hint` are set when it failed."""
+
+    status: TurnStatus
+    duration_ms: int = 0
+    error_kind: str | None = None
+    error: str | None = None
+    hint: str | None = None
+
+
+Event = (
+    MessageQueued
+    | TurnStarted
+    | TextDelta
+    | ReasoningDelta
+    | ToolStarted
+    | ApprovalRequested
+    | ToolFinished
+    | MessageFinished
+    | ModelRetry
+    | ModelChanged
+    | ContextUsed
+    | Notice
+    | CommandOutput
+    | SessionChanged
+    | TurnEnded
+)

@@ -1,0 +1,77 @@
+"""Durable and private file writes: whole files by temp file and rename, new files by exclusive create.
+
+Everything the program writes is 0600 and its folders 0700. All functions block and belong in a thread when they are
+called from the event loop; they raise OSError with the file name set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIR = 0o700
+
+
+def ensure_private_dir(path: Path) -> Path:
+    """Make `path` and its missing parents with mode 0700; an existing folder keeps its mode."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=PRIVATE_DIR, exist_ok=True)
+    if not path.is_dir():
+        raise NotADirectoryError(20, "is a file, not a folder", str(path))
+    return path
+
+
+def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Replace `path` by `data`: whole or not at all, on disk when the call returns.
+
+    `mode` None keeps the mode of a file that exists and makes a new one 0600. A symlink is followed, so that it
+    stays a link.
+    """
+    target = path.resolve()
+    if mode is None:
+        mode = target.stat().st_mode & 0o777 if target.exists() else PRIVATE_FILE
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.fchmod(stream.fileno(), mode)
+        Path(name).replace(target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise
+    sync_dir(target.parent)
+
+
+def create_exclusive(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
+    """Write `data` to a new file. Returns False, and touches nothing, when `path` exists already."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        return False
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    sync_dir(path.parent)
+    return True
+
+
+def sync_dir(folder: Path) -> None:
+    """Make a rename or a new name in `folder` survive a power cut; file systems without it are left alone."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,80 @@
+"""The one family of errors that a model may raise. The tree:
+
+ModelError                  something that the user can act on: provider, what happened, next step
+  AuthenticationError       key missing, wrong or without rights (401, 403)
+  RateLimitError            too many requests or no quota (429)
+  ContextOverflowError      the prompt is larger than the model's window
+  UnreachableError          no connection, DNS, timeouts, 5xx
+  RefusedError              the provider declined the content or the request (content policy, 400)
+  BadResponseError          the answer broke off or was no answer: missing finish reason, bad JSON
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ModelError(Exception):
+    """A model call that failed.
+
+    `kind` is stable (it goes into events and transcripts), `provider` names who failed, `hint` is the next step for
+    the user, `retryable` says whether the same call may work later. No text of it ever holds a key.
+    """
+
+    kind: ClassVar[str] = "model"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, provider: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.provider = provider
+        self.hint = hint
+
+    def __str__(self) -> str:
+        named = f"{self.provider}: {self.message}" if self.provider else self.message
+        return f"{named} {self.hint}".rstrip()
+
+
+class AuthenticationError(ModelError):
+    """The key is missing, wrong or lacks the right."""
+
+    kind = "authentication"
+
+
+class RateLimitError(ModelError):
+    """Too many requests, or the quota is used up. `retry_after` is what the provider asked for, in seconds."""
+
+    kind = "rate_limit"
+    retryable = True
+
+    def __init__(
+        self, message: str, *, provider: str = "", hint: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, provider=provider, hint=hint)
+        self.retry_after = retry_after
+
+
+class ContextOverflowError(ModelError):
+    """The prompt does not fit into the model's window."""
+
+    kind = "overflow"
+
+
+class UnreachableError(ModelError):
+    """No connection, a timeout, or a server that failed (5xx)."""
+
+    kind = "unreachable"
+    retryable = True
+
+
+class RefusedError(ModelError):
+    """The provider declined the request: content policy or a bad request."""
+
+    kind = "refused"
+
+
+class BadResponseError(ModelError):
+    """The answer broke off or made no sense."""
+
+    kind = "bad_response"
+    retryable = True

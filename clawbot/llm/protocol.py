@@ -1,0 +1,115 @@
+"""What a language model is to the rest of clawbot: one streaming method, and the values that go in and come out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolSpec
+
+Purpose = Literal["chat", "flush", "summary", "slug"]
+
+
+class ChatRequest(Struct, frozen=True):
+    """One call of a model.
+
+    `system` is the whole system prompt; its first `stable_prefix` characters do not change between the calls of a
+    session, so a provider may cache them. `purpose` says what the answer is for: only the offline model reads it.
+    `max_tokens` caps the answer, in tokens.
+    """
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    stable_prefix: int = 0
+    purpose: Purpose = "chat"
+    max_tokens: int | None = None
+
+
+class TextPart(Struct, frozen=True, tag="text"):
+    """The next piece of visible text."""
+
+    text: str
+
+
+class ReasoningPart(Struct, frozen=True, tag="reasoning"):
+    """The next piece of reasoning."""
+
+    text: str
+
+
+class ToolCallPart(Struct, frozen=True, tag="tool_call"):
+    """A whole tool call. Pieces of arguments are collected below this interface."""
+
+    call: ToolCallBlock
+
+
+class RetryPart(Struct, frozen=True, tag="retry"):
+    """The call failed before any visible text and is tried again after `wait` seconds: attempt `attempt`."""
+
+    attempt: int
+    wait: float
+    reason: str
+
+
+class FallbackPart(Struct, frozen=True, tag="fallback"):
+    """The call goes on with another model of the fallback list, because of `reason`.
+
+    `discard` is true when text that was already shown belongs to the model that failed and is to be marked so.
+    """
+
+    model: str
+    reason: str
+    discard: bool = False
+
+
+class FinalPart(Struct, frozen=True, tag="final"):
+    """The whole answer, always the last part of a stream that did not raise."""
+
+    message: AssistantMessage
+
+
+StreamPart = TextPart | ReasoningPart | ToolCallPart | RetryPart | FallbackPart | FinalPart
+
+
+class ModelInfo(Struct, frozen=True, rename="camel"):
+    """What is known of a model before it is called.
+
+    `ref` is the name as the user writes it (`openai/gpt-5`, `offline`, `script:FILE`), `reason` why it was chosen,
+    `window` its context window in tokens (None: unknown), `priced` whether usage comes with a cost.
+    """
+
+    ref: str
+    reason: str = ""
+    window: int | None = None
+    max_output: int | None = None
+    supports_tools: bool = True
+    supports_images: bool = False
+    priced: bool = False
+
+
+class ChatModel(Protocol):
+    """A language model.
+
+    `stream` yields parts and ends with a FinalPart, or raises an `llm.errors.ModelError`. Closing the generator
+    (or cancelling the task that reads it) closes the connection to the provider before it returns.
+    """
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model."""
+        ...
+
+    def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+        """Answer `request`."""
+        ...
+
+    async def warm(self) -> None:
+        """Load what the first call needs (litellm, a process), without calling a model."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of processes and connections. A scripted model raises here for turns that were not used."""
+        ...

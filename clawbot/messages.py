@@ -1,0 +1,166 @@
+"""The roles, content blocks and tool descriptions that llm, sessions, context and tools share.
+
+The JSON spelling (camelCase, `role` and `type` tags) is that of transcript format version 3 (reference sheet 3.5),
+so a message goes to disk as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+
+
+class TextBlock(Struct, frozen=True, tag_field="type", tag="text", omit_defaults=True):
+    """Visible text, as Markdown."""
+
+    text: str
+
+
+class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking", omit_defaults=True):
+    """The model's reasoning; `signature` is what a provider wants to see again when the block is replayed."""
+
+    thinking: str
+    signature: str | None = None
+
+
+class ToolCallBlock(Struct, frozen=True, tag_field="type", tag="toolCall"):
+    """One call of a tool by the model.
+
+    `malformed` holds the raw argument text when it was no JSON object; `arguments` is then empty and the call must
+    be answered with an error result instead of being run.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    malformed: str | None = None
+
+
+class ImageBlock(Struct, frozen=True, tag_field="type", tag="image", rename="camel"):
+    """A picture: `data` is base64."""
+
+    data: str
+    mime_type: str
+
+
+class Cost(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a call cost, in US dollars."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float = 0.0
+    cache_write: float = 0.0
+    total: float = 0.0
+
+
+class Usage(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What the provider reported for one call, in tokens.
+
+    `input` leaves out what was read from or written to the provider's cache, so the size of the prompt is
+    `input + cache_read + cache_write` (reference sheet 6.2).
+    """
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost: Cost | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The whole prompt, in tokens."""
+        return self.input + self.cache_read + self.cache_write
+
+
+UserBlock = TextBlock | ImageBlock
+AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock
+
+
+class UserMessage(Struct, frozen=True, tag_field="role", tag="user", rename="camel"):
+    """What the user said. `timestamp` is in milliseconds since the epoch, here and below."""
+
+    content: str | list[UserBlock]
+    timestamp: int = 0
+
+    @property
+    def text(self) -> str:
+        """The visible text: all text blocks, joined by line breaks."""
+        return text_of(self.content)
+
+
+class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", rename="camel"):
+    """One answer of the model: of one call, so a turn with tools has several."""
+
+    content: list[AssistantBlock]
+    api: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: Usage | None = None
+    stop_reason: StopReason = "stop"
+    error_message: str | None = None
+    timestamp: int = 0
+
+    @property
+    def text(self) -> str:
+        """The visible text: all text blocks, joined by line breaks; no reasoning."""
+        return text_of(self.content)
+
+    @property
+    def tool_calls(self) -> list[ToolCallBlock]:
+        """The calls in the order the model made them."""
+        return [block for block in self.content if isinstance(block, ToolCallBlock)]
+
+
+class ToolResultMessage(Struct, frozen=True, tag_field="role", tag="toolResult", rename="camel"):
+    """What a tool answered to the call `tool_call_id`."""
+
+    tool_call_id: str
+    tool_name: str
+    content: list[UserBlock]
+    is_error: bool = False
+    details: Any = None
+    timestamp: int = 0
+
+    @property
+    def text(self) -> str:
+        """The text that the model sees."""
+        return text_of(self.content)
+
+
+class BashExecutionMessage(Struct, frozen=True, tag_field="role", tag="bashExecution", rename="camel"):
+    """A shell command that the user ran (`!command`) and what it printed."""
+
+    command: str
+    output: str
+    exit_code: int | None = None
+    cancelled: bool = False
+    truncated: bool = False
+    timestamp: int = 0
+
+    @property
+    def text(self) -> str:
+        """The command and its output, as the model sees them."""
+        return f"Ran `{self.command}` (exit {self.exit_code})\n{self.output}"
+
+
+Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as it is described to a model: `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+def text_of(content: str | Sequence[Any]) -> str:
+    """Join the text blocks of `content` by line breaks; other blocks are left out."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, TextBlock))

@@ -1,0 +1,1 @@
+"""Transcripts and the index of sessions on disk."""

@@ -1,0 +1,1 @@
+"""What people need who test their own agents and hooks."""

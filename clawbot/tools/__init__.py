@@ -1,0 +1,1 @@
+"""What the model can do, and within which limits."""

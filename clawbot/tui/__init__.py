@@ -1,0 +1,1 @@
+"""The terminal screen: reads events, calls Runtime, knows nothing below it."""

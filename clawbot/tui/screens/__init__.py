@@ -1,0 +1,1 @@
+"""The screens that lie over the conversation."""

@@ -1,0 +1,28 @@
+"""What holds for every test: a home, a folder and an environment of its own, and no key of this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+KEPT = {"PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "COVERAGE_PROCESS_START", "SSL_CERT_FILE"}
+
+
+@pytest.fixture(autouse=True)
+def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Move HOME, CLAWBOT_HOME and the working folder away; drop every variable that a test did not set."""
+    world = tmp_path_factory.mktemp("world")
+    for name in list(os.environ):
+        if name not in KEPT and not name.startswith("PYTEST"):
+            monkeypatch.delenv(name)
+    home = world / "home"
+    home.mkdir()
+    folder = world / "elsewhere"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("CLAWBOT_HOME", str(home / ".clawbot"))
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.chdir(folder)
+    return world
