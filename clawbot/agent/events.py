@@ -23,14 +23,14 @@ class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True
     """What all events share: their JSON spelling."""
 
 
-class MessageQueued(_Event, tag="message_queued"):
+class MessageQueued(_Event, frozen=True, tag="message_queued"):
     """The text waits until the running turn ends: the only event that may come before `turn_started`."""
 
     text: str
     position: int
 
 
-class TurnStarted(_Event, tag="turn_started"):
+class TurnStarted(_Event, frozen=True, tag="turn_started"):
     """The text is taken up. For a message: it is on disk."""
 
     text: str
@@ -39,19 +39,19 @@ class TurnStarted(_Event, tag="turn_started"):
     model: str
 
 
-class TextDelta(_Event, tag="text_delta"):
+class TextDelta(_Event, frozen=True, tag="text_delta"):
     """The next piece of the reply."""
 
     text: str
 
 
-class ReasoningDelta(_Event, tag="reasoning_delta"):
+class ReasoningDelta(_Event, frozen=True, tag="reasoning_delta"):
     """The next piece of the model's reasoning."""
 
     text: str
 
 
-class ToolStarted(_Event, tag="tool_started"):
+class ToolStarted(_Event, frozen=True, tag="tool_started"):
     """A tool call is about to run. `title` is its one-line form (`edit AGENTS.md`)."""
 
     call_id: str
@@ -60,7 +60,7 @@ class ToolStarted(_Event, tag="tool_started"):
     arguments: dict[str, Any] = field(default_factory=dict)
 
 
-class ApprovalRequested(_Event, tag="approval_requested"):
+class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
     """A tool asks before it acts; answered by `Runtime.answer(request_id, answer)`, and refused when nobody can.
 
     `pattern` is what the answer "always" would allow from now on; `reach` says what the command can touch.
@@ -75,7 +75,7 @@ class ApprovalRequested(_Event, tag="approval_requested"):
     reach: str = ""
 
 
-class ToolFinished(_Event, tag="tool_finished"):
+class ToolFinished(_Event, frozen=True, tag="tool_finished"):
     """The result of a call, as the model sees it. `summary` is its short form (`+2 -0`, `2 notes`)."""
 
     call_id: str
@@ -87,7 +87,7 @@ class ToolFinished(_Event, tag="tool_finished"):
     details: Any = None
 
 
-class MessageFinished(_Event, tag="message_finished"):
+class MessageFinished(_Event, frozen=True, tag="message_finished"):
     """One answer of the model is complete and on disk: follows its last delta, comes before its tool calls."""
 
     entry_id: str
@@ -96,7 +96,7 @@ class MessageFinished(_Event, tag="message_finished"):
     usage: Usage | None = None
 
 
-class ModelRetry(_Event, tag="model_retry"):
+class ModelRetry(_Event, frozen=True, tag="model_retry"):
     """The call of the model is repeated after `wait` seconds."""
 
     attempt: int
@@ -104,7 +104,7 @@ class ModelRetry(_Event, tag="model_retry"):
     reason: str
 
 
-class ModelChanged(_Event, tag="model_changed"):
+class ModelChanged(_Event, frozen=True, tag="model_changed"):
     """From here on another model answers: a fallback, or the user's choice. `discard`: text shown so far in this
     answer came from the model that failed."""
 
@@ -113,7 +113,7 @@ class ModelChanged(_Event, tag="model_changed"):
     discard: bool = False
 
 
-class ContextUsed(_Event, tag="context_used"):
+class ContextUsed(_Event, frozen=True, tag="context_used"):
     """How full the context is, in tokens; `window` 0 when unknown. `cost` is the session's so far, in US dollars,
     None where a price is unknown. `exact` is false while the figure is estimated."""
 
@@ -123,7 +123,7 @@ class ContextUsed(_Event, tag="context_used"):
     cost: float | None = None
 
 
-class Notice(_Event, tag="notice"):
+class Notice(_Event, frozen=True, tag="notice"):
     """A line for the user about something that happened beside the talk; `path` and `line` say where to look."""
 
     level: Level
@@ -132,7 +132,7 @@ class Notice(_Event, tag="notice"):
     line: int | None = None
 
 
-class CommandOutput(_Event, tag="command_output"):
+class CommandOutput(_Event, frozen=True, tag="command_output"):
     """What a slash command has to say, as Markdown. `data` is the same for programs."""
 
     command: str
@@ -140,7 +140,7 @@ class CommandOutput(_Event, tag="command_output"):
     data: Any = None
 
 
-class SessionChanged(_Event, tag="session_changed"):
+class SessionChanged(_Event, frozen=True, tag="session_changed"):
     """The conversation goes on in another session (`/new`, a resume)."""
 
     session_key: str
@@ -148,7 +148,7 @@ class SessionChanged(_Event, tag="session_changed"):
     reason: str
 
 
-class TurnEnded(_Event, tag="turn_ended"):
+class TurnEnded(_Event, frozen=True, tag="turn_ended"):
     """The submission is over. `error` and `hint` are set when it failed."""
 
     status: TurnStatus

@@ -47,9 +47,7 @@ class RateLimitError(ModelError):
     kind = "rate_limit"
     retryable = True
 
-    def __init__(
-        self, message: str, *, provider: str = "", hint: str = "", retry_after: float | None = None
-    ) -> None:
+    def __init__(self, message: str, *, provider: str = "", hint: str = "", retry_after: float | None = None) -> None:
         super().__init__(message, provider=provider, hint=hint)
         self.retry_after = retry_after
 
