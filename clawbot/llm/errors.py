@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from clawbot.errors import ClawbotError
 
-class ModelError(Exception):
+
+class ModelError(ClawbotError):
     """A model call that failed.
 
     `kind` is stable (it goes into events and transcripts), `provider` names who failed, `hint` is the next step for
@@ -25,10 +27,8 @@ class ModelError(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, provider: str = "", hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        super().__init__(message, hint=hint)
         self.provider = provider
-        self.hint = hint
 
     def __str__(self) -> str:
         named = f"{self.provider}: {self.message}" if self.provider else self.message

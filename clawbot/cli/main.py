@@ -1,0 +1,62 @@
+"""The root command: which nouns there are, each imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from clawbot import __version__
+
+# The noun, the module that owns it, and the line that `--help` shows without importing that module.
+COMMANDS = {
+    "chat": ("clawbot.cli.chat", "Talk to the agent; `-p TEXT` for one turn without a screen."),
+    "sessions": ("clawbot.cli.sessions", "List, show, export and repair conversations."),
+    "workspace": ("clawbot.cli.workspace", "Seed the workspace; compare it with the templates."),
+    "config": ("clawbot.cli.config", "Show, check and locate the settings."),
+    "doctor": ("clawbot.cli.doctor", "What works here and what does not, each with its remedy."),
+    "script": ("clawbot.cli.script", "Serve a scripted model for tests."),
+    "completion": ("clawbot.cli.completion", "Print the shell completion script."),
+}
+DEFAULT = "chat"
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it runs, and takes `clawbot [OPTIONS]` as `clawbot chat [OPTIONS]`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The nouns in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of `cmd_name` and return its `command`."""
+        if cmd_name not in COMMANDS:
+            return None
+        found = importlib.import_module(COMMANDS[cmd_name][0]).command
+        if not isinstance(found, click.Command):
+            raise TypeError(f"{COMMANDS[cmd_name][0]}.command is no click command")
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the nouns from the table, so that help stays as quick as `--version`."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default noun in front of options that the root does not know."""
+        own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        if not args or (args[0].startswith("-") and args[0] not in own):
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="clawbot")
+def root() -> None:
+    """A local AI agent in the terminal that does not forget."""
+
+
+def main(**extra: Any) -> None:
+    """Run the command line."""
+    root.main(prog_name="clawbot", **extra)
