@@ -1,0 +1,49 @@
+"""What a front end is shown of a conversation: plain values, no live parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from clawbot.llm.protocol import ModelInfo
+from clawbot.messages import Message
+
+
+class HistoryItem(Struct, frozen=True):
+    """One line of a conversation as it lies on disk.
+
+    `message` is None for a divider (a compaction, a resume), which `note` then names; `timestamp` is in milliseconds
+    since the epoch; `interrupted` marks a reply that the user cut off.
+    """
+
+    entry_id: str
+    timestamp: int
+    message: Message | None = None
+    interrupted: bool = False
+    note: str = ""
+
+
+class RuntimeStatus(Struct, frozen=True):
+    """How the conversation stands. `tokens` and `window` (0: unknown) are in tokens, `cost` in US dollars; `exact` is
+    false while `tokens` is estimated; `notes` counts the memory files."""
+
+    agent_id: str
+    session_key: str
+    session_id: str
+    model: ModelInfo
+    workspace: Path
+    tokens: int
+    window: int
+    exact: bool
+    cost: float | None
+    busy: bool
+    notes: int
+
+
+class CommandInfo(Struct, frozen=True):
+    """A slash command as completion, `/help` and the README show it: `name` with its slash."""
+
+    name: str
+    arguments: str
+    help: str
