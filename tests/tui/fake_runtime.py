@@ -1,0 +1,325 @@
+"""A runtime that plays scripted events: the surface that the screens see, without anything below it.
+
+A turn is a list of events and `Hold`s; a `Hold` stops the turn until the test releases it or the turn is interrupted.
+An `ApprovalRequested` waits by itself for `answer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from clawbot.agent.events import (
+    ApprovalRequested,
+    CommandOutput,
+    Event,
+    MessageFinished,
+    MessageQueued,
+    Notice,
+    SessionChanged,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
+from clawbot.llm.protocol import ModelInfo
+from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
+
+NOW = datetime(2026, 11, 20, 10, 41, tzinfo=UTC)
+
+
+class HistoryItem(Struct, frozen=True):
+    entry_id: str
+    timestamp: int
+    message: Message
+    interrupted: bool = False
+    note: str = ""
+
+
+class RuntimeStatus(Struct, frozen=True):
+    agent_id: str = "main"
+    session_key: str = "main"
+    session_id: str = "5f0c1d2e"
+    model: ModelInfo = ModelInfo(ref="openai/gpt-5", reason="OPENAI_API_KEY is set", window=200_000, priced=True)
+    workspace: Path = Path("/home/ada/.clawbot/workspace")
+    tokens: int = 122_000
+    window: int = 200_000
+    exact: bool = True
+    cost: float | None = 0.41
+    busy: bool = False
+    notes: int = 128
+
+
+class CommandInfo(Struct, frozen=True):
+    name: str
+    arguments: str
+    help: str
+
+
+class SessionSummary(Struct, frozen=True):
+    key: str
+    session_id: str
+    title: str
+    updated_at: datetime
+    created_at: datetime
+    turns: int
+    tokens: int
+    ended: str
+    path: Path
+    locked: bool = False
+
+
+@dataclass(frozen=True)
+class FakePaths:
+    """The part of clawbot.config.paths.Paths that a screen may ask for."""
+
+    home: Path
+
+    @property
+    def history_file(self) -> Path:
+        return self.home / "history.jsonl"
+
+    @property
+    def env_file(self) -> Path:
+        return self.home / ".env"
+
+    @property
+    def log_file(self) -> Path:
+        return self.home / "logs" / "clawbot.log"
+
+
+@dataclass
+class FakeTui:
+    theme: str = "dark"
+    editor: str = "builtin"
+
+
+@dataclass
+class FakeSettings:
+    tui: FakeTui = field(default_factory=FakeTui)
+
+
+class Hold:
+    """A place where a scripted turn waits; `reached` is set when it got there."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.released = asyncio.Event()
+
+    def release(self) -> None:
+        self.released.set()
+
+
+COMMANDS = [
+    CommandInfo("/new", "[text]", "Start a fresh session; what was said stays in memory"),
+    CommandInfo("/reset", "[text]", "The same as /new"),
+    CommandInfo("/status", "", "Model, session and context at a glance"),
+    CommandInfo("/model", "[name]", "Choose the model"),
+    CommandInfo("/sessions", "", "Choose an earlier conversation"),
+    CommandInfo("/tools", "", "What the agent can do"),
+    CommandInfo("/edit", "FILE", "Edit a workspace file"),
+    CommandInfo("/export", "[md|json] [path]", "Write the conversation to a file"),
+    CommandInfo("/help", "", "Keys and commands"),
+    CommandInfo("/quit", "", "Leave"),
+]
+
+MODELS = [
+    ModelInfo(ref="openai/gpt-5", reason="OPENAI_API_KEY is set", window=400_000, priced=True),
+    ModelInfo(ref="anthropic/claude-sonnet-4-5", reason="ANTHROPIC_API_KEY is set", window=200_000, priced=True),
+    ModelInfo(ref="ollama_chat/qwen3:8b", reason="Ollama answers on port 11434", window=40_960),
+    ModelInfo(ref="offline", reason="always there: remembers, finds and quotes your notes", window=32_000),
+]
+
+
+def summary(number: int, title: str, *, ended: str = "open", **values: Any) -> SessionSummary:
+    """A session that is `number` hours old."""
+    when = NOW - timedelta(hours=number)
+    return SessionSummary(
+        key=values.pop("key", "main"),
+        session_id=f"{number:08x}",
+        title=title,
+        updated_at=when,
+        created_at=when - timedelta(minutes=40),
+        turns=values.pop("turns", 3 + number % 20),
+        tokens=values.pop("tokens", 1_200 * (number + 1)),
+        ended=ended,
+        path=Path(f"/home/ada/.clawbot/agents/main/sessions/{number:08x}.jsonl"),
+        **values,
+    )
+
+
+def conversation(turns: int, *, start: datetime = NOW - timedelta(hours=1)) -> list[HistoryItem]:
+    """`turns` questions with their answers, a minute apart."""
+    items = []
+    for number in range(turns):
+        stamp = int((start + timedelta(minutes=number)).timestamp() * 1000)
+        question = UserMessage(content=f"question {number}", timestamp=stamp)
+        reply = AssistantMessage(content=[TextBlock(f"Answer **{number}**, in a sentence.")], timestamp=stamp)
+        items.append(HistoryItem(f"u{number}", stamp, question))
+        items.append(HistoryItem(f"a{number}", stamp, reply))
+    return items
+
+
+def reply(text: str, *, pieces: int = 1) -> list[Event]:
+    """The events of a plain answer, streamed in `pieces`."""
+    size = max(1, -(-len(text) // pieces))
+    deltas: list[Event] = [TextDelta(text=text[at : at + size]) for at in range(0, len(text), size)]
+    return [*deltas, MessageFinished(entry_id="m1", text=text, stop_reason="stop")]
+
+
+class FakeRuntime:
+    """See the module. `turns` are played one for each message; a message beyond them is echoed."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        turns: Sequence[Sequence[Event | Hold]] = (),
+        history: Sequence[HistoryItem] = (),
+        status: RuntimeStatus | None = None,
+        sessions: Sequence[SessionSummary] = (),
+        files: dict[str, str] | None = None,
+        notices: Sequence[Notice] = (),
+        first_start: bool = False,
+    ) -> None:
+        self.paths = FakePaths(home)
+        self.settings = FakeSettings()
+        self.status = status or RuntimeStatus()
+        self.commands = list(COMMANDS)
+        self.notices = list(notices)
+        self.first_start = first_start
+        self.files = files if files is not None else {"AGENTS.md": "# Rules\n", "memory/2026-10-02.md": "# Notes\n"}
+        self.turns = [list(turn) for turn in turns]
+        self.items = list(history)
+        self.summaries = list(sessions)
+        self.submitted: list[str] = []
+        self.withdrawn: list[str] = []
+        self.answers: list[tuple[str, str, str | None]] = []
+        self.saved_keys: dict[str, str] = {}
+        self.warmed = 0
+        self.closed = False
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._interrupted = asyncio.Event()
+        self._answered: dict[str, asyncio.Event] = {}
+
+    async def history(self, *, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
+        end = len(self.items)
+        if before is not None:
+            end = next(number for number, item in enumerate(self.items) if item.entry_id == before)
+        return self.items[max(0, end - limit) : end]
+
+    async def submit(self, text: str) -> AsyncGenerator[Event, None]:
+        self.submitted.append(text)
+        if self._turn.locked():
+            self._waiting += 1
+            try:
+                yield MessageQueued(text=text, position=self._waiting)
+                await self._turn.acquire()
+            except (GeneratorExit, asyncio.CancelledError):
+                self.withdrawn.append(text)
+                raise
+            finally:
+                self._waiting -= 1
+        else:
+            await self._turn.acquire()
+        try:
+            async for event in self._play(text):
+                yield event
+        finally:
+            self.status = structs.replace(self.status, busy=False)
+            self._turn.release()
+
+    async def _play(self, text: str) -> AsyncGenerator[Event, None]:
+        self._interrupted.clear()
+        self.status = structs.replace(self.status, busy=True)
+        if text.startswith("/") and "\n" not in text:
+            yield CommandOutput(command=text.split()[0], text=f"Output of `{text}`.")
+            yield TurnEnded(status="done")
+            return
+        status = self.status
+        yield TurnStarted(
+            text=text, session_key=status.session_key, session_id=status.session_id, model=status.model.ref
+        )
+        for step in self.turns.pop(0) if self.turns else reply(f"You said: {text}"):
+            if isinstance(step, Hold):
+                step.reached.set()
+                await self._first_of(step.released, self._interrupted)
+            else:
+                if isinstance(step, ApprovalRequested):
+                    self._answered[step.request_id] = asyncio.Event()
+                yield step
+                if isinstance(step, ApprovalRequested):
+                    await self._first_of(self._answered[step.request_id], self._interrupted)
+            if self._interrupted.is_set():
+                yield TurnEnded(status="interrupted", duration_ms=1200)
+                return
+            if isinstance(step, TurnEnded):
+                return
+        yield TurnEnded(status="done", duration_ms=1200)
+
+    @staticmethod
+    async def _first_of(*events: asyncio.Event) -> None:
+        tasks = [asyncio.ensure_future(event.wait()) for event in events]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def interrupt(self) -> bool:
+        if not self._turn.locked():
+            return False
+        self._interrupted.set()
+        return True
+
+    def answer(self, request_id: str, decision: str, *, command: str | None = None) -> None:
+        self.answers.append((request_id, decision, command))
+        self._answered[request_id].set()
+
+    async def warm(self) -> None:
+        self.warmed += 1
+
+    async def sessions(self) -> list[SessionSummary]:
+        return self.summaries
+
+    async def preview(self, session_id: str, limit: int = 20) -> list[HistoryItem]:
+        return self.items[-limit:]
+
+    async def resume(self, name: str) -> SessionChanged:
+        self.status = structs.replace(self.status, session_id=name)
+        return SessionChanged(session_key=self.status.session_key, session_id=name, reason="resumed")
+
+    async def models(self) -> list[ModelInfo]:
+        return list(MODELS)
+
+    async def set_model(self, ref: str) -> ModelInfo:
+        found = next((model for model in MODELS if model.ref == ref), ModelInfo(ref=ref))
+        self.status = structs.replace(self.status, model=found)
+        return found
+
+    async def save_key(self, name: str, value: str) -> None:
+        self.saved_keys[name] = value
+
+    async def read_workspace_file(self, name: str) -> str:
+        return self.files.get(name, "")
+
+    async def write_workspace_file(self, name: str, text: str) -> None:
+        self.files[name] = text
+
+    async def workspace_files(self) -> list[str]:
+        return sorted(self.files)
+
+    async def count_tokens(self, text: str) -> int:
+        return len(text) // 4
+
+    async def export(self, form: str, path: Path | None) -> Path:
+        return path or Path(f"conversation.{form}")
+
+    async def close(self) -> None:
+        self.closed = True
