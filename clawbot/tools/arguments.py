@@ -1,0 +1,101 @@
+"""Arguments of tools as typed structs: their JSON schema for the model, and a forgiving conversion of what it sends."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.messages import ToolSpec
+from clawbot.tools.protocol import ToolError, ToolOutcome
+
+
+class Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of all argument structs. Optional fields have a default and never the value null, so that their
+    schema stays the plain one that every provider understands."""
+
+
+A = TypeVar("A", bound=Arguments)
+TITLE_CHARS = 100  # about what fits on one line of a wide terminal
+
+
+def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+    """The JSON schema of `arguments`: one flat object without references, closed to unknown names."""
+    _, components = msgspec.json.schema_components([arguments], ref_template="{name}")
+    schema = dict(components[arguments.__name__])
+    return {key: value for key, value in schema.items() if key not in ("title", "description")}
+
+
+def parse(arguments: type[A], raw: dict[str, Any]) -> A:
+    """`raw` as `arguments`: "3" passes for 3, and null for an optional one means that it was left out.
+
+    Raises ToolError that names the argument, what was expected and the valid names.
+    """
+    known = {field.encode_name: field for field in msgspec.structs.fields(arguments)}
+    for name in raw:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f" Did you mean `{near[0]}`?" if near else ""
+            raise ToolError(f"Unknown argument `{name}`.{meant} Valid arguments: {', '.join(known)}.")
+    given = {name: value for name, value in raw.items() if value is not None or known[name].required}
+    try:
+        return msgspec.convert(given, arguments, strict=False)
+    except msgspec.ValidationError as error:
+        raise ToolError(f"Wrong arguments: {_in_words(str(error))}. Valid arguments: {', '.join(known)}.") from None
+
+
+def _in_words(problem: str) -> str:
+    """msgspec's text with the place first and without its path syntax."""
+    what, _, where = problem.partition(" - at `$.")
+    return f"`{where.rstrip('`')}`: {what}" if where else what.replace("Object missing required field", "missing")
+
+
+def one_line(text: str, limit: int = TITLE_CHARS) -> str:
+    """`text` on one line without control characters, cut to `limit` characters."""
+    clean = "".join(char if char.isprintable() else " " for char in text[: limit * 4])
+    clean = " ".join(clean.split())
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+class TypedTool(Generic[A]):
+    """A tool whose arguments are a struct and whose work blocks: it runs in a thread.
+
+    Implements `Tool`. `subject` names the argument that stands for the call in its title.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    subject: ClassVar[str] = "path"
+    read_only: ClassVar[bool] = True
+    arguments: type[A]
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it."""
+        return ToolSpec(self.name, self.description, schema_of(self.arguments))
+
+    def title(self, arguments: dict[str, Any]) -> str:
+        """`name subject`."""
+        return one_line(f"{self.name} {arguments.get(self.subject, '')}")
+
+    async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
+        """Check the arguments and do the work in a thread. A change that has begun is completed before a
+        cancellation goes on, so that nothing is written behind the back of the next step."""
+        parsed = parse(self.arguments, arguments)
+        if self.read_only:
+            return await asyncio.to_thread(self.act, parsed)
+        work = asyncio.create_task(asyncio.to_thread(self.act, parsed))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait([work])
+            if not work.cancelled():
+                work.exception()  # marks it as seen: the interrupt is what the caller is told
+            raise
+
+    def act(self, arguments: A) -> ToolOutcome:
+        """Do the work; blocks. Raises ToolError with a text for the model."""
+        raise NotImplementedError

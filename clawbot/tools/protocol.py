@@ -1,0 +1,93 @@
+"""What a tool is to the rest of clawbot, and the question it may put to the user."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from clawbot.errors import ClawbotError
+from clawbot.messages import ToolSpec
+
+Decision = Literal["once", "always", "deny"]
+
+
+class ToolError(ClawbotError):
+    """A call that could not be done. The text goes to the model, so it says why and what would work instead."""
+
+
+class ToolOutcome(Struct, frozen=True):
+    """What a call came to.
+
+    `text` is what the model sees, `summary` its short form for the screen (`+2 -1`, `3 matches`), `details` plain
+    data for the screen that the model does not see (`{"diff": ...}` of a changed file).
+    """
+
+    text: str
+    is_error: bool = False
+    summary: str = ""
+    details: Any = None
+
+
+class ApprovalQuestion(Struct, frozen=True):
+    """What the user is asked before a tool acts: the `command` as it would run in `folder`.
+
+    `pattern` is what the answer "always" allows from then on, `reach` says what the command can touch.
+    """
+
+    tool: str
+    command: str
+    folder: str
+    pattern: str
+    reach: str
+
+
+class ApprovalAnswer(Struct, frozen=True):
+    """What the user decided. `command`, when set, runs instead of the one that was asked about; `reason` is the
+    user's word on a refusal, for the model."""
+
+    decision: Decision
+    command: str | None = None
+    reason: str = ""
+
+
+Approver = Callable[[ApprovalQuestion], Awaitable[ApprovalAnswer]]
+
+
+class ToolFace(Protocol):
+    """What is known of a tool without running it."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether a call changes nothing."""
+        ...
+
+    def title(self, arguments: dict[str, Any]) -> str:
+        """One line that names a call, from arguments that nobody has checked yet. Never raises."""
+        ...
+
+
+class Tool(ToolFace, Protocol):
+    """A tool that just runs. Whatever `run` raises becomes an error result for the model."""
+
+    async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
+        """Do the call."""
+        ...
+
+
+@runtime_checkable
+class AskingTool(ToolFace, Protocol):
+    """A tool that may have to ask the user before it acts."""
+
+    async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
+        """Do the call, after asking `approve` where that is needed."""
+        ...
+
+
+AnyTool = Tool | AskingTool

@@ -1,0 +1,133 @@
+"""The tools of an agent: which there are, and one way to run a call that never breaks the turn."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from clawbot.clock import Clock
+from clawbot.config.paths import Paths, find_home
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.messages import ToolCallBlock, ToolSpec
+from clawbot.tools.arguments import one_line
+from clawbot.tools.editing import EditTool
+from clawbot.tools.environment import SecretNames
+from clawbot.tools.files import AppendTool, ReadTool, WriteTool
+from clawbot.tools.folder import WorkspaceFolder, well_formed
+from clawbot.tools.grep import GrepTool
+from clawbot.tools.listing import ListTool
+from clawbot.tools.protocol import (
+    AnyTool,
+    ApprovalAnswer,
+    ApprovalQuestion,
+    Approver,
+    AskingTool,
+    Tool,
+    ToolError,
+    ToolOutcome,
+)
+from clawbot.tools.shell import ShellTool
+from clawbot.tools.text import cut_middle
+
+__all__ = [
+    "AnyTool",
+    "ApprovalAnswer",
+    "ApprovalQuestion",
+    "Approver",
+    "AskingTool",
+    "Tool",
+    "ToolError",
+    "ToolOutcome",
+    "Toolbox",
+    "build_toolbox",
+]
+
+log = logging.getLogger(__name__)
+
+CONTEXT_CHARS = 30  # what is shown around a mistake in JSON
+NOTICE_CHARS = 120  # what a notice about cut output takes
+
+
+class Toolbox:
+    """The tools that a model may call. `output_max_chars` caps what it sees of one result."""
+
+    def __init__(self, tools: Sequence[AnyTool], output_max_chars: int) -> None:
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self._limit = output_max_chars
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
+
+    def title(self, call: ToolCallBlock) -> str:
+        """One line that names the call; never raises."""
+        tool = self._tools.get(call.name)
+        return tool.title(call.arguments) if tool and call.malformed is None else one_line(call.name)
+
+    def read_only(self, name: str) -> bool:
+        """Whether the tool `name` changes nothing; an unknown one does not."""
+        return name not in self._tools or self._tools[name].read_only
+
+    async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
+        """Run one call. Raises nothing but CancelledError: every mistake becomes an error that the model can act on."""
+        try:
+            outcome = await self._run(call, approve)
+        except ToolError as error:
+            outcome = ToolOutcome(str(error), is_error=True, summary="failed")
+        except Exception as error:
+            log.exception("tool %s failed", call.name)
+            what = f"{type(error).__name__}: {error}".rstrip(": ")
+            outcome = ToolOutcome(f"The tool {call.name} failed: {what}", is_error=True, summary="failed")
+        text = well_formed(outcome.text)
+        if len(text) > self._limit:
+            text = cut_middle(text, max(self._limit - NOTICE_CHARS, 1), "Ask for less.")
+        return ToolOutcome(text, outcome.is_error, outcome.summary, outcome.details)
+
+    async def _run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            near = difflib.get_close_matches(call.name, self._tools, n=1)
+            meant = f" Did you mean `{near[0]}`?" if near else ""
+            known = ", ".join(self._tools) or "none"
+            raise ToolError(f"There is no tool {one_line(call.name)!r}.{meant} Available: {known}.")
+        if call.malformed is not None:
+            raise ToolError(explain_malformed(call.malformed))
+        if isinstance(tool, AskingTool):
+            return await tool.run_approved(call.arguments, approve)
+        return await tool.run(call.arguments)
+
+
+def explain_malformed(raw: str) -> str:
+    """What is wrong with `raw`, which should have been a JSON object, and where."""
+    try:
+        value = json.loads(raw)
+    except json.JSONDecodeError as error:
+        begin = max(error.pos - CONTEXT_CHARS, 0)
+        before, after = raw[begin : error.pos], raw[error.pos : error.pos + CONTEXT_CHARS]
+        where = f"at character {error.pos} (line {error.lineno}): {before}>>>{after}"
+        return f"The arguments are no valid JSON: {error.msg} {where} - send the call again."
+    except RecursionError:
+        return "The arguments are no valid JSON: they are nested too deeply. Send the call again."
+    kind = {"list": "an array", "str": "a string", "NoneType": "null"}.get(type(value).__name__, "a bare value")
+    return f"The arguments must be one JSON object, got {kind}. Send the call again."
+
+
+def build_toolbox(workspace: Path, settings: AgentSettings, clock: Clock, extra: Sequence[AnyTool] = ()) -> Toolbox:
+    """The tools of an agent: those for files, the shell, then `extra`, without those that the settings deny.
+
+    `clock` measures the bounds of time that tools keep.
+    """
+    folder = WorkspaceFolder(workspace)
+    limit = settings.tools.output_max_chars
+    secrets = SecretNames(Paths(find_home()).env_file, settings.api_key_env)
+    tools: list[AnyTool] = [
+        ReadTool(folder, limit),
+        WriteTool(folder),
+        EditTool(folder),
+        AppendTool(folder),
+        ListTool(folder),
+        GrepTool(folder, clock),
+        ShellTool(workspace, settings.tools.shell, max_chars=limit, secrets=secrets),
+        *extra,
+    ]
+    return Toolbox([tool for tool in tools if tool.spec.name not in settings.tools.deny], limit)

@@ -1,0 +1,156 @@
+"""Text as tools handle it: what is binary, line windows of large files, diffs, and cuts with a notice."""
+
+from __future__ import annotations
+
+import difflib
+import mimetypes
+from io import BufferedReader
+
+from msgspec import Struct
+
+PROBE_BYTES = 8192  # as git does it: a NUL in the first 8 KB makes a file binary
+LINE_BYTES = 65536  # a longer line is handled in pieces, so that a file without line breaks cannot eat the memory
+COUNT_BYTES = 64 * 1024 * 1024  # up to this size a file's lines are counted, about 0.1 s
+DIFF_LINES = 2000  # difflib is quadratic at worst; beyond this only the counts are given
+DIFF_CHARS = 20000
+BOM = b"\xef\xbb\xbf"
+
+
+class Change(Struct, frozen=True):
+    """What a write changed: lines `added` and `removed`, and the unified `diff` for the screen."""
+
+    added: int
+    removed: int
+    diff: str
+
+    @property
+    def summary(self) -> str:
+        """`+2 -1`."""
+        return f"+{self.added} -{self.removed}"
+
+
+class LineWindow(Struct, frozen=True):
+    """Lines `first` to `last` (1-based) of a file: `text` as it is in the file.
+
+    `more` says that the file goes on; `total` is its number of lines, None when it is too large to count; `cut` names
+    lines that are too long and were cut; `lossy` says that bytes were no UTF-8.
+    """
+
+    text: str
+    first: int
+    last: int
+    more: bool
+    total: int | None
+    cut: tuple[int, ...] = ()
+    lossy: bool = False
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether a file that begins with `head` is no text."""
+    return b"\0" in head[:PROBE_BYTES]
+
+
+def describe_binary(name: str, size: int) -> str:
+    """`image/png, 1,234 bytes`."""
+    return f"{mimetypes.guess_type(name)[0] or 'binary data'}, {size:,} bytes"
+
+
+def decode(data: bytes) -> tuple[str, bool]:
+    """`data` as text, bad bytes replaced by U+FFFD, and whether there were any. A byte order mark is left out."""
+    data = data.removeprefix(BOM)
+    try:
+        return data.decode(), False
+    except UnicodeDecodeError:
+        return data.decode(errors="replace"), True
+
+
+def read_window(stream: BufferedReader, size: int, first: int, limit: int, max_chars: int) -> LineWindow:
+    """At most `limit` lines from line `first` on, whole ones as long as they fit into `max_chars`.
+
+    One line that is longer than that by itself is cut. `size` is the file's, in bytes.
+    """
+    skipped = _skip_lines(stream, first - 1)
+    kept: list[bytes] = []
+    cut: list[int] = []
+    room = max_chars
+    number = skipped
+    while number - skipped < limit and room > 0:
+        line, whole = _next_line(stream, max_chars)
+        if not line:
+            break
+        chars = len(line.decode(errors="replace"))
+        if chars > room and kept:
+            stream.seek(-len(line), 1)
+            break
+        number += 1
+        if chars > room or not whole:
+            line = line.decode(errors="replace")[:room].encode()
+            cut.append(number)
+        kept.append(line)
+        room -= chars
+    more = bool(stream.peek(1))
+    total = number + _count_lines(stream) if size <= COUNT_BYTES else (None if more else number)
+    text, lossy = decode(b"".join(kept))
+    return LineWindow(text, skipped + 1, number, more, total, tuple(cut), lossy)
+
+
+def _next_line(stream: BufferedReader, max_chars: int) -> tuple[bytes, bool]:
+    """The next line, and whether it is whole: the rest of a line beyond `max_chars` is passed over."""
+    line = stream.readline(max(max_chars * 4, LINE_BYTES))
+    whole = line.endswith(b"\n") or len(line) < max(max_chars * 4, LINE_BYTES)
+    if not whole:
+        _skip_lines(stream, 1)
+    return line, whole
+
+
+def _skip_lines(stream: BufferedReader, count: int) -> int:
+    """Pass over `count` lines; returns how many there were."""
+    done = 0
+    began = False
+    while done < count and (piece := stream.readline(LINE_BYTES)):
+        began = not piece.endswith(b"\n")
+        done += not began
+    return done + began
+
+
+def _count_lines(stream: BufferedReader) -> int:
+    """The number of lines from here to the end."""
+    lines = 0
+    last = b"\n"
+    while piece := stream.read(1 << 20):
+        lines += piece.count(b"\n")
+        last = piece[-1:]
+    return lines + (last != b"\n")
+
+
+def compare(before: str, after: str, name: str) -> Change:
+    """What changed from `before` to `after`, in lines."""
+    old, new = _lines(before), _lines(after)
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    removed, added = len(old) - head - tail, len(new) - head - tail
+    if max(removed, added) > DIFF_LINES:
+        return Change(added, removed, "")
+    lines = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm=""))
+    added = sum(line.startswith("+") for line in lines[2:])
+    removed = sum(line.startswith("-") for line in lines[2:])
+    return Change(added, removed, cut_middle("\n".join(lines), DIFF_CHARS))
+
+
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _common(left: list[str], right: list[str]) -> int:
+    """How many elements at the beginning are the same."""
+    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+
+
+def cut_middle(text: str, limit: int, hint: str = "") -> str:
+    """`text` when it has at most `limit` characters; else its beginning and end around a line that says what is
+    missing. Three quarters of the room go to the beginning."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 3 // 4, limit // 4
+    notice = f"[... {len(text) - head - tail:,} of {len(text):,} characters left out here. {hint}".rstrip() + " ...]"
+    return f"{text[:head]}\n{notice}\n{text[len(text) - tail :]}"
