@@ -1,0 +1,196 @@
+"""Writes what users read about the settings, from the schema: `config.yaml` and `docs/configuration.md`.
+
+`python -m clawbot.config.document` brings both up to date in a checkout; a test proves that they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import yaml
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+
+from clawbot.config.legacy import RENAMED
+from clawbot.config.paths import DEFAULTS, MAIN_AGENT
+from clawbot.config.schema import Settings
+from clawbot.config.section import Section
+from clawbot.config.spelling import items_of, section_of
+from clawbot.files import write_atomic
+
+_WIDTH = 116
+_YAML_HEAD = """\
+# The settings of clawbot: every key with its default. The program loads this file first; what your own file
+# ($CLAWBOT_HOME/config.yaml, see `clawbot config path`) says goes over it, and command-line options over both.
+# So write only what you want to change. snake_case and camelCase are the same key. Durations: 30s, 5m, 1h30m;
+# sizes: 64kb, 2mb. Made from the schema by `python -m clawbot.config.document`; see docs/configuration.md.
+"""
+_MARKDOWN_HEAD = """\
+# Configuration
+
+Made from the schema by `python -m clawbot.config.document`; every key with its default also stands in `config.yaml`.
+
+## Where settings come from
+
+Three layers, each over the one before:
+
+1. `config.yaml` as shipped: every key with its default.
+2. Your own file: `$CLAWBOT_HOME/config.yaml` (`~/.clawbot/config.yaml` unless `CLAWBOT_HOME` says otherwise), or the
+   file of `--config FILE` in its place. YAML or JSON, in UTF-8. Write only what you want to change.
+3. Options of the command line.
+
+Mappings are joined key by key, lists and everything else are replaced. `clawbot config show` prints the result with
+the origin of each value, `clawbot config check [FILE]` every mistake with file, line and key, `clawbot config path`
+where your file is or would be.
+
+Keys of models may stand in `$CLAWBOT_HOME/.env` (`OPENAI_API_KEY=...`); what the environment has already wins.
+
+## How values are written
+
+- **Keys**: `snake_case`; the `camelCase` spelling is the same key. Agent ids and the names of hooks are names: they
+  stay as they are.
+- **Durations**: `500ms`, `30s`, `5m`, `1h30m`, `2d`. A bare number counts seconds, but minutes in
+  `context_pruning.ttl`, as in the programs where that key comes from (`600` is ten hours; a notice says so).
+- **Sizes**: `64kb`, `2mb`, `1gb` (of 1024), or a number of bytes.
+- **Switches**: `true` and `false`, also `yes`, `no`, `on`, `off`.
+- **Paths**: `~` is your home folder. `~/.clawbot` always means the state folder, wherever `CLAWBOT_HOME` puts it.
+- **YAML** is read by the rules of version 1.2: `off` and `04:00` are text. A key written twice is an error.
+
+## Agents
+
+`agents.defaults` holds what all agents share. Every other entry of `agents` is an agent (an id of a-z, 0-9, `_`, `-`)
+and holds what it has of its own; `main` is always there. An agent other than `main` that names no `workspace` has
+`workspace-<id>` in the state folder, so that no two agents share one by accident.
+
+```yaml
+agents:
+  defaults: {model: anthropic/claude-sonnet-4-5, timezone: Europe/Berlin}
+  work: {workspace: ~/work/notes, context_tokens: 100000}
+```
+"""
+_LEGACY_HEAD = """\
+## Older keys
+
+These are read as what they mean here, and a notice says so. `<agent>` is `defaults` or an agent. Beside them,
+`agents.list` (with an `id` in each item) is read as one entry for each id, `session.reset.at_hour: 4` as `at: "04:00"`, and
+`session.idle_minutes` without `session.reset` as the mode `idle`.
+
+| older key | read as |
+|---|---|
+"""
+
+
+class Key(NamedTuple):
+    """One key of a section: its name in files, what it means, its default as files spell it, what is below it."""
+
+    name: str
+    text: str
+    default: Any
+    nested: type[Section] | None
+    named: type[Section] | None
+
+
+def keys(section: type[Section]) -> Iterator[Key]:
+    """The keys of `section` in their order."""
+    texts = _texts(section)
+    for name, field in section.model_fields.items():
+        named = section_of(items_of(field.annotation, dict))
+        yield Key(field.alias or name, texts[name], _default(field), section_of(field.annotation), named)
+
+
+def _texts(section: type[Section]) -> dict[str, str]:
+    """What the strings under the fields of `section` say."""
+    tree = ast.parse(inspect.getsource(section))
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef))
+    texts: dict[str, str] = {}
+    for field, note in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(note, ast.Expr):
+            texts[field.target.id] = " ".join(str(ast.literal_eval(note.value)).split())
+    return texts
+
+
+def _default(field: FieldInfo) -> Any:
+    annotation: Any = field.annotation
+    for part in field.metadata:
+        annotation = Annotated[annotation, part]
+    default = field.get_default(call_default_factory=True, validated_data={})
+    return TypeAdapter(annotation).dump_python(default, mode="json", by_alias=True)
+
+
+def shipped_yaml() -> str:
+    """The whole text of `config.yaml`."""
+    return "\n".join([_YAML_HEAD, *_yaml(Settings, "")]) + "\n"
+
+
+def _yaml(section: type[Section], indent: str) -> Iterator[str]:
+    deeper = f"{indent}  "
+    for key in keys(section):
+        yield from textwrap.wrap(key.text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+        if key.nested:
+            yield f"{indent}{key.name}:"
+            yield from _yaml(key.nested, deeper)
+        elif key.named:
+            yield from (f"{indent}{key.name}:", f"{deeper}{DEFAULTS}:")
+            yield from _yaml(key.named, f"{deeper}  ")
+            yield f"{deeper}{MAIN_AGENT}: {{}}"
+        else:
+            yield f"{indent}{key.name}: {scalar(key.default, indent)}"
+
+
+def scalar(value: Any, indent: str = "") -> str:
+    """`value` as it stands after its key in YAML; long text as a folded block."""
+    line = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**9)
+    line = line.removesuffix("...\n").strip()
+    if not isinstance(value, str) or len(line) + len(indent) < _WIDTH or "\n" in value or "  " in value:
+        return line
+    wrapped = textwrap.wrap(value, _WIDTH, initial_indent=f"{indent}  ", subsequent_indent=f"{indent}  ")
+    return "\n".join([">-", *wrapped])
+
+
+def reference() -> str:
+    """The whole text of `docs/configuration.md`."""
+    parts = [_MARKDOWN_HEAD, *_tables(Settings, ""), _LEGACY_HEAD + "".join(_legacy_rows())]
+    return "\n".join(parts)
+
+
+def _tables(section: type[Section], path: str) -> Iterator[str]:
+    found = list(keys(section))
+    plain = [key for key in found if not key.nested and not key.named]
+    if plain:
+        rows = [f"| `{key.name}` | {_cell(key.default)} | {key.text} |" for key in plain]
+        head = f"## {path}\n\n{inspect.getdoc(section)}\n\n| key | default | meaning |\n|---|---|---|\n"
+        yield head + "\n".join(rows) + "\n"
+    for key in found:
+        below = key.nested or key.named
+        if below:
+            place = f"{path}.{key.name}".removeprefix(".")
+            yield from _tables(below, f"{place}.{DEFAULTS}" if key.named else place)
+
+
+def _cell(default: Any) -> str:
+    text = json.dumps(default, ensure_ascii=False) if not isinstance(default, str) else default
+    return f"`{text}`" if len(text) < _WIDTH // 2 else "see config.yaml"
+
+
+def _legacy_rows() -> Iterator[str]:
+    for old, new in RENAMED:
+        yield f"| `{old.replace('*', '<agent>')}` | `{new.replace('*', '<agent>')}` |\n"
+
+
+def main() -> None:
+    """Write both files of the checkout."""
+    top = Path(__file__).parents[2]
+    for path, text in ((top / "config.yaml", shipped_yaml()), (top / "docs" / "configuration.md", reference())):
+        path.parent.mkdir(exist_ok=True)
+        write_atomic(path, text.encode(), mode=0o644)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Where things lie: the state folder ($CLAWBOT_HOME), and the files that ship with the program."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import clawbot
+from clawbot.config.errors import config_error
+
+MAIN_AGENT = "main"
+# The entry of `agents` that holds what all agents share, so no agent may have its name.
+DEFAULTS = "defaults"
+
+_AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
+# With a suffix such as `workspace-` an id stays below the 255 bytes that file systems allow in a name.
+_LONGEST_ID = 64
+
+
+def check_agent_id(agent_id: str) -> str:
+    """Return `agent_id`, or raise ConfigError when it is no id: it becomes a part of paths."""
+    if agent_id == DEFAULTS:
+        raise config_error("", f"`{DEFAULTS}` is what all agents share, not an agent")
+    if not _AGENT_ID.fullmatch(agent_id) or len(agent_id) > _LONGEST_ID:
+        raise config_error(
+            "", f"{agent_id!r} is no agent id: {_LONGEST_ID} of a-z, 0-9, _ and - at most, a letter or digit first"
+        )
+    return agent_id
+
+
+def find_home() -> Path:
+    """The state folder: $CLAWBOT_HOME, or ~/.clawbot. Absolute; it need not exist."""
+    named = os.environ.get("CLAWBOT_HOME", "").strip()
+    try:
+        return Path(named or "~/.clawbot").expanduser().absolute()
+    except RuntimeError as error:
+        raise config_error(
+            "CLAWBOT_HOME", f"the home folder cannot be found ({error})", hint="Set CLAWBOT_HOME to a folder."
+        ) from error
+
+
+class Paths:
+    """Every place in the state folder `home`. Makes nothing; agent ids are checked."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.config_file = home / "config.yaml"
+        self.env_file = home / ".env"
+        self.logs = home / "logs"
+        self.log_file = self.logs / "clawbot.log"
+        self.agents = home / "agents"
+        self.hooks = home / "hooks"
+
+    def sessions(self, agent_id: str) -> Path:
+        """The folder of an agent's transcripts and their index."""
+        return self.agents / check_agent_id(agent_id) / "sessions"
+
+    def workspace(self, agent_id: str) -> Path:
+        """The workspace that an agent has when the settings name none."""
+        return self.home / ("workspace" if agent_id == MAIN_AGENT else f"workspace-{check_agent_id(agent_id)}")
+
+    def memory_db(self, agent_id: str) -> Path:
+        """The derived memory index of an agent."""
+        return self.home / "memory" / f"{check_agent_id(agent_id)}.sqlite"
+
+
+def shipped(name: str) -> Path:
+    """The file or folder `name` that ships with the program (`config.yaml`, `hooks`, `workspace_template`).
+
+    A wheel carries them in the package, a checkout at its top. Raises ConfigError when neither has it.
+    """
+    package = Path(clawbot.__file__).parent
+    for found in (package / "shipped" / name, package.parent / name):
+        if found.exists():
+            return found
+    raise config_error(str(package), f"the installation lacks {name}", hint="Install clawbot again.")

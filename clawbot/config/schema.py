@@ -1,0 +1,168 @@
+"""The whole of the settings: every key, its kind, its default and its meaning. `config.yaml` is made from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+
+from clawbot.config.errors import ConfigError, config_error
+from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.config.section import Section
+from clawbot.config.values import ClockTime, Count, Positive, Size, StatePath, Switch, expected
+
+
+def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` over `below`: mappings are joined key by key, anything else is replaced."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = deep_merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _inherit(agents: Any) -> Any:
+    """Put the defaults below each agent, and make sure that there are `defaults` and `main`."""
+    if not isinstance(agents, Mapping):
+        return agents
+    entries = {DEFAULTS: {}, MAIN_AGENT: {}} | dict(agents)
+    defaults = entries[DEFAULTS]
+    if not isinstance(defaults, Mapping):
+        return entries
+    for name, entry in entries.items():
+        if name != DEFAULTS and isinstance(entry, Mapping):
+            own = {} if name == MAIN_AGENT else {"workspace": f"~/.clawbot/workspace-{name}"}
+            entries[name] = deep_merge(deep_merge(defaults, own), entry)
+    return entries
+
+
+def _check_entry(name: str) -> str:
+    try:
+        return name if name == DEFAULTS else check_agent_id(name)
+    except ConfigError as error:
+        raise expected("an agent id: a-z, 0-9, _ and -, a letter or digit first") from error
+
+
+class ResetSettings(Section):
+    """When a session ends by itself and the next message starts a new one."""
+
+    mode: Literal["none", "daily", "idle", "daily+idle"] = "daily"
+    """Never, at a time of the day, after a pause, or whichever comes first."""
+    at: ClockTime = "04:00"
+    """The time of the day, in the user's zone."""
+    idle_minutes: Positive | None = None
+    """The pause after the last message of the user; null for 60 in the modes with idle."""
+
+
+class SessionSettings(Section):
+    """Conversations."""
+
+    reset: ResetSettings = ResetSettings()
+    """When a session ends by itself."""
+
+
+class HookEntry(Section):
+    """One hook. Keys beside `enabled` are handed to the hook as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    enabled: Switch = True
+    """Whether it runs."""
+
+
+class SessionMemoryEntry(Section):
+    """The shipped hook that archives a session as a note."""
+
+    enabled: Switch = True
+    """Whether it runs."""
+    messages: Positive = 15
+    """How many of the last messages the note holds."""
+    llm_slug: Switch = True
+    """Whether the model names the note; else its keywords or the time do."""
+
+
+class HookEntries(Section):
+    """The hooks by name."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, HookEntry] = Field(init=False)
+
+    session_memory: SessionMemoryEntry = Field(SessionMemoryEntry(), alias="session-memory")
+    """The shipped hook that archives a session as a note."""
+
+
+class HookSettings(Section):
+    """Python that runs at moments of a session's life."""
+
+    enabled: Switch = True
+    """Whether any hook runs."""
+    dirs: list[StatePath] = Field([])
+    """More folders with hooks. Relative ones start at the state folder."""
+    entries: HookEntries = HookEntries()
+    """One entry for each hook, by its name. Keys beside `enabled` belong to the hook."""
+
+
+class MemorySettings(Section):
+    """Memory as a whole."""
+
+    backend: Literal["builtin"] = "builtin"
+    """What searches the memory files."""
+    citations: Literal["auto", "on", "off"] = "auto"
+    """Whether results carry their source as file and line; auto: in private sessions."""
+
+
+class TuiSettings(Section):
+    """The screen."""
+
+    theme: str = "auto"
+    """auto, light, dark, or the name of a theme."""
+    editor: Literal["builtin", "external"] = "builtin"
+    """What /edit opens; external takes $VISUAL or $EDITOR."""
+
+
+class LoggingSettings(Section):
+    """The log file, logs/clawbot.log in the state folder."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important messages that are kept."""
+    max_bytes: Size = 2 * 1024**2
+    """Size at which a new file is begun."""
+    backups: Count = 3
+    """Old files that are kept."""
+
+
+class Settings(Section):
+    """The settings of the program."""
+
+    agents: Annotated[dict[Annotated[str, AfterValidator(_check_entry)], AgentSettings], BeforeValidator(_inherit)] = (
+        Field(default_factory=dict, validate_default=True)
+    )
+    """`defaults` holds what all agents share; beside it is one entry for each agent (`main` is always there) with what
+    it has of its own."""
+    session: SessionSettings = SessionSettings()
+    """Conversations."""
+    hooks: HookSettings = HookSettings()
+    """Python that runs at moments of a session's life."""
+    memory: MemorySettings = MemorySettings()
+    """Memory as a whole."""
+    tui: TuiSettings = TuiSettings()
+    """The screen."""
+    logging: LoggingSettings = LoggingSettings()
+    """The log file."""
+
+    @property
+    def agent_ids(self) -> list[str]:
+        """The agents that there are, main first."""
+        return [MAIN_AGENT, *(name for name in self.agents if name not in (DEFAULTS, MAIN_AGENT))]
+
+    def agent(self, agent_id: str) -> AgentSettings:
+        """What counts for `agent_id`: the defaults under its own entry. Raises ConfigError for an unknown agent."""
+        check_agent_id(agent_id)
+        if agent_id in self.agents:
+            return self.agents[agent_id]
+        near = get_close_matches(agent_id, self.agent_ids, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"Add `agents: {{{agent_id}: {{}}}}` to your config.yaml first."
+        raise config_error("", f"there is no agent {agent_id!r} (there are: {', '.join(self.agent_ids)})", hint=hint)
