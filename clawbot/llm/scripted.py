@@ -1,0 +1,213 @@
+"""The scripted model: an engine that answers OpenAI chat requests from a script, and says when they do not fit it.
+
+It knows neither HTTP nor litellm: `script_server.py` serves it, `script_provider.py` puts it behind litellm, and
+`clawbot.testing.ScriptedModel` asks it directly. `docs/testing-agents.md` is the guide for those who write scripts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any
+
+from clawbot.errors import ClawbotError
+from clawbot.llm.script_chunks import (
+    Chunk,
+    deltas_of,
+    estimate_tokens,
+    finish_reason_of,
+    text_of_delta,
+    usage_of,
+)
+from clawbot.llm.script_faults import ScriptedFault, dropped, overflow_fault, status_fault
+from clawbot.llm.script_file import load_script, parse_script
+from clawbot.llm.script_match import RequestView, ScriptMismatch, beyond_last, mismatch, unmet, view_of
+from clawbot.llm.script_types import Fault, Script, Turn
+from clawbot.llm.script_yaml import ScriptFileError
+
+__all__ = [
+    "Script",
+    "ScriptEngine",
+    "ScriptFileError",
+    "ScriptMismatch",
+    "ScriptUnused",
+    "ScriptedFault",
+    "load_script",
+    "parse_script",
+]
+
+Request = Mapping[str, Any]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class ScriptUnused(ClawbotError):
+    """The script is over and some turns were never asked for, or not as often as they should have been."""
+
+
+class ScriptEngine:
+    """Answers requests with the turns of `script`, one after the other.
+
+    `requests` holds what was asked and `mismatches` what did not fit, both in order. The engine may be asked from
+    several tasks and threads at once: a request takes its turn whole, at the moment its reply is first read.
+    `sleep` waits for a number of seconds; tests pass their own.
+    """
+
+    def __init__(self, script: Script, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.script = script
+        self.requests: list[dict[str, Any]] = []
+        self.mismatches: list[ScriptMismatch] = []
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._current = 0
+        self._used = [0] * len(script.turns)
+        self._calls = 0
+
+    async def reply(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Yield the reply as OpenAI `chat.completion.chunk` objects.
+
+        The usage comes last, except for a `stream` that did not ask for it (`stream_options.include_usage`). Raises ScriptMismatch before the first
+        chunk when the request is not what the script expects, and ScriptedFault where the script says so.
+        """
+        turn, view, number = self._take(request)
+        fault = turn.reply.fault
+        self._fail_at_once(fault, request)
+        head = self._head(request, number)
+        written = 0
+        await _break_off(fault, sent=0)
+        yield _chunk(head, {"role": "assistant", "content": ""})
+        pieces = deltas_of(turn.reply, _values(view, number), lambda: self._new_call_id(request))
+        for sent, piece in enumerate(pieces, start=1):
+            if piece.after:
+                await self._sleep(piece.after)
+            yield _chunk(head, piece.delta)
+            written += estimate_tokens(text_of_delta(piece.delta))
+            await _break_off(fault, sent)
+        await _break_off(fault, sent=None)
+        if fault is not None and fault.kind == "no_finish":
+            return
+        yield _chunk(head, {}, finish_reason_of(turn.reply))
+        if not request.get("stream") or (request.get("stream_options") or {}).get("include_usage"):
+            usage = usage_of(turn.reply.figures, prompt=estimate_tokens(_prompt_text(request)), completion=written)
+            yield {**head, "choices": [], "usage": usage}
+
+    def status(self) -> dict[str, Any]:
+        """How far the script is, as plain JSON values."""
+        with self._lock:
+            turns = [
+                {"turn": turn.number, "name": turn.name, "line": turn.line, "repeat": turn.repeat, "used": used}
+                for turn, used in zip(self.script.turns, self._used, strict=True)
+            ]
+            return {
+                "file": str(self.script.path),
+                "requests": len(self.requests),
+                "turns": turns,
+                "unused": [turn.number for turn, _ in self._unused()],
+                "mismatches": [error.message for error in self.mismatches],
+            }
+
+    def problems(self) -> list[ClawbotError]:
+        """Every ScriptMismatch that happened, and a ScriptUnused when turns are left."""
+        with self._lock:
+            unused = self._unused()
+            found: list[ClawbotError] = list(self.mismatches)
+        if unused:
+            lines = [f"{self.script.path}: {len(unused)} of {len(self.script.turns)} turns were not used up."]
+            lines += [f"  line {turn.line}: {_left(turn, used)}" for turn, used in unused]
+            found.append(ScriptUnused("\n".join(lines)))
+        return found
+
+    def finish(self) -> None:
+        """Raise the first of the problems, if there is one."""
+        for problem in self.problems():
+            raise problem
+
+    def _take(self, request: Request) -> tuple[Turn, RequestView, int]:
+        """The turn that answers `request`, used once more."""
+        view = view_of(request)
+        with self._lock:
+            self.requests.append(dict(request))
+            number = len(self.requests)
+            try:
+                turn = self._next_turn(view, number)
+            except ScriptMismatch as error:
+                self.mismatches.append(error)
+                raise
+            self._used[turn.number - 1] += 1
+            return turn, view, number
+
+    def _next_turn(self, view: RequestView, number: int) -> Turn:
+        """The first turn from the current one on that is not used up; one that is done as it likes may be passed."""
+        for index in range(self._current, len(self.script.turns)):
+            turn, used = self.script.turns[index], self._used[index]
+            if used == turn.repeat:
+                continue
+            failed = unmet(turn.checks, view)
+            if not failed:
+                self._current = index
+                return turn
+            if turn.repeat is not None or used == 0 or turn is self.script.turns[-1]:
+                raise mismatch(self.script, turn, number, failed, view)
+        raise beyond_last(self.script, number, view)
+
+    def _unused(self) -> list[tuple[Turn, int]]:
+        pairs = zip(self.script.turns, self._used, strict=True)
+        return [(turn, used) for turn, used in pairs if used < (turn.repeat or 1)]
+
+    def _head(self, request: Request, number: int) -> Chunk:
+        """What all chunks of a reply share. `created` is fixed, so that a script always says the same."""
+        model = str(request.get("model") or self.script.model)
+        return {"id": f"chatcmpl-script-{number}", "object": "chat.completion.chunk", "created": 0, "model": model}
+
+    def _new_call_id(self, request: Request) -> str:
+        """An id that neither the engine nor the conversation (of an earlier process, say) has used."""
+        taken = {
+            call.get("id")
+            for message in request.get("messages") or ()
+            if isinstance(message, Mapping)
+            for call in message.get("tool_calls") or ()
+        }
+        with self._lock:
+            while True:
+                self._calls += 1
+                if f"call_{self._calls}" not in taken:
+                    return f"call_{self._calls}"
+
+    def _fail_at_once(self, fault: Fault | None, request: Request) -> None:
+        if fault is not None and fault.kind == "status":
+            raise status_fault(fault)
+        if fault is not None and fault.kind == "overflow":
+            raise overflow_fault(fault.wording, estimate_tokens(_prompt_text(request)), self.script.window)
+
+
+def _values(view: RequestView, number: int) -> dict[str, str]:
+    return {
+        "user": view.last("user"),
+        "tool_result": view.last("tool_result"),
+        "model": view.last("model"),
+        "request": str(number),
+    }
+
+
+async def _break_off(fault: Fault | None, sent: int | None) -> None:
+    """Drop or stall the stream when its place is reached; `sent` None is the end of all pieces."""
+    if fault is None or fault.kind not in {"drop", "stall"} or (sent is not None and sent < fault.pieces):
+        return
+    if fault.kind == "drop":
+        raise dropped()
+    await asyncio.Event().wait()
+
+
+def _chunk(head: Chunk, delta: dict[str, Any], finish_reason: str | None = None) -> Chunk:
+    return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
+
+
+def _prompt_text(request: Request) -> str:
+    return json.dumps([request.get("messages"), request.get("tools")], ensure_ascii=False, default=str)
+
+
+def _left(turn: Turn, used: int) -> str:
+    wanted = f", used {used} of {turn.repeat} times" if turn.repeat and turn.repeat > 1 else ""
+    checks = "; ".join(str(check) for check in turn.checks)
+    return f"{turn}{wanted}{f', expects {checks}' if checks else ''}"
