@@ -1,0 +1,205 @@
+"""Spells a `ChatRequest` as OpenAI chat messages and tools, by the rules of the model it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from clawbot.llm.calls import safe_name
+from clawbot.llm.collect import REDACTED
+from clawbot.llm.protocol import ChatRequest
+from clawbot.llm.wire_rules import CallIds, WireRules, provider_of, rules_for
+from clawbot.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultMessage,
+    ToolSpec,
+    UserMessage,
+)
+
+WireMessage = dict[str, Any]
+
+# Empty content is refused by several providers, so these stand where a turn must be and nothing was said.
+EMPTY_RESULT = "(no output)"
+OPENING_TURN = "(The conversation goes on.)"
+AFTER_TOOLS = "(I have the result.)"
+TOOL_IMAGE = "The picture from the tool {name}:"
+_CACHE_MARK = {"type": "ephemeral"}
+
+
+def to_openai(request: ChatRequest, ref: str = "openai/") -> dict[str, Any]:
+    """`messages` and, when there are any, `tools` and `max_tokens` as OpenAI's chat completions spell them.
+
+    `ref` (`provider/model`) picks the rules of reference sheet 3.7. Calls of answers that broke off are not trusted:
+    they are left out, and so are results that belong to no call. Nothing with empty content is ever sent.
+    """
+    rules = rules_for(ref)
+    turns = _join_users(_spell(request.messages, rules, ref), rules)
+    turns = _order(turns, rules)
+    system = _system(request, rules)
+    if rules.cache_marks and turns:
+        _mark_last(turns[-1])
+    body: dict[str, Any] = {"messages": [*system, *turns]}
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    return body
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    return {"type": "function", "function": function}
+
+
+def _system(request: ChatRequest, rules: WireRules) -> list[WireMessage]:
+    if not request.system.strip():
+        return []
+    if not rules.cache_marks:
+        return [{"role": "system", "content": request.system}]
+    cut = request.stable_prefix
+    stable, rest = request.system[:cut], request.system[cut:]
+    blocks = []
+    if stable.strip():
+        blocks.append({"type": "text", "text": stable, "cache_control": _CACHE_MARK})
+    if rest.strip():
+        blocks.append({"type": "text", "text": rest})
+    return [{"role": "system", "content": blocks}]
+
+
+def _spell(messages: tuple[Message, ...], rules: WireRules, ref: str) -> Iterator[WireMessage]:
+    ids = CallIds(rules)
+    pictures: list[dict[str, Any]] = []
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            yield from _result(message, ids, pictures)
+            continue
+        # Results must follow their call without a gap, so the pictures of all of them come after the last.
+        if pictures:
+            yield {"role": "user", "content": pictures}
+            pictures = []
+        if isinstance(message, AssistantMessage):
+            yield from _assistant(message, ids, rules, ref)
+        else:
+            yield from _user(message)
+    if pictures:
+        yield {"role": "user", "content": pictures}
+
+
+def _user(message: UserMessage | BashExecutionMessage) -> Iterator[WireMessage]:
+    if isinstance(message, BashExecutionMessage) or isinstance(message.content, str):
+        text = message.text
+        if text.strip():
+            yield {"role": "user", "content": text}
+        return
+    blocks = [
+        _block(block) for block in message.content if not (isinstance(block, TextBlock) and not block.text.strip())
+    ]
+    if blocks and all(block["type"] == "text" for block in blocks):
+        yield {"role": "user", "content": message.text}
+    elif blocks:
+        yield {"role": "user", "content": blocks}
+
+
+def _block(block: TextBlock | ImageBlock) -> dict[str, Any]:
+    if isinstance(block, TextBlock):
+        return {"type": "text", "text": block.text}
+    return {"type": "image_url", "image_url": {"url": f"data:{block.mime_type};base64,{block.data}"}}
+
+
+def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: str) -> Iterator[WireMessage]:
+    ids.begin()
+    broken = message.stop_reason in ("error", "aborted")
+    spelled: WireMessage = {"role": "assistant", "content": message.text if message.text.strip() else None}
+    if message.tool_calls and not broken:
+        spelled["tool_calls"] = [
+            {
+                "id": ids.of_call(call.id),
+                "type": "function",
+                "function": {"name": safe_name(call.name), "arguments": _json(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    if spelled["content"] is None and "tool_calls" not in spelled:
+        return
+    if not broken and message.provider == provider_of(ref):
+        spelled.update(_thinking(message, rules))
+    yield spelled
+
+
+def _thinking(message: AssistantMessage, rules: WireRules) -> dict[str, Any]:
+    blocks = [block for block in message.content if isinstance(block, ThinkingBlock)]
+    if rules.thinking == "signed":
+        signed = [_signed(block.thinking, block.signature) for block in blocks if block.signature]
+        return {"thinking_blocks": signed} if signed else {}
+    if rules.thinking == "plain" and message.tool_calls and blocks:
+        return {"reasoning_content": "".join(block.thinking for block in blocks)}
+    return {}
+
+
+def _signed(thinking: str, signature: str) -> dict[str, str]:
+    if signature.startswith(REDACTED):
+        return {"type": "redacted_thinking", "data": signature.removeprefix(REDACTED)}
+    return {"type": "thinking", "thinking": thinking, "signature": signature}
+
+
+def _result(message: ToolResultMessage, ids: CallIds, pictures: list[dict[str, Any]]) -> Iterator[WireMessage]:
+    identity = ids.of_result(message.tool_call_id)
+    if identity is None:
+        return
+    yield {"role": "tool", "tool_call_id": identity, "content": message.text if message.text.strip() else EMPTY_RESULT}
+    images = [block for block in message.content if isinstance(block, ImageBlock)]
+    if images:
+        pictures.append({"type": "text", "text": TOOL_IMAGE.format(name=message.tool_name)})
+        pictures.extend(_block(image) for image in images)
+
+
+def _join_users(turns: Iterator[WireMessage], rules: WireRules) -> list[WireMessage]:
+    joined: list[WireMessage] = []
+    for turn in turns:
+        last = joined[-1] if joined else None
+        if rules.merge_users and last is not None and last["role"] == turn["role"] == "user":
+            joined[-1] = {"role": "user", "content": _concat(last["content"], turn["content"])}
+        else:
+            joined.append(turn)
+    return joined
+
+
+def _concat(first: Any, second: Any) -> Any:
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return [*_as_blocks(first), *_as_blocks(second)]
+
+
+def _as_blocks(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def _order(turns: list[WireMessage], rules: WireRules) -> list[WireMessage]:
+    ordered: list[WireMessage] = []
+    if rules.leading_user and turns and turns[0]["role"] != "user":
+        ordered.append({"role": "user", "content": OPENING_TURN})
+    for turn in turns:
+        if rules.assistant_after_tool and ordered and ordered[-1]["role"] == "tool" and turn["role"] == "user":
+            ordered.append({"role": "assistant", "content": AFTER_TOOLS})
+        ordered.append(turn)
+    return ordered
+
+
+def _mark_last(turn: WireMessage) -> None:
+    """Have the provider cache the conversation up to `turn`, its last one."""
+    if turn["role"] == "user":
+        turn["content"] = _as_blocks(turn["content"])
+        turn["content"][-1] = {**turn["content"][-1], "cache_control": _CACHE_MARK}
+    elif turn["role"] == "tool":
+        turn["cache_control"] = _CACHE_MARK
+
+
+def _json(arguments: dict[str, Any]) -> str:
+    return msgspec.json.encode(arguments).decode()
