@@ -67,8 +67,9 @@ class ScriptEngine:
     async def reply(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Yield the reply as OpenAI `chat.completion.chunk` objects.
 
-        The usage comes last, except for a `stream` that did not ask for it (`stream_options.include_usage`). Raises ScriptMismatch before the first
-        chunk when the request is not what the script expects, and ScriptedFault where the script says so.
+        The usage comes last, except for a `stream` that did not ask for it (`stream_options.include_usage`). Raises
+        ScriptMismatch before the first chunk when the request is not what the script expects, and ScriptedFault where
+        the script says so.
         """
         turn, view, number = self._take(request)
         fault = turn.reply.fault
