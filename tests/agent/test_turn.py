@@ -1,0 +1,216 @@
+"""The turn as a function: its steps, its order, and what an interrupt or a failing model leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from clawbot.agent.cancel import Cancellation, InterruptedTurnError
+from clawbot.agent.events import ModelChanged, ModelRetry, Notice, TextDelta, ToolFinished, ToolStarted
+from clawbot.agent.turn import Committed, TurnParts, TurnStep, run_turn
+from clawbot.clock import SystemClock
+from clawbot.llm.errors import BadResponseError, ModelError, UnreachableError
+from clawbot.llm.protocol import ChatRequest, FallbackPart, RetryPart, TextPart
+from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion
+from clawbot.tools.registry import Toolbox
+from tests.agent.fakes import FakeModel, FakeTool, calls, says
+
+HELLO = [UserMessage("hello")]
+
+
+async def prepare(messages: Sequence[Message]) -> ChatRequest:
+    return ChatRequest(system="be good", messages=tuple(messages))
+
+
+async def allow(question: ApprovalQuestion) -> ApprovalAnswer:
+    return ApprovalAnswer("once")
+
+
+def parts(model: FakeModel, *tools: AnyTool, max_rounds: int = 10) -> TurnParts:
+    return TurnParts(model, Toolbox(tools, 1000), prepare, lambda _: allow, SystemClock(), max_rounds)
+
+
+async def play(model: FakeModel, *tools: AnyTool, max_rounds: int = 10) -> list[TurnStep]:
+    return [step async for step in run_turn(HELLO, parts(model, *tools, max_rounds=max_rounds), Cancellation())]
+
+
+async def play_to_failure(model: FakeModel, *tools: AnyTool) -> tuple[list[TurnStep], ModelError]:
+    """Play a turn whose model fails; what came before, and the failure."""
+    steps: list[TurnStep] = []
+    try:
+        async for step in run_turn(HELLO, parts(model, *tools), Cancellation()):
+            steps.append(step)
+    except ModelError as error:
+        return steps, error
+    pytest.fail("the model never failed")
+
+
+def committed(steps: Sequence[TurnStep]) -> list[AssistantMessage | ToolResultMessage]:
+    return [step.message for step in steps if isinstance(step, Committed)]
+
+
+async def test_a_plain_answer_is_streamed_and_then_committed() -> None:
+    steps = await play(FakeModel(says("hi")))
+    assert [type(step) for step in steps] == [TextDelta, Committed]
+    assert committed(steps)[0].text == "hi"
+
+
+async def test_the_model_sees_the_results_of_its_calls_in_their_order() -> None:
+    model = FakeModel(calls(ToolCallBlock("1", "look"), ToolCallBlock("2", "find")), says("done"))
+    steps = await play(model, FakeTool("look", "seen"), FakeTool("find", "found"))
+    kinds = [type(step) for step in steps]
+    assert kinds == [
+        Committed,
+        ToolStarted,
+        ToolFinished,
+        Committed,
+        ToolStarted,
+        ToolFinished,
+        Committed,
+        TextDelta,
+        Committed,
+    ]
+    assert [message.text for message in model.requests[1].messages[-2:]] == ["seen", "found"]
+
+
+async def test_a_call_is_committed_before_its_tool_runs() -> None:
+    tool = FakeTool("look")
+    async for step in run_turn(
+        HELLO, parts(FakeModel(calls(ToolCallBlock("1", "look")), says("x")), tool), Cancellation()
+    ):
+        if isinstance(step, Committed) and isinstance(step.message, AssistantMessage) and step.message.tool_calls:
+            assert not tool.started.is_set()
+            break
+    else:
+        pytest.fail("the call was never committed")
+
+
+async def test_an_unknown_tool_is_an_error_for_the_model_and_the_turn_goes_on() -> None:
+    model = FakeModel(calls(ToolCallBlock("1", "lokk")), says("sorry"))
+    steps = await play(model, FakeTool("look"))
+    result = committed(steps)[1]
+    assert isinstance(result, ToolResultMessage)
+    assert result.is_error
+    assert "look" in result.text
+    assert committed(steps)[-1].text == "sorry"
+
+
+async def test_malformed_arguments_are_answered_and_never_run() -> None:
+    tool = FakeTool("look")
+    model = FakeModel(calls(ToolCallBlock("1", "look", malformed='{"path": ')), says("again"))
+    steps = await play(model, tool)
+    assert not tool.started.is_set()
+    result = committed(steps)[1]
+    assert isinstance(result, ToolResultMessage)
+    assert result.is_error
+
+
+async def test_the_limit_on_rounds_is_reported() -> None:
+    model = FakeModel(*(calls(ToolCallBlock(str(n), "look")) for n in range(3)))
+    steps = await play(model, FakeTool("look"), max_rounds=3)
+    assert isinstance(steps[-1], Notice)
+    assert "3 rounds" in steps[-1].text
+    assert len(model.requests) == 3
+
+
+async def test_a_failing_model_leaves_what_it_said_marked_as_an_error() -> None:
+    steps, error = await play_to_failure(FakeModel([TextPart("half a "), UnreachableError("gone")]))
+    assert isinstance(error, UnreachableError)
+    last = committed(steps)[-1]
+    assert isinstance(last, AssistantMessage)
+    assert (last.text, last.stop_reason) == ("half a ", "error")
+    assert last.error_message == "gone"
+
+
+async def test_a_stream_without_a_last_part_is_a_bad_response() -> None:
+    with pytest.raises(BadResponseError):
+        await play(FakeModel([TextPart("and then")]))
+
+
+async def test_retries_and_fallbacks_are_told_and_discarded_text_is_not_kept() -> None:
+    model = FakeModel(
+        [
+            RetryPart(2, 1.0, "busy"),
+            TextPart("wrong "),
+            FallbackPart("b/2", "down", discard=True),
+            TextPart("right"),
+            UnreachableError("gone"),
+        ]
+    )
+    steps, _ = await play_to_failure(model)
+    assert any(isinstance(step, ModelRetry) and step.attempt == 2 for step in steps)
+    assert any(isinstance(step, ModelChanged) and step.discard for step in steps)
+    assert committed(steps)[-1].text == "right"
+
+
+async def interrupted(model: FakeModel, when: asyncio.Event, *tools: AnyTool) -> list[TurnStep]:
+    """Run a turn and stop it once `when` is set."""
+    cancel = Cancellation()
+    steps: list[TurnStep] = []
+
+    async def consume() -> None:
+        async for step in run_turn(HELLO, parts(model, *tools), cancel):
+            steps.append(step)
+
+    turn = asyncio.create_task(consume())
+    await when.wait()
+    cancel.request()
+    with pytest.raises(InterruptedTurnError):
+        await turn
+    return steps
+
+
+async def test_an_interrupt_keeps_the_partial_answer_and_closes_the_stream() -> None:
+    reached = asyncio.Event()
+
+    async def stall() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    model = FakeModel([TextPart("as I was "), stall])
+    steps = await interrupted(model, reached)
+    last = committed(steps)[-1]
+    assert isinstance(last, AssistantMessage)
+    assert (last.text, last.stop_reason) == ("as I was ", "aborted")
+    assert model.closed_streams == 1
+
+
+async def test_an_interrupt_before_any_text_leaves_nothing() -> None:
+    reached = asyncio.Event()
+
+    async def stall() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    assert committed(await interrupted(FakeModel([stall]), reached)) == []
+
+
+async def test_an_interrupted_tool_and_those_after_it_get_results() -> None:
+    slow = FakeTool("slow", release=asyncio.Event())
+    never = FakeTool("never")
+    model = FakeModel(calls(ToolCallBlock("1", "slow"), ToolCallBlock("2", "never")))
+    steps = await interrupted(model, slow.started, slow, never)
+    results = [message for message in committed(steps) if isinstance(message, ToolResultMessage)]
+    assert [(result.tool_call_id, result.is_error) for result in results] == [("1", True), ("2", True)]
+    assert not never.started.is_set()
+
+
+async def test_a_cancellation_from_elsewhere_stays_one() -> None:
+    reached = asyncio.Event()
+
+    async def stall() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    async def consume() -> None:
+        async for _ in run_turn(HELLO, parts(FakeModel([stall])), Cancellation()):
+            pass
+
+    turn = asyncio.create_task(consume())
+    await reached.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn

@@ -1,0 +1,109 @@
+"""A real terminal for tests: a program on a pty, its screen kept by pyte, waits that end on a predicate."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import pyte
+
+KEYS = {
+    "enter": "\r",
+    "esc": "\x1b",
+    "ctrl+c": "\x03",
+    "ctrl+d": "\x04",
+    "ctrl+j": "\n",
+    "ctrl+o": "\x0f",
+    "ctrl+r": "\x12",
+    "tab": "\t",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+}
+
+
+class Terminal:
+    """`argv` running on a terminal of `columns` x `rows`. Use it as a context manager: it never outlives the test."""
+
+    def __init__(
+        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, columns: int = 100, rows: int = 30
+    ) -> None:
+        self._screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.raw = b""
+        self.process = subprocess.Popen(
+            argv,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**env, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows)},
+            cwd=cwd,
+            start_new_session=True,
+        )
+        os.close(slave)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        os.close(self._master)
+
+    @property
+    def text(self) -> str:
+        """What the screen shows now, a line a row, without trailing blanks."""
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    def send(self, *pieces: str) -> None:
+        """Type: key names of KEYS are keys, everything else is text."""
+        for piece in pieces:
+            os.write(self._master, KEYS.get(piece, piece).encode())
+
+    def wait_for(self, wanted: str | Callable[[str], bool], *, seconds: float = 45) -> str:
+        """Read until the screen shows `wanted` (a text or a predicate); returns the screen. Fails with the screen."""
+        met = wanted if callable(wanted) else lambda text: wanted in text
+        deadline = time.monotonic() + seconds
+        while not met(self.text):
+            left = deadline - time.monotonic()
+            if left <= 0 or not self._read(left):
+                raise AssertionError(f"never saw {wanted!r}; the screen:\n{self.text}")
+        return self.text
+
+    def wait_end(self, *, seconds: float = 45) -> int:
+        """Read until the program has ended; returns its exit code."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and self._read(left):
+            continue
+        return self.process.wait(timeout=max(1, deadline - time.monotonic()))
+
+    def kill(self) -> None:
+        """kill -9 for the program and everything it started."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def _read(self, seconds: float) -> bool:
+        """Feed what comes within `seconds` to the screen; False at the end of the program's output."""
+        ready, _, _ = select.select([self._master], [], [], seconds)
+        if not ready:
+            return True
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return bool(data)
