@@ -79,8 +79,8 @@ _LEGACY_HEAD = """\
 ## Older keys
 
 These are read as what they mean here, and a notice says so. `<agent>` is `defaults` or an agent. Beside them,
-`agents.list` (with an `id` in each item) is read as one entry for each id, `session.reset.at_hour: 4` as `at: "04:00"`, and
-`session.idle_minutes` without `session.reset` as the mode `idle`.
+`agents.list` (with an `id` in each item) is read as one entry for each id, `session.reset.at_hour: 4` as `at: "04:00"`,
+and `session.idle_minutes` without `session.reset` as the mode `idle`.
 
 | older key | read as |
 |---|---|

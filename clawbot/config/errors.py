@@ -18,13 +18,19 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         return ": ".join(part for part in self if part)
 
+    @property
+    def line(self) -> int:
+        """The line in `place`, 0 when it has none."""
+        number = self.place.rpartition(":")[2]
+        return int(number) if number.isdigit() else 0
+
 
 class ConfigError(ClawbotError):
     """Settings that cannot be used. `problems` holds every one that was found; no text holds the value of a secret."""
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
         more = f" (and {len(problems) - 1} more: `clawbot config check` lists them)" if len(problems) > 1 else ""
-        super().__init__(f"{problems[0]}{more}", hint=hint)
+        super().__init__(f"{problems[0]}{more}{'.' if hint else ''}", hint=hint)
         self.problems = tuple(problems)
 
 

@@ -47,7 +47,9 @@ def explain(error: ErrorDetails, *, secret: bool) -> str:
     kind, context = error["type"], error.get("ctx", {})
     value = error["input"]
     if kind == "expected":
-        return f"expected {context['what']}{_found(value, secret)}"
+        return f"expected {context['what']}{_found(value, secret or not context['show'])}"
+    if kind == "missing":
+        return f"expected the key {error['loc'][-1]}"
     if kind == "literal_error":
         meant = nearest(value, [choice.strip("'") for choice in _choices(context)]) if isinstance(value, str) else ""
         hint = f"; did you mean {meant}?" if meant else ""

@@ -70,7 +70,7 @@ def load_settings(
     settings, found = _validate(whole, paths)
     problems += found
     if settings is None or problems:
-        raise ConfigError(problems)
+        raise ConfigError(sorted(problems, key=lambda problem: problem.line))
     _remember_secrets(settings)
     return LoadedSettings(settings, _origins(whole), files, tuple(notices))
 

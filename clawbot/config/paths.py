@@ -24,7 +24,7 @@ def check_agent_id(agent_id: str) -> str:
         raise config_error("", f"`{DEFAULTS}` is what all agents share, not an agent")
     if not _AGENT_ID.fullmatch(agent_id) or len(agent_id) > _LONGEST_ID:
         raise config_error(
-            "", f"{agent_id!r} is no agent id: {_LONGEST_ID} of a-z, 0-9, _ and - at most, a letter or digit first"
+            "", f"{agent_id!r} is no agent id: expected a letter or digit, then a-z, 0-9, _ or -; {_LONGEST_ID} at most"
         )
     return agent_id
 

@@ -12,7 +12,7 @@ from clawbot.config.errors import ConfigError, config_error
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.section import Section
-from clawbot.config.values import ClockTime, Count, Positive, Size, StatePath, Switch, expected
+from clawbot.config.values import ClockTime, Positive, Size, StatePath, Switch, expected
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +54,8 @@ class ResetSettings(Section):
     at: ClockTime = "04:00"
     """The time of the day, in the user's zone."""
     idle_minutes: Positive | None = None
-    """The pause after the last message of the user; null for 60 in the modes with idle."""
+    """The pause after the last message of the user, in minutes; null for 60 in the modes with idle. A number counts in
+    the mode daily too."""
 
 
 class SessionSettings(Section):
@@ -129,8 +130,8 @@ class LoggingSettings(Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     """The least important messages that are kept."""
     max_bytes: Size = 2 * 1024**2
-    """Size at which a new file is begun."""
-    backups: Count = 3
+    """Size at which a new file is begun; 0 for never."""
+    backups: Positive = 3
     """Old files that are kept."""
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from clawbot.config.schema_context import BootstrapSettings, CompactionSettings, ContextPruningSettings
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.section import Section
-from clawbot.config.values import Duration, ModelRef, Positive, StatePath, VariableName, ZoneName
+from clawbot.config.values import Duration, ModelRef, Positive, Secret, StatePath, VariableName, ZoneName
 
 
 class RetrySettings(Section):
@@ -59,7 +59,7 @@ class AgentSettings(Section):
     environment, then a local server that answers, then the offline model."""
     api_base: str | None = None
     """The address of the model's server; null for the provider's own."""
-    api_key: SecretStr | None = None
+    api_key: Secret | None = None
     """The key of the model; better named by api_key_env."""
     api_key_env: VariableName | None = None
     """The environment variable that holds the key; null for the provider's usual one."""

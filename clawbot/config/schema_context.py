@@ -83,7 +83,7 @@ class SoftTrimSettings(Section):
     @model_validator(mode="after")
     def _keeps_less_than_it_takes(self) -> Self:
         if self.head_chars + self.tail_chars > self.max_chars:
-            raise expected("head_chars and tail_chars that are together at most max_chars")
+            raise expected("head_chars and tail_chars that are together at most max_chars", show=False)
         return self
 
 

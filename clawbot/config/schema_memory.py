@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from clawbot.config.section import Section
-from clawbot.config.values import Count, Duration, Positive, Share, Switch, TildePath, VariableName, expected
+from clawbot.config.values import Count, Duration, Positive, Secret, Share, Switch, TildePath, VariableName, expected
 
 
 class ExtraPath(Section):
@@ -29,7 +29,7 @@ class RemoteSettings(Section):
 
     api_base: str | None = None
     """The address of a server that speaks OpenAI's protocol; null for the provider's own."""
-    api_key: SecretStr | None = None
+    api_key: Secret | None = None
     """The key; better named by api_key_env."""
     api_key_env: VariableName | None = None
     """The environment variable that holds the key; null for the provider's usual one."""
@@ -46,7 +46,7 @@ class ChunkingSettings(Section):
     @model_validator(mode="after")
     def _overlap_is_smaller(self) -> Self:
         if self.overlap >= self.tokens:
-            raise expected("an overlap smaller than tokens")
+            raise expected("an overlap smaller than tokens", show=False)
         return self
 
 
@@ -87,7 +87,7 @@ class HybridSettings(Section):
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
         if self.vector_weight == 0 and self.text_weight == 0:
-            raise expected("a vector_weight or a text_weight above 0")
+            raise expected("a vector_weight or a text_weight above 0", show=False)
         return self
 
 

@@ -162,7 +162,7 @@ class _Builder:
         return self.loader.construct_object(node)
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
-        self._find_duplicates(node, path)
+        self._drop_duplicates(node, path)
         # Puts what `<<` refers to in front, so that the mapping's own keys win.
         self.loader.flatten_mapping(node)
         result: dict[str, Any] = {}
@@ -175,15 +175,18 @@ class _Builder:
             result[key] = self._value(value_node, (*path, key))
         return result
 
-    def _find_duplicates(self, node: yaml.MappingNode, path: KeyPath) -> None:
-        seen: dict[str, yaml.Node] = {}
-        for key_node, _ in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                continue
-            first = seen.setdefault(key_node.value, key_node)
-            if first is not key_node:
-                line = first.start_mark.line + 1
-                self._problem(key_node, (*path, key_node.value), f"is written twice, first in line {line}")
+    def _drop_duplicates(self, node: yaml.MappingNode, path: KeyPath) -> None:
+        lines: dict[str, int] = {}
+        kept = []
+        for key_node, value_node in node.value:
+            name = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
+            if name in lines:
+                self._problem(key_node, (*path, name), f"is written twice, first in line {lines[name]}")
+            else:
+                kept.append((key_node, value_node))
+            if name:
+                lines.setdefault(name, key_node.start_mark.line + 1)
+        node.value = kept
 
     def _problem(self, node: yaml.Node, path: KeyPath, text: str) -> None:
         self.problems.append(Problem(self._place(node), dotted(path), text))

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo
+from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from clawbot.config.paths import find_home
@@ -27,9 +27,9 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})")
 _STATE_FOLDER = "~/.clawbot"
 
 
-def expected(what: str) -> PydanticCustomError:
-    """The error that a value of another kind raises."""
-    return PydanticCustomError("expected", "{what}", {"what": what})
+def expected(what: str, *, show: bool = True) -> PydanticCustomError:
+    """The error that a value of another kind raises. `show` False: the value is not to be repeated."""
+    return PydanticCustomError("expected", "{what}", {"what": what, "show": show})
 
 
 def _is_number(value: Any) -> bool:
@@ -132,14 +132,17 @@ def check_model(value: Any) -> str:
     kind, slash, name = text.partition("/")
     if text in ("auto", "offline") or (slash and kind and name) or (text.startswith("script:") and text != "script:"):
         return text
-    raise expected("auto, offline, provider/model (such as openai/gpt-5) or script:FILE")
+    near = get_close_matches(text, ("auto", "offline"), n=1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    raise expected(f"auto, offline, provider/model (such as openai/gpt-5) or script:FILE{meant}")
 
 
 def check_variable(value: Any) -> str:
     """The name of an environment variable."""
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         return value
-    raise expected("the name of an environment variable such as OPENAI_API_KEY")
+    # Who mistakes the meaning of the key writes a secret here.
+    raise expected("the name of an environment variable such as OPENAI_API_KEY", show=False)
 
 
 Switch = Annotated[bool, BeforeValidator(parse_switch)]
@@ -158,6 +161,7 @@ MinutesDuration = Annotated[
 ]
 # Bytes.
 Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size, return_type=str, when_used="json")]
+Secret = Annotated[SecretStr, Field(min_length=1)]
 ClockTime = Annotated[str, BeforeValidator(parse_clock)]
 StatePath = Annotated[Path, BeforeValidator(expand_path)]
 TildePath = Annotated[Path, BeforeValidator(expand_tilde)]

@@ -1,0 +1,107 @@
+"""`clawbot config`: the merged settings with their origins, their mistakes, and where the user's file is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from clawbot.cli.output import json_option, print_json, reports_errors
+from clawbot.config.document import scalar
+from clawbot.config.errors import ConfigError
+from clawbot.config.load import LoadedSettings, load_settings
+from clawbot.config.paths import Paths, find_home
+from clawbot.config.source import KeyPath, dotted
+from clawbot.logs import HIDDEN, is_secret_name, redact
+
+config_option = click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="This file in place of the one in $CLAWBOT_HOME."
+)
+
+
+@click.group()
+def command() -> None:
+    """Show, check and locate the settings."""
+
+
+@command.command()
+@config_option
+@json_option
+@reports_errors
+def show(file: Path | None, as_json: bool) -> None:
+    """Print the merged settings, each with its origin; secrets are masked."""
+    loaded = load_settings(Paths(find_home()), config_file=file)
+    values = _masked(loaded.settings.model_dump(mode="json", by_alias=True))
+    if as_json:
+        files = [str(path) for path in loaded.files]
+        print_json({"settings": values, "origins": loaded.origins, "files": files, "notices": loaded.notices})
+        return
+    click.echo("\n".join(_lines(values, loaded.origins)))
+    _print_notices(loaded)
+
+
+@command.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@json_option
+@reports_errors
+def check(file: Path | None, as_json: bool) -> None:
+    """Check FILE, or your own settings: prints ok, or every mistake on a line of its own."""
+    try:
+        loaded = load_settings(Paths(find_home()), config_file=file)
+    except ConfigError as error:
+        _print_problems(error, as_json)
+        sys.exit(1)
+    if as_json:
+        print_json({"ok": True, "problems": [], "notices": loaded.notices})
+        return
+    click.echo("ok")
+    _print_notices(loaded)
+
+
+@command.command()
+@reports_errors
+def path() -> None:
+    """Print where your own settings are, or would be."""
+    click.echo(Paths(find_home()).config_file)
+
+
+def _print_problems(error: ConfigError, as_json: bool) -> None:
+    if as_json:
+        problems = [problem._asdict() for problem in error.problems]
+        print_json({"ok": False, "problems": problems, "notices": []})
+        return
+    lines = [error] if error.hint else error.problems
+    click.echo("\n".join(" ".join(str(line).split()) for line in lines), err=True)
+
+
+def _print_notices(loaded: LoadedSettings) -> None:
+    for notice in loaded.notices:
+        click.echo(f"note: {notice}", err=True)
+
+
+def _masked(value: Any, name: str = "") -> Any:
+    """`value` without secrets: a hook may keep one under a name that the schema does not know."""
+    if isinstance(value, dict):
+        return {key: _masked(item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(item, name) for item in value]
+    if isinstance(value, str):
+        return HIDDEN if is_secret_name(name) else redact(value)
+    return value
+
+
+def _lines(values: Mapping[str, Any], origins: Mapping[str, str], path: KeyPath = ()) -> Iterator[str]:
+    """YAML that loads again, with the origin of each value behind it. What agents inherit is left out."""
+    indent = "  " * len(path)
+    for key, value in values.items():
+        place = (*path, key)
+        origin = origins.get(dotted(place))
+        if origin is not None:
+            first, *rest = scalar({} if isinstance(value, dict) else value, indent).split("\n")
+            yield from [f"{indent}{key}: {first}  # {origin}", *rest]
+        elif isinstance(value, dict):
+            below = list(_lines(value, origins, place))
+            yield from [f"{indent}{key}:", *below] if below else []
