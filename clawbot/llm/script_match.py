@@ -11,7 +11,8 @@ from msgspec import Struct
 from clawbot.llm.errors import RefusedError
 from clawbot.llm.script_types import Check, CheckKey, Script, Turn
 
-SHOWN_CHARS = 400
+# Both sides must fit into one line of an error; the requests themselves can be looked at whole.
+SHOWN_CHARS = 200
 SYSTEM_ROLES = frozenset({"system", "developer"})
 
 

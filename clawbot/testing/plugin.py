@@ -1,0 +1,38 @@
+"""The pytest plugin that comes with clawbot: the fixture `scripted_llm`.
+
+It is loaded by every run of pytest where clawbot is installed, so it imports what the fixture needs when the fixture is
+used, and nothing before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from clawbot.testing.fixture import ScriptedLLM, Turns
+
+
+@pytest.fixture
+def scripted_llm(tmp_path: Path) -> Iterator[Callable[[str | Path | Turns], ScriptedLLM]]:
+    """Make scripted models: `scripted_llm(turns | path | yaml_text)`.
+
+    At the end the test fails when a request was not what a script expected, or when turns are left.
+    """
+    from clawbot.testing.fixture import scripted
+
+    made: list[ScriptedLLM] = []
+
+    def make(source: str | Path | Turns) -> ScriptedLLM:
+        made.append(scripted(source, tmp_path))
+        return made[-1]
+
+    yield make
+    for llm in made:
+        llm.close()
+    problems = [problem for llm in made for problem in llm.problems()]
+    if problems:
+        pytest.fail("\n".join(problems), pytrace=False)
