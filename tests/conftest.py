@@ -15,7 +15,7 @@ def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     """Move HOME, CLAWBOT_HOME and the working folder away; drop every variable that a test did not set."""
     world = tmp_path_factory.mktemp("world")
     for name in list(os.environ):
-        if name not in KEPT and not name.startswith("PYTEST"):
+        if name not in KEPT and not name.startswith(("PYTEST", "TEXTUAL_SNAPSHOT")):
             monkeypatch.delenv(name)
     home = world / "home"
     home.mkdir()

@@ -74,6 +74,19 @@ class SessionSummary(Struct, frozen=True):
     locked: bool = False
 
 
+class ProviderKey(Struct, frozen=True):
+    name: str
+    env: str
+    model: str
+
+
+PROVIDERS = [
+    ProviderKey("Anthropic", "ANTHROPIC_API_KEY", "anthropic/claude-sonnet-4-5"),
+    ProviderKey("OpenAI", "OPENAI_API_KEY", "openai/gpt-5"),
+    ProviderKey("DeepSeek", "DEEPSEEK_API_KEY", "deepseek/deepseek-chat"),
+]
+
+
 @dataclass(frozen=True)
 class FakePaths:
     """The part of clawbot.config.paths.Paths that a screen may ask for."""
@@ -201,6 +214,8 @@ class FakeRuntime:
         self.withdrawn: list[str] = []
         self.answers: list[tuple[str, str, str | None]] = []
         self.saved_keys: dict[str, str] = {}
+        self.providers = list(PROVIDERS)
+        self.exported: list[str | None] = []
         self.warmed = 0
         self.closed = False
         self._turn = asyncio.Lock()
@@ -318,7 +333,8 @@ class FakeRuntime:
     async def count_tokens(self, text: str) -> int:
         return len(text) // 4
 
-    async def export(self, form: str, path: Path | None) -> Path:
+    async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
+        self.exported.append(session)
         return path or Path(f"conversation.{form}")
 
     async def close(self) -> None:

@@ -1,0 +1,86 @@
+"""The keys and slash commands at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.events import Resize
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from clawbot.tui.screens.parts import Key, KeyLine, one_line
+
+if TYPE_CHECKING:
+    from clawbot.runtime import Runtime
+
+# What users of terminal agents expect of the keys of a conversation.
+CHAT_KEYS = (
+    ("enter", "send"),
+    ("shift+enter, ctrl+j", "break the line"),
+    ("↑ ↓", "what you wrote before"),
+    ("tab", "complete a command"),
+    ("esc", "stop the running turn"),
+    ("ctrl+o", "unfold what tools did"),
+    ("ctrl+t", "show the reasoning"),
+    ("ctrl+g", "write in your own editor"),
+    ("ctrl+l", "choose a model"),
+    ("ctrl+r", "choose an earlier conversation"),
+    ("pageup, pagedown", "scroll"),
+    ("ctrl+c twice, ctrl+d", "leave"),
+)
+
+
+# Below this many columns the commands stand under the keys.
+TWO_COLUMNS = 110
+
+
+class HelpScreen(ModalScreen[None]):
+    """Shows `keys` (name, meaning) beside the commands of the runtime; below them where there is little room."""
+
+    CSS_PATH: ClassVar = "../styles/help.tcss"
+    BINDINGS: ClassVar = [
+        Binding("escape,q,enter", "close", "Back"),
+        Binding("up,k", "scroll('scroll_up')", "Up", show=False),
+        Binding("down,j", "scroll('scroll_down')", "Down", show=False),
+        Binding("pageup", "scroll('page_up')", "Page up", show=False),
+        Binding("pagedown,space", "scroll('page_down')", "Page down", show=False),
+        Binding("home,g", "scroll('scroll_home')", "Top", show=False),
+        Binding("end,G", "scroll('scroll_end')", "End", show=False),
+    ]
+
+    def __init__(self, runtime: Runtime, keys: Iterable[tuple[str, str]] = CHAT_KEYS) -> None:
+        super().__init__()
+        self.runtime = runtime
+        self.keys = tuple(keys)
+
+    def compose(self) -> ComposeResult:
+        """Two columns, or one."""
+        commands = [(f"{command.name} {command.arguments}", command.help) for command in self.runtime.commands]
+        with VerticalScroll(id="page", can_focus=False), Horizontal(id="columns"):
+            yield from self._column("Keys", self.keys)
+            yield from self._column("Commands", commands)
+        yield KeyLine([Key("↑ ↓", "scroll", "screen.scroll('page_down')"), Key("esc", "back", "screen.close")])
+
+    def _column(self, title: str, lines: Iterable[tuple[str, str]]) -> ComposeResult:
+        with Vertical(classes="column"):
+            yield Static(title, classes="title")
+            for term, meaning in lines:
+                with Horizontal(classes="line"):
+                    yield Static(one_line(term), classes="term", markup=False)
+                    yield Static(one_line(meaning), classes="meaning", markup=False)
+
+    def on_resize(self, event: Resize) -> None:
+        """One column where there is little room."""
+        self.set_class(event.size.width < TWO_COLUMNS, "-narrow")
+
+    async def action_scroll(self, how: str) -> None:
+        """Move the page."""
+        await self.query_one("#page").run_action(how)
+
+    def action_close(self) -> None:
+        """Go back to the conversation."""
+        self.dismiss(None)

@@ -1,0 +1,168 @@
+"""The choice of a model: what can be used here and why, any other by name, and a provider's key when it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from clawbot.errors import ClawbotError
+from clawbot.tui.screens.parts import Key, KeyLine, one_line, safe, short_count
+from clawbot.tui.screens.picker import PickerScreen, Row
+
+if TYPE_CHECKING:
+    from clawbot.llm.protocol import ModelInfo
+    from clawbot.runtime import ProviderKey, Runtime
+
+# Ids of the two rows that are no model; no model name starts with a space.
+TYPED = " typed"
+ADD_KEY = " key"
+
+
+class ModelsScreen(PickerScreen[str]):
+    """Gives the name of the model to go on with, as the user would write it, or None."""
+
+    BINDINGS: ClassVar = [Binding("ctrl+k", "add_key", "Add a key", priority=True)]
+    heading = "model"
+    keys = (
+        Key("enter", "use", "screen.choose"),
+        Key("type", "any name litellm knows", "screen.type"),
+        Key("ctrl+k", "add a key", "screen.add_key"),
+        Key("esc", "back", "screen.back"),
+    )
+    letter_keys: ClassVar = {"k": "screen.add_key"}
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__()
+        self.runtime = runtime
+
+    async def load(self) -> list[Row]:
+        """The models that can be used here."""
+        in_use = self.runtime.status.model.ref
+        return [model_row(model, in_use) for model in await self.runtime.models()]
+
+    def fixed_rows(self, query: str) -> list[Row]:
+        """The name as it was typed, and the way to add a key."""
+        known = {row.id for row in self.rows}
+        typed = [Row(TYPED, f"use “{safe(query)}”", "a name as litellm spells it: provider/model", mark="+")]
+        key = Row(ADD_KEY, "add a key …", "for a provider that you have an account with", mark="+")
+        return [*(typed if query and query not in known and " " not in query else []), key]
+
+    def first_choice(self, query: str) -> int:
+        """The model in use; what is typed once it is a whole name of a model."""
+        wanted = query or self.runtime.status.model.ref
+        return next((index for index, row in enumerate(self.shown) if row.id == wanted), 0)
+
+    def chosen(self, row: Row) -> None:
+        """Give the model back, or ask for a key."""
+        if row.id == ADD_KEY:
+            self.action_add_key()
+        else:
+            self.dismiss(self.typed if row.id == TYPED else row.id)
+
+    def action_type(self) -> None:
+        """Go to the line where a name can be typed."""
+        self.query_one("#filter").focus()
+
+    def action_add_key(self) -> None:
+        """Ask for a provider and its key, and find the models anew."""
+        self.run_worker(self._add_key(), group="key", exclusive=True)
+
+    async def _add_key(self) -> None:
+        name = await self.app.push_screen_wait(ProvidersScreen(self.runtime.providers))
+        provider = next((known for known in self.runtime.providers if known.env == name), None)
+        if provider is None:
+            return
+        value = await self.app.push_screen_wait(KeyScreen(provider, f"{self.runtime.paths.env_file}"))
+        if not value:
+            return
+        try:
+            await self.runtime.save_key(provider.env, value)
+        except (ClawbotError, OSError) as error:
+            self.notify(safe(f"{error}"), title="The key was not saved", severity="error", markup=False)
+            return
+        self.notify(f"{provider.env} is in {self.runtime.paths.env_file}", title="Key saved", markup=False)
+        self.query_one("#filter", Input).clear()
+        self.fetch(highlight=provider.model)
+
+
+def model_row(model: ModelInfo, in_use: str) -> Row:
+    """A model as a row: why it can be used, how much it can read, whether its price is known."""
+    details = [one_line(model.reason)] if model.reason else []
+    if model.window:
+        details.append(f"{short_count(model.window)} tokens")
+    if not model.supports_tools:
+        details.append("no tools")
+    if model.ref == in_use:
+        details.append("in use")
+    mark = "●" if model.ref == in_use else "○"
+    return Row(model.ref, one_line(model.ref), " · ".join(details), mark=mark, more=one_line(model.reason))
+
+
+class ProvidersScreen(PickerScreen[str]):
+    """Gives the environment variable of the provider that a key is for, or None."""
+
+    heading = "a key for"
+    keys = (Key("enter", "choose", "screen.choose"), Key("esc", "back", "screen.back"))
+
+    def __init__(self, providers: Sequence[ProviderKey]) -> None:
+        super().__init__()
+        self.providers = providers
+
+    async def load(self) -> list[Row]:
+        """The providers whose keys are looked for."""
+        return [Row(provider.env, provider.name, f"{provider.env} · {provider.model}") for provider in self.providers]
+
+    def chosen(self, row: Row) -> None:
+        """Give the provider back."""
+        self.dismiss(row.id)
+
+
+class KeyScreen(ModalScreen[str]):
+    """Asks for one key, which is never shown. Gives it, or None."""
+
+    CSS_PATH = "../styles/models.tcss"
+    BINDINGS: ClassVar = [Binding("escape", "back", "Back", priority=True)]
+
+    def __init__(self, provider: ProviderKey, env_file: str) -> None:
+        super().__init__()
+        self.provider = provider
+        self.env_file = env_file
+
+    def compose(self) -> ComposeResult:
+        """What is asked for, where it goes, the line to type or paste in."""
+        yield Static(Content(f"{self.provider.name} key"), id="title")
+        yield Static(
+            Content(f"It goes to {self.env_file}, which only you can read. It is not shown here or in any log.")
+        )
+        yield Input(password=True, placeholder=f"paste {self.provider.env}", compact=True, id="key")
+        yield Static(id="wrong", markup=False)
+        yield KeyLine([Key("enter", "save", "screen.save"), Key("esc", "back, save nothing", "screen.back")])
+
+    @on(Input.Submitted, "#key")
+    def action_save(self) -> None:
+        """Give the key back when it can be one."""
+        value = self.query_one("#key", Input).value.strip()
+        if problem := key_problem(value):
+            self.query_one("#wrong", Static).update(problem)
+        else:
+            self.dismiss(value)
+
+    def action_back(self) -> None:
+        """Leave without a key."""
+        self.dismiss(None)
+
+
+def key_problem(value: str) -> str:
+    """Why `value` can't be a key, in words that don't repeat it; empty when it can."""
+    if not value:
+        return "Nothing was typed. Paste the key, or go back with esc."
+    if not value.isascii() or not value.isprintable() or " " in value:
+        return "A key has only letters, digits and signs, without spaces. Copy it again from the provider's page."
+    return ""

@@ -1,0 +1,185 @@
+"""The list of earlier conversations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.widgets import Input
+
+from clawbot.errors import ClawbotError
+from clawbot.messages import AssistantMessage, TextBlock, ToolResultMessage, UserMessage
+from clawbot.tui.screens.sessions import PREVIEW_CHARS, SessionsScreen, last_words
+from tests.tui.fake_runtime import HistoryItem, RuntimeStatus, conversation, summary
+from tests.tui.screens.host import PENDING, FixedClock, Runtime, seen, showing, until
+
+TITLES = ["the launch party 🎉", "which port did the proxy use?", "记住我喜欢制表符", "the README"]
+
+
+def runtime(**values: Any) -> Runtime:
+    found = [summary(hours, title) for hours, title in enumerate(TITLES, start=1)]
+    values.setdefault("sessions", [found[2], found[0], found[3], found[1]])
+    return Runtime(history=conversation(2), status=RuntimeStatus(session_id="here"), **values)
+
+
+def screen(below: Runtime) -> SessionsScreen:
+    return SessionsScreen(below, clock=FixedClock())
+
+
+async def test_newest_come_first_with_age_turns_tokens_and_end() -> None:
+    async with showing(screen(runtime()), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        page = seen(host)
+        places = [page.index(part) for part in ("launch party", "which port", "README")]
+        assert places == sorted(places)
+        assert "1 h · open · 4 turns · 2.4k tokens" in page
+
+
+async def test_enter_gives_the_highlighted_session() -> None:
+    async with showing(screen(runtime())) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press("down", "enter")
+        assert host.result == f"{2:08x}"
+
+
+async def test_typing_filters_and_x_is_only_a_letter() -> None:
+    below = runtime()
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press(*"prox")
+        assert "launch party" not in seen(host)
+        assert below.exported == []
+        await pilot.press("enter")
+        assert host.result == f"{2:08x}"
+
+
+async def test_chinese_titles_are_found() -> None:
+    async with showing(screen(runtime())) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        host.screen.query_one(Input).value = "喜欢"
+        await pilot.press("enter")
+        assert host.result == f"{3:08x}"
+
+
+async def test_nothing_found_says_so_and_enter_does_nothing() -> None:
+    async with showing(screen(runtime())) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press(*"zzqq", "enter")
+        assert "Nothing matches “zzqq”." in seen(host)
+        assert host.result is PENDING
+
+
+async def test_no_sessions_says_so() -> None:
+    async with showing(screen(runtime(sessions=[]))) as (host, pilot):
+        await until(pilot, lambda: "No earlier conversation yet." in seen(host))
+
+
+async def test_escape_gives_nothing() -> None:
+    async with showing(screen(runtime())) as (host, pilot):
+        await pilot.press("escape")
+        assert host.result is None
+
+
+async def test_the_open_session_is_marked_and_choosing_it_changes_nothing() -> None:
+    below = runtime(sessions=[summary(1, "this very talk", locked=True)])
+    below.status = RuntimeStatus(session_id=f"{1:08x}")
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "this session" in seen(host))
+        assert "open elsewhere" not in seen(host)
+        await pilot.press("enter")
+        assert host.result is None
+
+
+async def test_a_session_that_another_process_holds_is_marked() -> None:
+    async with showing(screen(runtime(sessions=[summary(1, "busy", locked=True)]))) as (host, pilot):
+        await until(pilot, lambda: "open elsewhere" in seen(host))
+
+
+async def test_ctrl_x_exports_the_highlighted_session_while_the_filter_has_the_focus() -> None:
+    below = runtime()
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press(*"READ", "ctrl+x")
+        await until(pilot, lambda: bool(host.notices))
+        assert below.exported == [f"{4:08x}"]
+        assert host.notices == ["Exported: conversation.md"]
+
+
+async def test_in_the_list_x_exports_and_other_letters_go_on_filtering() -> None:
+    below = runtime()
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press("tab", "x")
+        await until(pilot, lambda: below.exported == [f"{1:08x}"])
+        await pilot.press("p")
+        assert host.screen.query_one(Input).value == "p"
+        assert host.screen.query_one(Input).has_focus
+
+
+async def test_an_export_that_fails_is_told() -> None:
+    below = runtime()
+    below.faults["export"] = OSError(28, "No space left on device", "/x.md")
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press("ctrl+x")
+        await until(pilot, lambda: bool(host.notices))
+        assert "No space left on device" in host.notices[0]
+
+
+async def test_only_the_session_where_the_list_rests_is_read() -> None:
+    below = runtime()
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "question 1" in seen(host))
+        assert below.previewed == [f"{1:08x}"]
+        await pilot.press("down", "down")
+        await until(pilot, lambda: f"{3:08x}" in below.previewed)
+        await pilot.press("up", "up")
+        await until(pilot, lambda: "question 1" in seen(host))
+        assert below.previewed.count(f"{1:08x}") == 1
+
+
+async def test_a_preview_that_fails_is_told_in_its_place() -> None:
+    below = runtime()
+    below.faults["preview"] = ClawbotError("The transcript is not readable.", hint="chmod u+r it.")
+    async with showing(screen(below), (140, 30)) as (host, pilot):
+        await until(pilot, lambda: "The transcript is not readable." in seen(host))
+
+
+async def test_sessions_that_cannot_be_listed_are_told() -> None:
+    below = runtime()
+    below.faults["sessions"] = ClawbotError("The sessions folder is not readable.")
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "The sessions folder is not readable." in seen(host))
+        await pilot.press("escape")
+        assert host.result is None
+
+
+async def test_narrow_terminals_have_the_list_alone() -> None:
+    async with showing(screen(runtime()), (60, 20)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        assert not host.screen.query_one("#preview").display
+
+
+async def test_a_title_with_escapes_is_shown_harmless() -> None:
+    below = runtime(sessions=[summary(1, "\x1b]0;owned\x07\nsecond [b]line")])
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "␛]0;owned␇ second [b]line" in seen(host))
+        assert "\x1b" not in seen(host)
+
+
+async def test_of_thousands_only_some_rows_are_laid_out() -> None:
+    below = runtime(sessions=[summary(hours, f"talk {hours}") for hours in range(3_000)])
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "3,000" in seen(host))
+        await pilot.press(*"2999", "enter")
+        assert host.result == f"{2999:08x}"
+
+
+def test_a_preview_shows_who_spoke_and_leaves_tool_results_out() -> None:
+    items: list[Any] = [
+        HistoryItem("1", 0, UserMessage(content="hello")),
+        HistoryItem("2", 0, ToolResultMessage(tool_call_id="c", tool_name="read", content=[TextBlock("raw")])),
+        HistoryItem("3", 0, AssistantMessage(content=[TextBlock("x" * (PREVIEW_CHARS + 9))])),
+        HistoryItem("4", 0, AssistantMessage(content=[])),
+    ]
+    assert last_words(items).plain == f"You\nhello\n\nClawbot\n{'x' * PREVIEW_CHARS} …"
+    assert last_words([]).plain == "Nothing said yet."

@@ -1,0 +1,67 @@
+"""How the screens look: light and dark, small and large, with wide characters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input, TextArea
+
+from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.tui.screens.editor import EditorScreen
+from clawbot.tui.screens.help import HelpScreen
+from clawbot.tui.screens.models import ModelsScreen
+from clawbot.tui.screens.sessions import SessionsScreen
+from tests.tui.fake_runtime import HistoryItem, RuntimeStatus, conversation, summary
+from tests.tui.screens.host import FixedClock, Host, Runtime, seen, until
+
+SMALL, LARGE = (80, 24), (140, 45)
+NOTE = "# Rules\n\n- 用户喜欢制表符 🎉\n- staging proxy: **8443**\n\n## Hosts\n\nproxy.stg\tdb.stg \x1b[31m\n"
+
+
+def sessions() -> SessionsScreen:
+    titles = ["which port did the staging proxy use, and why did we change it?", "记住我喜欢用制表符 🎉", "the README"]
+    ends = ["open", "/new", "daily"]
+    found = [summary(hours * 9, title, ended=ends[hours], locked=hours == 2) for hours, title in enumerate(titles)]
+    talk = [
+        *conversation(1),
+        HistoryItem("x", 0, UserMessage(content="我喜欢什么？")),
+        HistoryItem("y", 0, AssistantMessage(content=[TextBlock("制表符 🎉 (memory/2026-10-02.md:14)")])),
+    ]
+    below = Runtime(history=talk, sessions=found, status=RuntimeStatus(session_id=found[0].session_id))
+    return SessionsScreen(below, clock=FixedClock())
+
+
+def editor() -> EditorScreen:
+    return EditorScreen(Runtime(files={"AGENTS.md": NOTE}), "AGENTS.md", 4)
+
+
+CASES: list[tuple[str, Callable[[], Screen[object]], tuple[int, int], str, str]] = [
+    ("sessions_dark", sessions, SMALL, "textual-dark", "memory/2026"),
+    ("sessions_light", sessions, LARGE, "textual-light", "memory/2026"),
+    ("models", lambda: ModelsScreen(Runtime()), SMALL, "textual-light", "add a key"),
+    ("editor", editor, SMALL, "textual-dark", "tokens · saved"),
+    ("help", lambda: HelpScreen(Runtime()), LARGE, "textual-dark", "/quit"),
+]
+
+
+@pytest.mark.parametrize(("name", "screen", "size", "theme", "ready"), CASES, ids=[case[0] for case in CASES])
+def test_look(
+    snap_compare: Callable[..., bool],
+    name: str,
+    screen: Callable[[], Screen[object]],
+    size: tuple[int, int],
+    theme: str,
+    ready: str,
+) -> None:
+    host = Host(screen(), theme)
+
+    async def settle(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: ready in seen(host))
+        for area in (*host.screen.query(Input), *host.screen.query(TextArea)):
+            area.cursor_blink = False
+        await until(pilot, lambda: True)
+
+    assert snap_compare(host, terminal_size=size, run_before=settle)
