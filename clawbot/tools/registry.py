@@ -64,10 +64,6 @@ class Toolbox:
         tool = self._tools.get(call.name)
         return tool.title(call.arguments) if tool and call.malformed is None else one_line(call.name)
 
-    def read_only(self, name: str) -> bool:
-        """Whether the tool `name` changes nothing; an unknown one does not."""
-        return name not in self._tools or self._tools[name].read_only
-
     async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
         """Run one call. Raises nothing but CancelledError: every mistake becomes an error that the model can act on."""
         try:

@@ -1,0 +1,155 @@
+"""The workspace files that every system prompt carries: which, in what order, how much of each, and what is refused.
+
+Rules: reference sheet 1.4 to 1.6. The files are read anew each time: seven small reads cost less than a
+millisecond, and no cache key of a file system tells two edits within one clock tick apart.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from clawbot.context.cutting import shorten
+
+PERSONA = "SOUL.md"
+RITUAL = "BOOTSTRAP.md"
+MEMORY = "MEMORY.md"
+MEMORY_NAMES = (MEMORY, "memory.md")  # the first one found is used, and only that one
+SEEDED = ("AGENTS.md", PERSONA, "IDENTITY.md", "USER.md", "TOOLS.md")
+MAX_BYTES = 2 * 1024 * 1024
+LEAST_ROOM = 64  # characters; with less left, nothing more is injected
+
+
+class BootstrapLimits(Protocol):
+    """Caps in characters; the settings' `bootstrap` section is one."""
+
+    @property
+    def max_chars(self) -> int:
+        """Of one file."""
+        ...
+
+    @property
+    def total_max_chars(self) -> int:
+        """Of all files together."""
+        ...
+
+
+class BootstrapFile(Struct, frozen=True):
+    """One file as it is injected: `text` after the caps, of `raw_chars` characters before them."""
+
+    name: str
+    path: Path
+    missing: bool
+    raw_chars: int
+    text: str
+    truncated: bool
+
+
+class Bootstrap(Struct, frozen=True):
+    """What goes into the prompt, in order. `notices` says for the user what is not in it as it lies on disk."""
+
+    files: tuple[BootstrapFile, ...]
+    notices: tuple[str, ...] = ()
+
+    @property
+    def notice(self) -> str:
+        """All notices on one line, empty when there are none."""
+        return " ".join(self.notices)
+
+
+class RefusedFileError(Exception):
+    """A file that must not be read into a prompt. The text says why."""
+
+
+def load_bootstrap(workspace: Path, limits: BootstrapLimits, *, main_session: bool) -> Bootstrap:
+    """Read the files from `workspace`. Blocks; never raises for a file: what cannot be used counts as missing.
+
+    MEMORY.md is read in the main session only.
+    """
+    notices: list[str] = []
+    found = [_load(workspace, (name,), notices) for name in SEEDED]
+    found.append(_load(workspace, (RITUAL,), notices, optional=True))
+    if main_session:
+        found.append(_load(workspace, MEMORY_NAMES, notices, optional=True))
+    files = _capped([file for file in found if file is not None], limits, notices)
+    return Bootstrap(tuple(files), tuple(notices))
+
+
+def read_guarded(workspace: Path, name: str) -> str | None:
+    """The text of `workspace/name`, None when there is no such file. Bad UTF-8 is replaced.
+
+    Raises RefusedFileError for what leads out of the workspace (by symlink or hard link), is no plain file, is larger
+    than 2 MiB or cannot be read.
+    """
+    root = Path(os.path.realpath(workspace))
+    real = Path(os.path.realpath(workspace / name))
+    if root not in real.parents:
+        raise RefusedFileError("is a symlink that leads out of the workspace")
+    try:
+        # O_NOFOLLOW: the real path was just found, so a link here was put in its place since.
+        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RefusedFileError(f"cannot be read ({error.strerror})") from error
+    with os.fdopen(handle, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise RefusedFileError("is no plain file")
+        if status.st_nlink > 1:
+            raise RefusedFileError("is a hard link, whose other name may lie outside the workspace")
+        data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise RefusedFileError(f"is larger than {MAX_BYTES // 2**20} MiB")
+    return data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
+
+
+def _load(workspace: Path, names: Sequence[str], notices: list[str], *, optional: bool = False) -> BootstrapFile | None:
+    """The first of `names` that is there, uncapped; an `optional` file that is missing or blank is None."""
+    for name in names:
+        path = workspace / name
+        try:
+            text = read_guarded(workspace, name)
+        except RefusedFileError as problem:
+            notices.append(f"{name} is not in the prompt: it {problem}.")
+            break
+        if text is None:
+            continue
+        if "\ufffd" in text:
+            notices.append(f"{name} is not valid UTF-8: bad bytes are shown to the model as \ufffd.")
+        text = text.rstrip()
+        if optional and not text:
+            break
+        return BootstrapFile(name, path, missing=False, raw_chars=len(text), text=text, truncated=False)
+    if optional:
+        return None
+    path = workspace.absolute() / names[0]
+    text = f"[MISSING] Expected at: {path}"
+    return BootstrapFile(names[0], path, missing=True, raw_chars=0, text=text, truncated=False)
+
+
+def _capped(files: list[BootstrapFile], limits: BootstrapLimits, notices: list[str]) -> list[BootstrapFile]:
+    """`files` cut to the caps, in order; placeholders take of the room as well."""
+    room = limits.total_max_chars
+    kept: list[BootstrapFile] = []
+    for index, file in enumerate(files):
+        if room < LEAST_ROOM:
+            left_out = ", ".join(rest.name for rest in files[index:])
+            notices.append(f"Not in the prompt, as bootstrap.total_max_chars is used up: {left_out}.")
+            break
+        text = shorten(file.text, min(limits.max_chars, room), file.name)
+        truncated = len(text) < len(file.text)
+        if truncated:
+            notices.append(
+                f"{file.name} is cut in the prompt: {file.raw_chars:,} characters, {len(text):,} of them fit."
+            )
+        room -= len(text)
+        kept.append(
+            BootstrapFile(file.name, file.path, file.missing, file.raw_chars, text, truncated) if truncated else file
+        )
+    return kept

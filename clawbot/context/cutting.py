@@ -1,0 +1,67 @@
+"""Shortening a text for the prompt: head, marker, tail, never through the middle of a visible character."""
+
+from __future__ import annotations
+
+import unicodedata
+
+HEAD_SHARE, TAIL_SHARE = 0.70, 0.20  # the rest of the room is for the marker (reference sheet 1.6)
+JOINER = "\u200d"
+LONGEST_CLUSTER = 32  # code points; beyond it a cluster is nobody's character and is cut like any text
+
+
+def shorten(text: str, limit: int, name: str) -> str:
+    """`text` when it has at most `limit` characters; else its beginning and end around a marker that names the file,
+    says how to read the rest, and counts what was kept. The result never has more than `limit` characters."""
+    if len(text) <= limit:
+        return text
+    head = text[: cut_before(text, int(limit * HEAD_SHARE))]
+    tail = text[cut_after(text, len(text) - int(limit * TAIL_SHARE)) :]
+    line = head.count("\n") + 1
+    marker = (
+        f"\n\n[... {name} goes on here: read {name} from line {line} for the full content; "
+        f"kept {len(head)}+{len(tail)} chars of {len(text)} ...]\n\n"
+    )
+    return clamp(head + marker + tail, limit)
+
+
+def clamp(text: str, limit: int) -> str:
+    """`text`, cut at `limit` characters with an ellipsis as the last one."""
+    return text if len(text) <= limit else text[: cut_before(text, limit - 1)] + "…"
+
+
+def cut_before(text: str, index: int) -> int:
+    """The last place at or before `index` where `text` may be cut."""
+    return next((at for at in range(index, max(index - LONGEST_CLUSTER, 0), -1) if _may_cut(text, at)), max(index, 0))
+
+
+def cut_after(text: str, index: int) -> int:
+    """The first place at or after `index` where `text` may be cut."""
+    end = min(index + LONGEST_CLUSTER, len(text))
+    return next((at for at in range(index, end) if _may_cut(text, at)), index)
+
+
+def _may_cut(text: str, index: int) -> bool:
+    """Whether the characters on both sides of `index` belong to different visible ones."""
+    if not 0 < index < len(text):
+        return True
+    before, after = text[index - 1], text[index]
+    if before == JOINER or _extends(after) or (before == "\r" and after == "\n"):
+        return False
+    return not (_is_flag_letter(after) and _flag_letters_before(text, index) % 2)
+
+
+def _extends(char: str) -> bool:
+    """Whether `char` is drawn onto the one before it: marks, variation selectors, joiners, skin tones."""
+    return char == JOINER or unicodedata.category(char) in ("Mn", "Me", "Mc") or "\U0001f3fb" <= char <= "\U0001f3ff"
+
+
+def _is_flag_letter(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+def _flag_letters_before(text: str, index: int) -> int:
+    """How many regional indicators stand in a row before `index`: two make a flag."""
+    count = 0
+    while count < LONGEST_CLUSTER and index > count and _is_flag_letter(text[index - count - 1]):
+        count += 1
+    return count
