@@ -1,0 +1,91 @@
+"""What a transcript's entries mean: to the model (context) and to the reader (history). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from clawbot.messages import AssistantMessage, Message, UserMessage, text_of
+from clawbot.sessions.entries import (
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomMessageEntry,
+    Entry,
+    MessageEntry,
+    ModelChangeEntry,
+)
+
+SUMMARY_PREAMBLE = (
+    "The conversation before this point was compacted to make room. This summary stands for it, and what was kept of "
+    "it word for word follows:"
+)
+BRANCH_PREAMBLE = "The conversation went another way from here before it came back to this point. In short:"
+
+
+class ContextItem(Struct, frozen=True):
+    """A message as the model is to see it, and the entry that it comes from (the compaction's for a summary)."""
+
+    entry_id: str
+    message: Message
+
+
+class HistoryItem(Struct, frozen=True):
+    """An entry as a reader is to see it.
+
+    `message` is None for a divider (a compaction, another model), which `note` names; `timestamp` is in milliseconds
+    since the epoch; `interrupted` marks a reply that was cut off.
+    """
+
+    entry_id: str
+    timestamp: int
+    message: Message | None = None
+    interrupted: bool = False
+    note: str = ""
+
+
+def context_items(entries: Sequence[Entry]) -> list[ContextItem]:
+    """The context that `entries` (a path, oldest first, from what the last compaction kept on) stand for."""
+    compactions = [index for index, entry in enumerate(entries) if isinstance(entry, CompactionEntry)]
+    summary = [entries[compactions[-1]]] if compactions else []
+    rest = [entry for entry in entries if not isinstance(entry, CompactionEntry)]
+    return [item for entry in [*summary, *rest] if (item := _context_item(entry)) is not None]
+
+
+def history_item(entry: Entry) -> HistoryItem | None:
+    """How `entry` looks to a reader; None when it is nothing to look at."""
+    match entry:
+        case MessageEntry(message=message):
+            cut = isinstance(message, AssistantMessage) and message.stop_reason == "aborted"
+            return HistoryItem(entry.id, message.timestamp or entry.moment, message, interrupted=cut)
+        case CompactionEntry():
+            before = f" ({entry.tokens_before:,} tokens before)" if entry.tokens_before else ""
+            return HistoryItem(entry.id, entry.moment, note=f"compacted{before}")
+        case ModelChangeEntry():
+            return HistoryItem(entry.id, entry.moment, note=f"model: {model_ref(entry)}")
+        case CustomMessageEntry(display=True):
+            return HistoryItem(entry.id, entry.moment, note=text_of(entry.content))
+        case BranchSummaryEntry():
+            return HistoryItem(entry.id, entry.moment, note=f"another branch: {entry.summary}")
+        case _:
+            return None
+
+
+def model_ref(entry: ModelChangeEntry) -> str:
+    """The model as the user names it: `provider/model`, or the bare name where there is no provider."""
+    return f"{entry.provider}/{entry.model_id}" if entry.provider else entry.model_id
+
+
+def _context_item(entry: Entry) -> ContextItem | None:
+    match entry:
+        case MessageEntry(message=message, excluded=False):
+            return ContextItem(entry.id, message)
+        case CompactionEntry(summary=summary):
+            text = f"{SUMMARY_PREAMBLE}\n\n<summary>\n{summary}\n</summary>"
+        case BranchSummaryEntry(summary=summary):
+            text = f"{BRANCH_PREAMBLE}\n\n<summary>\n{summary}\n</summary>"
+        case CustomMessageEntry(content=content):
+            return ContextItem(entry.id, UserMessage(content=content, timestamp=entry.moment))
+        case _:
+            return None
+    return ContextItem(entry.id, UserMessage(content=text, timestamp=entry.moment))

@@ -1,0 +1,140 @@
+"""A conversation for readers outside: Markdown for people, JSON for programs."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+from pathlib import Path
+
+import msgspec
+from markdown_it import MarkdownIt
+
+from clawbot.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from clawbot.sessions.codec import mend
+from clawbot.sessions.conversation import HistoryItem
+from clawbot.sessions.errors import store_error
+from clawbot.sessions.lines import ByteSource, lines_backwards
+from clawbot.sessions.times import moment_of
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_TICKS = re.compile("`+")
+_SUMMARY_CHARS = 80
+_COMMONMARK = MarkdownIt("commonmark")
+_PROBE = "end-of-message"
+
+
+def to_markdown(items: Iterable[HistoryItem], title: str, zone: tzinfo | None) -> Iterator[str]:
+    """The conversation as blocks of Markdown, each with its line break. Times are in `zone`.
+
+    What the user said is quoted and tools are folded; nothing that a message holds can break out of its place.
+    """
+    yield f"# {_one_line(title) or 'Conversation'}\n"
+    for item in items:
+        time = f"{moment_of(item.timestamp, zone):%Y-%m-%d %H:%M}" if item.timestamp else ""
+        if item.message is None:
+            yield f"\n---\n\n*{_inline(item.note)}*{f' · {time}' if time else ''}\n"
+        else:
+            cut = "\n*(interrupted)*\n" if item.interrupted else ""
+            yield f"\n{_message(item.message, time)}{cut}"
+
+
+def to_json(path: Path) -> Iterator[bytes]:
+    """The transcript at `path` as a JSON array in pieces: its lines as they are, unknown fields and all.
+
+    Lines that are no JSON are left out. Raises SessionStoreError.
+    """
+    try:
+        with ByteSource.open(path) as source:
+            places = [(line.start, line.end) for line in lines_backwards(source, source.size)][::-1]
+            lead = b"[\n"
+            for start, end in places:
+                line = _json_line(source.read(start, end))
+                if line is not None:
+                    yield lead + line
+                    lead = b",\n"
+    except OSError as error:
+        raise store_error("read", path, error) from error
+    yield b"[]\n" if lead == b"[\n" else b"\n]\n"
+
+
+def _json_line(raw: bytes) -> bytes | None:
+    """`raw` when it is a sound JSON object, or mended where only characters in it are broken."""
+    raw = raw.strip()
+    try:
+        return raw if isinstance(msgspec.json.decode(raw), dict) else None
+    except (ValueError, RecursionError):
+        return mend(raw)
+
+
+def _message(message: Message, time: str) -> str:
+    if isinstance(message, UserMessage):
+        return f"{_heading('You', time)}\n{_quoted(_visible(message.text) or '(a picture)')}\n"
+    if isinstance(message, ToolResultMessage):
+        state = "failed" if message.is_error else "answered"
+        return _folded(f"{message.tool_name} {state}", message.text)
+    if isinstance(message, BashExecutionMessage):
+        return _folded(f"You ran: {message.command}", message.output)
+    return f"{_heading('Clawbot', time)}\n{''.join(_blocks(message))}"
+
+
+def _blocks(message: AssistantMessage) -> Iterator[str]:
+    for block in message.content:
+        match block:
+            case TextBlock(text=text) if text.strip():
+                yield f"{_contained(_visible(text))}\n\n"
+            case ThinkingBlock(thinking=thinking) if thinking.strip():
+                yield f"{_folded('Reasoning', thinking)}\n"
+            case ToolCallBlock(name=name, arguments=arguments, malformed=malformed):
+                shown = malformed or msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
+                yield f"{_folded(f'Tool call: {name}', shown)}\n"
+            case _:
+                pass
+    if message.error_message:
+        yield f"*({_inline(message.error_message)})*\n"
+
+
+def _heading(who: str, time: str) -> str:
+    return f"## {who} · {time}\n" if time else f"## {who}\n"
+
+
+def _folded(summary: str, text: str) -> str:
+    text = _visible(text)
+    fence = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(text)), default=0))
+    return f"<details><summary>{html.escape(_one_line(summary))}</summary>\n\n{fence}\n{text}\n{fence}\n\n</details>\n"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _contained(text: str) -> str:
+    """`text`, quoted if something that it opens (a code block, a comment) would swallow what comes after it."""
+    tokens = _COMMONMARK.parse(f"{text}\n\n{_PROBE}")
+    last = tokens[-2] if len(tokens) > 1 else None
+    closed = last is not None and last.type == "inline" and last.level == 1 and last.content == _PROBE
+    return text.strip("\n") if closed else _quoted(text)
+
+
+def _visible(text: str) -> str:
+    """`text` without the control characters that no page can show."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _one_line(text: str) -> str:
+    words = " ".join(_visible(text).split())
+    return words if len(words) <= _SUMMARY_CHARS else f"{words[: _SUMMARY_CHARS - 1]}…"
+
+
+def _inline(text: str) -> str:
+    return html.escape(" ".join(_visible(text).split())).replace("*", "\\*")

@@ -1,0 +1,222 @@
+"""The index of an agent's sessions, `sessions.json`: one object, key to record (reference sheet 3.2).
+
+It is derived: when it is missing or unreadable it is made again from the transcripts, and the bad file is kept beside
+it. Fields that other programs put in stay in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from filelock import FileLock, Timeout
+from msgspec import Struct, structs
+
+from clawbot.clock import Clock
+from clawbot.files import PRIVATE_FILE, write_atomic
+from clawbot.sessions.codec import scrub
+from clawbot.sessions.errors import Problem, SessionStoreError, store_error
+from clawbot.sessions.names import is_session_id
+
+FILE_NAME = "sessions.json"
+# Every use of the index takes milliseconds; who holds it longer has hung.
+LOCK_TIMEOUT = 10.0
+
+
+class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What the index knows of a session. Times are in milliseconds since the epoch.
+
+    `model_override` is the model that the user chose for it, `label` the name that the user gave it. The tokens are
+    those of the last call (`context_tokens`: the model's window), `cost` is the session's in US dollars, `turns` counts
+    what the user said (None: nobody counted). `ended_reason` says why it is no longer the session of `previous_key`.
+    """
+
+    key: str = ""
+    session_id: str
+    session_file: str | None = None
+    updated_at: int = 0
+    session_started_at: int | None = None
+    last_interaction_at: int | None = None
+    model_override: str | None = None
+    label: str | None = None
+    turns: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    total_tokens_fresh: bool | None = None
+    context_tokens: int | None = None
+    cost: float | None = None
+    compaction_count: int = 0
+    memory_flush_at: int | None = None
+    memory_flush_compaction_count: int | None = None
+    ended_reason: str | None = None
+    ended_at: int | None = None
+    previous_key: str | None = None
+
+
+_FIELDS = {field.encode_name for field in structs.fields(SessionRecord)} | {"providerOverride"}
+
+Rebuild = Callable[[], list[SessionRecord]]
+"""Makes the records from the transcripts."""
+
+
+class IndexState:
+    """The index as it was read. `records` are by key; `problems` what was survived while reading."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, SessionRecord] = {}
+        self.problems: list[Problem] = []
+        self.unreadable = False
+        self.changed = False
+        self._raw: dict[str, Any] = {}
+
+    def put(self, record: SessionRecord) -> None:
+        """Store `record` under its key."""
+        self.records[record.key] = record
+        others = self._raw.get(record.key)
+        kept = (
+            {name: value for name, value in others.items() if name not in _FIELDS} if isinstance(others, dict) else {}
+        )
+        self._raw[record.key] = {**kept, **scrub(_to_json(record))}
+        self.changed = True
+
+    def drop(self, key: str) -> None:
+        """Take the record of `key` out."""
+        self.records.pop(key, None)
+        self._raw.pop(key, None)
+        self.changed = True
+
+    def take(self, raw: dict[str, Any], path: Path) -> None:
+        """Fill in what the file held. Of two spellings of one key the newer record counts."""
+        for name, value in raw.items():
+            key = name.lower()
+            record = _from_json(key, value)
+            if record is None:
+                self.problems.append(Problem(str(path), f"the record of {name} is no session; it is left alone"))
+                self._raw[name] = value
+            elif key not in self.records or record.updated_at >= self.records[key].updated_at:
+                self.records[key] = record
+                self._raw[key] = value
+
+    def encoded(self) -> bytes:
+        """The file's new content."""
+        return msgspec.json.format(msgspec.json.encode(self._raw), indent=2) + b"\n"
+
+
+class SessionIndex:
+    """The index in `folder`. `rebuild` is asked for the records when the file is missing or unreadable."""
+
+    def __init__(self, folder: Path, clock: Clock, rebuild: Rebuild) -> None:
+        self.path = folder / FILE_NAME
+        self._clock = clock
+        self._rebuild = rebuild
+        self._threads = threading.Lock()
+
+    def read(self) -> IndexState:
+        """The index as it is, without changing anything. Raises SessionStoreError when it can't be read at all."""
+        state = IndexState()
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            self._fill_in(state, "the index of sessions is missing")
+            return state
+        except OSError as error:
+            raise store_error("read", self.path, error) from error
+        try:
+            raw = msgspec.json.decode(data)
+        except (ValueError, RecursionError):
+            raw = None
+        if isinstance(raw, dict):
+            state.take(raw, self.path)
+        else:
+            state.unreadable = True
+            self._fill_in(state, "the index of sessions can't be read")
+        return state
+
+    @contextmanager
+    def edit(self) -> Iterator[IndexState]:
+        """Read, let the caller change, write: alone among all threads and processes. Nothing is written when the body
+        raises or changes nothing. Raises SessionStoreError."""
+        with self._alone():
+            state = self.read()
+            state.changed = state.changed or state.unreadable
+            yield state
+            if state.changed:
+                self._write(state)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        lock = FileLock(self.path.with_name(f"{FILE_NAME}.lock"), timeout=LOCK_TIMEOUT, mode=PRIVATE_FILE)
+        with self._threads:
+            try:
+                lock.acquire()
+            except Timeout:
+                raise SessionStoreError(
+                    f"{self.path} has been locked for {LOCK_TIMEOUT:.0f} seconds by another process.",
+                    hint="Look for a clawbot that hangs, and end it.",
+                ) from None
+            except OSError as error:
+                raise store_error("lock", self.path, error) from error
+            try:
+                yield
+            finally:
+                lock.release()
+
+    def _fill_in(self, state: IndexState, what: str) -> None:
+        found = self._rebuild()
+        for record in found:
+            state.put(record)
+        if found or state.unreadable:
+            names = f"{len(found)} session{'' if len(found) == 1 else 's'}"
+            state.problems.append(Problem(str(self.path), f"{what}; it was made again from the transcripts ({names})"))
+
+    def _write(self, state: IndexState) -> None:
+        try:
+            if state.unreadable:
+                self.path.rename(self._aside())
+            write_atomic(self.path, state.encoded(), mode=PRIVATE_FILE)
+        except OSError as error:
+            raise store_error("write", self.path, error) from error
+
+    def _aside(self) -> Path:
+        stamp = f"{self._clock.now().astimezone(UTC):%Y%m%dT%H%M%S}"
+        number, aside = 2, self.path.with_name(f"{FILE_NAME}.bad-{stamp}")
+        while aside.exists():
+            number, aside = number + 1, self.path.with_name(f"{FILE_NAME}.bad-{stamp}-{number}")
+        return aside
+
+
+def _to_json(record: SessionRecord) -> dict[str, Any]:
+    """The record as the family of this format spells it: provider and model apart, the key outside."""
+    value: dict[str, Any] = msgspec.to_builtins(structs.replace(record, key=""))
+    provider, slash, model = (record.model_override or "").partition("/")
+    if slash and provider.replace("-", "").replace("_", "").isalnum():
+        value.update(providerOverride=provider, modelOverride=model)
+    return value
+
+
+def _from_json(key: str, value: Any) -> SessionRecord | None:
+    if (
+        not isinstance(value, dict)
+        or not isinstance(value.get("sessionId"), str)
+        or not is_session_id(value["sessionId"])
+    ):
+        return None
+    try:
+        record = msgspec.convert({**value, "key": key}, SessionRecord)
+    except ValueError:
+        # Something in it has another shape than ours; that must not cost the user the session.
+        record = SessionRecord(key=key, session_id=session_id, updated_at=_milliseconds(value.get("updatedAt")))
+    provider = value.get("providerOverride")
+    if isinstance(provider, str) and provider and record.model_override:
+        record = structs.replace(record, model_override=f"{provider}/{record.model_override}")
+    return record
+
+
+def _milliseconds(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and 0 <= value < 2**53 else 0

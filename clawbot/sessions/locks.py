@@ -1,0 +1,146 @@
+"""One live process for each session: a lock that the system takes back from a dead one, and a note of who holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+from filelock import FileLock, Timeout
+from msgspec import Struct
+
+from clawbot.clock import Clock, iso_utc
+from clawbot.files import PRIVATE_FILE, write_atomic
+from clawbot.sessions.errors import SessionLockedError, store_error
+
+# Long enough to outlast somebody who only looks whether the lock is held, short enough to be no wait.
+PATIENCE = 0.25
+_POLL = 0.02
+
+
+class Holder(Struct, frozen=True):
+    """Who holds a session. `started` is ISO 8601 in UTC; `command` holds nothing that the user typed."""
+
+    pid: int
+    command: str = ""
+    started: str = ""
+    tty: str = ""
+
+
+class SessionLock:
+    """The lock of the transcript `path`, as `<path>.lock`; the holder is noted in `<path>.lock.json`.
+
+    The file of the lock stays when it is given back: to remove it would let two processes lock two files of one name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lock_file = lock_file(path)
+        self._holder_file = holder_file(path)
+        self._lock = FileLock(self._lock_file, timeout=PATIENCE, mode=PRIVATE_FILE, thread_local=False)
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours."""
+        return self._lock.is_locked
+
+    def acquire(self, name: str, clock: Clock) -> None:
+        """Take the lock. Raises SessionLockedError (with `name`) when somebody has it, SessionStoreError when it
+        can't be made."""
+        try:
+            self._lock.acquire(poll_interval=_POLL)
+        except Timeout:
+            holder = _read_holder(self._holder_file)
+            if holder is None or not _alive(holder.pid):
+                raise SessionLockedError(name, pid=None) from None
+            raise SessionLockedError(
+                name, pid=holder.pid, since=holder.started, command=holder.command, tty=holder.tty
+            ) from None
+        except OSError as error:
+            raise store_error("lock", self._lock_file, error) from error
+        holder = Holder(pid=os.getpid(), command=_command(), started=iso_utc(clock.now()), tty=_tty())
+        try:
+            write_atomic(self._holder_file, msgspec.json.encode(holder), mode=PRIVATE_FILE)
+        except OSError:
+            # The lock itself holds without the note; a full disk must not keep anybody from reading a session.
+            self._holder_file.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Give it back. Twice does no harm."""
+        if self.held:
+            with contextlib.suppress(OSError):
+                self._holder_file.unlink(missing_ok=True)
+            self._lock.release()
+
+
+def lock_file(path: Path) -> Path:
+    """The lock of the transcript `path`."""
+    return path.with_name(f"{path.name}.lock")
+
+
+def holder_file(path: Path) -> Path:
+    """The note of who holds the lock of the transcript `path`."""
+    return path.with_name(f"{path.name}.lock.json")
+
+
+def holder_of(path: Path) -> Holder | None:
+    """The live process that holds the transcript `path`; None when nobody does. Leaves the lock alone unless its
+    holder looks alive, so that looking never gets in anybody's way."""
+    holder = _read_holder(holder_file(path))
+    if holder is None or not _alive(holder.pid):
+        return None
+    probe = FileLock(lock_file(path), mode=PRIVATE_FILE)
+    try:
+        with probe.acquire(timeout=0):
+            return None
+    except (Timeout, OSError):
+        return holder
+
+
+def remove_stale(path: Path) -> bool:
+    """Remove the lock files of the transcript `path` unless somebody holds them. Whether anything was removed."""
+    there = [file for file in (lock_file(path), holder_file(path)) if file.exists()]
+    if not there:
+        return False
+    try:
+        with FileLock(lock_file(path), mode=PRIVATE_FILE).acquire(timeout=0):
+            for file in (holder_file(path), lock_file(path)):
+                file.unlink(missing_ok=True)
+    except Timeout:
+        return False
+    except OSError as error:
+        raise store_error("remove", lock_file(path), error) from error
+    return True
+
+
+def _read_holder(path: Path) -> Holder | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Holder)
+    except (OSError, ValueError):
+        return None
+
+
+def _alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _command() -> str:
+    """The program and its noun (`clawbot chat`): what comes after may hold the user's words."""
+    words = [Path(sys.argv[0]).name] if sys.argv and sys.argv[0] else []
+    return " ".join([*words, *(word for word in sys.argv[1:2] if word.isalpha())])
+
+
+def _tty() -> str:
+    try:
+        return os.ttyname(sys.stdin.fileno())
+    except (OSError, ValueError, AttributeError):
+        return ""

@@ -1,0 +1,245 @@
+"""The sessions of one agent: which transcript belongs to which key, who has it open, how one ends and another begins.
+
+All calls block and are thread-safe; from the event loop they belong in a thread.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from msgspec import structs
+
+from clawbot.clock import Clock, epoch_ms
+from clawbot.files import ensure_private_dir
+from clawbot.sessions.entries import CustomEntry
+from clawbot.sessions.errors import Problem, SessionStoreError, store_error
+from clawbot.sessions.facts import END_MARK
+from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
+from clawbot.sessions.listing import SessionSummary, pick, pick_or_new, summarise
+from clawbot.sessions.locks import SessionLock
+from clawbot.sessions.names import MAIN, fresh_key, is_session_id, key_for, short_name
+from clawbot.sessions.rebuild import rebuild_records, unlisted_records
+from clawbot.sessions.times import moment_of
+from clawbot.sessions.transcript import SUFFIX, Transcript
+
+
+class OpenSession:
+    """A session that this process holds. `notices` is what was survived while opening it. Close it."""
+
+    def __init__(
+        self, record: SessionRecord, transcript: Transcript, lock: SessionLock, notices: list[Problem], *, is_new: bool
+    ) -> None:
+        self.record = record
+        self.transcript = transcript
+        self.lock = lock
+        self.notices = notices
+        self.is_new = is_new
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the transcript and let others have the session. Twice does no harm."""
+        self.transcript.close()
+        self.lock.release()
+
+
+class SessionStore:
+    """The sessions in `folder`, of the agent `agent_id`. `cwd` is noted in the transcripts that it makes.
+
+    Every call may raise SessionStoreError; `open` and `rotate` may raise SessionLockedError.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, *, agent_id: str = MAIN, cwd: Path | None = None) -> None:
+        self.folder = folder
+        self.agent_id = agent_id
+        self._clock = clock
+        self._cwd = cwd
+        self._index = SessionIndex(folder, clock, lambda: rebuild_records(folder, agent_id, clock.now().tzinfo))
+
+    def current(self, name: str = MAIN) -> SessionRecord | None:
+        """The record that `name` (a key or a short name) has now; None when there is no such session."""
+        return self._index.read().records.get(key_for(self.agent_id, name))
+
+    def path_of(self, record: SessionRecord) -> Path:
+        """The transcript of `record`: always in this folder, wherever the record says that it lies."""
+        name = Path(record.session_file).name if record.session_file else ""
+        if name.endswith(SUFFIX) and is_session_id(name):
+            return self.folder / name
+        return self.folder / f"{record.session_id}{SUFFIX}"
+
+    def open(self, name: str = MAIN, *, fresh: bool = False) -> OpenSession:
+        """Open the session that `name` means (a key, a short name, an id, six or more characters that begin just one
+        id), and make one of that name if there is none.
+
+        `fresh`: a new session under a key that nobody has, which begins with `name` unless that is the main session.
+        """
+        with ExitStack() as undo:
+            with self._editing() as state:
+                record = None if fresh else pick_or_new(name, self.agent_id, self._known(state))
+                if record is None:
+                    key = key_for(self.agent_id, name)
+                    key = self._unused_key(state, key, self._clock.now()) if fresh else key
+                    begun = self._begin(state, SessionRecord(key=key, session_id=str(uuid.uuid4())), undo)
+                elif not self.path_of(record).exists():
+                    begun = self._begin(state, _successor(record), undo)
+                    gone = f"the transcript of session {short_name(record.key)} is gone; a new one begins"
+                    begun.notices.append(Problem(str(self.path_of(record)), gone))
+                else:
+                    begun = self._resume(record, undo)
+                    if record.ended_reason is not None or record.key not in state.records:
+                        begun.record = structs.replace(record, ended_reason=None, ended_at=None)
+                        state.put(begun.record)
+                begun.notices[:0] = state.problems
+            undo.pop_all()
+            return begun
+
+    def rotate(self, opened: OpenSession, reason: str) -> OpenSession:
+        """End `opened` for `reason` ("/new", "daily") and begin a new session under its key; return that one.
+
+        The user's choices (model, label) go along. The old transcript stays where it is, listed under a key of its own,
+        and `opened` is closed. When this raises, `opened` is as open as before.
+        """
+        with ExitStack() as undo:
+            with self._editing() as state:
+                old = state.records.get(opened.record.key, opened.record)
+                begun = self._begin(state, _successor(old), undo, parent=opened.transcript.path)
+                state.put(self._ended(state, old, reason))
+                begun.notices[:0] = state.problems
+            undo.pop_all()
+        try:
+            opened.transcript.append(CustomEntry(custom_type=END_MARK, data={"reason": reason}))
+        except SessionStoreError as error:
+            begun.notices.append(Problem(str(opened.transcript.path), error.message))
+        opened.close()
+        return begun
+
+    def update(self, record: SessionRecord) -> SessionRecord:
+        """Store `record` under its key, dated now, and return it so."""
+        record = structs.replace(record, updated_at=epoch_ms(self._clock.now()))
+        with self._editing() as state:
+            state.put(record)
+        return record
+
+    def records(self) -> Sequence[SessionRecord]:
+        """All sessions, also of transcripts that the index does not know; the last used first."""
+        known = self._known(self._index.read())
+        return sorted(known.values(), key=lambda record: record.updated_at, reverse=True)
+
+    def list(self) -> Sequence[SessionSummary]:
+        """All sessions with what a list shows of them, the last used first."""
+        found = [self.summary(record) for record in self.records()]
+        return sorted(found, key=lambda summary: summary.updated_at, reverse=True)
+
+    def summary(self, record: SessionRecord) -> SessionSummary:
+        """`record` as a list shows it."""
+        return summarise(record, self.path_of(record), self._clock.now().tzinfo)
+
+    def find(self, name: str) -> SessionRecord:
+        """The session that `name` means: a key, a short name, an id, or the beginning of just one id.
+
+        Raises UnknownSessionError, AmbiguousSessionError.
+        """
+        return pick(name, self.agent_id, self._known(self._index.read()))
+
+    def repair_index(self, *, dry_run: bool = False) -> Sequence[Problem]:
+        """Write the index anew where it is missing, unreadable or incomplete; what was (or would be) mended."""
+        if dry_run and not self.folder.is_dir():
+            return []
+        state = self._index.read()
+        unlisted = self._unlisted(state)
+        if not dry_run and (unlisted or state.changed or state.unreadable):
+            with self._editing() as state:
+                unlisted = self._unlisted(state)
+                for record in unlisted.values():
+                    state.put(record)
+        added = [Problem(str(self.path_of(record)), "was not in the index; added") for record in unlisted.values()]
+        lost = [
+            Problem(str(self.path_of(record)), f"is gone; {short_name(record.key)} begins anew when it is opened")
+            for record in state.records.values()
+            if not self.path_of(record).exists()
+        ]
+        return [*state.problems, *added, *lost]
+
+    @contextmanager
+    def _editing(self) -> Iterator[IndexState]:
+        try:
+            ensure_private_dir(self.folder)
+        except OSError as error:
+            raise store_error("use the folder", self.folder, error) from error
+        with self._index.edit() as state:
+            yield state
+
+    def _known(self, state: IndexState) -> dict[str, SessionRecord]:
+        return {**self._unlisted(state), **state.records}
+
+    def _unlisted(self, state: IndexState) -> dict[str, SessionRecord]:
+        listed = {self.path_of(record) for record in state.records.values()}
+        return unlisted_records(self.folder, self.agent_id, listed)
+
+    def _unused_key(self, state: IndexState, key: str, moment: datetime) -> str:
+        name = short_name(key)
+        return fresh_key(self.agent_id, moment, self._known(state), "" if name == MAIN else f"{name}-")
+
+    def _ended(self, state: IndexState, record: SessionRecord, reason: str) -> SessionRecord:
+        started = moment_of(record.session_started_at or record.updated_at, self._clock.now().tzinfo)
+        stem = f"{short_name(record.key)}-"
+        return structs.replace(
+            record,
+            key=fresh_key(self.agent_id, started, self._known(state), stem),
+            ended_reason=reason,
+            ended_at=epoch_ms(self._clock.now()),
+            previous_key=record.key,
+        )
+
+    def _begin(
+        self, state: IndexState, record: SessionRecord, undo: ExitStack, *, parent: Path | None = None
+    ) -> OpenSession:
+        """Make the transcript of `record`, locked, and put it into the index. What `undo` holds takes it back."""
+        now = epoch_ms(self._clock.now())
+        path = self.folder / f"{record.session_id}{SUFFIX}"
+        record = structs.replace(record, session_file=path.name, session_started_at=now, updated_at=now)
+        lock = self._locked(path, record, undo)
+        transcript = Transcript.create(
+            self.folder,
+            cwd=self._cwd or Path.cwd(),
+            clock=self._clock,
+            session_id=record.session_id,
+            parent=parent,
+            key=record.key,
+        )
+        undo.callback(path.unlink, missing_ok=True)
+        undo.callback(transcript.close)
+        state.put(record)
+        return OpenSession(record, transcript, lock, [], is_new=True)
+
+    def _resume(self, record: SessionRecord, undo: ExitStack) -> OpenSession:
+        path = self.path_of(record)
+        lock = self._locked(path, record, undo)
+        transcript = Transcript.open(path, clock=self._clock)
+        undo.callback(transcript.close)
+        return OpenSession(record, transcript, lock, transcript.problems, is_new=False)
+
+    def _locked(self, path: Path, record: SessionRecord, undo: ExitStack) -> SessionLock:
+        lock = SessionLock(path)
+        lock.acquire(short_name(record.key), self._clock)
+        undo.callback(lock.release)
+        return lock
+
+
+def _successor(record: SessionRecord) -> SessionRecord:
+    """A new session under the key of `record`, with what the user chose for that one."""
+    return SessionRecord(
+        key=record.key,
+        session_id=str(uuid.uuid4()),
+        model_override=record.model_override,
+        label=record.label,
+    )

@@ -1,0 +1,277 @@
+"""One session's transcript: append-only JSONL that is opened from its end and never rewritten.
+
+All calls block and are thread-safe; from the event loop they belong in a thread. Who appends holds the session's lock
+(`locks.py`); reading needs none.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Self, TypeVar
+
+from msgspec import UNSET, UnsetType, structs
+
+from clawbot.clock import Clock, epoch_ms, iso_utc
+from clawbot.messages import Message
+from clawbot.sessions import tree
+from clawbot.sessions.appending import LineAppender
+from clawbot.sessions.capping import capped
+from clawbot.sessions.codec import decode_header, encode_entry, encode_header
+from clawbot.sessions.conversation import ContextItem, HistoryItem, context_items, history_item
+from clawbot.sessions.entries import FORMAT_VERSION, CompactionEntry, Entry, Header, MessageEntry
+from clawbot.sessions.errors import Problem, SessionStoreError, store_error
+from clawbot.sessions.lines import ByteSource, first_line, line_numbers
+from clawbot.sessions.spans import Span, nth_span, read_entry, spans_backwards, torn_end
+
+E = TypeVar("E", bound=Entry)
+
+SUFFIX = ".jsonl"
+# More than this many problems of one file tell nothing new.
+MOST_PROBLEMS = 100
+# An odd factor, so that different places in a file of up to 4 GiB never give the same id.
+_SPREAD = 0x9E3779B1
+
+
+class Transcript:
+    """A transcript, open.
+
+    `entries` is the path of the conversation from what the last compaction kept on, oldest first; `problems` what was
+    survived while reading; `torn` the side file that an unfinished last line was moved to.
+    """
+
+    def __init__(self, path: Path, source: ByteSource, appender: LineAppender | None, clock: Clock) -> None:
+        self.path = path
+        self.header: Header | None = None
+        self.entries: list[Entry] = []
+        self.torn: Path | None = None
+        self._source = source
+        self._appender = appender
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._oddities: dict[int, str] = {}
+        self._notes: list[Problem] = []
+        self._places: dict[str, tuple[int, str | UnsetType | None]] = {}
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path,
+        *,
+        cwd: Path,
+        clock: Clock,
+        session_id: str | None = None,
+        parent: Path | None = None,
+        key: str | None = None,
+    ) -> Transcript:
+        """A new transcript in `folder`, its header on disk. `parent` is the transcript that it goes on from.
+
+        Raises SessionStoreError.
+        """
+        header = Header(
+            version=FORMAT_VERSION,
+            id=session_id or str(uuid.uuid4()),
+            timestamp=iso_utc(clock.now()),
+            cwd=str(cwd),
+            parent_session=str(parent) if parent else None,
+            session_key=key,
+        )
+        path = folder / f"{header.id}{SUFFIX}"
+        LineAppender.create(path, encode_header(header)).close()
+        return cls.open(path, clock=clock)
+
+    @classmethod
+    def open(cls, path: Path, *, clock: Clock, writable: bool = True) -> Transcript:
+        """Open `path` and read what follows its last compaction. Raises SessionStoreError.
+
+        With `writable` an unfinished last line is moved into a side file; without, nothing in the folder changes.
+        """
+        try:
+            appender = LineAppender(path) if writable else None
+            opened = cls(path, ByteSource.open(path), appender, clock)
+        except OSError as error:
+            raise store_error("open", path, error) from error
+        try:
+            opened._load()
+        except OSError as error:
+            opened.close()
+            raise store_error("read", path, error) from error
+        return opened
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the file back. Twice does no harm."""
+        with self._lock:
+            if self._appender is not None:
+                self._appender.close()
+            self._source.close()
+
+    @property
+    def session_id(self) -> str:
+        """The id in the header; without one, the file's name."""
+        return self.header.id if self.header else self.path.name.removesuffix(SUFFIX)
+
+    @property
+    def leaf_id(self) -> str | None:
+        """The entry that the next one will follow; None in an empty session."""
+        return self.entries[-1].id if self.entries else None
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of the file was read so far."""
+        return self._source.bytes_read
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was survived so far, in the order of the file. Counts lines, so it may read the file up to there."""
+        with self._lock:
+            shown = sorted(self._oddities)[:MOST_PROBLEMS]
+            numbers = line_numbers(self._source, shown)
+            found = [Problem(str(self.path), self._oddities[offset], numbers[offset]) for offset in shown]
+            more = len(self._oddities) - len(shown)
+            rest = [Problem(str(self.path), f"{more} more lines with problems")] if more else []
+            return [*self._notes, *found, *rest]
+
+    def context(self) -> list[ContextItem]:
+        """The messages that the model is to see: the last summary, what it kept, and everything after it."""
+        with self._lock:
+            return context_items(self.entries)
+
+    def append_message(self, message: Message, *, sync: bool = False) -> MessageEntry:
+        """Store `message` (cut to what is stored of a tool result, dated if it is not) and return its entry.
+
+        `sync`: it is on the disk when this returns. Raises SessionStoreError; then nothing was stored.
+        """
+        if not message.timestamp:
+            message = structs.replace(message, timestamp=epoch_ms(self._clock.now()))
+        return self.append(MessageEntry(message=capped(message)), sync=sync)
+
+    def append(self, entry: E, *, sync: bool = False) -> E:
+        """Store `entry` behind the leaf and return it with its id, parent and timestamp. Raises SessionStoreError."""
+        with self._lock:
+            if self._appender is None:
+                raise SessionStoreError(f"{self.path} is open for reading only.", hint="Open the session to write.")
+            placed = structs.replace(
+                entry, id=self._new_id(), parent_id=self.leaf_id, timestamp=iso_utc(self._clock.now())
+            )
+            stored, line = encode_entry(placed)
+            self._appender.append(line, sync=sync)
+            self.entries.append(stored)
+            if isinstance(stored, CompactionEntry):
+                self._forget_before(stored)
+            return stored
+
+    def history(self, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
+        """The last `limit` items before the entry `before` (None: the end) for the screen, oldest first.
+
+        Reads backwards from the file, so it reaches beyond compactions. Empty at the beginning, and for an id that is
+        not on the path. Raises SessionStoreError.
+        """
+        with self._lock:
+            try:
+                return list(islice(self._items_before(before), max(0, limit)))[::-1]
+            except OSError as error:
+                raise store_error("read", self.path, error) from error
+
+    def _load(self) -> None:
+        end = self._settle_end()
+        self.header = decode_header(first_line(self._source))
+        if self.header is None:
+            self._start_over() if end == 0 else self._note(
+                "the header is missing or broken; the entries are read anyway"
+            )
+        elif self.header.version > FORMAT_VERSION:
+            self._note(f"format version {self.header.version} is newer than this program; read as {FORMAT_VERSION}")
+        found = tree.tail(self._walk(end, UNSET), self._first_kept)
+        if found.compaction is not None and found.missing:
+            self._report(found.compaction.start, f"what it kept begins at {found.missing}, which is missing")
+        parent = found.spans[0].parent_id if found.spans else None
+        for span in found.spans:
+            entry = read_entry(self._source, span, self._report, None if parent is UNSET else parent)
+            self.entries.append(entry)
+            parent = entry.id
+
+    def _settle_end(self) -> int:
+        """Deal with an unfinished last line, and return the byte where the good lines end."""
+        size = self._source.size
+        start = torn_end(self._source, size)
+        try:
+            if start is not None and self._appender is not None:
+                self.torn = self._appender.cut_off(start)
+                self._note(f"the last line was unfinished; its {size - start} bytes were moved to {self.torn}")
+            elif start is not None:
+                self._note("the last line is unfinished: it is being written, or a crash tore it; it is passed over")
+            if self._appender is not None:
+                self._appender.complete()
+        except SessionStoreError as error:
+            # A full disk must not keep anybody from reading; the next line will begin on a line of its own.
+            self._note(error.message)
+        return size if start is None else start
+
+    def _start_over(self) -> None:
+        """Give an empty file (a crash while it was made) the header that it lacks."""
+        if self._appender is None:
+            return
+        header = Header(
+            version=FORMAT_VERSION, id=self.session_id, timestamp=iso_utc(self._clock.now()), cwd=str(Path.cwd())
+        )
+        self._appender.append(encode_header(header), sync=True)
+        self.header = header
+
+    def _first_kept(self, span: Span) -> str | None:
+        if span.first_kept_index is None:
+            return span.first_kept
+        found = nth_span(self._source, span.start, span.first_kept_index)
+        return found.id if found else None
+
+    def _forget_before(self, compaction: CompactionEntry) -> None:
+        """Keep in memory what a fresh start would read."""
+        ids = [entry.id for entry in self.entries]
+        kept = ids.index(compaction.first_kept_entry_id) if compaction.first_kept_entry_id in ids else len(ids) - 1
+        del self.entries[:kept]
+
+    def _new_id(self) -> str:
+        """Eight hex digits made from the place in the file: unique in it without having read the rest."""
+        size = self._appender.size if self._appender else 0
+        number = (size * _SPREAD + zlib.crc32(self.session_id.encode())) & 0xFFFFFFFF
+        taken = {entry.id for entry in self.entries}
+        while (name := f"{number:08x}") in taken:
+            number = (number + 1) & 0xFFFFFFFF
+        return name
+
+    def _items_before(self, before: str | None) -> Iterator[HistoryItem]:
+        for span in self._path_before(before):
+            item = history_item(read_entry(self._source, span, self._report, None))
+            if item is not None:
+                self._places[item.entry_id] = (span.start, span.parent_id)
+                yield item
+
+    def _path_before(self, before: str | None) -> Iterator[Span]:
+        """The path from the entry before `before` to the root, last entry first."""
+        if before is None:
+            return self._walk(self._source.size, UNSET)
+        if before in self._places:
+            return self._walk(*self._places[before])
+        path = self._walk(self._source.size, UNSET)
+        for span in path:
+            if span.id == before:
+                break
+        return path
+
+    def _walk(self, end: int, wanted: str | UnsetType | None) -> Iterator[Span]:
+        return tree.walk(spans_backwards(self._source, end, self._report), wanted, self._report)
+
+    def _report(self, offset: int, text: str) -> None:
+        self._oddities.setdefault(offset, text)
+
+    def _note(self, text: str) -> None:
+        self._notes.append(Problem(str(self.path), text))
