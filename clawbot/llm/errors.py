@@ -42,14 +42,26 @@ class AuthenticationError(ModelError):
 
 
 class RateLimitError(ModelError):
-    """Too many requests, or the quota is used up. `retry_after` is what the provider asked for, in seconds."""
+    """Too many requests, or the quota is used up.
+
+    `retry_after` is what the provider asked for, in seconds; `exhausted` says that waiting will not help.
+    """
 
     kind = "rate_limit"
     retryable = True
 
-    def __init__(self, message: str, *, provider: str = "", hint: str = "", retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        hint: str = "",
+        retry_after: float | None = None,
+        exhausted: bool = False,
+    ) -> None:
         super().__init__(message, provider=provider, hint=hint)
         self.retry_after = retry_after
+        self.exhausted = exhausted
 
 
 class ContextOverflowError(ModelError):

@@ -10,7 +10,8 @@ import msgspec
 from clawbot.llm.calls import safe_name
 from clawbot.llm.collect import REDACTED
 from clawbot.llm.protocol import ChatRequest
-from clawbot.llm.wire_rules import CallIds, WireRules, provider_of, rules_for
+from clawbot.llm.providers import provider_name
+from clawbot.llm.wire_rules import CallIds, WireRules, rules_for
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -128,7 +129,7 @@ def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: s
         ]
     if spelled["content"] is None and "tool_calls" not in spelled:
         return
-    if not broken and message.provider == provider_of(ref):
+    if not broken and message.provider == provider_name(ref):
         spelled.update(_thinking(message, rules))
     yield spelled
 

@@ -73,11 +73,6 @@ def rules_for(ref: str) -> WireRules:
     return _BY_PROVIDER.get(provider, _OTHERS)
 
 
-def provider_of(ref: str) -> str:
-    """Who makes or serves the model `ref`: what stands before the first slash."""
-    return ref.partition("/")[0]
-
-
 class CallIds:
     """Spells the ids of tool calls by `rules`, unique in one request, and finds the spelling that a result needs.
 

@@ -1,0 +1,200 @@
+"""The one door to litellm: calls, chunks and exceptions, for the worker process alone.
+
+The environment that litellm reads while it is imported is set by `llm.worker` before this module comes in. Its traps:
+`_skip_mcp_handler` keeps calls with tools working without the `mcp` extra (a test holds that), `max_retries=0` leaves
+repeating to the main process, and `stream_chunk_builder` (a quarter of a second at the end of a long answer) is never
+reached, because the chunks that litellm gathers for it are taken away.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import litellm
+
+from clawbot.llm.failures import Failure
+from clawbot.llm.frames import Call
+from clawbot.llm.script_provider import make_provider
+from clawbot.llm.scripted import ScriptEngine, ScriptMismatch, load_script
+from clawbot.llm.usage import merge_usage
+from clawbot.logs import silence_libraries
+
+_ALWAYS: dict[str, Any] = {
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "max_retries": 0,
+    "num_retries": 0,
+    "drop_params": True,
+    "_skip_mcp_handler": True,
+}
+_logger = logging.getLogger(__name__)
+
+
+class Sink(Protocol):
+    """Where the chunks of a call go."""
+
+    def add(self, chunk: dict[str, Any]) -> None:
+        """Take a chunk."""
+        ...
+
+
+class LiteLLMEngine:
+    """Makes calls with litellm, and plays scripts behind it."""
+
+    def __init__(self) -> None:
+        litellm.suppress_debug_info = True
+        litellm.telemetry = False
+        litellm.turn_off_message_logging = True
+        litellm.disable_streaming_logging = True
+        for callbacks in ("callbacks", "input_callback", "success_callback", "failure_callback"):
+            setattr(litellm, callbacks, [])
+        silence_libraries()
+        self._scripts: dict[int, ScriptEngine] = {}
+
+    async def stream(self, call: Call, out: Sink) -> None:
+        """Make `call`, handing its chunks to `out`. The connection is closed when this returns or raises."""
+        arguments = dict(call.arguments)
+        if call.script is not None:
+            arguments["model"] = f"{_script_provider(call.script)}/{arguments['model']}"
+        stream = await litellm.acompletion(**arguments, **_ALWAYS)
+        try:
+            await _pump(stream, call.max_chars, out)
+        finally:
+            await stream.aclose()
+
+    def failure_of(self, error: BaseException, *, streaming: bool) -> Failure:
+        """What an exception of `stream` or of a script is to the main process."""
+        for cause in _causes(error):
+            if isinstance(cause, ScriptMismatch):
+                return Failure(name=type(cause).__name__, message=cause.message)
+        original = getattr(error, "original_exception", None)
+        if isinstance(original, Exception):
+            error = original
+        status = getattr(error, "status_code", 0)
+        return Failure(
+            name=type(error).__name__,
+            message=str(getattr(error, "message", "") or error),
+            status=status if isinstance(status, int) else 0,
+            retry_after=_retry_after(error),
+            streaming=streaming,
+        )
+
+    def open_script(self, number: int, path: str) -> None:
+        """Load the script `path`, to be called by its `number`. Blocks. Raises ScriptFileError."""
+        self._scripts[number] = ScriptEngine(load_script(Path(path)))
+        litellm.custom_provider_map = [
+            {"provider": _script_provider(number), "custom_handler": make_provider(litellm, engine)}
+            for number, engine in self._scripts.items()
+        ]
+
+    def close_script(self, number: int) -> None:
+        """Let go of a script. Raises ScriptUnused when turns are left, ScriptMismatch when a request did not fit."""
+        self._scripts.pop(number).finish()
+
+
+def _script_provider(number: int) -> str:
+    return f"script{number}"
+
+
+async def _pump(stream: Any, max_chars: int, out: Sink) -> None:
+    """Hand on what `stream` yields until it says that it is over, or until `max_chars` characters have come."""
+    usage: dict[str, Any] = {}
+    chars = 0
+    async for chunk in stream:
+        _take_usage(stream, chunk, usage)
+        slim = slim_chunk(chunk)
+        choice = slim["choices"][0]
+        reason = choice.pop("finish_reason", None)
+        if choice["delta"]:
+            out.add(slim)
+            chars += _length(choice["delta"])
+        if chars > max_chars:
+            _logger.warning("an answer of more than %d characters was cut off", max_chars)
+            _finish("length", usage, out)
+            return
+        if reason:
+            _finish(reason if _was_said(stream) else None, usage, out)
+            return
+
+
+def _was_said(stream: Any) -> bool:
+    """Whether the finish reason is the model's: litellm says "stop" for a connection that just ended."""
+    said = (getattr(stream, name, "unknown") for name in ("received_finish_reason", "intermittent_finish_reason"))
+    return any(said)
+
+
+def _finish(reason: str | None, usage: dict[str, Any], out: Sink) -> None:
+    if reason:
+        out.add({"choices": [{"delta": {}, "finish_reason": reason}]})
+    if usage:
+        out.add({"choices": [], "usage": usage})
+
+
+def slim_chunk(chunk: Any) -> dict[str, Any]:
+    """A chunk of litellm as a plain OpenAI chunk that holds only what the collector reads."""
+    choices = getattr(chunk, "choices", None)
+    if not choices:
+        return {"choices": [{"delta": {}}]}
+    choice = choices[0]
+    delta = choice.delta
+    slim: dict[str, Any] = {}
+    for name in ("content", "reasoning_content"):
+        value = getattr(delta, name, None)
+        if isinstance(value, str) and value:
+            slim[name] = value
+    calls = getattr(delta, "tool_calls", None)
+    if calls:
+        slim["tool_calls"] = [_piece(call) for call in calls]
+    thinking = getattr(delta, "thinking_blocks", None)
+    if thinking:
+        slim["thinking_blocks"] = [_plain(block) for block in thinking]
+    reason = getattr(choice, "finish_reason", None)
+    return {"choices": [{"delta": slim, "finish_reason": reason}]} if reason else {"choices": [{"delta": slim}]}
+
+
+def _piece(call: Any) -> dict[str, Any]:
+    function = getattr(call, "function", None)
+    return {
+        "index": getattr(call, "index", None),
+        "id": getattr(call, "id", None),
+        "function": {"name": getattr(function, "name", None), "arguments": getattr(function, "arguments", None)},
+    }
+
+
+def _plain(block: Any) -> dict[str, Any]:
+    fields = block if isinstance(block, Mapping) else vars(block)
+    return {name: fields[name] for name in ("type", "thinking", "signature", "data") if fields.get(name)}
+
+
+def _length(delta: Mapping[str, Any]) -> int:
+    pieces = (call["function"]["arguments"] for call in delta.get("tool_calls", ()))
+    arguments = sum(len(piece) for piece in pieces if isinstance(piece, str))
+    return len(delta.get("content", "")) + len(delta.get("reasoning_content", "")) + arguments
+
+
+def _take_usage(stream: Any, chunk: Any, usage: dict[str, Any]) -> None:
+    """Gather the usage that litellm takes out of the chunks it hands on, and the memory of all of them."""
+    kept = getattr(stream, "chunks", None)
+    for source in (*(kept or ()), chunk):
+        reported = getattr(source, "usage", None)
+        if reported is not None:
+            merge_usage(usage, reported if isinstance(reported, Mapping) else reported.model_dump(exclude_none=True))
+    if isinstance(kept, list):
+        kept.clear()
+
+
+def _retry_after(error: BaseException) -> str:
+    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
+    value = headers.get("retry-after") if isinstance(headers, Mapping) else None
+    return value if isinstance(value, str) else ""
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found

@@ -1,0 +1,89 @@
+"""The makers and servers of models that clawbot knows by name: keys, default models, addresses. Only tables."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Provider(Struct, frozen=True):
+    """Who serves models behind a key.
+
+    `name` is litellm's, `keys` are the environment variables that may hold the key (the usual one first), `default`
+    is the model that `auto` takes.
+    """
+
+    name: str
+    title: str
+    keys: tuple[str, ...]
+    default: str
+
+
+class LocalServer(Struct, frozen=True):
+    """A server on this machine. `base` is where litellm calls it, `port` where it usually listens."""
+
+    name: str
+    title: str
+    port: int
+    path: str = "/v1"
+
+    @property
+    def base(self) -> str:
+        """The address of its API on its usual port."""
+        return f"http://127.0.0.1:{self.port}{self.path}"
+
+
+# In the order in which `auto` looks. The defaults are checked against litellm's own table by a test.
+PROVIDERS: tuple[Provider, ...] = (
+    Provider("anthropic", "Anthropic", ("ANTHROPIC_API_KEY",), "anthropic/claude-sonnet-5-5"),
+    Provider("openai", "OpenAI", ("OPENAI_API_KEY",), "openai/gpt-6.1-sol"),
+    Provider("gemini", "Google Gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "gemini/gemini-3.8-flash"),
+    Provider("openrouter", "OpenRouter", ("OPENROUTER_API_KEY", "OR_API_KEY"), "openrouter/auto"),
+    Provider("deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",), "deepseek/deepseek-v4-pro"),
+    Provider("moonshot", "Moonshot", ("MOONSHOT_API_KEY",), "moonshot/kimi-k3"),
+    Provider("groq", "Groq", ("GROQ_API_KEY",), "groq/openai/gpt-oss-120b"),
+    Provider("mistral", "Mistral", ("MISTRAL_API_KEY",), "mistral/mistral-large-latest"),
+    Provider("xai", "xAI", ("XAI_API_KEY",), "xai/grok-4.7"),
+    Provider("zai", "Z.ai", ("ZAI_API_KEY",), "zai/glm-5.3"),
+    Provider("dashscope", "Qwen (DashScope)", ("DASHSCOPE_API_KEY",), "dashscope/qwen3.8-max"),
+    Provider("minimax", "MiniMax", ("MINIMAX_API_KEY",), "minimax/MiniMax-M3"),
+    Provider("together_ai", "Together", ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY"), "together_ai/zai-org/GLM-5.3"),
+    Provider("fireworks_ai", "Fireworks", ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"), "fireworks_ai/kimi-k3"),
+    Provider("cerebras", "Cerebras", ("CEREBRAS_API_KEY",), "cerebras/gpt-oss-120b"),
+    Provider("cohere_chat", "Cohere", ("COHERE_API_KEY", "CO_API_KEY"), "cohere_chat/command-a-plus-05-2026"),
+)
+KEYS: dict[str, Provider] = {key: provider for provider in PROVIDERS for key in provider.keys}
+"""Environment variable -> the provider whose key it holds."""
+
+# In the order in which `auto` takes them.
+OLLAMA = LocalServer("ollama_chat", "Ollama", 11434, path="")
+LM_STUDIO = LocalServer("lm_studio", "LM Studio", 1234)
+LLAMA_CPP = LocalServer("llamafile", "llama.cpp", 8080)
+VLLM = LocalServer("hosted_vllm", "vLLM", 8000)
+LOCAL_SERVERS: tuple[LocalServer, ...] = (OLLAMA, LM_STUDIO, LLAMA_CPP, VLLM)
+
+_BY_NAME = {provider.name: provider for provider in PROVIDERS}
+_LOCAL_BY_NAME = {server.name: server for server in LOCAL_SERVERS}
+_TITLES = {"azure": "Azure", "bedrock": "Bedrock", "vertex_ai": "Vertex AI", "script": "The script"}
+
+
+def provider_name(ref: str) -> str:
+    """What stands before the first slash of `provider/model`."""
+    return ref.partition("/")[0]
+
+
+def key_names(ref: str) -> tuple[str, ...]:
+    """The environment variables that may hold the key for the model `ref`; empty when it is not in the table."""
+    provider = _BY_NAME.get(provider_name(ref))
+    return provider.keys if provider else ()
+
+
+def local_server(ref: str) -> LocalServer | None:
+    """The server on this machine that `ref` names; None for any other model."""
+    return _LOCAL_BY_NAME.get(provider_name(ref))
+
+
+def title_of(ref: str) -> str:
+    """The provider's name as people write it."""
+    name = provider_name(ref)
+    known = _BY_NAME.get(name) or _LOCAL_BY_NAME.get(name)
+    return known.title if known else _TITLES.get(name, name)

@@ -1,0 +1,241 @@
+"""The worker process: litellm lives here and nowhere else, `python -m clawbot.llm.worker`.
+
+It reads requests from stdin and writes reports to stdout (`llm.frames`). It ends when stdin closes, so that a parent
+that was killed leaves no orphan. Whatever a library prints goes to stderr, which the parent logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Coroutine
+from typing import Any, BinaryIO, Protocol
+
+from clawbot.llm.failures import Failure
+from clawbot.llm.frames import (
+    Call,
+    Cancel,
+    CloseScript,
+    Deltas,
+    Ended,
+    Failed,
+    OpenScript,
+    Ready,
+    Report,
+    Request,
+    encode,
+    read_frame,
+    request_decoder,
+)
+from clawbot.llm.tokens import vocabulary_folder
+
+COALESCE_SECONDS = 0.015
+"""Deltas that come faster than this share a frame: each frame costs the reader, and the screen has 12 a second."""
+_NICE_WHILE_LOADING = 10
+_logger = logging.getLogger("clawbot.llm.worker")
+
+
+class Engine(Protocol):
+    """What the worker needs of `llm.engine`, which may only be imported once stdout is out of the way."""
+
+    async def stream(self, call: Call, out: Outbox) -> None:
+        """Make `call`, handing its chunks to `out`."""
+        ...
+
+    def failure_of(self, error: BaseException, *, streaming: bool) -> Failure:
+        """What an exception of `stream` is to the main process."""
+        ...
+
+    def open_script(self, number: int, path: str) -> None:
+        """Load a script."""
+        ...
+
+    def close_script(self, number: int) -> None:
+        """Let go of a script; raises when turns are left."""
+        ...
+
+
+class Outbox:
+    """The reports of one call: gathers its chunks and sends them a few times a second, the first one at once."""
+
+    def __init__(self, worker: Worker, call_id: int) -> None:
+        self._worker = worker
+        self._id = call_id
+        self._chunks: list[dict[str, Any]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._sent_at = 0.0
+        self.started = False
+
+    def add(self, chunk: dict[str, Any]) -> None:
+        """Take a chunk. Text that follows text is joined to it."""
+        self.started = True
+        if not (self._chunks and _join(self._chunks[-1], chunk)):
+            self._chunks.append(chunk)
+        loop = asyncio.get_running_loop()
+        due = self._sent_at + COALESCE_SECONDS
+        if loop.time() >= due:
+            self.flush()
+        elif self._timer is None:
+            self._timer = loop.call_at(due, self.flush)
+
+    def flush(self) -> None:
+        """Send what is gathered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._chunks:
+            self._worker.send(Deltas(self._id, self._chunks))
+            self._chunks = []
+            self._sent_at = asyncio.get_running_loop().time()
+
+
+def _join(last: dict[str, Any], chunk: dict[str, Any]) -> bool:
+    """Append the text of `chunk` to that of `last` when both hold nothing else."""
+    texts = [_only_text(last), _only_text(chunk)]
+    for kind in ("content", "reasoning_content"):
+        if all(text is not None and text.keys() == {kind} for text in texts):
+            last["choices"][0]["delta"][kind] += chunk["choices"][0]["delta"][kind]
+            return True
+    return False
+
+
+def _only_text(chunk: dict[str, Any]) -> dict[str, Any] | None:
+    choices = chunk.get("choices")
+    if chunk.keys() != {"choices"} or not choices or choices[0].keys() != {"delta"}:
+        return None
+    delta: dict[str, Any] = choices[0]["delta"]
+    return delta
+
+
+class Worker:
+    """Serves requests, several at once, until stdin closes."""
+
+    def __init__(self, stdin: asyncio.StreamReader, stdout: BinaryIO) -> None:
+        self._stdin = stdin
+        self._stdout = stdout
+        self._loaded: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def send(self, report: Report) -> None:
+        """Write a report. The pipe is blocking: a parent that does not read holds the model's stream back."""
+        self._stdout.write(encode(report))
+        self._stdout.flush()
+
+    async def run(self) -> None:
+        """Load litellm and serve."""
+        _load_in_thread(self._loaded)
+        self._loaded.add_done_callback(self._report_loaded)
+        while (body := await read_frame(self._stdin)) is not None:
+            self._take(request_decoder.decode(body))
+
+    def _report_loaded(self, loaded: asyncio.Future[Engine]) -> None:
+        if loaded.exception() is None:
+            self.send(Ready())
+
+    def _take(self, request: Request) -> None:
+        if isinstance(request, Cancel):
+            task = self._tasks.get(request.id)
+            if task is not None:
+                task.cancel()
+            return
+        task = asyncio.create_task(self._serve(request))
+        self._tasks[request.id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
+
+    async def _serve(self, request: Call | OpenScript | CloseScript) -> None:
+        out = Outbox(self, request.id)
+        engine: Engine | None = None
+        try:
+            engine = await asyncio.shield(self._loaded)
+            await _perform(engine, request, out)
+        except asyncio.CancelledError:
+            self.send(Ended(request.id))
+        except Exception as error:
+            _logger.exception("call %d failed", request.id)
+            out.flush()
+            self.send(Failed(request.id, _failure(engine, error, out.started)))
+        else:
+            out.flush()
+            self.send(Ended(request.id))
+
+
+def _perform(engine: Engine, request: Call | OpenScript | CloseScript, out: Outbox) -> Coroutine[Any, Any, None]:
+    if isinstance(request, Call):
+        return engine.stream(request, out)
+    if isinstance(request, OpenScript):
+        return asyncio.to_thread(engine.open_script, request.script, request.path)
+    return asyncio.to_thread(engine.close_script, request.script)
+
+
+def _failure(engine: Engine | None, error: Exception, started: bool) -> Failure:
+    if engine is None:
+        return Failure(name="LoadError", message=f"litellm could not be loaded: {error!r}")
+    return engine.failure_of(error, streaming=started)
+
+
+def _load_in_thread(loaded: asyncio.Future[Engine]) -> None:
+    """Import litellm at low priority, so that the screen of the parent stays smooth; `loaded` gets the engine."""
+    loop = asyncio.get_running_loop()
+
+    def load() -> None:
+        if sys.platform == "linux":
+            # A thread of its own, since a priority that was given away cannot be taken back.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_WHILE_LOADING)
+        try:
+            from clawbot.llm.engine import LiteLLMEngine
+
+            engine = LiteLLMEngine()
+        except Exception as error:
+            _logger.exception("litellm could not be loaded")
+            loop.call_soon_threadsafe(loaded.set_exception, error)
+        else:
+            loop.call_soon_threadsafe(loaded.set_result, engine)
+
+    threading.Thread(target=load, name="load-litellm", daemon=True).start()
+
+
+def _take_stdout() -> BinaryIO:
+    """The real stdout, for frames alone: descriptor 1 and `print` lead to stderr from here on."""
+    frames = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout = sys.stderr
+    return os.fdopen(frames, "wb")
+
+
+async def _main() -> None:
+    stdout = _take_stdout()
+    stdin = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin.buffer)
+    try:
+        await Worker(stdin, stdout).run()
+    finally:
+        # Whatever still runs is of no use to anybody, and the end of the process closes its connections.
+        os._exit(0)
+
+
+def _prepare_environment() -> None:
+    """What litellm and tiktoken read when they are imported: stay offline, and leave `.env` files alone."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ["LITELLM_MODE"] = "PRODUCTION"
+    # litellm would break off an answer that repeats itself, a long rule of dashes for instance.
+    os.environ["REPEATED_STREAMING_CHUNK_LIMIT"] = str(2**31)
+    folder = vocabulary_folder()
+    if folder is not None:
+        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+
+
+def main() -> None:
+    """Run until stdin closes."""
+    # Ctrl+C in the terminal is the parent's to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    _prepare_environment()
+    asyncio.run(_main())
+
+
+if __name__ == "__main__":
+    main()
