@@ -28,6 +28,7 @@ from clawbot.agent.events import (
     TurnStarted,
 )
 from clawbot.llm.protocol import ModelInfo
+from clawbot.llm.providers import Provider
 from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
 
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=UTC)
@@ -74,16 +75,10 @@ class SessionSummary(Struct, frozen=True):
     locked: bool = False
 
 
-class ProviderKey(Struct, frozen=True):
-    name: str
-    env: str
-    model: str
-
-
 PROVIDERS = [
-    ProviderKey("Anthropic", "ANTHROPIC_API_KEY", "anthropic/claude-sonnet-4-5"),
-    ProviderKey("OpenAI", "OPENAI_API_KEY", "openai/gpt-5"),
-    ProviderKey("DeepSeek", "DEEPSEEK_API_KEY", "deepseek/deepseek-chat"),
+    Provider("anthropic", "Anthropic", ("ANTHROPIC_API_KEY",), "anthropic/claude-sonnet-4-5"),
+    Provider("openai", "OpenAI", ("OPENAI_API_KEY",), "openai/gpt-5"),
+    Provider("deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",), "deepseek/deepseek-chat"),
 ]
 
 

@@ -18,7 +18,8 @@ from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:
     from clawbot.llm.protocol import ModelInfo
-    from clawbot.runtime import ProviderKey, Runtime
+    from clawbot.llm.providers import Provider
+    from clawbot.runtime import Runtime
 
 # Ids of the two rows that are no model; no model name starts with a space.
 TYPED = " typed"
@@ -75,21 +76,22 @@ class ModelsScreen(PickerScreen[str]):
         self.run_worker(self._add_key(), group="key", exclusive=True)
 
     async def _add_key(self) -> None:
-        name = await self.app.push_screen_wait(ProvidersScreen(self.runtime.providers))
-        provider = next((known for known in self.runtime.providers if known.env == name), None)
-        if provider is None:
+        providers = {provider.name: provider for provider in self.runtime.providers}
+        name = await self.app.push_screen_wait(ProvidersScreen([*providers.values()]))
+        if name is None:
             return
+        provider = providers[name]
         value = await self.app.push_screen_wait(KeyScreen(provider, f"{self.runtime.paths.env_file}"))
         if not value:
             return
         try:
-            await self.runtime.save_key(provider.env, value)
+            await self.runtime.save_key(provider.keys[0], value)
         except (ClawbotError, OSError) as error:
             self.notify(safe(f"{error}"), title="The key was not saved", severity="error", markup=False)
             return
-        self.notify(f"{provider.env} is in {self.runtime.paths.env_file}", title="Key saved", markup=False)
+        self.notify(f"{provider.keys[0]} is in {self.runtime.paths.env_file}", title="Key saved", markup=False)
         self.query_one("#filter", Input).clear()
-        self.fetch(highlight=provider.model)
+        self.fetch(highlight=provider.default)
 
 
 def model_row(model: ModelInfo, in_use: str) -> Row:
@@ -106,18 +108,21 @@ def model_row(model: ModelInfo, in_use: str) -> Row:
 
 
 class ProvidersScreen(PickerScreen[str]):
-    """Gives the environment variable of the provider that a key is for, or None."""
+    """Gives the name of the provider that a key is for, or None."""
 
     heading = "a key for"
     keys = (Key("enter", "choose", "screen.choose"), Key("esc", "back", "screen.back"))
 
-    def __init__(self, providers: Sequence[ProviderKey]) -> None:
+    def __init__(self, providers: Sequence[Provider]) -> None:
         super().__init__()
         self.providers = providers
 
     async def load(self) -> list[Row]:
         """The providers whose keys are looked for."""
-        return [Row(provider.env, provider.name, f"{provider.env} · {provider.model}") for provider in self.providers]
+        return [
+            Row(provider.name, provider.title, f"{provider.keys[0]} · {provider.default}")
+            for provider in self.providers
+        ]
 
     def chosen(self, row: Row) -> None:
         """Give the provider back."""
@@ -130,18 +135,18 @@ class KeyScreen(ModalScreen[str]):
     CSS_PATH = "../styles/models.tcss"
     BINDINGS: ClassVar = [Binding("escape", "back", "Back", priority=True)]
 
-    def __init__(self, provider: ProviderKey, env_file: str) -> None:
+    def __init__(self, provider: Provider, env_file: str) -> None:
         super().__init__()
         self.provider = provider
         self.env_file = env_file
 
     def compose(self) -> ComposeResult:
         """What is asked for, where it goes, the line to type or paste in."""
-        yield Static(Content(f"{self.provider.name} key"), id="title")
+        yield Static(Content(f"{self.provider.title} key"), id="title")
         yield Static(
             Content(f"It goes to {self.env_file}, which only you can read. It is not shown here or in any log.")
         )
-        yield Input(password=True, placeholder=f"paste {self.provider.env}", compact=True, id="key")
+        yield Input(password=True, placeholder=f"paste {self.provider.keys[0]}", compact=True, id="key")
         yield Static(id="wrong", markup=False)
         yield KeyLine([Key("enter", "save", "screen.save"), Key("esc", "back, save nothing", "screen.back")])
 
