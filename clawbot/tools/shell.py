@@ -21,6 +21,7 @@ from clawbot.tools.shell_policy import REACH, Rule, decide, offered_rule
 
 MAX_TIMEOUT = 3600  # a model that asks for more than an hour has lost its way
 COMMAND_CHARS = 20_000
+NOTICE_CHARS = 200  # room for what is said beside the output
 
 
 class ShellArguments(Arguments, frozen=True):
@@ -82,7 +83,7 @@ class ShellTool:
                 folder=self._workspace,
                 environment=environment,
                 seconds=timeout,
-                max_bytes=self._max_chars,
+                max_bytes=self._max_chars - NOTICE_CHARS,
             )
         except OSError as error:
             raise ToolError(f"The command could not be started: {error.strerror} ({error.filename}).") from error

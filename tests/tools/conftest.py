@@ -1,0 +1,69 @@
+"""A workspace with something in it, and a toolbox on it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clawbot.clock import SystemClock
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.messages import ToolCallBlock
+from clawbot.tools.registry import ApprovalAnswer, ApprovalQuestion, Toolbox, ToolOutcome, build_toolbox
+
+Run = Callable[..., Awaitable[ToolOutcome]]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    (folder / "memory").mkdir(parents=True)
+    (folder / "MEMORY.md").write_text("# Memory\n- prefers tabs\n", encoding="utf-8")
+    (folder / "memory" / "2026-11-20.md").write_text("proxy moved to 8443\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret.txt").write_text("secret", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def toolbox(workspace: Path) -> Toolbox:
+    return build_toolbox(workspace, AgentSettings(), SystemClock())
+
+
+async def nobody(question: ApprovalQuestion) -> ApprovalAnswer:
+    raise AssertionError(f"nobody expected to be asked: {question}")
+
+
+def call(name: str, arguments: dict[str, Any] | None = None, malformed: str | None = None) -> ToolCallBlock:
+    return ToolCallBlock("c1", name, arguments or {}, malformed)
+
+
+@pytest.fixture
+def run(toolbox: Toolbox) -> Run:
+    async def _run(name: str, **arguments: Any) -> ToolOutcome:
+        return await toolbox.run(call(name, arguments), nobody)
+
+    return _run
+
+
+def names(folder: Path) -> list[str]:
+    """What lies in `folder`."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename, for tests that are coroutines."""
+    source.rename(target)
+
+
+def link(path: Path, target: Path | str) -> None:
+    """Make a symlink, for tests that are coroutines."""
+    path.symlink_to(target)
