@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from dotenv.parser import Binding
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_UNWRITABLE = re.compile(r"[\x00\r]")
+# NUL ends a variable, and lone surrogates are no UTF-8.
+_UNWRITABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
 def load_env(paths: Paths) -> list[str]:
@@ -51,7 +52,7 @@ def save_key(paths: Paths, name: str, value: str) -> None:
     if not _NAME.fullmatch(name):
         raise config_error(place, "the name of a key has letters, digits and _ only, such as OPENAI_API_KEY")
     if not value or _UNWRITABLE.search(value):
-        raise config_error(place, f"the value of {name} is empty or holds control characters")
+        raise config_error(place, f"the value of {name} is empty or no text")
     try:
         old = read_text(paths.env_file)
     except FileNotFoundError:

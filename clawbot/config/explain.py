@@ -20,9 +20,9 @@ _EXPECTED = {
     "string_type": "text",
 }
 _LIMITS = {
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than_equal": "at most {le}",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than_equal": "at most {le:g}",
     "string_too_short": "text that is not empty",
 }
 # An example value longer than this says nothing more.

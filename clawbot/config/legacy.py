@@ -158,16 +158,12 @@ class _Mover:
     def hour(self) -> None:
         """`session.reset.atHour: 4` is `at: "04:00"`."""
         for path, _ in list(self.find(["session", "reset", "at_hour"])):
-            hour = self._at(path)
-            if isinstance(hour, int) and 0 <= hour <= _LAST_HOUR:
-                self._take(path)
-                self.notices.append(f"{self.marks[path].place}: {dotted(path)} is read as session.reset.at")
-                self._put(f"{hour:02d}:00", path, ("session", "reset", "at"))
-            else:
-                self.problems.append(
-                    Problem(self.marks[path].place, dotted(path), f"expected an hour from 0 to {_LAST_HOUR}")
-                )
-                self._take(path)
+            hour, place = self._take(path), self.marks[path].place
+            if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
+                self.problems.append(Problem(place, dotted(path), f"expected an hour from 0 to {_LAST_HOUR}"))
+                continue
+            self.notices.append(f"{place}: {dotted(path)} is read as session.reset.at")
+            self._put(f"{hour:02d}:00", path, ("session", "reset", "at"))
 
     def bare_ttl(self) -> None:
         """A time to live without a unit counts minutes: worth a word, since it looks like seconds."""

@@ -49,11 +49,11 @@ def parse_duration(value: Any, *, bare: str = "s") -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest exact spelling: 300 is `5m`."""
+    """The shortest spelling that is exact to a millisecond: 300 is `5m`."""
     for unit in ("d", "h", "m", "s"):
         if seconds and seconds % _SECONDS[unit] == 0:
             return f"{seconds / _SECONDS[unit]:.0f}{unit}"
-    return f"{seconds * 1000:g}ms" if seconds else "0s"
+    return f"{seconds * 1000:.0f}ms" if seconds else "0s"
 
 
 def parse_size(value: Any) -> int:

@@ -1,0 +1,97 @@
+"""Keys in $CLAWBOT_HOME/.env."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clawbot.config.env import load_env, save_key
+from clawbot.config.errors import ConfigError
+from clawbot.config.paths import Paths
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    return Paths(tmp_path / "home")
+
+
+def test_no_file_is_no_error(paths: Paths) -> None:
+    assert load_env(paths) == []
+
+
+def test_variables_are_set_where_the_environment_has_none(paths: Paths) -> None:
+    paths.home.mkdir()
+    paths.env_file.write_text("# keys\nexport FIRST_KEY='one'\nSECOND_KEY=two # a word\nEMPTY\nTHIRD=$FIRST_KEY\n")
+    os.environ["SECOND_KEY"] = "already"
+    assert load_env(paths) == ["FIRST_KEY", "THIRD"]
+    assert (os.environ["FIRST_KEY"], os.environ["SECOND_KEY"], os.environ["THIRD"]) == ("one", "already", "$FIRST_KEY")
+
+
+def test_a_line_that_is_no_variable_is_named_without_its_text(paths: Paths) -> None:
+    paths.home.mkdir()
+    paths.env_file.write_text("A=1\nsk-secret is my key\n")
+    with pytest.raises(ConfigError, match=r"\.env:2: expected NAME=value$"):
+        load_env(paths)
+
+
+def test_a_file_that_cannot_be_read_is_a_clear_error(paths: Paths) -> None:
+    paths.env_file.mkdir(parents=True)
+    with pytest.raises(ConfigError, match="is a folder"):
+        load_env(paths)
+    with pytest.raises(ConfigError, match="is a folder"):
+        save_key(paths, "A_KEY", "value")
+
+
+def test_a_saved_key_is_private_and_works_at_once(paths: Paths) -> None:
+    save_key(paths, "A_KEY", " value\n")
+    assert paths.env_file.stat().st_mode & 0o777 == 0o600
+    assert paths.home.stat().st_mode & 0o777 == 0o700
+    assert os.environ.pop("A_KEY") == "value"
+    assert load_env(paths) == ["A_KEY"]
+
+
+def test_a_file_that_others_may_read_becomes_private(paths: Paths) -> None:
+    paths.home.mkdir()
+    paths.env_file.write_text("B=1\n")
+    paths.env_file.chmod(0o644)
+    save_key(paths, "A_KEY", "value")
+    assert paths.env_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_else_is_in_the_file_stays(paths: Paths) -> None:
+    paths.home.mkdir()
+    paths.env_file.write_text("# mine\nA_KEY=old\n\nB='x\ny' # why\nnot a line\nexport A_KEY=older\nC=3")
+    save_key(paths, "A_KEY", "new")
+    save_key(paths, "D_KEY", "4")
+    assert paths.env_file.read_text() == "# mine\nA_KEY='new'\n\nB='x\ny' # why\nnot a line\nC=3\nD_KEY='4'\n"
+
+
+@pytest.mark.parametrize("name", ["", "A B", "A=B", "1A", "A\nB", "Ä", "A-B"])
+def test_a_name_that_is_none_is_refused(paths: Paths, name: str) -> None:
+    with pytest.raises(ConfigError, match="the name of a key"):
+        save_key(paths, name, "value")
+    assert not paths.env_file.exists()
+
+
+@pytest.mark.parametrize("value", ["", "  \n", "topsecret\0", "topsecret\ud800"])
+def test_a_value_that_cannot_be_kept_is_refused_and_not_repeated(paths: Paths, value: str) -> None:
+    with pytest.raises(ConfigError, match="is empty or no text") as caught:
+        save_key(paths, "A_KEY", value)
+    assert "topsecret" not in str(caught.value)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.text(alphabet="a'\"\\#\n\r $={}`é😀", min_size=1).filter(lambda text: text.strip() != ""))
+def test_any_value_comes_back_as_it_was(paths: Paths, value: str) -> None:
+    save_key(paths, "BEFORE", "1")
+    save_key(paths, "A_KEY", value)
+    save_key(paths, "AFTER", "2")
+    for name in ("A_KEY", "BEFORE", "AFTER"):
+        del os.environ[name]
+    load_env(paths)
+    assert (os.environ["A_KEY"], os.environ["BEFORE"], os.environ["AFTER"]) == (value.strip(), "1", "2")

@@ -1,0 +1,210 @@
+"""The layers together: what wins, where each value comes from, and every mistake with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clawbot.config.errors import ConfigError
+from clawbot.config.load import LoadedSettings, load_settings
+from clawbot.config.paths import Paths, find_home
+from clawbot.config.schema import Settings
+from clawbot.logs import redact
+
+
+def write(text: str) -> Paths:
+    paths = Paths(find_home())
+    paths.home.mkdir(parents=True, exist_ok=True)
+    paths.config_file.write_text(text)
+    return paths
+
+
+def load(text: str, **overrides: Any) -> LoadedSettings:
+    return load_settings(write(text), overrides=overrides)
+
+
+def problems(text: str) -> list[str]:
+    """The mistakes in `text`, each with its line in place of the file's name."""
+    paths = write(text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(paths)
+    return [str(problem).removeprefix(f"{paths.config_file}:") for problem in caught.value.problems]
+
+
+def test_without_a_file_of_the_user_the_shipped_one_counts_and_nothing_is_made() -> None:
+    paths = Paths(find_home())
+    loaded = load_settings(paths)
+    assert loaded.settings == Settings()
+    assert set(loaded.origins.values()) == {"default"}
+    assert loaded.files == ()
+    assert not paths.home.exists()
+
+
+def test_the_users_file_goes_over_the_defaults_and_the_command_line_over_both() -> None:
+    loaded = load_settings(
+        write("agents:\n  defaults: {model: openai/a, contextTokens: 5}\n  main: {context_tokens: 7}\n"),
+        overrides={"agents.main.model": "offline", "tui": {"theme": "dark"}},
+    )
+    agent = loaded.settings.agent("main")
+    assert (agent.model, agent.context_tokens) == ("offline", 7)
+    assert loaded.settings.agent("main").bootstrap.max_chars == 20_000
+    assert loaded.settings.tui.theme == "dark"
+    file = Paths(find_home()).config_file
+    assert loaded.files == (file,)
+    assert loaded.origins["agents.defaults.context_tokens"] == f"{file}:2"
+    assert loaded.origins["agents.main.context_tokens"] == f"{file}:3"
+    assert loaded.origins["agents.main.model"] == "command line"
+    assert loaded.origins["tui.theme"] == "command line"
+    assert loaded.origins["tui.editor"] == "default"
+
+
+def test_another_file_takes_the_place_of_the_users(tmp_path: Path) -> None:
+    paths = write("tui: {theme: light}")
+    other = tmp_path / "other.json"
+    other.write_text('{"tui": {"editor": "external"}}')
+    loaded = load_settings(paths, config_file=other)
+    assert (loaded.settings.tui.theme, loaded.settings.tui.editor) == ("auto", "external")
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: does not exist"):
+        load_settings(Paths(find_home()), config_file=tmp_path / "none.yaml")
+
+
+def test_both_spellings_are_the_same_key_in_every_section() -> None:
+    snake = """
+agents: {defaults: {context_pruning: {soft_trim: {head_chars: 9}},
+  compaction: {memory_flush: {soft_threshold_tokens: 1}},
+  memory_search: {query: {hybrid: {temporal_decay: {half_life_days: 3}, mmr: {lambda: 0.5}}}}}}
+session: {reset: {idle_minutes: 4}}
+hooks: {entries: {session-memory: {llm_slug: false}}}
+"""
+    camel = """
+agents: {defaults: {contextPruning: {softTrim: {headChars: 9}},
+  compaction: {memoryFlush: {softThresholdTokens: 1}},
+  memorySearch: {query: {hybrid: {temporalDecay: {halfLifeDays: 3}, mmr: {lambda: 0.5}}}}}}
+session: {reset: {idleMinutes: 4}}
+hooks: {entries: {session-memory: {llmSlug: false}}}
+"""
+    assert load(camel).settings == load(snake).settings
+    assert load(snake).settings.agent("main").memory_search.query.hybrid.mmr.lambda_ == 0.5
+    assert load(snake).settings.hooks.entries.session_memory.llm_slug is False
+
+
+def test_names_that_users_choose_are_not_respelled() -> None:
+    loaded = load("agents: {my_agent: {}}\nhooks: {entries: {myHook: {enabled: false, someKey: {innerKey: 1}}}}\n")
+    assert loaded.settings.agent_ids == ["main", "my_agent"]
+    entry = (loaded.settings.hooks.entries.model_extra or {})["myHook"]
+    assert (entry.enabled, entry.model_extra) == (False, {"someKey": {"innerKey": 1}})
+
+
+def test_a_section_with_nothing_in_it_changes_nothing() -> None:
+    assert load("agents:\n  main:\n  defaults:\nhooks:\n").settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("modell: x", "1: modell: unknown key; expected one of agents, session, hooks, memory, tui, logging"),
+        ("agents:\n  defaults:\n    modell: x", "3: agents.defaults.modell: unknown key; did you mean model?"),
+        ("agents: {main: {contextToken: 5}}", "1: agents.main.contextToken: unknown key; did you mean context_tokens?"),
+        (
+            "hooks: {entries: {session-memory: {mesages: 5}}}",
+            "1: hooks.entries.session-memory.mesages: unknown key; did you mean messages?",
+        ),
+        ("tui: {theme: 5}", "1: tui.theme: expected text, found the number 5"),
+        ("tui: [a]", "1: tui: expected keys with values, found a list"),
+        ("agents: 5", "1: agents: expected keys with values, found the number 5"),
+        ("agents: {main: hello}", "1: agents.main: expected keys with values, found the text 'hello'"),
+        ("agents: {defaults: hello}", "1: agents.defaults: expected keys with values, found the text 'hello'"),
+        (
+            "agents: {main: {fallbacks: openai/x}}",
+            "1: agents.main.fallbacks: expected a list, found the text 'openai/x'",
+        ),
+        (
+            "agents: {main: {fallbacks: [openai/x,\n gpt]}}",
+            "2: agents.main.fallbacks[1]: expected auto, offline, provider/model (such as openai/gpt-5) or script:FILE,"
+            " found the text 'gpt'",
+        ),
+        ("agents: {main: {bootstrap: {max_chars: 1.5}}}", "expected a whole number, found the number 1.5"),
+        ("agents: {main: {bootstrap: {max_chars: '5'}}}", "expected a whole number, found the text '5'"),
+        ("agents: {main: {bootstrap: {max_chars: true}}}", "expected a whole number, found true"),
+        ("agents: {main: {bootstrap: {max_chars: 0}}}", "expected at least 1, found the number 0"),
+        ("agents: {main: {request_timeout: 0}}", "expected more than 0, found the number 0"),
+        ("agents: {main: {tools: {max_rounds: null}}}", "expected a whole number, found nothing"),
+        ("agents: {main: {context_pruning: {soft_trim_ratio: 1.1}}}", "expected at most 1, found the number 1.1"),
+        ("agents: {main: {context_pruning: {mode: cachettl}}}", "found the text 'cachettl'; did you mean cache-ttl?"),
+        ("agents: {main: {memory_search: {chunking: {tokens: 9}}}}", "expected an overlap smaller than tokens"),
+        ("agents: {main: {memory_search: {extra_paths: [{pattern: x}]}}}", "expected the key path"),
+        ("agents: {main: {timezone: Mars/Base}}", "expected the name of a time zone such as Europe/Berlin"),
+        ("agents: {Work: {}}", "1: agents.Work: expected an agent id: a-z, 0-9, _ and -"),
+        ("agents: {../x: {}}", "expected an agent id"),
+        ("session: {reset: {at: 25:00}}", "expected a time of the day from 00:00 to 23:59"),
+        ("logging: {max_bytes: 2tb}", "expected a size such as"),
+        ("tui: {theme: a}\ntui: {theme: b}", "2: tui: is written twice, first in line 1"),
+        ("logging: {max_bytes: 1,\n maxBytes: 2}", "2: logging.max_bytes: is written twice, in both spellings"),
+    ],
+)
+def test_a_mistake_is_named_with_line_key_and_what_was_expected(text: str, said: str) -> None:
+    (problem,) = problems(text)
+    assert said in problem
+
+
+def test_all_mistakes_are_found_at_once_in_the_order_of_the_file() -> None:
+    found = problems(
+        "tui: {theme: 1}\nfoo: 1\nagents:\n  defaults: {timezone: 1}\n  a: {}\n  b: {}\nmemory: {backend: x}\n"
+    )
+    assert [problem.split(":")[0] for problem in found] == ["1", "2", "4", "7"]
+
+
+def test_the_message_of_several_mistakes_says_how_many_there_are() -> None:
+    paths = write("a: 1\nb: 2\nc: 3\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml:1: a: .*and 2 more: `clawbot config check` lists them"):
+        load_settings(paths)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "agents: {defaults: {api_key: [hunter22hunter22]}}",
+        "agents: {defaults: {api_key_env: hunter22-hunter22}}",
+        "agents: {defaults: {apikey: hunter22hunter22}}",
+        "agents: {defaults: {api_key: hunter22hunter22, x: 1}}",
+        "agents: {defaults: {api_key: hunter22hunter22}, main: {api_key: {hunter22hunter22: 1}}}",
+        "agents: {defaults: {memory_search: {remote: {api_key: hunter22hunter22, tokens: hunter22hunter22}}}}",
+        "agents: {defaults: {api_key: 'hunter22hunter22}}",
+    ],
+)
+def test_no_error_repeats_a_secret(text: str) -> None:
+    paths = write(text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(paths)
+    said = "\n".join(map(str, caught.value.problems)) + str(caught.value)
+    assert "hunter22" not in said
+
+
+def test_keys_in_the_settings_are_kept_out_of_the_log_from_then_on() -> None:
+    loaded = load("agents: {work: {memory_search: {remote: {api_key: wholly-unusual-value}}}}")
+    assert "wholly-unusual" not in redact("sent wholly-unusual-value")
+    assert "wholly-unusual" not in repr(loaded)
+
+
+def test_an_unknown_override_is_named_as_such() -> None:
+    with pytest.raises(ConfigError, match=r"command line: agents\.main\.modell: unknown key"):
+        load_settings(Paths(find_home()), overrides={"agents.main.modell": "x"})
+
+
+@pytest.mark.parametrize("setup", ["folder", "unreadable", "latin"])
+def test_a_file_that_cannot_be_read_is_a_clear_error(setup: str) -> None:
+    paths = write("")
+    paths.config_file.unlink()
+    if setup == "folder":
+        paths.config_file.mkdir()
+    elif setup == "latin":
+        paths.config_file.write_bytes(b"tui: {theme: \xfc}")
+    else:
+        paths.config_file.symlink_to(paths.config_file)  # the one refusal that root meets too
+    with pytest.raises(ConfigError, match=r"config\.yaml"):
+        load_settings(paths)

@@ -1,0 +1,132 @@
+"""Kinds of values: what is accepted, what it means, what is said about the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
+
+from clawbot.config import values
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 30),
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("1h 30m", 5400),
+        ("500ms", 0.5),
+        ("2D", 172_800),
+        (90, 90),
+        ("90", 90),
+    ],
+)
+def test_durations_are_seconds(text: Any, seconds: float) -> None:
+    assert values.parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(("bare", "seconds"), [("600", 36_000), (600, 36_000), ("10s", 10), ("0.5", 30), ("1h", 3600)])
+def test_a_bare_number_counts_minutes_where_the_family_says_so(bare: Any, seconds: float) -> None:
+    assert TypeAdapter(values.MinutesDuration).validate_python(bare) == seconds
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "5 x", "m", "-5m", -1, True, None, "1.5.5", "5 10", [], float("inf"), float("nan")]
+)
+def test_what_is_no_duration_is_refused(wrong: Any) -> None:
+    with pytest.raises(PydanticCustomError, match="a duration such as"):
+        values.parse_duration(wrong)
+
+
+@given(st.integers(min_value=0, max_value=10**9))
+def test_a_duration_is_spelled_so_that_it_reads_back(milliseconds: int) -> None:
+    seconds = milliseconds / 1000
+    assert values.parse_duration(values.format_duration(seconds)) == pytest.approx(seconds, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2mb", 2_097_152), ("64 KB", 65_536), ("1GiB", 1_073_741_824), ("1.5k", 1536), (7, 7), ("7", 7)]
+)
+def test_sizes_are_bytes(text: Any, size: int) -> None:
+    assert values.parse_size(text) == size
+
+
+@pytest.mark.parametrize("wrong", ["", "2tb", "mb", "-1", -1, True, None, {}])
+def test_what_is_no_size_is_refused(wrong: Any) -> None:
+    with pytest.raises(PydanticCustomError, match="a size such as"):
+        values.parse_size(wrong)
+
+
+@given(st.integers(min_value=0, max_value=2**50))
+def test_a_size_is_spelled_so_that_it_reads_back(size: int) -> None:
+    assert values.parse_size(values.format_size(size)) == size
+
+
+@pytest.mark.parametrize(("text", "clock"), [("04:00", "04:00"), ("4:00", "04:00"), (" 23:59 ", "23:59")])
+def test_times_of_the_day_have_two_digits(text: str, clock: str) -> None:
+    assert values.parse_clock(text) == clock
+
+
+@pytest.mark.parametrize("wrong", ["24:00", "4", "4:60", 240, None, "04:00:00"])
+def test_what_is_no_time_of_the_day_is_refused(wrong: Any) -> None:
+    with pytest.raises(PydanticCustomError, match="a time of the day"):
+        values.parse_clock(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["Europe/Berln", "../etc/passwd", "/etc/localtime", "America", "", "a\0b", 3])
+def test_a_zone_that_does_not_exist_is_refused(wrong: Any) -> None:
+    with pytest.raises(PydanticCustomError, match="a time zone"):
+        values.check_zone(wrong)
+
+
+def test_the_zone_that_was_meant_is_named() -> None:
+    with pytest.raises(PydanticCustomError, match=r"did you mean Europe/Berlin\?"):
+        values.check_zone("Europe/Berln")
+
+
+@pytest.mark.parametrize("ref", ["auto", "offline", "openai/gpt-5", "openrouter/meta/llama", "script:a b.yaml"])
+def test_models_by_all_their_kinds_of_names(ref: str) -> None:
+    assert values.check_model(ref) == ref
+
+
+@pytest.mark.parametrize("wrong", ["gpt-4o", "", "/x", "x/", "script:", 5, "ofline"])
+def test_a_model_without_provider_is_refused(wrong: Any) -> None:
+    with pytest.raises(PydanticCustomError, match="provider/model"):
+        values.check_model(wrong)
+
+
+def test_a_path_is_absolute_and_the_state_folder_is_where_it_is(tmp_path: Path) -> None:
+    kind: TypeAdapter[Path] = TypeAdapter(values.StatePath)
+
+    def read(text: Any) -> Path:
+        return kind.validate_python(text, context={"home": tmp_path})
+
+    assert read("~/.clawbot/workspace") == tmp_path / "workspace"
+    assert read("~/.clawbot") == tmp_path
+    assert read("~/.clawbotty") == Path.home() / ".clawbotty"
+    assert read("~/clawd") == Path.home() / "clawd"
+    assert read("notes") == tmp_path / "notes"
+    assert read("/notes") == Path("/notes")
+
+
+@pytest.mark.parametrize("wrong", ["", "  ", "a\0b", 5, None, "~nobody-has-this-name/x"])
+def test_what_is_no_path_is_refused(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="a path"):
+        TypeAdapter(values.StatePath).validate_python(wrong, context={"home": tmp_path})
+
+
+@pytest.mark.parametrize(("text", "value"), [("yes", True), ("ON", True), ("no", False), ("off", False), (True, True)])
+def test_switches_as_files_have_them(text: Any, value: bool) -> None:
+    assert values.parse_switch(text) is value
+
+
+@pytest.mark.parametrize("wrong", ["maybe", 1, 0, None, ""])
+def test_what_is_no_switch_is_refused(wrong: Any) -> None:
+    with pytest.raises(PydanticCustomError, match="true or false"):
+        values.parse_switch(wrong)
