@@ -26,7 +26,7 @@ _PATTERNS = (
     (
         re.compile(
             r"""((?:api[_-]?key|access[_-]?token|auth[_-]?token|client[_-]?secret|secret|passw(?:or)?d|authorization"""
-            r"""|(?<=[?&])key)["']?\s*[=:]\s*(?:\\?["'])?)(?!\[redacted\]|(?:Bearer|Basic)\s)[^\s"',;&\\)}\]]+""",
+            r"""|(?<=[?&])key)\\?["']?\s*[=:]\s*(?:\\?["'])?)(?!\[redacted\]|(?:Bearer|Basic)\s)[^\s"',;&\\)}\]]+""",
             re.IGNORECASE,
         ),
         rf"\1{HIDDEN}",
@@ -99,8 +99,8 @@ class PrivateRotatingHandler(RotatingFileHandler):
         except FileNotFoundError:
             named = None
         if named is None or (named.st_ino, named.st_dev) != (opened.st_ino, opened.st_dev):
-            self.stream.close()
-            self.stream = self._open()
+            stale, self.stream = self.stream, self._open()
+            stale.close()
 
 
 def setup_logging(
