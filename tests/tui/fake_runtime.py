@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from clawbot.agent import views
 from clawbot.agent.events import (
     ApprovalRequested,
     CommandOutput,
@@ -27,22 +28,18 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
+from clawbot.agent.views import CommandInfo, HistoryItem
+from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
-from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
+from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=UTC)
 
 
-class HistoryItem(Struct, frozen=True):
-    entry_id: str
-    timestamp: int
-    message: Message
-    interrupted: bool = False
-    note: str = ""
+class RuntimeStatus(views.RuntimeStatus, frozen=True):
+    """A conversation in its middle, unless a test says otherwise."""
 
-
-class RuntimeStatus(Struct, frozen=True):
     agent_id: str = "main"
     session_key: str = "main"
     session_id: str = "5f0c1d2e"
@@ -54,12 +51,6 @@ class RuntimeStatus(Struct, frozen=True):
     cost: float | None = 0.41
     busy: bool = False
     notes: int = 128
-
-
-class CommandInfo(Struct, frozen=True):
-    name: str
-    arguments: str
-    help: str
 
 
 class SessionSummary(Struct, frozen=True):
@@ -110,6 +101,9 @@ class FakeTui:
 @dataclass
 class FakeSettings:
     tui: FakeTui = field(default_factory=FakeTui)
+
+    def agent(self, agent_id: str) -> AgentSettings:
+        return AgentSettings()
 
 
 class Hold:

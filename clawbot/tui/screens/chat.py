@@ -1,19 +1,16 @@
-"""The conversation: the page, the prompt under it, and one quiet line. Events become what is seen in `show`."""
+"""The conversation: the page, the prompt under it, and one quiet line. What an event does is decided in `show`."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.events import Key
-from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Static, TextArea
 
 from clawbot.agent.events import (
     ApprovalRequested,
@@ -33,22 +30,298 @@ from clawbot.agent.events import (
     TurnStarted,
 )
 from clawbot.clock import Clock
-from clawbot.tui.completion import Choice, Wanted, best, wanted
-from clawbot.tui.input import (
-    AgentCommand,
-    ChatMessage,
-    Nothing,
-    ScreenCommand,
-    UnknownCommand,
-    classify,
-)
+from clawbot.tui.gauge import gauge_of
 from clawbot.tui.turns import Turns
 from clawbot.tui.widgets.approval import Approval
 from clawbot.tui.widgets.bars import Header, NewBelow, QueueLines, StatusLine
-from clawbot.tui.widgets.completions import Completions
-from clawbot.tui.widgets.prompt import Prompt
+from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.transcript import Transcript
 from clawbot.tui.writer import TranscriptWriter
 
 if TYPE_CHECKING:
     from clawbot.runtime import Runtime
+
+STARTING = "starting"
+THINKING = "thinking"
+WRITING = "writing"
+IDLE_HINT = "/help"
+BUSY_HINT = "esc stops"
+PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched each time the reader reaches the top
+
+
+class ChatScreen(Screen[None]):
+    """Shows one conversation; the app opens the runtime and the other screens."""
+
+    AUTO_FOCUS = "Prompt"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "stop", "Stop the running turn", show=False),
+        Binding("alt+up", "recall", "Take back what is queued", show=False),
+        Binding("ctrl+o", "unfold", "Unfold what tools did", show=False, priority=True),
+        Binding("ctrl+t", "reasoning", "Show the reasoning", show=False, priority=True),
+        Binding("pageup,shift+up", "scroll_page(-1)", "Scroll up", show=False, priority=True),
+        Binding("pagedown,shift+down", "scroll_page(1)", "Scroll down", show=False, priority=True),
+        Binding("ctrl+home", "to_start", "Start of the conversation", show=False, priority=True),
+        Binding("ctrl+end", "to_end", "End of the conversation", show=False, priority=True),
+        Binding("ctrl+c", "app.copy_or_leave", "Copy, clear, leave", show=False, priority=True),
+        Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False, priority=True),
+        Binding("ctrl+l", "app.choose_model", "Choose a model", show=False, priority=True),
+        Binding("ctrl+r", "app.choose_session", "Choose an earlier conversation", show=False, priority=True),
+        Binding("ctrl+g", "app.edit_prompt", "Write in your own editor", show=False, priority=True),
+        Binding("f1", "app.help", "Keys and commands", show=False, priority=True),
+        Binding("shift+tab", "switch_focus", "Go through links and tool calls", show=False, priority=True),
+    ]
+
+    page = getters.query_one(Transcript)
+    composer = getters.query_one(Composer)
+    approval = getters.query_one(Approval)
+    status = getters.query_one(StatusLine)
+    queue = getters.query_one(QueueLines)
+    header = getters.query_one(Header)
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.runtime: Runtime | None = None
+        self.turns = Turns(self.run_worker, self.show, self._queue_changed)
+        self._questions: list[ApprovalRequested] = []
+        self._oldest: str | None = None  # the entry that stands at the top
+        self._fetching = False
+        self._reasoning_shown = False
+
+    def compose(self) -> ComposeResult:
+        """Header, page, prompt or question, status."""
+        yield Header()
+        yield Transcript()
+        with Vertical(id="bottom"):
+            yield NewBelow()
+            yield Approval(self.clock)
+            yield Composer(self.clock)
+            yield QueueLines()
+            yield StatusLine(self.clock)
+
+    def on_mount(self) -> None:
+        """The first paint says that the rest is coming."""
+        self.writer = TranscriptWriter(self.page, self.clock)
+        self.status.show(place=STARTING)
+
+    # The runtime
+
+    async def connect(self, runtime: Runtime) -> None:
+        """The runtime is there: show what was said before, send what was typed meanwhile."""
+        self.runtime = runtime
+        self.composer.connect(runtime)
+        await self.reload()
+        for notice in runtime.notices:
+            self.writer.notice(notice)
+        self.turns.ready(runtime)
+
+    async def reload(self) -> None:
+        """Show the end of the session's conversation."""
+        if self.runtime is None:
+            return
+        self.page.clear()
+        self._oldest = None
+        await self._fetch(self.runtime)
+        self.page.go_to_end()
+        self.refresh_status()
+
+    async def _fetch(self, runtime: Runtime) -> None:
+        """Put the page of history before the oldest one shown at the top."""
+        # Markdown comes in after the first paint.
+        from clawbot.tui.transcript import load_items
+
+        history = await runtime.history(before=self._oldest, limit=PAGE_OF_HISTORY)
+        items = await asyncio.to_thread(load_items, history, self.clock.now().tzinfo)
+        self._oldest = history[0].entry_id if len(history) == PAGE_OF_HISTORY else None
+        self.page.prepend(items)
+
+    def refresh_status(self) -> None:
+        """Take over the figures of the runtime."""
+        if self.runtime is None:
+            return
+        status = self.runtime.status
+        self.header.name_text = f"clawbot · {status.agent_id}"
+        self.header.right_text = f"{status.model.ref} · {self.clock.now():%a %-d %b}"
+        self.status.show(
+            place=status.session_key,
+            gauge=gauge_of(self.runtime.settings, status),
+            cost=status.cost,
+            notes=status.notes,
+            hint=BUSY_HINT if self.turns.busy else IDLE_HINT,
+        )
+
+    # Events
+
+    def show(self, event: Event) -> None:
+        """Show `event`. The order of events is that of clawbot.agent.events."""
+        self._show_text(event)
+        self._show_state(event)
+
+    def _show_text(self, event: Event) -> None:
+        """What stands on the page afterwards."""
+        write = self.writer
+        match event:
+            case TurnStarted():
+                write.user(event.text)
+            case TextDelta():
+                write.delta(event.text)
+            case ReasoningDelta():
+                write.reasoning(event.text)
+            case ToolStarted():
+                write.tool_started(event)
+            case ToolFinished():
+                write.tool_finished(event)
+            case MessageFinished():
+                write.message_finished(event)
+            case Notice():
+                write.notice(event)
+            case CommandOutput():
+                write.output(event.command, event.text)
+            case TurnEnded():
+                write.ended(event)
+
+    def _show_state(self, event: Event) -> None:
+        """What changes around the page, and who runs."""
+        match event:
+            case TurnStarted():
+                self._runs(THINKING)
+                self.page.go_to_end()
+            case TextDelta():
+                self._runs(WRITING)
+            case ReasoningDelta() | ToolFinished():
+                self._runs(THINKING)
+            case ToolStarted():
+                self._runs(event.title)
+            case ApprovalRequested():
+                self._questions.append(event)
+                self._ask()
+            case ModelRetry():
+                self._runs(f"retry {event.attempt} in {event.wait:.0f} s: {event.reason}")
+            case ModelChanged():
+                self._model_changed(event)
+            case ContextUsed():
+                self.refresh_status()
+            case SessionChanged():
+                self.writer.divider(f"session {event.session_id[:8]} · {event.reason}")
+                self.refresh_status()
+            case TurnEnded():
+                self._turn_ended()
+
+    def _runs(self, activity: str) -> None:
+        self.status.run_clock(activity)
+        self.status.show(hint=BUSY_HINT)
+
+    def _model_changed(self, event: ModelChanged) -> None:
+        if event.discard:
+            self.writer.discard()
+        self.writer.divider(f"{event.model} answers · {event.reason}")
+        self.refresh_status()
+
+    def _turn_ended(self) -> None:
+        self._questions.clear()
+        self._close_question()
+        self.status.run_clock("")
+        self.refresh_status()
+
+    def _queue_changed(self) -> None:
+        self.queue.show(self.turns.queued)
+        if not self.turns.busy:
+            self.status.show(hint=IDLE_HINT)
+
+    # Approval
+
+    def _ask(self) -> None:
+        if self._questions and self.approval.request is None:
+            self.composer.display = False
+            self.approval.ask(self._questions[0], last_typed=self.composer.last_typed)
+            self._runs("waits for your answer")
+
+    def _close_question(self) -> None:
+        if self.approval.request is not None:
+            self.approval.close()
+        if not self.composer.display:
+            self.composer.display = True
+            self.composer.prompt.focus()
+
+    @on(Approval.Answered)
+    def _answered(self, event: Approval.Answered) -> None:
+        if self.runtime is not None:
+            self.runtime.answer(event.request_id, event.decision, command=event.command)
+        self._questions = [request for request in self._questions if request.request_id != event.request_id]
+        self._close_question()
+        self._ask()
+
+    @on(Approval.TypedOn)
+    def _typed_on(self, event: Approval.TypedOn) -> None:
+        self.composer.prompt.insert(event.text)
+
+    # Keys
+
+    def action_stop(self) -> None:
+        """Close what is open, else stop the running turn."""
+        if self.composer.close_completions():
+            return
+        if self.focused is self.page:
+            self.composer.prompt.focus()
+        elif self.runtime is not None:
+            self.runtime.interrupt()
+
+    def action_recall(self) -> None:
+        """Take the last queued input back into the prompt."""
+        text = self.turns.recall()
+        if text is not None:
+            rest = self.composer.prompt.text
+            self.composer.prompt.take(f"{text}\n{rest}" if rest else text)
+
+    def action_unfold(self) -> None:
+        """Unfold or fold all tool calls."""
+        self.page.fold_all()
+
+    def action_reasoning(self) -> None:
+        """Show or hide what the model thinks."""
+        self._reasoning_shown = not self._reasoning_shown
+        self.page.show_reasoning(self._reasoning_shown)
+
+    def action_scroll_page(self, step: int) -> None:
+        """Turn the page."""
+        self.page.scroll_relative(y=step * max(1, self.page.size.height - 2), animate=False)
+
+    def action_to_start(self) -> None:
+        """Go to the first line that is loaded."""
+        self.page.scroll_home(animate=False)
+
+    @on(NewBelow.Pressed)
+    def action_to_end(self) -> None:
+        """Go to the end and follow what comes."""
+        self.page.go_to_end()
+
+    def action_switch_focus(self) -> None:
+        """Between the prompt and the page."""
+        if self.focused is self.page:
+            self.composer.prompt.focus()
+        elif self.approval.request is None:
+            self.page.focus()
+            self.page.action_step(-1)
+
+    def on_key(self, event: Key) -> None:
+        """What is typed while the page has the focus goes into the prompt."""
+        if self.focused is self.page and event.is_printable and event.character:
+            event.stop()
+            self.composer.prompt.focus()
+            self.composer.prompt.insert(event.character)
+
+    # The page
+
+    @on(Transcript.Moved)
+    def _moved(self, event: Transcript.Moved) -> None:
+        self.query_one(NewBelow).count = event.unseen
+
+    @on(Transcript.TopReached)
+    async def _top_reached(self) -> None:
+        if self.runtime is None or self._oldest is None or self._fetching:
+            return
+        self._fetching = True
+        try:
+            await self._fetch(self.runtime)
+        finally:
+            self._fetching = False

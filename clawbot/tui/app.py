@@ -1,0 +1,232 @@
+"""The app: paints the prompt at once, opens the runtime behind it, and leads to the other screens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from textual import on, work
+from textual.app import App
+from textual.screen import Screen
+
+from clawbot.clock import Clock, SystemClock
+from clawbot.errors import ClawbotError
+from clawbot.tui.input import AgentCommand, ChatMessage, ScreenCommand
+from clawbot.tui.screens.chat import ChatScreen
+from clawbot.tui.themes import DARK, LIGHT, theme_name
+from clawbot.tui.widgets.composer import Composer
+from clawbot.tui.widgets.transcript import Transcript
+
+if TYPE_CHECKING:
+    from clawbot.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
+OpenRuntime = Callable[[], Awaitable["Runtime"]]
+TWICE = 1.0  # seconds between two Ctrl+C that mean: leave
+
+
+class ClawbotApp(App[object]):
+    """One conversation on the screen. `failure` is why the runtime did not open, `crash` what should not happen."""
+
+    TITLE = "clawbot"
+    CSS_PATH = "styles/chat.tcss"
+    COMMAND_PALETTE_BINDING = "f2"
+
+    def __init__(self, open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | None = None) -> None:
+        super().__init__()
+        self.clock = clock or SystemClock()
+        self.open_runtime = open_runtime
+        self.runtime: Runtime | None = None
+        self.failure: ClawbotError | None = None
+        self.crash: BaseException | None = None
+        self.chat = ChatScreen(self.clock)
+        self._last_interrupt = float("-inf")
+        for own in (DARK, LIGHT):
+            self.register_theme(own)
+        self.theme = theme_name(theme, self.available_themes)
+
+    def get_default_screen(self) -> Screen[None]:
+        """The conversation."""
+        return self.chat
+
+    def on_ready(self) -> None:
+        """The prompt is painted: now the rest."""
+        self.run_worker(self._open(), group="runtime")
+
+    async def _open(self) -> None:
+        try:
+            self.runtime = await self.open_runtime()
+        except ClawbotError as error:
+            self.failure = error
+            self.exit(return_code=1)
+            return
+        self.theme = theme_name(self.runtime.settings.tui.theme, self.available_themes)
+        await self.chat.connect(self.runtime)
+        if self.runtime.first_start:
+            await self._welcome(self.runtime)
+
+    async def _welcome(self, runtime: Runtime) -> None:
+        from clawbot.tui.screens.welcome import welcome_text
+
+        text = welcome_text(
+            runtime.status.model,
+            await runtime.models(),
+            runtime.status.workspace,
+            keys_looked_for=len(runtime.providers),
+            home=Path.home(),
+        )
+        self.chat.writer.welcome(text)
+
+    def _fatal_error(self) -> None:
+        """Keep the terminal clean: what went wrong goes to the log, and `run_chat` says where that is."""
+        self.crash = self.crash or sys.exception()
+        log.critical("The screen crashed.", exc_info=self.crash)
+        self._close_messages_no_wait()
+
+    # Input
+
+    @on(Composer.Entered)
+    def _entered(self, event: Composer.Entered) -> None:
+        match event.entry:
+            case ChatMessage(text) | AgentCommand(text):
+                self.chat.turns.submit(text)
+            case ScreenCommand(name, argument):
+                self._screen_command(name, argument)
+
+    def _screen_command(self, name: str, argument: str) -> None:
+        match name:
+            case "/sessions":
+                self.action_choose_session()
+            case "/model":
+                self.action_choose_model()
+            case "/edit":
+                self._edit(argument or None, None)
+            case "/help":
+                self.action_help()
+            case "/copy":
+                self._copy(self.chat.writer.last_reply)
+            case _:
+                self.exit()
+
+    @on(Composer.FirstKey)
+    def _first_key(self) -> None:
+        """The user is about to say something: load what the model needs."""
+        if self.runtime is not None:
+            self.run_worker(self.runtime.warm(), group="warm")
+
+    @on(Transcript.Opened)
+    def _opened(self, event: Transcript.Opened) -> None:
+        if event.target.startswith("note:"):
+            path, _, line = event.target.removeprefix("note:").rpartition(":")
+            self._edit(path, int(line))
+        else:
+            self.open_url(event.target)
+
+    # Keys
+
+    def action_copy_or_leave(self) -> None:
+        """Copy what is selected, else clear the input; twice in a second leaves."""
+        prompt = self.chat.composer.prompt
+        selected = self.chat.get_selected_text() or prompt.selected_text
+        now = self.clock.monotonic()
+        if selected:
+            self._copy(selected)
+            self.chat.clear_selection()
+        elif now - self._last_interrupt < TWICE:
+            self.exit()
+        else:
+            self._last_interrupt = now
+            self.chat.composer.clear()
+            self.notify("ctrl+c again leaves", timeout=TWICE, markup=False)
+
+    def _copy(self, text: str) -> None:
+        if not text:
+            self.notify("There is no reply to copy yet.", severity="warning", markup=False)
+            return
+        self.copy_to_clipboard(text)
+        self.notify(f"{len(text):,} characters copied", timeout=2, markup=False)
+
+    def action_leave_or_delete(self) -> None:
+        """End of input; in the middle of it, the key deletes."""
+        if self.chat.composer.is_empty:
+            self.exit()
+        else:
+            self.chat.composer.prompt.action_delete_right()
+
+    async def _shown(self, make: Callable[[Runtime], Screen[ResultT]]) -> ResultT | None:
+        """What the screen over the conversation gave back."""
+        if self.runtime is None:
+            self.notify("Still starting: try again in a moment.", markup=False)
+            return None
+        return await self.push_screen_wait(make(self.runtime))
+
+    @work
+    async def action_help(self) -> None:
+        """Keys and commands."""
+        from clawbot.tui.screens.help import HelpScreen
+
+        await self._shown(HelpScreen)
+
+    @work
+    async def action_choose_model(self) -> None:
+        """Another model for this session."""
+        from clawbot.tui.screens.models import ModelsScreen
+
+        name = await self._shown(ModelsScreen)
+        if name and self.runtime is not None:
+            try:
+                model = await self.runtime.set_model(name)
+            except ClawbotError as error:
+                self.notify(str(error), severity="error", markup=False)
+            else:
+                self.chat.writer.divider(f"{model.ref} answers from here on")
+                self.chat.refresh_status()
+
+    @work
+    async def action_choose_session(self) -> None:
+        """Another conversation."""
+        from clawbot.tui.screens.sessions import SessionsScreen
+
+        name = await self._shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
+        if name and self.runtime is not None:
+            try:
+                await self.runtime.resume(name)
+            except ClawbotError as error:
+                self.notify(str(error), severity="error", markup=False)
+            else:
+                await self.chat.reload()
+
+    @work
+    async def _edit(self, file: str | None, line: int | None) -> None:
+        from clawbot.tui.screens.editor import EditorScreen
+
+        await self._shown(lambda runtime: EditorScreen(runtime, file, line))
+
+    @work
+    async def action_edit_prompt(self) -> None:
+        """The input in the user's own editor."""
+        from clawbot.tui.screens.external import edit_external
+
+        prompt = self.chat.composer.prompt
+        path = await asyncio.to_thread(_private_file, prompt.expanded(prompt.text))
+        try:
+            if await edit_external(self, path):
+                prompt.take((await asyncio.to_thread(path.read_text, "utf-8", "replace")).rstrip("\n"))
+        finally:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+
+
+def _private_file(text: str) -> Path:
+    """A file that only the user can read, with `text` in it."""
+    handle, name = tempfile.mkstemp(prefix="clawbot-", suffix=".md")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    return Path(name)

@@ -1,0 +1,107 @@
+"""What the user has sent before, for the Up key: in memory, and in `history.jsonl` for the next start."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from pathlib import Path
+
+from clawbot.files import PRIVATE_FILE, ensure_private_dir
+
+KEPT = 1000  # entries that are loaded
+ENTRY_MAX = 20_000  # characters; a longer text is remembered until the end of the program only
+READ_MAX = 2_000_000  # bytes read from the end of the file
+
+log = logging.getLogger(__name__)
+
+
+class PromptHistory:
+    """Walks through earlier inputs; what was being typed is the last one."""
+
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+        self._place: int | None = None
+        self._draft = ""
+
+    def older(self, current: str) -> str | None:
+        """The input before the one shown, or None at the oldest. `current` is what stands in the prompt."""
+        if self._place is None:
+            self._draft = current
+        place = len(self.entries) if self._place is None else self._place
+        while place > 0:
+            place -= 1
+            if self.entries[place] != current:
+                self._place = place
+                return self.entries[place]
+        return None
+
+    def newer(self) -> str | None:
+        """The input after the one shown; after the newest, what was being typed. None when that is shown."""
+        if self._place is None:
+            return None
+        self._place += 1
+        if self._place >= len(self.entries):
+            self._place = None
+            return self._draft
+        return self.entries[self._place]
+
+    def leave(self) -> None:
+        """The shown text was changed: it is the draft now."""
+        self._place = None
+
+    def add(self, text: str) -> bool:
+        """Remember `text`. False when it repeats the last entry."""
+        self._place = None
+        if not text.strip() or (self.entries and self.entries[-1] == text):
+            return False
+        self.entries.append(text)
+        return True
+
+    def preload(self, entries: list[str]) -> None:
+        """Put what was loaded before what has been typed since the start."""
+        self.entries[:0] = entries
+        self._place = None
+
+
+def load_history(path: Path) -> list[str]:
+    """The last entries of the file, oldest first. Blocks. A line that can't be read is skipped and logged."""
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - READ_MAX))
+            data = stream.read()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        log.warning("The input history can't be read: %s", error)
+        return []
+    rows = data.decode(errors="replace").split("\n")
+    if size > READ_MAX:
+        del rows[0]
+    entries = [entry for row in rows if row.strip() and (entry := _entry(row)) is not None]
+    return entries[-KEPT:]
+
+
+def _entry(row: str) -> str | None:
+    with contextlib.suppress(ValueError):
+        value = json.loads(row)
+        if isinstance(value, dict) and isinstance(value.get("text"), str):
+            return str(value["text"])
+    log.warning("A line of the input history is no entry and was skipped.")
+    return None
+
+
+def save_entry(path: Path, text: str) -> None:
+    """Append `text`, in a file that only the user can read. Blocks. A failure is logged: it must not stop the talk."""
+    if len(text) > ENTRY_MAX:
+        return
+    row = json.dumps({"text": text}, ensure_ascii=False).encode(errors="replace") + b"\n"
+    try:
+        ensure_private_dir(path.parent)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
+        with os.fdopen(handle, "ab") as stream:
+            stream.write(row)
+    except OSError as error:
+        log.warning("The input history can't be written: %s", error)

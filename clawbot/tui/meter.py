@@ -1,0 +1,119 @@
+"""The one line under the prompt as a pure function: which parts, how wide, what goes when there is no room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clawbot.tui.render.lines import Span, ellipsis, width_of
+
+BAR = 18  # cells of the meter
+SEPARATOR = " · "
+FULL_WIDTH = 80  # below, parts are dropped from the right
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """How full the context is, in tokens. `flush` and `compaction` are where those come, 0 when they don't."""
+
+    tokens: int = 0
+    window: int = 0
+    exact: bool = True
+    flush: int = 0
+    compaction: int = 0
+
+    @property
+    def level(self) -> str:
+        """The style of the bar: quiet, then warning from the flush on, then error from the compaction on."""
+        warning = self.flush or round(self.window * 0.75)
+        error = self.compaction or round(self.window * 0.9)
+        if self.window and self.tokens >= error:
+            return "meter-error"
+        return "meter-warning" if self.window and self.tokens >= warning else "meter"
+
+
+@dataclass(frozen=True)
+class StatusState:
+    """All that the status line shows. `place` is agent and session, `cost` in US dollars, `activity` what runs now,
+    `seconds` for how long, `hint` the key that matters most at the moment."""
+
+    place: str = ""
+    gauge: Gauge = Gauge()
+    cost: float | None = None
+    notes: int = 0
+    activity: str = ""
+    seconds: int = 0
+    hint: str = ""
+
+
+def short(tokens: int) -> str:
+    """Tokens in few characters: 950, 1.2k, 122k, 1.3M."""
+    if tokens < 1000:
+        return str(tokens)
+    if tokens < 999_500:
+        return f"{tokens / 1000:.1f}k" if tokens < 9950 else f"{tokens / 1000:.0f}k"
+    return f"{tokens / 1_000_000:.1f}M"
+
+
+def duration(seconds: int) -> str:
+    """Seconds as people say them: 4 s, 2 min 05 s."""
+    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60:02d} s"
+
+
+def bar(gauge: Gauge, cells: int = BAR) -> list[Span]:
+    """The meter: what is used, what is free, and where flush and compaction come."""
+    used = min(cells, round(cells * gauge.tokens / gauge.window))
+    if gauge.tokens and not used:
+        used = 1
+    marks = {min(cells - 1, cells * at // gauge.window) for at in (gauge.flush, gauge.compaction) if at}
+    free = "".join("┊" if place in marks else "░" for place in range(used, cells))
+    return [Span("▕", "meter-edge"), Span("█" * used, gauge.level), Span(free, "meter-free"), Span("▏", "meter-edge")]
+
+
+def gauge_parts(gauge: Gauge) -> list[list[Span]]:
+    """The meter, its percentage and its figures, each droppable."""
+    about = "" if gauge.exact else "~"
+    if not gauge.window:
+        return [[Span(f"{about}{short(gauge.tokens)} tokens")]] if gauge.tokens else []
+    percent = round(100 * gauge.tokens / gauge.window)
+    figures = f" {short(gauge.tokens)}/{short(gauge.window)}"
+    return [[*bar(gauge), Span(f" {about}{percent}%", gauge.level)], [Span(figures)]]
+
+
+def status_line(state: StatusState, width: int) -> list[Span]:
+    """The spans of the line, exactly `width` cells: the facts left, what happens right."""
+    right = _right(state, width)
+    room = width - sum(width_of(span.text) for span in right) - 3
+    left = [Span(" "), Span(ellipsis(state.place, max(8, room // 2)), "place")]
+    for glued, part in _parts(state):
+        spans = part if glued else [Span(SEPARATOR), *part]
+        if _cells(left) + _cells(spans) > room:
+            break
+        left += spans
+    space = width - _cells(left) - _cells(right) - 1
+    if space < 0:
+        return [Span(ellipsis("".join(span.text for span in left), width))]
+    return [*left, Span(" " * space), *right, Span(" ")]
+
+
+def _parts(state: StatusState) -> list[tuple[bool, list[Span]]]:
+    meter = gauge_parts(state.gauge)
+    parts: list[tuple[bool, list[Span]]] = [(number > 0, part) for number, part in enumerate(meter)]
+    if state.cost is not None:
+        parts.append((False, [Span(f"${state.cost:.2f}" if state.cost >= 0.01 or not state.cost else "<$0.01")]))
+    if state.notes:
+        parts.append((False, [Span(f"memory {state.notes:,} note{'s' if state.notes != 1 else ''}")]))
+    return parts
+
+
+def _right(state: StatusState, width: int) -> list[Span]:
+    spans: list[Span] = []
+    if state.activity:
+        timed = f"{ellipsis(state.activity, max(10, width // 3))} {duration(state.seconds)}"
+        spans.append(Span(timed, "activity"))
+    if state.hint and (not spans or width >= FULL_WIDTH // 2):
+        spans.append(Span(f"{SEPARATOR if spans else ''}{state.hint}"))
+    return spans
+
+
+def _cells(spans: list[Span]) -> int:
+    return sum(width_of(span.text) for span in spans)

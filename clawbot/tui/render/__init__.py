@@ -1,0 +1,1 @@
+"""From text to lines of cells: cleaning, wrapping, Markdown, code. Knows no widget."""

@@ -1,0 +1,257 @@
+"""What stands in the transcript, from top to bottom: speakers, text, tool calls, notices, dividers.
+
+An item is a value with a few switches; `lines` is pure, so that the page can cache what it returns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from clawbot.agent.events import Level
+from clawbot.tui.render.code import Lexers
+from clawbot.tui.render.inline import note_link, plain_spans
+from clawbot.tui.render.lines import BLANK, Line, Span, ellipsis, width_of, wrap
+from clawbot.tui.render.pieces import Piece
+from clawbot.tui.render.sanitize import clean, clean_line, isolate
+
+FOLD = "fold:"
+OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
+HITS_SHOWN = 5
+TEXT_INDENT = 3
+
+
+@dataclass(frozen=True)
+class Page:
+    """What items need to know to fill their lines."""
+
+    width: int
+    lexers: Lexers
+    show_reasoning: bool = False
+
+
+class Item:
+    """One thing in the transcript. `fresh` counts as something new for a reader who has scrolled up."""
+
+    fresh = False
+    can_unfold = False
+    unfolded = False
+
+    def lines(self, page: Page) -> list[Line]:
+        """Its lines, air above included, at most `page.width` wide."""
+        raise NotImplementedError
+
+    def guess(self, width: int) -> int:
+        """About how many lines it takes, without rendering it."""
+        return 1
+
+
+def spread(left: Sequence[Span], right: Sequence[Span], width: int) -> Line:
+    """`left` and `right` on one line, pushed apart. The right side goes when there is no room."""
+    room = width - sum(width_of(span.text) for span in (*left, *right))
+    if room < 1:
+        return Line(tuple(left))
+    return Line((*left, Span(" " * room), *right))
+
+
+def indented(lines: Sequence[Line], cells: int = TEXT_INDENT) -> list[Line]:
+    """`lines` moved to the right."""
+    margin = Span(" " * cells)
+    return [Line((margin, *line.spans), line.fill) for line in lines]
+
+
+@dataclass
+class SpeakerItem(Item):
+    """Who speaks, and when."""
+
+    name: str
+    time: str
+    style: str = "speaker"
+    fresh = True
+
+    def lines(self, page: Page) -> list[Line]:
+        """The name left, the time right, air above."""
+        return [BLANK, spread([Span("   "), Span(self.name, self.style)], [Span(self.time, "time")], page.width)]
+
+
+@dataclass
+class UserItem(Item):
+    """What the user said, as typed: no Markdown, but addresses are links."""
+
+    text: str
+
+    def lines(self, page: Page) -> list[Line]:
+        """The wrapped text."""
+        spans = list(plain_spans(clean(self.text).expandtabs(4), "user"))
+        return indented([Line(line) for line in wrap(spans, page.width - TEXT_INDENT)])
+
+    def guess(self, width: int) -> int:
+        """By characters."""
+        return self.text.count("\n") + len(self.text) // max(1, width) + 1
+
+
+@dataclass
+class PieceItem(Item):
+    """One piece of Markdown. `first` follows its speaker without air; `style` goes over everything (discarded text)."""
+
+    piece: Piece
+    first: bool = False
+    style: str = ""
+
+    def lines(self, page: Page) -> list[Line]:
+        """The piece behind the margin."""
+        lines = indented(self.piece.lines(page.width - TEXT_INDENT, page.lexers))
+        if self.style:
+            lines = [Line(tuple(span._replace(style=self.style) for span in line.spans)) for line in lines]
+        return [BLANK, *lines] if self.piece.gap and not self.first else lines
+
+    def guess(self, width: int) -> int:
+        """A piece is rarely long."""
+        return 2
+
+
+@dataclass
+class ReasoningItem(Item):
+    """What the model thought before it spoke; shown when the user asks for it."""
+
+    text: str
+
+    def lines(self, page: Page) -> list[Line]:
+        """Quiet text, or nothing."""
+        if not page.show_reasoning or not self.text.strip():
+            return []
+        spans = [Span(isolate(clean(self.text).strip().expandtabs(4)), "reasoning")]
+        return [BLANK, *indented([Line(line) for line in wrap(spans, page.width - TEXT_INDENT)])]
+
+
+@dataclass(frozen=True)
+class NoteHit:
+    """A note that a search brought back."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass
+class ToolItem(Item):
+    """A tool call: one quiet line that unfolds to arguments and output. `right` is what the line ends with."""
+
+    name: str
+    title: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    output: str | None = None
+    right: str = "…"
+    is_error: bool = False
+    hits: tuple[NoteHit, ...] = ()
+    joined: bool = False  # another call stands right above
+    unfolded: bool = False
+    can_unfold = True
+
+    def lines(self, page: Page) -> list[Line]:
+        """The line of the call, and what is unfolded under it."""
+        mark = "▾" if self.unfolded else "▸"
+        style = "tool-error" if self.is_error else "tool"
+        right = clean_line(self.right)
+        room = page.width - TEXT_INDENT - 2 - width_of(right) - 2
+        head = [
+            Span("   "),
+            Span(f"{mark} ", "tool-mark", FOLD),
+            Span(ellipsis(isolate(clean_line(self.title)), room), style, FOLD),
+        ]
+        lines = [] if self.joined else [BLANK]
+        lines.append(spread(head, [Span(right, style)], page.width))
+        if self.unfolded:
+            return lines + self._inside(page)
+        return lines + [self._hit(hit, page) for hit in self.hits[:HITS_SHOWN]]
+
+    def _hit(self, hit: NoteHit, page: Page) -> Line:
+        place = f"{hit.path}:{hit.line}"
+        room = page.width - TEXT_INDENT - 4 - width_of(place) - 3
+        text = ellipsis(isolate(clean_line(hit.text)), room)
+        return Line(
+            (Span("       "), Span(place, "note", note_link(hit.path, hit.line)), Span("   "), Span(text, "tool"))
+        )
+
+    def _inside(self, page: Page) -> list[Line]:
+        room = page.width - TEXT_INDENT - 4
+        lines: list[Line] = []
+        for key, value in self.arguments.items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            spans = [Span(f"{clean_line(key)}: ", "tool"), Span(isolate(clean(shown).expandtabs(4)), "tool-text")]
+            lines += [Line(line) for line in wrap(spans, room)]
+        if self.output is not None:
+            lines.append(Line((Span("─" * 8, "rule"),)))
+            lines += self._output(room)
+        return indented(_capped(lines), TEXT_INDENT + 2)
+
+    def _output(self, room: int) -> list[Line]:
+        text = clean(self.output or "").expandtabs(4).rstrip("\n")
+        # Only what can be shown is wrapped: an output may be megabytes long.
+        text = text[: OUTPUT_LINES * max(room, 80)]
+        style = "tool-error" if self.is_error else "tool-text"
+        spans = list(plain_spans(text or "(no output)", style))
+        return [Line(line) for line in wrap(spans, room)]
+
+
+def _capped(lines: list[Line]) -> list[Line]:
+    more = len(lines) - OUTPUT_LINES
+    if more <= 0:
+        return lines
+    return [*lines[:OUTPUT_LINES], Line((Span(f"… {more:,} more lines", "tool"),))]
+
+
+@dataclass
+class NoticeItem(Item):
+    """Something that happened beside the talk."""
+
+    level: Level
+    text: str
+    path: str = ""
+    line: int | None = None
+    fresh = True
+
+    def lines(self, page: Page) -> list[Line]:
+        """One quiet line; a warning or an error may take several."""
+        mark = {"info": "·", "warning": "!", "error": "✕"}[self.level]
+        spans = [Span(line_break(clean(self.text)), f"notice-{self.level}")]
+        if self.path and PurePosixPath(self.path).name not in self.text:
+            spans += [Span("  "), Span(self.path, "note", note_link(self.path, self.line))]
+        elif self.path:
+            spans = [Span(spans[0].text, spans[0].style, note_link(self.path, self.line))]
+        lines = wrap(spans, page.width - TEXT_INDENT - 2)
+        marks = [Span(f"   {mark} ", f"notice-{self.level}"), *[Span(" " * (TEXT_INDENT + 2))] * (len(lines) - 1)]
+        return [BLANK, *(Line((mark, *line)) for mark, line in zip(marks, lines, strict=True))]
+
+
+def line_break(text: str) -> str:
+    """`text` without empty lines at its ends."""
+    return text.strip("\n")
+
+
+@dataclass
+class DividerItem(Item):
+    """A line across the page: the session changed, earlier turns were summarised."""
+
+    text: str
+
+    def lines(self, page: Page) -> list[Line]:
+        """The text inside a rule."""
+        text = ellipsis(clean_line(self.text), page.width - 6)
+        rest = max(0, page.width - width_of(text) - 4)
+        return [BLANK, Line((Span(" ─ ", "rule"), Span(text, "divider"), Span(" " + "─" * rest, "rule")))]
+
+
+@dataclass
+class MarkItem(Item):
+    """A word about the reply above: that it was interrupted, that it was cut at the length limit."""
+
+    text: str
+    style: str = "mark"
+
+    def lines(self, page: Page) -> list[Line]:
+        """One quiet line right under the text."""
+        return indented([Line(line) for line in wrap([Span(clean(self.text), self.style)], page.width - TEXT_INDENT)])

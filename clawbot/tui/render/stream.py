@@ -1,0 +1,121 @@
+"""A Markdown text that grows: what can't change any more is committed, the rest is parsed again at each flush.
+
+A block is committed when the next one has begun. Blocks that grow long (a list, code, a paragraph without end) are
+cut inside, so that the cost of a flush stays bounded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clawbot.tui.render.markdown import continued, parse, pieces_of
+from clawbot.tui.render.pieces import Code, Piece
+from clawbot.tui.render.sanitize import StreamCleaner
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+LONG_BLOCK = 2000  # characters from which a block that still grows is cut inside
+SENTENCE_ENDS = ("\n", "。", "！", "？", ". ", "! ", "? ", " ")
+
+
+class MarkdownStream:
+    """Takes pieces of text in, gives pieces of page out."""
+
+    def __init__(self) -> None:
+        self._cleaner = StreamCleaner()
+        self._tail = ""
+        self._env: dict[str, Any] = {}
+        self._joined = False  # the tail goes on with a block that was cut
+        self._fence = ""  # the opening line of the code that was cut
+
+    def feed(self, text: str) -> None:
+        """Add text; nothing is parsed yet."""
+        self._tail += self._cleaner.feed(text)
+
+    def flush(self) -> tuple[list[Piece], list[Piece]]:
+        """The pieces that are final now, and those of the tail as it looks at the moment."""
+        tokens = self._parse()
+        cut = self._last_block(tokens)
+        done: list[Piece] = []
+        if cut:
+            done = self._take(cut)
+            tokens = self._parse()
+        if len(self._tail) > LONG_BLOCK:
+            done += self._cut_long(tokens)
+            tokens = self._parse()
+        return done, self._pieces(tokens)
+
+    def finish(self) -> list[Piece]:
+        """The pieces of all that is left."""
+        pieces = self._pieces(self._parse())
+        self._tail, self._joined, self._fence = "", False, ""
+        return pieces
+
+    def _parse(self) -> list[Token]:
+        return parse(self._fence + self._tail, self._env)
+
+    def _pieces(self, tokens: list[Token]) -> list[Piece]:
+        pieces = pieces_of(tokens)
+        if self._fence and pieces and isinstance(pieces[0], Code) and not pieces[0].text:
+            del pieces[0]
+        if self._joined and pieces:
+            pieces[0] = continued(pieces[0])
+        return pieces
+
+    def _take(self, lines: int) -> list[Piece]:
+        """Commit the first `lines` lines of the tail."""
+        rows = self._tail.split("\n")
+        tail = "\n".join(rows[lines:])
+        self._tail = "\n".join(rows[:lines])
+        pieces = self.finish()
+        self._tail = tail
+        return pieces
+
+    def _last_block(self, tokens: list[Token]) -> int:
+        """The line of the tail where its last block begins; 0 when there is but one."""
+        starts = [token.map[0] for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
+        return max(0, starts[-1] - bool(self._fence)) if starts else 0
+
+    def _cut_long(self, tokens: list[Token]) -> list[Piece]:
+        if not tokens:
+            return []
+        if tokens[0].type == "fence":
+            return self._cut_code(tokens[0])
+        if tokens[0].type in ("bullet_list_open", "ordered_list_open"):
+            items = [
+                token.map[0] for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map
+            ]
+            return self._joined_after(self._take(items[-1])) if len(items) > 1 else []
+        return self._cut_paragraph() if tokens[0].type == "paragraph_open" else []
+
+    def _joined_after(self, pieces: list[Piece]) -> list[Piece]:
+        self._joined = True
+        return pieces
+
+    def _cut_code(self, fence: Token) -> list[Piece]:
+        """Commit the whole lines of code that are there; the rest goes on inside the same fence."""
+        rows = self._tail.split("\n")
+        opening = self._fence or f"{fence.markup}{fence.info}\n"
+        closed = rows[-1].strip().startswith(fence.markup) or rows[-2:-1] == [fence.markup]
+        if len(rows) < 3 or closed:
+            return []
+        pieces = self._take(len(rows) - 1)
+        self._fence = opening
+        return self._joined_after(pieces)
+
+    def _cut_paragraph(self) -> list[Piece]:
+        """Commit up to the end of the last sentence; an emphasis that spans the cut shows its marks."""
+        half = len(self._tail) // 2
+        for mark in SENTENCE_ENDS:
+            at = self._tail.rfind(mark, half, len(self._tail) - 1)
+            if at > 0:
+                break
+        else:
+            return []
+        at += len(mark)
+        tail = self._tail[at:]
+        self._tail = self._tail[:at]
+        pieces = self.finish()
+        self._tail = tail
+        return self._joined_after(pieces)

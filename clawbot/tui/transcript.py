@@ -1,0 +1,201 @@
+"""From events and stored messages to items of the page: the one place that decides what becomes visible how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Any
+
+from clawbot.agent.events import MessageFinished, Notice, ToolFinished, ToolStarted, TurnEnded
+from clawbot.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from clawbot.tui.render.items import (
+    DividerItem,
+    Item,
+    MarkItem,
+    NoteHit,
+    NoticeItem,
+    PieceItem,
+    ReasoningItem,
+    SpeakerItem,
+    ToolItem,
+    UserItem,
+)
+from clawbot.tui.render.sanitize import clean
+
+if TYPE_CHECKING:
+    from clawbot.agent.views import HistoryItem
+    from clawbot.tui.render.pieces import Piece
+
+INTERRUPTED = "interrupted"
+CUT = "cut off at the model's length limit"
+YOU = "You"
+AGENT = "Clawbot"
+
+
+def clock_time(moment: datetime) -> str:
+    """The time of day beside a name."""
+    return f"{moment:%H:%M}"
+
+
+def took(milliseconds: int) -> str:
+    """A duration in few characters: 12 ms, 3.4 s, 75 s."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:.0f} s"
+
+
+def user_items(text: str, moment: datetime) -> list[Item]:
+    """What the user said."""
+    return [SpeakerItem(YOU, clock_time(moment), "you"), UserItem(text)]
+
+
+def agent_items(moment: datetime) -> list[Item]:
+    """The line above a reply."""
+    return [SpeakerItem(AGENT, clock_time(moment))]
+
+
+def piece_items(pieces: Sequence[Piece], *, first: bool) -> list[Item]:
+    """Markdown; `first` when the speaker stands right above."""
+    return [PieceItem(piece, first and number == 0) for number, piece in enumerate(pieces)]
+
+
+def notice_item(notice: Notice) -> Item:
+    """Something that happened beside the talk."""
+    return NoticeItem(notice.level, notice.text, notice.path or "", notice.line)
+
+
+def tool_item(event: ToolStarted, *, joined: bool) -> ToolItem:
+    """A call that runs."""
+    return ToolItem(event.name, event.title, event.arguments, joined=joined)
+
+
+def finish_tool(item: ToolItem, event: ToolFinished) -> None:
+    """The call has answered."""
+    parts = [part for part in (event.summary, took(event.duration_ms)) if part]
+    item.right = " · ".join(parts)
+    item.output = event.output
+    item.is_error = event.is_error
+    item.hits = note_hits(event.details)
+
+
+def note_hits(details: Any) -> tuple[NoteHit, ...]:
+    """The notes that a memory search brought back: `results` with path, line and snippet."""
+    results = details.get("results") if isinstance(details, dict) else None
+    hits = []
+    for result in results if isinstance(results, list) else []:
+        if isinstance(result, dict) and isinstance(result.get("path"), str):
+            line = result.get("startLine", result.get("line", 1))
+            text = str(result.get("snippet", result.get("text", "")))
+            hits.append(NoteHit(result["path"], line if isinstance(line, int) else 1, text))
+    return tuple(hits)
+
+
+def ending_items(event: TurnEnded) -> list[Item]:
+    """How a turn ended, when that is worth a line."""
+    if event.status == "failed":
+        text = " ".join(part for part in (event.error or "The turn failed.", event.hint or "") if part)
+        return [NoticeItem("error", text)]
+    return []
+
+
+def stop_mark(event: MessageFinished) -> list[Item]:
+    """A word under a reply that did not end by itself."""
+    if event.stop_reason == "aborted":
+        return [MarkItem(INTERRUPTED)]
+    return [MarkItem(CUT)] if event.stop_reason == "length" else []
+
+
+class HistoryBuilder:
+    """Stored messages as items. Answers of tools find their calls; the answers of one turn share a speaker."""
+
+    def __init__(self, parse: Callable[[str], Sequence[Piece]], zone: tzinfo | None) -> None:
+        self._parse = parse
+        self._zone = zone
+        self._calls: dict[str, ToolItem] = {}
+        self._items: list[Item] = []
+        self._spoken = False  # in this turn, so its speaker stands above already
+
+    def build(self, history: Sequence[HistoryItem]) -> list[Item]:
+        """The items of `history`, oldest first."""
+        for entry in history:
+            self._add(entry)
+        return self._items
+
+    def _add(self, entry: HistoryItem) -> None:
+        moment = datetime.fromtimestamp(entry.timestamp / 1000, self._zone)
+        match entry.message:
+            case UserMessage() as message:
+                self._items += user_items(message.text, moment)
+            case AssistantMessage() as message:
+                self._reply(message, moment, interrupted=entry.interrupted)
+            case ToolResultMessage() as message:
+                self._result(message)
+            case BashExecutionMessage() as message:
+                self._items.append(
+                    ToolItem("shell", f"! {message.command}", {}, message.output, f"exit {message.exit_code}")
+                )
+            case None:
+                self._items.append(DividerItem(entry.note))
+        if not isinstance(entry.message, AssistantMessage | ToolResultMessage):
+            self._spoken = False
+
+    def _reply(self, message: AssistantMessage, moment: datetime, *, interrupted: bool) -> None:
+        items = self._items
+        for block in message.content:
+            if isinstance(block, ThinkingBlock):
+                items.append(ReasoningItem(block.thinking))
+        if message.text.strip():
+            if not self._spoken:
+                items += agent_items(moment)
+            items += piece_items(self._parse(clean(message.text)), first=not self._spoken)
+            self._spoken = True
+        if interrupted or message.stop_reason == "aborted":
+            items.append(MarkItem(INTERRUPTED))
+        elif message.stop_reason == "length":
+            items.append(MarkItem(CUT))
+        elif message.stop_reason == "error" and message.error_message:
+            items.append(NoticeItem("error", message.error_message))
+        for call in message.tool_calls:
+            items.append(self._call(call))
+
+    def _call(self, call: ToolCallBlock) -> ToolItem:
+        title = " ".join([call.name, *(str(value).split("\n")[0] for value in list(call.arguments.values())[:1])])
+        joined = bool(self._items) and isinstance(self._items[-1], ToolItem)
+        item = ToolItem(call.name, title, call.arguments, right="no result", joined=joined)
+        self._calls[call.id] = item
+        return item
+
+    def _result(self, message: ToolResultMessage) -> None:
+        item = self._calls.get(message.tool_call_id)
+        if item is None:
+            return
+        item.output = message.text
+        item.is_error = message.is_error
+        item.right = "failed" if message.is_error else ""
+        item.hits = note_hits(message.details)
+
+
+def text_items(text: str) -> list[Item]:
+    """A whole Markdown text that nobody says: the output of a command, a welcome."""
+    from clawbot.tui.render.markdown import markdown_pieces
+
+    return piece_items(markdown_pieces(clean(text)), first=False)
+
+
+def load_items(history: Sequence[HistoryItem], zone: tzinfo | None) -> list[Item]:
+    """The items of `history`. Parsing takes its time, so it belongs in a thread."""
+    from clawbot.tui.render.stream import MarkdownStream
+
+    def parse(text: str) -> Sequence[Piece]:
+        stream = MarkdownStream()
+        stream.feed(text)
+        return stream.finish()
+
+    return HistoryBuilder(parse, zone).build(history)

@@ -1,0 +1,113 @@
+"""What was submitted: each input is one reader of `Runtime.submit`, and those that wait can be taken back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from clawbot.agent.events import Event, MessageQueued, TurnEnded
+from clawbot.errors import ClawbotError
+
+if TYPE_CHECKING:
+    from clawbot.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+
+class Job(Protocol):
+    """A running reader, as textual's workers are."""
+
+    def cancel(self) -> None:
+        """Stop reading, which closes the submission."""
+        ...
+
+
+StartJob = Callable[[Coroutine[Any, Any, None]], Job]
+
+
+@dataclass(eq=False)
+class Submission:
+    """One input on its way. It waits until the first event of its own turn comes."""
+
+    text: str
+    job: Job | None = None
+    waiting: bool = True
+    announced: bool = False  # it is shown as queued
+
+
+class Turns:
+    """Submits inputs in their order; before the runtime is there they wait."""
+
+    def __init__(self, start: StartJob, show: Callable[[Event], None], changed: Callable[[], None]) -> None:
+        self._start = start
+        self._show = show
+        self._changed = changed
+        self._runtime: Runtime | None = None
+        self._open: list[Submission] = []
+
+    @property
+    def queued(self) -> list[str]:
+        """What waits, the oldest first."""
+        return [submission.text for submission in self._open if submission.waiting and submission.announced]
+
+    @property
+    def busy(self) -> bool:
+        """Whether something was submitted that has not ended."""
+        return bool(self._open)
+
+    def ready(self, runtime: Runtime) -> None:
+        """The runtime is there: what waited for it goes in."""
+        self._runtime = runtime
+        for submission in self._open:
+            submission.announced = False
+            self._begin(runtime, submission)
+        self._changed()
+
+    def submit(self, text: str) -> None:
+        """Send `text`, or keep it until the runtime is there."""
+        submission = Submission(text)
+        self._open.append(submission)
+        if self._runtime is None:
+            submission.announced = True
+            self._changed()
+        else:
+            self._begin(self._runtime, submission)
+
+    def recall(self) -> str | None:
+        """Take back the last input that waits, and return it."""
+        waiting = [submission for submission in self._open if submission.waiting and submission.announced]
+        if not waiting:
+            return None
+        last = waiting[-1]
+        self._open.remove(last)
+        if last.job is not None:
+            last.job.cancel()
+        self._changed()
+        return last.text
+
+    def _begin(self, runtime: Runtime, submission: Submission) -> None:
+        submission.job = self._start(self._read(runtime, submission))
+
+    async def _read(self, runtime: Runtime, submission: Submission) -> None:
+        try:
+            async with aclosing(runtime.submit(submission.text)) as events:
+                async for event in events:
+                    self._take(submission, event)
+        except (ClawbotError, OSError) as error:
+            log.exception("A submission failed.")
+            self._take(submission, TurnEnded(status="failed", error=str(error)))
+        finally:
+            if submission in self._open:
+                self._open.remove(submission)
+            self._changed()
+
+    def _take(self, submission: Submission, event: Event) -> None:
+        if isinstance(event, MessageQueued):
+            submission.announced = True
+        else:
+            submission.waiting = False
+        self._changed()
+        self._show(event)

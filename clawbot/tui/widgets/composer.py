@@ -1,0 +1,171 @@
+"""The prompt with its completions: what the user types until it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import getters, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from clawbot.clock import Clock
+from clawbot.tui.completion import Choice, Wanted, best, wanted
+from clawbot.tui.history import load_history, save_entry
+from clawbot.tui.input import Nothing, UnknownCommand, UserInput, classify
+from clawbot.tui.widgets.completions import Completions
+from clawbot.tui.widgets.prompt import Prompt
+
+if TYPE_CHECKING:
+    from clawbot.runtime import Runtime
+
+NEVER = -1e9  # on the monotonic clock: no key was pressed yet
+
+
+class Composer(Vertical):
+    """Gives out what was entered; a slip stays in the prompt."""
+
+    prompt = getters.query_one(Prompt)
+    completions = getters.query_one(Completions)
+
+    class Entered(Message):
+        """Something was entered that means something."""
+
+        def __init__(self, entry: UserInput) -> None:
+            self.entry = entry
+            super().__init__()
+
+    class FirstKey(Message):
+        """The user has begun to type, for the first time."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.last_typed = NEVER
+        self._commands: list[Choice] = []
+        self._runtime: Runtime | None = None
+        self._history_file: Path | None = None
+
+    def compose(self) -> ComposeResult:
+        """The list above the prompt."""
+        yield Completions()
+        with Horizontal(id="prompt-row"):
+            yield Static("❯", id="prompt-mark")
+            yield Prompt()
+
+    def connect(self, runtime: Runtime) -> None:
+        """Commands, files and history can be had from now on."""
+        self._runtime = runtime
+        self._commands = [
+            Choice(command.name, f"{command.arguments}  {command.help}".strip(), not command.arguments)
+            for command in runtime.commands
+        ]
+        self._history_file = runtime.paths.home / "history.jsonl"
+        self.run_worker(self._load_history(self._history_file), group="history")
+
+    async def _load_history(self, path: Path) -> None:
+        self.prompt.inputs.preload(await asyncio.to_thread(load_history, path))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing stands in the prompt."""
+        return not self.prompt.text
+
+    def clear(self) -> None:
+        """Empty the prompt; what was there can be had back with Up."""
+        self.prompt.inputs.add(self.prompt.text)
+        self.prompt.take("")
+
+    def close_completions(self) -> bool:
+        """Close the list. False when it was closed."""
+        was_open = self.completions.is_open
+        self._offer([])
+        return was_open
+
+    def _offer(self, choices: Sequence[Choice]) -> None:
+        self.completions.offer(choices)
+        self.prompt.choosing = self.completions.is_open
+
+    # Sending
+
+    @on(Prompt.Submitted)
+    def _submitted(self, event: Prompt.Submitted) -> None:
+        event.stop()
+        entry = classify(event.text, [command.text for command in self._commands])
+        if self._runtime is None and isinstance(entry, UnknownCommand):
+            self.notify("Still starting: commands are known in a moment.", markup=False)
+        elif isinstance(entry, UnknownCommand):
+            nearest = f" Did you mean {entry.nearest}?" if entry.nearest else " /help lists the commands."
+            self.notify(f"There is no command {entry.name}.{nearest}", severity="warning", markup=False)
+        elif not isinstance(entry, Nothing):
+            self._offer([])
+            self._remember(event.text, event.shown)
+            self.prompt.take("")
+            self.post_message(self.Entered(entry))
+
+    def _remember(self, text: str, shown: str) -> None:
+        if self.prompt.inputs.add(shown) and self._history_file is not None:
+            # In a thread that outlives the screen: what was sent last is remembered when the program ends.
+            asyncio.get_running_loop().run_in_executor(None, save_entry, self._history_file, text)
+
+    # Completing
+
+    @on(Prompt.Typed)
+    def _typed(self, event: Prompt.Typed) -> None:
+        event.stop()
+        if self.last_typed == NEVER:
+            self.post_message(self.FirstKey())
+        self.last_typed = self.clock.monotonic()
+
+    @on(TextArea.Changed)
+    def _changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        if event.text_area is self.prompt:
+            self._complete(wanted(self.prompt.before_cursor))
+
+    def _complete(self, want: Wanted | None) -> None:
+        if want is None:
+            self._offer([])
+        elif want.kind == "command":
+            self._offer([choice for choice in best(want.typed, self._commands) if choice.text != want.typed])
+        else:
+            self.run_worker(self._offer_files(want), group="files", exclusive=True)
+
+    async def _offer_files(self, want: Wanted) -> None:
+        if self._runtime is None:
+            return
+        files = [Choice(f"@{name}") for name in await self._runtime.workspace_files()]
+        if wanted(self.prompt.before_cursor) == want:
+            self._offer(best(want.typed, files))
+
+    @on(Prompt.Steered)
+    def _steered(self, event: Prompt.Steered) -> None:
+        event.stop()
+        if not self.completions.is_open:
+            self._complete(wanted(self.prompt.before_cursor))
+        elif event.key in ("up", "down"):
+            self.completions.move(-1 if event.key == "up" else 1)
+        else:
+            self._pick(self.completions.choice, send=event.key == "enter")
+
+    @on(Completions.Picked)
+    def _picked(self, event: Completions.Picked) -> None:
+        event.stop()
+        self._pick(event.choice, send=False)
+        self.prompt.focus()
+
+    def _pick(self, choice: Choice, *, send: bool) -> None:
+        prompt = self.prompt
+        want = wanted(prompt.before_cursor)
+        if want is None:
+            return
+        row, column = prompt.cursor_location
+        typed = len(want.typed) + (want.kind == "file")
+        prompt.replace(f"{choice.text} ", (row, column - typed), (row, column))
+        self._offer([])
+        if send and choice.complete:
+            prompt.post_message(Prompt.Submitted(choice.text, choice.text))

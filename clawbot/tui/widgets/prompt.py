@@ -1,0 +1,133 @@
+"""The input: several lines, history, completion keys, and pastes that stand as one word until they are sent."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.events import Key, Paste
+from textual.message import Message
+from textual.widgets import TextArea
+
+from clawbot.tui.history import PromptHistory
+
+PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
+PASTE_LINES = 25
+
+
+class Prompt(TextArea):
+    """Where the user types. Enter sends; Shift+Enter, Alt+Enter and Ctrl+J break the line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", show=False),
+        Binding("ctrl+p", "older", "Earlier input", show=False),
+        Binding("ctrl+n", "newer", "Later input", show=False),
+    ]
+
+    class Submitted(Message):
+        """Enter: the text with its pastes, and as it was shown."""
+
+        def __init__(self, text: str, shown: str) -> None:
+            self.text = text
+            self.shown = shown
+            super().__init__()
+
+    class Steered(Message):
+        """A key for the list of completions: `up`, `down`, `tab`, `enter`."""
+
+        def __init__(self, key: str) -> None:
+            self.key = key
+            super().__init__()
+
+    class Typed(Message):
+        """Any key press, for whoever needs to know that the user is typing."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, compact=True, highlight_cursor_line=False, placeholder="")
+        self.cursor_blink = False  # a blinking cursor is a timer that never sleeps
+        self.inputs = PromptHistory()
+        self.pastes: dict[str, str] = {}
+        self.choosing = False  # the list of completions is open and takes its keys
+
+    def take(self, text: str) -> None:
+        """Put `text` in the place of what is there, cursor at the end."""
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+
+    def expanded(self, text: str) -> str:
+        """`text` with its placeholders replaced by what was pasted."""
+        for placeholder, pasted in self.pastes.items():
+            text = text.replace(placeholder, pasted)
+        return text
+
+    @property
+    def before_cursor(self) -> str:
+        """The text from the start to the cursor; empty when it is long, where nothing is completed."""
+        row, column = self.cursor_location
+        if row > 50:
+            return ""
+        return "\n".join([*(self.document.get_line(n) for n in range(row)), self.document.get_line(row)[:column]])
+
+    async def _on_key(self, event: Key) -> None:
+        self.post_message(self.Typed())
+        if self.choosing and event.key in ("up", "down", "tab", "enter"):
+            self._consume(event)
+            self.post_message(self.Steered(event.key))
+        elif event.key == "enter":
+            self._consume(event)
+            self.post_message(self.Submitted(self.expanded(self.text), self.text))
+        elif event.key == "tab":
+            self._consume(event)
+            self.post_message(self.Steered("tab"))
+        else:
+            await super()._on_key(event)
+
+    @staticmethod
+    def _consume(event: Key) -> None:
+        event.stop()
+        event.prevent_default()
+
+    async def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        if len(text) > PASTE_CHARS or text.count("\n") > PASTE_LINES:
+            placeholder = f"[pasted {len(text):,} characters]"
+            number = 2
+            while self.pastes.get(placeholder, text) != text:
+                placeholder = f"[pasted {len(text):,} characters, {number}]"
+                number += 1
+            self.pastes[placeholder] = text
+            text = placeholder
+        self.insert(text)
+
+    def action_newline(self) -> None:
+        """Break the line."""
+        self.insert("\n")
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """One line up; from the first one, to the input before."""
+        if not select and self.wrapped_document.location_to_offset(self.cursor_location).y == 0:
+            self.action_older()
+        else:
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """One line down; from the last one, to the input after."""
+        last = self.wrapped_document.height - 1
+        if not select and self.wrapped_document.location_to_offset(self.cursor_location).y >= last:
+            self.action_newer()
+        else:
+            super().action_cursor_down(select)
+
+    def action_older(self) -> None:
+        """Show the input before."""
+        text = self.inputs.older(self.text)
+        if text is not None:
+            self.take(text)
+
+    def action_newer(self) -> None:
+        """Show the input after."""
+        text = self.inputs.newer()
+        if text is not None:
+            self.take(text)

@@ -1,0 +1,354 @@
+"""The transcript on the screen: cached lines, a place that stays where the reader is, links and folds.
+
+Nothing in here is a mounted widget: a thousand turns cost as much to scroll as one. An item is rendered when it comes
+into view; the heights of the others are guessed, and made exact in small slices of idle time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from time import perf_counter
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.events import Click, Resize
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from clawbot.tui.render.code import Lexers
+from clawbot.tui.render.items import FOLD, Item, Page
+from clawbot.tui.render.lines import Line, width_of
+from clawbot.tui.render.sanitize import without_isolates
+from clawbot.tui.render.stack import Stack
+from clawbot.tui.widgets.palette import COMPONENTS, Palette
+
+MEASURE = 120  # the widest page, in cells: longer lines are hard to read
+RIGHT_MARGIN = 2
+KEPT_ITEMS = 600  # whose lines stay in memory
+SLICE = 0.008  # seconds of work between two looks at the keyboard
+NEAR_TOP = 3  # lines from the top at which older turns are asked for
+
+
+class Transcript(ScrollView, can_focus=True):
+    """Shows items; see the module."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "step(-1)", "Link above", show=False),
+        Binding("down,j", "step(1)", "Link below", show=False),
+        Binding("enter,space", "activate", "Open", show=False),
+    ]
+
+    class Opened(Message):
+        """A link was clicked or entered: a URL or `note:PATH:LINE`."""
+
+        def __init__(self, target: str) -> None:
+            self.target = target
+            super().__init__()
+
+    class TopReached(Message):
+        """The reader is at the beginning of what is loaded."""
+
+    class Moved(Message):
+        """What the reader sees, or what stands below it, has changed: so many new things are out of sight."""
+
+        def __init__(self, unseen: int) -> None:
+            self.unseen = unseen
+            super().__init__()
+
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.lexers = Lexers()
+        self.stack = Stack(Page(80, self.lexers))
+        self.palette = Palette(self)
+        self.unseen = 0
+        self._following = True
+        self._cursor: tuple[Item, int] | None = None
+        self._strips: LRUCache[tuple[Line, bool], Strip] = LRUCache(1024)
+        self._settling: asyncio.Task[None] | None = None
+
+    @property
+    def page_width(self) -> int:
+        """The cells of a line."""
+        return max(20, min(MEASURE, self.size.width - RIGHT_MARGIN))
+
+    # What is shown
+
+    def append(self, items: Iterable[Item], *, drop: int = 0) -> None:
+        """Add `items` at the end, in place of the last `drop` ones."""
+        added = list(items)
+        with self._kept_in_place():
+            end = len(self.stack)
+            self.stack.replace(end - drop, end, added)
+        if not self._following and any(item.fresh for item in added):
+            self._tell(self.unseen + 1)
+
+    def prepend(self, items: Iterable[Item]) -> None:
+        """Add older items at the beginning; what is on the screen stays where it is."""
+        with self._kept_in_place():
+            self.stack.replace(0, 0, items)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._cursor = None
+        self._following = True
+        self._tell(0)
+        with self._kept_in_place():
+            self.stack.replace(0, len(self.stack), ())
+
+    def update(self, item: Item) -> None:
+        """`item` looks different now."""
+        index = self.stack.index_of(item)
+        if index is not None:
+            with self._kept_in_place():
+                self.stack.changed(index)
+
+    def fold_all(self) -> None:
+        """Unfold everything that can be; fold everything when all of it is unfolded."""
+        foldable = [item for item in self.stack.items if item.can_unfold]
+        unfolded = not all(item.unfolded for item in foldable)
+        for item in foldable:
+            item.unfolded = unfolded
+        self._turn_page(self.stack.page)
+
+    def show_reasoning(self, shown: bool) -> None:
+        """Show or hide what the model thought."""
+        self._turn_page(replace(self.stack.page, show_reasoning=shown))
+
+    # Where the reader is
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the last line is in view."""
+        return self.scroll_offset.y >= self.max_scroll_y
+
+    def go_to_end(self) -> None:
+        """Show the end, and follow what comes."""
+        self._following = True
+        self.scroll_end(animate=False, immediate=True)
+        self._tell(0)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Follow only while the reader is at the end; fetch older turns near the top."""
+        super().watch_scroll_y(old_value, new_value)
+        self._following = self.at_end
+        if self._following and self.unseen:
+            self._tell(0)
+        if new_value <= NEAR_TOP and new_value < old_value:
+            self.post_message(self.TopReached())
+        self._settle_visible()
+
+    def _tell(self, unseen: int) -> None:
+        if unseen != self.unseen:
+            self.unseen = unseen
+            self.post_message(self.Moved(unseen))
+
+    @contextmanager
+    def _kept_in_place(self) -> Iterator[None]:
+        """Whatever changes inside: who reads at the end stays there, who reads above keeps the line at the top."""
+        following = self._following
+        anchor = self._anchor()
+        yield
+        self._place(following, anchor)
+        self._settle_visible()
+        self._settle_later()
+        self.refresh()
+
+    def _anchor(self) -> tuple[Item, int] | None:
+        if not len(self.stack):
+            return None
+        index, place = self.stack.at(self.scroll_offset.y)
+        return self.stack.item(index), place
+
+    def _place(self, following: bool, anchor: tuple[Item, int] | None) -> None:
+        self.virtual_size = Size(max(1, self.size.width), self.stack.height)
+        if following:
+            self._following = True
+            self.scroll_end(animate=False, immediate=True)
+            self._following = True
+        elif anchor:
+            item, place = anchor
+            index = self.stack.index_of(item)
+            if index is not None:
+                place = min(place, max(0, len(self.stack.lines(index)) - 1))
+                self.scroll_to(y=self.stack.top(index) + place, animate=False, immediate=True)
+
+    # Layout
+
+    def _on_resize(self, event: Resize) -> None:
+        if self.stack.page.width != self.page_width:
+            self._turn_page(replace(self.stack.page, width=self.page_width))
+        elif self._following:
+            self.scroll_end(animate=False, immediate=True)
+
+    def _turn_page(self, page: Page) -> None:
+        with self._kept_in_place():
+            self.stack.turn_page(page)
+
+    def _settle_visible(self) -> None:
+        """Make the heights in view exact. That may bring other items into view, so it is repeated a few times."""
+        if not self.size.height:
+            return
+        for _ in range(4):
+            first, last = self._in_view()
+            wrong = list(self.stack.inexact(range(first, last + 1)))
+            if not wrong:
+                break
+            following, anchor = self._following, self._anchor()
+            for index in wrong:
+                self.stack.lines(index)
+            self._place(following, anchor)
+        self.stack.forget(*self._in_view(), keep=KEPT_ITEMS)
+        self._load_lexers()
+
+    def _in_view(self) -> tuple[int, int]:
+        top = self.scroll_offset.y
+        return self.stack.at(top)[0], self.stack.at(top + self.size.height)[0]
+
+    def _settle_later(self) -> None:
+        if self.is_attached and (self._settling is None or self._settling.done()):
+            self._settling = asyncio.create_task(self._settle_rest())
+
+    async def _settle_rest(self) -> None:
+        """Make all heights exact, from the end to the beginning, a few milliseconds at a time."""
+        while self.is_attached and (wrong := list(self.stack.inexact(range(len(self.stack) - 1, -1, -1)))):
+            following, anchor = self._following, self._anchor()
+            started = perf_counter()
+            for index in wrong:
+                self.stack.lines(index)
+                if perf_counter() - started > SLICE:
+                    break
+            self._place(following, anchor)
+            await asyncio.sleep(0)
+
+    def _load_lexers(self) -> None:
+        if self.lexers.wanted and self.is_attached:
+            self.run_worker(self._colour_code(), group="lexers", exclusive=True)
+
+    async def _colour_code(self) -> None:
+        if await asyncio.to_thread(self.lexers.load):
+            self._turn_page(self.stack.page)
+
+    # Drawing
+
+    def notify_style_update(self) -> None:
+        """The theme has changed: the lines stay, their colours go."""
+        super().notify_style_update()
+        self.palette.forget()
+        self._strips.clear()
+
+    def render_line(self, y: int) -> Strip:
+        """The line of the page at row `y` of the widget."""
+        number = self.scroll_offset.y + y
+        line = self.stack.line(number)
+        key = (line, self._is_cursor(number))
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = self._strips[key] = self._draw(*key)
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(number)) is not None:
+            strip = self._select(strip, line, span)
+        return strip.crop_extend(0, self.size.width, self.rich_style).apply_offsets(0, number)
+
+    def _draw(self, line: Line, is_cursor: bool) -> Strip:
+        segments = [Segment(span.text, self.palette.style(span)) for span in line.spans]
+        if line.fill:
+            space = self.page_width - sum(width_of(span.text) for span in line.spans)
+            segments.append(Segment(" " * max(0, space), self.palette.named(line.fill)))
+        strip = Strip(segments)
+        return strip.apply_style(Style(reverse=True)) if is_cursor else strip
+
+    def _select(self, strip: Strip, line: Line, span: tuple[int, int]) -> Strip:
+        start, end = span
+        text = line.text
+        left = width_of(text[:start])
+        right = width_of(text) if end == -1 else width_of(text[:end])
+        before, inside, after = strip.divide([left, max(left, right), max(strip.cell_length, left, right)])
+        style = self.screen.get_component_rich_style("screen--selection")
+        marked = Strip([Segment(segment.text, (segment.style or Style()) + style) for segment in inside])
+        return Strip.join([before, marked, after])
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw what is selected."""
+        self.refresh()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text, without the margin at its left that all lines share."""
+        first = selection.start.y if selection.start else 0
+        last = selection.end.y if selection.end else self.stack.height - 1
+        rows = []
+        for number in range(first, min(last, self.stack.height - 1) + 1):
+            text = self.stack.line(number).text
+            start, end = selection.get_span(number) or (0, 0)
+            rows.append(text[start : len(text) if end == -1 else end].rstrip())
+        margin = min((len(row) - len(row.lstrip()) for row in rows[1:] if row), default=0)
+        rows = [row.lstrip() if number == 0 else row[margin:] for number, row in enumerate(rows)]
+        return without_isolates("\n".join(rows)), "\n"
+
+    # Links and folds, by mouse and by keys
+
+    def _is_cursor(self, number: int) -> bool:
+        if self._cursor is None or not self.has_focus:
+            return False
+        index, place = self.stack.at(number)
+        item, at = self._cursor
+        return place == at and self.stack.item(index) is item
+
+    def _on_click(self, event: Click) -> None:
+        target = event.style.meta.get("target", "")
+        if target and self.stack.height:
+            event.stop()
+            number = self.scroll_offset.y + event.y
+            self._open(self.stack.item(self.stack.at(number)[0]), target)
+
+    def _open(self, item: Item, target: str) -> None:
+        if target == FOLD:
+            item.unfolded = not item.unfolded
+            self.update(item)
+        else:
+            self.post_message(self.Opened(target))
+
+    def _targets(self, index: int) -> list[tuple[int, str]]:
+        """The lines of an item that lead somewhere, and where to."""
+        lines = enumerate(self.stack.lines(index))
+        return [(place, target) for place, line in lines if (target := _target(line))]
+
+    def action_step(self, step: int) -> None:
+        """Go to the next line that leads somewhere; where there is none, scroll."""
+        top, bottom = self.scroll_offset.y, self.scroll_offset.y + self.size.height - 1
+        here = self._cursor_line()
+        if here is None or not top <= here <= bottom:
+            here = bottom + 1 if step < 0 else top - 1
+        for number in range(here + step, max(-1, top - 1) if step < 0 else bottom + 1, step):
+            if _target(self.stack.line(number)):
+                index, place = self.stack.at(number)
+                self._cursor = (self.stack.item(index), place)
+                self.refresh()
+                return
+        self.scroll_relative(y=step, animate=False)
+
+    def _cursor_line(self) -> int | None:
+        if self._cursor is None:
+            return None
+        item, place = self._cursor
+        index = self.stack.index_of(item)
+        return None if index is None else self.stack.top(index) + place
+
+    def action_activate(self) -> None:
+        """Open or unfold the line of the cursor."""
+        number = self._cursor_line()
+        if number is not None and (target := _target(self.stack.line(number))):
+            self._open(self.stack.item(self.stack.at(number)[0]), target)
+
+
+def _target(line: Line) -> str:
+    return next((span.link for span in line.spans if span.link), "")

@@ -1,0 +1,192 @@
+"""Writes a running turn into the transcript: text as it streams, at most twelve times a second."""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import TYPE_CHECKING
+
+from clawbot.agent.events import MessageFinished, Notice, ToolFinished, ToolStarted, TurnEnded
+from clawbot.clock import Clock
+from clawbot.tui.render.items import DividerItem, Item, MarkItem, PieceItem, ReasoningItem, ToolItem
+from clawbot.tui.transcript import (
+    INTERRUPTED,
+    agent_items,
+    ending_items,
+    finish_tool,
+    notice_item,
+    piece_items,
+    stop_mark,
+    text_items,
+    tool_item,
+    user_items,
+)
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from clawbot.tui.render.stream import MarkdownStream
+    from clawbot.tui.widgets.transcript import Transcript
+
+FLUSH_SECONDS = 1 / 12
+# A flush that is slow (a huge table) makes the next one wait so many times as long: a tenth of the time at most.
+REST_FACTOR = 10
+
+
+class TranscriptWriter:
+    """One turn after the other, each event by its method."""
+
+    def __init__(self, page: Transcript, clock: Clock) -> None:
+        self._page = page
+        self._clock = clock
+        self._stream: MarkdownStream | None = None
+        self._live = 0  # items at the end that the next flush replaces
+        self._answer: list[Item] = []  # what is shown of the answer so far
+        self._reasoning: ReasoningItem | None = None
+        self._tools: dict[str, ToolItem] = {}
+        self._spoken = False
+        self._text_seen = False
+        self._marked = False
+        self._timer: Timer | None = None
+        self._rest = FLUSH_SECONDS
+        self.last_reply = ""
+
+    def user(self, text: str) -> None:
+        """A turn begins with these words."""
+        self._begin()
+        self._page.append(user_items(text, self._clock.now()))
+
+    def _begin(self) -> None:
+        self._finish_text()
+        self._spoken = self._text_seen = self._marked = False
+        self._tools.clear()
+        self._answer = []
+        self._reasoning = None
+
+    def delta(self, text: str) -> None:
+        """More of the reply."""
+        if self._stream is None:
+            from clawbot.tui.render.stream import MarkdownStream
+
+            self._stream = MarkdownStream()
+        self._text_seen = True
+        self._stream.feed(text)
+        if self._timer is None:
+            self._timer = self._page.set_timer(self._rest, self.flush)
+
+    def reasoning(self, text: str) -> None:
+        """More of what the model thinks."""
+        if self._reasoning is None:
+            self._finish_text()
+            self._reasoning = ReasoningItem("")
+            self._page.append([self._reasoning])
+        self._reasoning.text += text
+        if self._page.stack.page.show_reasoning and self._timer is None:
+            self._timer = self._page.set_timer(self._rest, self.flush)
+
+    def flush(self) -> None:
+        """Show what has come."""
+        self._timer = None
+        started = process_time()
+        if self._reasoning is not None and self._stream is None:
+            self._page.update(self._reasoning)
+        if self._stream is not None:
+            done, tail = self._stream.flush()
+            committed = self._items(done)
+            self._answer += committed
+            live = self._items(tail)
+            self._page.append([*committed, *live], drop=self._live)
+            self._live = len(live)
+            self._spoken = self._spoken or bool(committed)
+        self._rest = max(FLUSH_SECONDS, REST_FACTOR * (process_time() - started))
+
+    def _items(self, pieces: list[object]) -> list[Item]:
+        if not pieces:
+            return []
+        head = [] if self._spoken else agent_items(self._clock.now())
+        return [*head, *piece_items(pieces, first=not self._spoken)]
+
+    def _finish_text(self) -> None:
+        """Nothing more comes for the text that streams."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if self._stream is not None:
+            items = self._items(self._stream.finish())
+            self._answer += items
+            self._page.append(items, drop=self._live)
+            self._spoken = self._spoken or bool(items)
+        self._stream = None
+        self._live = 0
+        self._rest = FLUSH_SECONDS
+
+    def message_finished(self, event: MessageFinished) -> None:
+        """One answer is complete."""
+        if not self._text_seen and event.text.strip():
+            self.delta(event.text)
+        self._finish_text()
+        if event.text.strip():
+            self.last_reply = event.text
+        marks = stop_mark(event)
+        self._marked = bool(marks)
+        self._page.append(marks)
+        self._text_seen = False
+        self._reasoning = None
+        self._answer = []
+
+    def discard(self) -> None:
+        """What was shown of this answer came from a model that failed: it stays, struck through."""
+        self._finish_text()
+        for item in self._answer:
+            if isinstance(item, PieceItem):
+                item.style = "discarded"
+                self._page.update(item)
+        self._answer = []
+        self._text_seen = False
+
+    def tool_started(self, event: ToolStarted) -> None:
+        """A call runs."""
+        self._finish_text()
+        stack = self._page.stack
+        joined = len(stack) > 0 and isinstance(stack.item(len(stack) - 1), ToolItem)
+        self._tools[event.call_id] = item = tool_item(event, joined=joined)
+        self._page.append([item])
+
+    def tool_finished(self, event: ToolFinished) -> None:
+        """A call has answered."""
+        item = self._tools.get(event.call_id)
+        if item is not None:
+            finish_tool(item, event)
+            self._page.update(item)
+
+    def notice(self, notice: Notice) -> None:
+        """Something happened beside the talk."""
+        self._finish_text()
+        self._page.append([notice_item(notice)])
+
+    def divider(self, text: str) -> None:
+        """The conversation goes on elsewhere."""
+        self._finish_text()
+        self._page.append([DividerItem(text)])
+
+    def output(self, command: str, text: str) -> None:
+        """What a slash command has to say."""
+        self._finish_text()
+        self._page.append([DividerItem(command), *text_items(text)])
+        self.last_reply = text
+
+    def welcome(self, text: str) -> None:
+        """The card of the first start."""
+        self._page.append(text_items(text))
+
+    def ended(self, event: TurnEnded) -> None:
+        """The turn is over."""
+        self._finish_text()
+        items = ending_items(event)
+        if event.status == "interrupted" and not self._marked:
+            items = [MarkItem(INTERRUPTED)]
+        for tool in self._tools.values():
+            if tool.output is None:
+                tool.right = INTERRUPTED if event.status == "interrupted" else "no result"
+                self._page.update(tool)
+        self._page.append(items)
+        self._tools.clear()
