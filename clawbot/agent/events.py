@@ -154,8 +154,8 @@ class TurnEnded(_Event, frozen=True, tag="turn_ended"):
     status: TurnStatus
     duration_ms: int = 0
     error_kind: str | None = None
-    error: str | None = None
-    hint: str | None = None
+    error: str = ""
+    hint: str = ""
 
 
 Event = (

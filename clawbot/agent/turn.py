@@ -45,7 +45,8 @@ from clawbot.messages import (
     ToolCallBlock,
     ToolResultMessage,
 )
-from clawbot.tools.registry import Approver, Toolbox, ToolOutcome
+from clawbot.tools.protocol import Approver, ToolOutcome
+from clawbot.tools.registry import Toolbox
 
 
 class Committed(Struct, frozen=True):

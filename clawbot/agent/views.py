@@ -7,21 +7,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.llm.protocol import ModelInfo
-from clawbot.messages import Message
+from clawbot.sessions.conversation import HistoryItem
 
-
-class HistoryItem(Struct, frozen=True):
-    """One line of a conversation as it lies on disk.
-
-    `message` is None for a divider (a compaction, a resume), which `note` then names; `timestamp` is in milliseconds
-    since the epoch; `interrupted` marks a reply that the user cut off.
-    """
-
-    entry_id: str
-    timestamp: int
-    message: Message | None = None
-    interrupted: bool = False
-    note: str = ""
+__all__ = ["CommandInfo", "HistoryItem", "RuntimeStatus"]
 
 
 class RuntimeStatus(Struct, frozen=True):

@@ -1,0 +1,106 @@
+"""How long it takes until one can type, what it weighs, and what a turn costs beside the model's own time.
+
+Run: .venv/bin/python benchmarks/startup.py [--runs N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pty
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MARK = "zq"
+
+
+def fresh_env(home: str) -> dict[str, str]:
+    """An environment without keys and with a home of its own."""
+    return {"PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
+
+
+def first_echo(home: str) -> tuple[float, int]:
+    """Seconds from exec until a typed text is on the screen, and the resident memory then, in kB.
+
+    The keys are sent before the program has started, as somebody would who types ahead.
+    """
+    master, slave = pty.openpty()
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clawbot", "chat"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=fresh_env(home),
+        cwd=home,
+        start_new_session=True,
+    )
+    os.close(slave)
+    typed = False
+    seen = b""
+    try:
+        while MARK.encode() not in seen:
+            if time.perf_counter() - began > 30:
+                raise RuntimeError(f"no echo within 30 s; the screen said {seen[-500:]!r}")
+            if select.select([master], [], [], 0.005)[0]:
+                seen += os.read(master, 65536)
+            if not typed and b"\x1b[?1049h" in seen:
+                os.write(master, MARK.encode())
+                typed = True
+        elapsed = time.perf_counter() - began
+        settled = time.perf_counter() + 2
+        while time.perf_counter() < settled:
+            if select.select([master], [], [], 0.05)[0]:
+                os.read(master, 65536)
+        return elapsed, tree_memory(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+def tree_memory(pid: int) -> int:
+    """Resident memory of a process and its children, in kB."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    status = Path(f"/proc/{pid}/status").read_text()
+    own = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+    return own + sum(tree_memory(int(child)) for child in children)
+
+
+def command_seconds(arguments: list[str], home: str) -> float:
+    """Wall seconds of a whole command."""
+    began = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "clawbot", *arguments], env=fresh_env(home), cwd=home, check=True, capture_output=True
+    )
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=7)
+    runs = parser.parse_args().runs
+    with tempfile.TemporaryDirectory() as home:
+        command_seconds(["chat", "-p", "hello", "--model", "offline"], home)
+        versions = [command_seconds(["--version"], home) for _ in range(runs)]
+        echoes = [first_echo(home) for _ in range(runs)]
+        turns = [command_seconds(["chat", "-p", "hello", "--model", "offline"], home) for _ in range(runs)]
+    rows = [
+        ("clawbot --version", f"{statistics.median(versions):.2f} s", "0.15 s"),
+        ("exec to first echoed key", f"{statistics.median(e for e, _ in echoes):.2f} s", "0.50 s"),
+        ("memory before the first model call", f"{max(m for _, m in echoes) / 1024:.0f} MB", "150 MB"),
+        ("-p hello, offline, whole command", f"{statistics.median(turns):.2f} s", "-"),
+    ]
+    print(f"{'':40} {'median':>10} {'at most':>10}")
+    for name, value, limit in rows:
+        print(f"{name:40} {value:>10} {limit:>10}")
+
+
+if __name__ == "__main__":
+    main()

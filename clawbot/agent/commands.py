@@ -1,0 +1,237 @@
+"""Slash commands: decorated functions whose docstrings are their help.
+
+One registry feeds completion, `/help`, the README and the offline model's explanations.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from clawbot.agent.events import CommandOutput, Event, ModelChanged, SessionChanged
+from clawbot.agent.views import CommandInfo, RuntimeStatus
+from clawbot.errors import ClawbotError
+from clawbot.llm.protocol import ModelInfo
+from clawbot.messages import ToolSpec
+from clawbot.sessions.listing import SessionSummary
+
+# `/usr/bin/x is broken` is talk: a command is one word of letters after the slash.
+_COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?", re.DOTALL)
+
+
+class CommandHost(Protocol):
+    """What a command may ask of the conversation."""
+
+    @property
+    def status(self) -> RuntimeStatus:
+        """How the conversation stands."""
+        ...
+
+    @property
+    def tool_specs(self) -> Sequence[ToolSpec]:
+        """The tools that the model may call."""
+        ...
+
+    async def reset(self, reason: str) -> SessionChanged:
+        """Go on in a fresh session under the same key."""
+        ...
+
+    async def set_model(self, ref: str) -> ModelInfo:
+        """Answer with another model from now on."""
+        ...
+
+    async def models(self) -> list[ModelInfo]:
+        """The models that can be used here."""
+        ...
+
+    async def sessions(self) -> list[SessionSummary]:
+        """All conversations of the agent, newest first."""
+        ...
+
+    async def export(self, form: str, path: Path | None) -> Path:
+        """Write the conversation to a file and return its path."""
+        ...
+
+
+class CommandResult(Struct, frozen=True):
+    """What a command did: events for the reader, and a text that is submitted as a message after it."""
+
+    events: tuple[Event, ...] = ()
+    message: str = ""
+
+
+class ParsedCommand(Struct, frozen=True):
+    """A command as it was typed: `name` in lower case, without the slash."""
+
+    name: str
+    argument: str
+
+
+class Command(Struct, frozen=True):
+    """One registered command. `on_screen` says that the TUI answers it with a screen of its own when it has no
+    argument that settles it."""
+
+    info: CommandInfo
+    run: Callable[[CommandHost, str], Awaitable[CommandResult]]
+    on_screen: bool = False
+
+
+class UnknownCommandError(ClawbotError):
+    """A `/word` that is no command."""
+
+
+COMMANDS: dict[str, Command] = {}
+
+CommandFunction = Callable[[CommandHost, str], Awaitable[CommandResult]]
+
+
+def command(name: str, arguments: str = "", *, on_screen: bool = False) -> Callable[[CommandFunction], CommandFunction]:
+    """Register a function as `/name`; the first line of its docstring is the help."""
+
+    def register(function: CommandFunction) -> CommandFunction:
+        help_line = (inspect.getdoc(function) or "").partition("\n")[0]
+        COMMANDS[name] = Command(CommandInfo(f"/{name}", arguments, help_line), function, on_screen)
+        return function
+
+    return register
+
+
+def parse_command(text: str) -> ParsedCommand | None:
+    """Read `text` as a command, in any case and with spaces around; None when it is a message.
+
+    An unknown word with more lines below it is a message that happens to start with a slash (reference sheet 5.5).
+    """
+    stripped = text.strip()
+    match = _COMMAND.fullmatch(stripped)
+    if match is None:
+        return None
+    name = match["name"].lower()
+    if name not in COMMANDS and "\n" in stripped:
+        return None
+    return ParsedCommand(name, (match["argument"] or "").strip())
+
+
+async def run_command(parsed: ParsedCommand, host: CommandHost) -> CommandResult:
+    """Run a command. Raises UnknownCommandError, and whatever ClawbotError the command meets."""
+    found = COMMANDS.get(parsed.name)
+    if found is None:
+        near = difflib.get_close_matches(parsed.name, COMMANDS, n=1)
+        hint = f"Did you mean /{near[0]}? " if near else ""
+        raise UnknownCommandError(f"There is no command /{parsed.name}.", hint=f"{hint}/help lists them all.")
+    return await found.run(host, parsed.argument)
+
+
+def _said(name: str, text: str, data: object = None) -> CommandResult:
+    return CommandResult((CommandOutput(command=f"/{name}", text=text, data=data),))
+
+
+async def _reset(host: CommandHost, name: str, text: str) -> CommandResult:
+    changed = await host.reset(f"/{name}")
+    said = CommandOutput(command=f"/{name}", text="New session started.")
+    return CommandResult((changed, said), message=text)
+
+
+@command("new", "[text]")
+async def new(host: CommandHost, argument: str) -> CommandResult:
+    """End this conversation and start a fresh one; the text becomes its first message."""
+    return await _reset(host, "new", argument)
+
+
+@command("reset", "[text]")
+async def reset(host: CommandHost, argument: str) -> CommandResult:
+    """The same as /new."""
+    return await _reset(host, "reset", argument)
+
+
+@command("status")
+async def status(host: CommandHost, argument: str) -> CommandResult:
+    """Show the model, the session, the context and the cost."""
+    now = host.status
+    window = f"{now.window:,}" if now.window else "unknown"
+    share = f" ({now.tokens / now.window:.0%})" if now.window else ""
+    about = "" if now.exact else ", estimated"
+    lines = [
+        f"- **model** {now.model.ref}" + (f": {now.model.reason}" if now.model.reason else ""),
+        f"- **context** {now.tokens:,} of {window} tokens{share}{about}",
+        f"- **session** {now.session_key} · {now.session_id}",
+        f"- **workspace** {now.workspace} · {now.notes} memory files",
+    ]
+    if now.cost is not None:
+        lines.append(f"- **cost** ${now.cost:.4f}")
+    data = {
+        "agent": now.agent_id,
+        "sessionKey": now.session_key,
+        "sessionId": now.session_id,
+        "model": now.model.ref,
+        "tokens": now.tokens,
+        "window": now.window,
+        "exact": now.exact,
+        "cost": now.cost,
+        "workspace": str(now.workspace),
+        "memoryFiles": now.notes,
+    }
+    return _said("status", "\n".join(lines), data)
+
+
+@command("sessions", on_screen=True)
+async def sessions(host: CommandHost, argument: str) -> CommandResult:
+    """List the conversations; pick one to resume."""
+    found = await host.sessions()
+    lines = [
+        f"- **{item.key}** {item.title or '(nothing said yet)'} · {item.turns} turns · {item.ended}" for item in found
+    ]
+    return _said("sessions", "\n".join(lines) or "No conversations yet.")
+
+
+@command("model", "[name]", on_screen=True)
+async def model(host: CommandHost, argument: str) -> CommandResult:
+    """Choose the model that answers: `provider/name`, `offline` or `auto`."""
+    if not argument:
+        lines = [f"- **{item.ref}** {item.reason}" for item in await host.models()]
+        return _said("model", "\n".join([f"Now: **{host.status.model.ref}**", "", *lines]))
+    info = await host.set_model(argument)
+    changed = ModelChanged(model=info.ref, reason=info.reason)
+    return CommandResult((changed, CommandOutput(command="/model", text=f"Now: **{info.ref}** {info.reason}")))
+
+
+@command("tools")
+async def tools(host: CommandHost, argument: str) -> CommandResult:
+    """List what the model can do."""
+    lines = [f"- **{spec.name}** {spec.description.partition('. ')[0]}" for spec in host.tool_specs]
+    return _said("tools", "\n".join(lines))
+
+
+@command("edit", "FILE", on_screen=True)
+async def edit(host: CommandHost, argument: str) -> CommandResult:
+    """Edit a workspace file such as AGENTS.md; the next message sees the change."""
+    target = host.status.workspace / (argument or "AGENTS.md")
+    return _said("edit", f"`{target}` opens in the chat screen (`clawbot`), or in any editor.")
+
+
+@command("export", "[md|json] [path]")
+async def export(host: CommandHost, argument: str) -> CommandResult:
+    """Write this conversation to a Markdown or JSON file."""
+    form, _, rest = argument.partition(" ")
+    if form not in {"md", "json"}:
+        form, rest = ("json" if argument.endswith(".json") else "md"), argument
+    path = await host.export(form, Path(rest.strip()) if rest.strip() else None)
+    return _said("export", f"Written to `{path}`.", {"path": str(path)})
+
+
+@command("help", on_screen=True)
+async def show_help(host: CommandHost, argument: str) -> CommandResult:
+    """Show the commands and keys."""
+    lines = [f"- **{item.info.name}** {item.info.arguments} {item.info.help}" for item in COMMANDS.values()]
+    return _said("help", "\n".join(lines))
+
+
+@command("quit", on_screen=True)
+async def leave(host: CommandHost, argument: str) -> CommandResult:
+    """Leave; the conversation goes on next time."""
+    return _said("quit", "Goodbye.")

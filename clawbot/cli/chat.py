@@ -1,0 +1,102 @@
+"""`clawbot chat`: the screen, or one turn without a screen (`-p`)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from clawbot.cli.output import reports_errors
+
+if TYPE_CHECKING:
+    from clawbot.runtime import Runtime, RuntimeOptions
+
+
+class Choices(TypedDict):
+    """What the command line chose, as `RuntimeOptions` wants it."""
+
+    agent: str | None
+    session: str | None
+    new: bool
+    model: str | None
+    config_file: Path | None
+    workspace: Path | None
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-p", "--print", "prompt", metavar="TEXT", help="One turn without a screen; `-` reads stdin.")
+@click.option("--json", "as_json", is_flag=True, help="With -p: print one event a line as JSON.")
+@click.option("--agent", metavar="ID", help="Which agent of the config (default: main).")
+@click.option("--session", metavar="KEY", help="Which conversation: its key, its id or the start of its id.")
+@click.option("--new", is_flag=True, help="Start a conversation of its own, beside the others.")
+@click.option("--model", metavar="M", help="auto, offline, provider/model or script:FILE.")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Use this config file.")
+@click.option("--workspace", type=click.Path(path_type=Path), help="Use this folder as workspace.")
+@reports_errors
+def command(
+    prompt: str | None,
+    as_json: bool,
+    **chosen: Unpack[Choices],
+) -> None:
+    """Talk to the agent. Without -p it opens the screen; the conversation goes on where it was left.
+
+    With -p the reply is printed on stdout and nothing else; a slash command works too (-p "/new").
+    """
+    if chosen["session"] and chosen["new"]:
+        raise click.UsageError("--session and --new exclude each other.")
+    if prompt is None:
+        if as_json:
+            raise click.UsageError("--json goes with -p.")
+        sys.exit(_open_screen(chosen))
+    from clawbot.cli.one_turn import run_one_turn
+
+    text = _read_stdin() if prompt == "-" else prompt
+    if not text.strip():
+        raise click.UsageError("There is nothing to send: the text is empty.")
+    sys.exit(asyncio.run(run_one_turn(_options(chosen, interactive=False), text, as_json=as_json)))
+
+
+def _options(chosen: Choices, *, interactive: bool) -> RuntimeOptions:
+    from clawbot.runtime import RuntimeOptions
+
+    return RuntimeOptions(interactive=interactive, **chosen)
+
+
+def _read_stdin() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", errors="replace")
+
+
+def _open_screen(chosen: Choices) -> int:
+    """Open the TUI and, when it has closed, say how to come back."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("The screen needs a terminal. Without one: clawbot chat -p TEXT, or -p - for stdin.")
+    from clawbot.tui.run import run_chat
+
+    opened: list[Runtime] = []
+
+    async def open_runtime() -> Runtime:
+        # The prompt is on the screen by now: what is imported here must not hold up the keys.
+        options, runtime = await asyncio.to_thread(_load_runtime, chosen)
+        opened.append(await runtime.open(options))
+        return opened[0]
+
+    code = run_chat(open_runtime)
+    if opened:
+        click.echo(f"Resume with: {_resume_command(opened[0])}")
+    return code
+
+
+def _resume_command(runtime: Runtime) -> str:
+    now = runtime.status
+    agent = "" if now.agent_id == "main" else f" --agent {now.agent_id}"
+    session = "" if now.session_key == "main" else f" --session {now.session_key}"
+    return f"clawbot{agent}{session}"
+
+
+def _load_runtime(chosen: Choices) -> tuple[RuntimeOptions, type[Runtime]]:
+    from clawbot.runtime import Runtime
+
+    return _options(chosen, interactive=True), Runtime

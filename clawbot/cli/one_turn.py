@@ -1,0 +1,86 @@
+"""One turn without a screen: the reply on stdout, everything else on stderr, or events as JSON lines."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import click
+import msgspec
+
+from clawbot.agent.events import (
+    CommandOutput,
+    Event,
+    MessageFinished,
+    ModelRetry,
+    Notice,
+    ToolStarted,
+    TurnEnded,
+)
+from clawbot.runtime import Runtime, RuntimeOptions
+
+
+class _Printer:
+    """Prints the reply when it is known to be the last one: what a model says before a tool call is not the reply."""
+
+    def __init__(self) -> None:
+        self._reply = ""
+        self.ended: TurnEnded | None = None
+
+    def take(self, event: Event) -> None:
+        match event:
+            case MessageFinished(text=text):
+                self._reply = text
+            case ToolStarted():
+                self._reply = ""
+            case CommandOutput(text=text):
+                click.echo(text)
+            case Notice(level=level, text=text) if level != "info":
+                click.echo(f"clawbot: {text}", err=True)
+            case ModelRetry(wait=wait, reason=reason):
+                click.echo(f"clawbot: {reason} Trying again in {wait:.0f} s.", err=True)
+            case TurnEnded():
+                self._finish(event)
+            case _:
+                pass
+
+    def _finish(self, event: TurnEnded) -> None:
+        self.ended = event
+        if self._reply:
+            click.echo(self._reply)
+        if event.status == "failed":
+            click.echo(f"clawbot: {' '.join(f'{event.error} {event.hint}'.split())}", err=True)
+        elif event.status == "interrupted":
+            click.echo("clawbot: Interrupted; what was said is kept.", err=True)
+
+
+class _JsonPrinter:
+    """Prints each event as one line of JSON."""
+
+    def __init__(self) -> None:
+        self.ended: TurnEnded | None = None
+
+    def take(self, event: Event) -> None:
+        click.echo(msgspec.json.encode(event))
+        if isinstance(event, TurnEnded):
+            self.ended = event
+
+
+async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> int:
+    """Submit `text` and print what comes back; returns the exit code. Raises ClawbotError when nothing could start.
+
+    Ctrl+C and SIGTERM interrupt the turn; what was said by then is printed and kept.
+    """
+    printer = _JsonPrinter() if as_json else _Printer()
+    runtime = await Runtime.open(options)
+    try:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, runtime.interrupt)
+        for notice in runtime.notices:
+            printer.take(notice)
+        async for event in runtime.submit(text):
+            printer.take(event)
+    finally:
+        await runtime.close()
+    return 0 if printer.ended is not None and printer.ended.status == "done" else 1

@@ -1,0 +1,247 @@
+"""The composition root: builds the parts from the settings, owns their start and their end.
+
+The front ends (tui, cli) talk to `Runtime` and read events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from clawbot.agent.agent import Agent, AgentParts
+from clawbot.agent.commands import COMMANDS
+from clawbot.agent.events import Event, Notice, SessionChanged
+from clawbot.agent.views import CommandInfo, HistoryItem, RuntimeStatus
+from clawbot.clock import SystemClock
+from clawbot.config.env import load_env, save_key
+from clawbot.config.load import LoadedSettings, load_settings
+from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.context.window import count_tokens
+from clawbot.context.workspace import seed_workspace
+from clawbot.llm.factory import open_model
+from clawbot.llm.models import find_models
+from clawbot.llm.protocol import ChatModel, ModelInfo
+from clawbot.llm.providers import PROVIDERS, Provider
+from clawbot.logs import setup_logging
+from clawbot.sessions.listing import SessionSummary
+from clawbot.sessions.names import MAIN
+from clawbot.sessions.store import OpenSession, SessionStore
+from clawbot.sessions.transcript import Transcript
+from clawbot.tools.protocol import Decision
+from clawbot.tools.registry import build_toolbox
+from clawbot.tools.workspace_files import list_workspace_files, read_workspace_file, write_workspace_file
+
+
+class RuntimeOptions(Struct, frozen=True, kw_only=True):
+    """What the command line chose. `session` is a key, an id or the start of an id; `new` asks for a conversation of
+    its own; `interactive` says that somebody can answer questions."""
+
+    agent: str | None = None
+    session: str | None = None
+    new: bool = False
+    model: str | None = None
+    config_file: Path | None = None
+    workspace: Path | None = None
+    interactive: bool = True
+
+
+class Runtime:
+    """One running clawbot: one agent in one session at a time.
+
+    `notices` is what was found while opening, `first_start` says that the workspace was made by this start.
+    """
+
+    def __init__(self, agent: Agent, ground: _Ground) -> None:
+        self.agent = agent
+        self.paths = ground.paths
+        self.settings = ground.loaded.settings
+        self.notices = ground.notices
+        self.first_start = ground.first_start
+        self._clock = ground.clock
+
+    @classmethod
+    async def open(cls, options: RuntimeOptions) -> Runtime:
+        """Build everything for `options`. Raises ConfigError, SessionLockedError and other ClawbotErrors; nothing is
+        left open then."""
+        ground = await asyncio.to_thread(_Ground, options)
+        session = await asyncio.to_thread(ground.store.open, options.session or MAIN, fresh=options.new)
+        try:
+            chosen = options.model or session.record.model_override or ground.agent_settings.model
+            model = await ground.open_model(chosen)
+        except BaseException:
+            await asyncio.to_thread(session.close)
+            raise
+        ground.notices += _notices_of(session)
+        runtime = cls(Agent(ground.parts(), session, model), ground)
+        await runtime.agent.count_notes()
+        return runtime
+
+    # -- the conversation ------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> RuntimeStatus:
+        """How the conversation stands."""
+        return self.agent.status
+
+    @property
+    def commands(self) -> list[CommandInfo]:
+        """The slash commands, in the order of `/help`."""
+        return [command.info for command in COMMANDS.values()]
+
+    def submit(self, text: str) -> AsyncGenerator[Event, None]:
+        """Take up a message or a slash command; see `Agent.submit`."""
+        return self.agent.submit(text)
+
+    def interrupt(self) -> bool:
+        """Stop the running turn, keeping what was said. False when nothing runs."""
+        return self.agent.interrupt()
+
+    def answer(self, request_id: str, decision: Decision, *, command: str | None = None) -> bool:
+        """Answer an ApprovalRequested event; `command` runs in place of the one asked about."""
+        return self.agent.answer(request_id, decision, command)
+
+    async def history(self, *, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
+        """The last `limit` items of the conversation before the entry `before`, oldest first."""
+        return await asyncio.to_thread(self.agent.conversation.session.transcript.history, before, limit)
+
+    async def warm(self) -> None:
+        """Load what the model's first call needs, so that the user does not wait for it then."""
+        await self.agent.model.warm()
+
+    async def export(self, form: Literal["md", "json"], path: Path | None, *, session: str | None = None) -> Path:
+        """Write a conversation (this one, or the one that `session` names) to a file and return its path."""
+        return await self.agent.export(form, path, session=session)
+
+    async def close(self) -> None:
+        """End the running turn, write what is left, let go of the session and the model."""
+        await self.agent.close()
+
+    # -- sessions and models ---------------------------------------------------------------------------------------
+
+    async def sessions(self) -> list[SessionSummary]:
+        """All conversations of the agent, the last used first."""
+        return await self.agent.sessions()
+
+    async def preview(self, name: str, limit: int = 20) -> list[HistoryItem]:
+        """The last items of another conversation: a key, an id or the start of an id."""
+        return await asyncio.to_thread(self._preview, name, limit)
+
+    def _preview(self, name: str, limit: int) -> list[HistoryItem]:
+        store = self.agent.parts.store
+        with Transcript.open(store.path_of(store.find(name)), clock=self._clock, writable=False) as transcript:
+            return transcript.history(limit=limit)
+
+    async def resume(self, name: str) -> SessionChanged:
+        """Go on in another conversation, once the running turn has ended.
+
+        Raises UnknownSessionError and SessionLockedError; the conversation stays as it is then.
+        """
+        async with self.agent.exclusive():
+            record = await asyncio.to_thread(self.agent.parts.store.find, name)
+            if record.session_id == self.agent.conversation.session_id:
+                return SessionChanged(
+                    session_key=self.agent.conversation.key, session_id=record.session_id, reason="resume"
+                )
+            return await self.agent.switch(await asyncio.to_thread(self.agent.parts.store.open, record.key))
+
+    async def models(self) -> list[ModelInfo]:
+        """The models that can be used here."""
+        return await self.agent.models()
+
+    @property
+    def providers(self) -> Sequence[Provider]:
+        """The makers of models whose keys are looked for."""
+        return PROVIDERS
+
+    async def set_model(self, ref: str) -> ModelInfo:
+        """Answer with another model once the running turn has ended; remembered for the session."""
+        async with self.agent.exclusive():
+            return await self.agent.set_model(ref)
+
+    async def save_key(self, name: str, value: str) -> None:
+        """Keep a provider's key in `$CLAWBOT_HOME/.env` (0600), and use it from now on."""
+        await asyncio.to_thread(save_key, self.paths, name, value)
+
+    # -- workspace files -------------------------------------------------------------------------------------------
+
+    async def workspace_files(self) -> list[str]:
+        """The text files of the workspace, as paths relative to it."""
+        return await asyncio.to_thread(list_workspace_files, self.status.workspace)
+
+    async def read_workspace_file(self, name: str) -> str:
+        """The text of a workspace file; empty when there is none of that name. Raises ClawbotError."""
+        return await asyncio.to_thread(read_workspace_file, self.status.workspace, name)
+
+    async def write_workspace_file(self, name: str, text: str) -> None:
+        """Replace a workspace file, whole or not at all. Raises ClawbotError."""
+        await asyncio.to_thread(write_workspace_file, self.status.workspace, name, text)
+
+    async def count_tokens(self, text: str) -> int:
+        """How many tokens `text` takes in the context, estimated."""
+        return await asyncio.to_thread(count_tokens, text)
+
+
+class _Ground:
+    """What a runtime stands on before there is a session: settings, log, workspace, the sessions' folder. Blocks."""
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        self.options = options
+        self.paths = Paths(find_home())
+        self.agent_id = options.agent or MAIN_AGENT
+        load_env(self.paths)
+        self.loaded = self._load()
+        self.agent_settings: AgentSettings = self.loaded.settings.agent(self.agent_id)
+        self.notices = [Notice(level="warning", text=text) for text in self.loaded.notices]
+        self._start_log()
+        zone = self.agent_settings.timezone
+        self.clock = SystemClock(ZoneInfo(zone) if zone else None)
+        self.workspace = self.agent_settings.workspace
+        self.first_start = not self.workspace.exists()
+        seed_workspace(self.workspace, shipped("workspace_template"), self.clock)
+        self.store = SessionStore(
+            self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
+        )
+
+    def _load(self) -> LoadedSettings:
+        overrides: dict[str, str] = {}
+        if self.options.workspace is not None:
+            overrides[f"agents.{self.agent_id}.workspace"] = str(self.options.workspace.expanduser().absolute())
+        return load_settings(self.paths, config_file=self.options.config_file, overrides=overrides)
+
+    def _start_log(self) -> None:
+        logging = self.loaded.settings.logging
+        problem = setup_logging(self.paths.log_file, logging.level, logging.max_bytes, logging.backups)
+        if problem:
+            self.notices.append(Notice(level="warning", text=problem))
+
+    async def open_model(self, ref: str) -> ChatModel:
+        """Open the model that `ref` names. Raises ModelError."""
+        return await open_model(ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file)
+
+    async def find_models(self) -> list[ModelInfo]:
+        """The models that can be used here."""
+        return await find_models(self.agent_settings)
+
+    def parts(self) -> AgentParts:
+        """What the agent is built of."""
+        return AgentParts(
+            agent_id=self.agent_id,
+            settings=self.agent_settings,
+            workspace=self.workspace,
+            store=self.store,
+            tools=build_toolbox(self.workspace, self.agent_settings, self.clock),
+            clock=self.clock,
+            open_model=self.open_model,
+            find_models=self.find_models,
+            interactive=self.options.interactive,
+        )
+
+
+def _notices_of(session: OpenSession) -> list[Notice]:
+    return [Notice(level="warning", text=str(problem)) for problem in session.notices]
