@@ -93,20 +93,26 @@ def read_guarded(workspace: Path, name: str) -> str | None:
     try:
         # O_NOFOLLOW: the real path was just found, so a link here was put in its place since.
         handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _demand_own_file(os.fstat(handle))
+            with os.fdopen(handle, "rb", closefd=False) as stream:
+                data = stream.read(MAX_BYTES + 1)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise RefusedFileError(f"cannot be read ({error.strerror})") from error
-    with os.fdopen(handle, "rb") as stream:
-        status = os.fstat(stream.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise RefusedFileError("is no plain file")
-        if status.st_nlink > 1:
-            raise RefusedFileError("is a hard link, whose other name may lie outside the workspace")
-        data = stream.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise RefusedFileError(f"is larger than {MAX_BYTES // 2**20} MiB")
     return data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
+
+
+def _demand_own_file(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise RefusedFileError("is no plain file")
+    if status.st_nlink > 1:
+        raise RefusedFileError("is a hard link, whose other name may lie outside the workspace")
 
 
 def _load(workspace: Path, names: Sequence[str], notices: list[str], *, optional: bool = False) -> BootstrapFile | None:
