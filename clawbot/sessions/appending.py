@@ -53,8 +53,7 @@ class LineAppender:
         before = self.size
         data = line if self._ends_whole(before) else b"\n" + line
         try:
-            if os.write(self._descriptor, data) < len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            self._write(data)
             if sync:
                 os.fsync(self._descriptor)
         except OSError as error:
@@ -63,6 +62,14 @@ class LineAppender:
                 os.ftruncate(self._descriptor, before)
             raise store_error("write to", self.path, error) from error
         return before + len(data) - len(line)
+
+    def _write(self, data: bytes) -> None:
+        """One write; a second one only where the disk took less, to learn why."""
+        while data:
+            written = os.write(self._descriptor, data)
+            if not written:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            data = data[written:]
 
     @property
     def size(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from clawbot.messages import AssistantMessage
+from clawbot.messages import AssistantMessage, Usage
 from clawbot.sessions.entries import (
     ENTRY_TYPES,
     CustomMessageEntry,
@@ -197,8 +197,8 @@ def _tidied(message: dict[str, Any]) -> dict[str, Any]:
     message["timestamp"] = int(stamp) if isinstance(stamp, int | float) and abs(stamp) < 2**53 else 0
     if message.get("role") == "assistant" and message.get("stopReason") not in _STOP_REASONS:
         message["stopReason"] = "stop"
-    if not _is_usage(message.get("usage")):
-        message.pop("usage", None)
+    if message.get("usage") is not None:
+        message["usage"] = _tidied_usage(message["usage"])
     return message
 
 
@@ -217,9 +217,16 @@ def _is_block(block: Any) -> bool:
     return all(isinstance(block.get(name), str) for name in needed[block["type"]])
 
 
-def _is_usage(usage: Any) -> bool:
-    names = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
-    return isinstance(usage, dict) and all(isinstance(usage.get(name, 0), int) for name in names)
+def _tidied_usage(usage: Any) -> Any:
+    """The figures, without the cost if that is what makes no sense; None when nothing does."""
+    bare = {name: value for name, value in usage.items() if name != "cost"} if isinstance(usage, dict) else None
+    for candidate in (usage, bare):
+        try:
+            msgspec.convert(candidate, Usage)
+        except ValueError:
+            continue
+        return candidate
+    return None
 
 
 def scrub(value: Any) -> Any:

@@ -49,7 +49,7 @@ class SessionLockedError(ClawbotError):
         if self.tty:
             parts.append(f"on {self.tty}")
         if self.since:
-            parts.append(f"since {self.since}")
+            parts.append(f"since {self.since[:16].replace('T', ' ')} UTC")
         return " ".join(parts)
 
 

@@ -201,11 +201,8 @@ def _to_json(record: SessionRecord) -> dict[str, Any]:
 
 
 def _from_json(key: str, value: Any) -> SessionRecord | None:
-    if (
-        not isinstance(value, dict)
-        or not isinstance(value.get("sessionId"), str)
-        or not is_session_id(value["sessionId"])
-    ):
+    session_id = value.get("sessionId") if isinstance(value, dict) else None
+    if not isinstance(session_id, str) or not is_session_id(session_id):
         return None
     try:
         record = msgspec.convert({**value, "key": key}, SessionRecord)

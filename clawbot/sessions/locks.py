@@ -90,12 +90,18 @@ def holder_of(path: Path) -> Holder | None:
     holder = _read_holder(holder_file(path))
     if holder is None or not _alive(holder.pid):
         return None
-    probe = FileLock(lock_file(path), mode=PRIVATE_FILE)
+    return None if is_free(path) else holder
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds the lock of the transcript `path`; takes it for a moment to find out."""
+    if not lock_file(path).exists():
+        return True
     try:
-        with probe.acquire(timeout=0):
-            return None
+        with FileLock(lock_file(path), mode=PRIVATE_FILE).acquire(timeout=0):
+            return True
     except (Timeout, OSError):
-        return holder
+        return False
 
 
 def remove_stale(path: Path) -> bool:

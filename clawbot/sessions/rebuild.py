@@ -14,8 +14,7 @@ from clawbot.sessions.facts import Facts, read_header, survey
 from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.names import MAIN, fresh_key, is_session_id, key_for, short_name
 from clawbot.sessions.times import moment_of
-
-SUFFIX = ".jsonl"
+from clawbot.sessions.transcript import SUFFIX
 
 
 def transcripts_in(folder: Path) -> list[Path]:

@@ -1,3 +1,109 @@
 """Looks through the sessions of an agent and mends what can be mended; nothing that a file holds is lost by it."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from clawbot.clock import Clock
+from clawbot.sessions.errors import Problem, SessionLockedError, store_error
+from clawbot.sessions.lines import ByteSource, line_numbers
+from clawbot.sessions.locks import SessionLock, holder_of, is_free, remove_stale
+from clawbot.sessions.rebuild import transcripts_in
+from clawbot.sessions.spans import HEADER, read_entry, spans_backwards, torn_end
+from clawbot.sessions.store import SessionStore
+from clawbot.sessions.transcript import SUFFIX, Transcript
+
+
+class TranscriptReport(Struct, frozen=True, rename="camel"):
+    """One transcript: what is wrong with it, the side file that its torn end was moved to, and whether somebody has
+    it open (then it was only looked at)."""
+
+    path: str
+    problems: list[Problem]
+    torn_to: str | None = None
+    in_use: bool = False
+
+
+class RepairReport(Struct, frozen=True, rename="camel"):
+    """What was found and mended; with `dry_run` nothing was changed. `index` is about sessions.json, `removed_locks`
+    are files that dead processes left."""
+
+    dry_run: bool
+    index: list[Problem]
+    transcripts: list[TranscriptReport]
+    removed_locks: list[str]
+
+
+def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_run: bool = False) -> RepairReport:
+    """Cut torn ends off, list bad lines, complete the index, remove stale locks: of all transcripts, or `only` one.
+
+    Raises SessionStoreError.
+    """
+    try:
+        paths = [only] if only is not None else transcripts_in(store.folder)
+        locks = _stale_locks(store.folder, only)
+    except OSError as error:
+        raise store_error("read", store.folder, error) from error
+    reports = [_repair_one(path, clock, dry_run=dry_run) for path in paths]
+    if not dry_run:
+        for path in [*locks, *paths]:
+            remove_stale(path)
+    return RepairReport(
+        dry_run=dry_run,
+        index=list(store.repair_index(dry_run=dry_run)) if only is None else [],
+        transcripts=reports,
+        removed_locks=[f"{path}.lock" for path in locks],
+    )
+
+
+def check(path: Path) -> Sequence[Problem]:
+    """What is wrong with the lines of the transcript at `path`, all but an unfinished last one.
+
+    Raises SessionStoreError.
+    """
+    found: dict[int, str] = {}
+    try:
+        with ByteSource.open(path) as source:
+            size = source.size
+            torn = torn_end(source, size)
+            for span in spans_backwards(source, size if torn is None else torn, found.setdefault):
+                if span.kind != HEADER:
+                    read_entry(source, span, found.setdefault, None)
+            numbers = line_numbers(source, found)
+    except OSError as error:
+        raise store_error("read", path, error) from error
+    return [Problem(str(path), found[offset], numbers[offset]) for offset in sorted(found)]
+
+
+def _repair_one(path: Path, clock: Clock, *, dry_run: bool) -> TranscriptReport:
+    lock = SessionLock(path)
+    in_use = False
+    if not dry_run:
+        try:
+            lock.acquire(path.stem, clock)
+        except SessionLockedError:
+            in_use = True
+    try:
+        with Transcript.open(path, clock=clock, writable=lock.held) as opened:
+            problems = dict.fromkeys([*opened.problems, *check(path)])
+            torn = opened.torn
+    finally:
+        lock.release()
+    return TranscriptReport(
+        path=str(path),
+        problems=list(problems),
+        torn_to=str(torn) if torn else None,
+        in_use=in_use or (dry_run and holder_of(path) is not None),
+    )
+
+
+def _stale_locks(folder: Path, only: Path | None) -> list[Path]:
+    """The transcripts (there or gone) that have a lock file which nobody holds."""
+    if not folder.is_dir():
+        return []
+    found = {folder / name.name.split(f"{SUFFIX}.lock")[0] for name in folder.glob(f"*{SUFFIX}.lock*")}
+    paths = sorted(path.with_name(path.name + SUFFIX) for path in found)
+    return [path for path in paths if only in (None, path) and is_free(path)]

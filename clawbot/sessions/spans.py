@@ -19,7 +19,7 @@ HEADER = "session"
 # an entry was written behind a torn one that had no line break.
 _ENTRY_START = re.compile(rb'\{"type":"[a-z_]+","id":"[0-9a-f]{8}","parentId":')
 
-Report = Callable[[int, str], None]
+Report = Callable[[int, str], object]
 """Told about each oddity: the byte where it lies, and what it is."""
 
 

@@ -55,6 +55,7 @@ class Transcript:
         self._lock = threading.RLock()
         self._oddities: dict[int, str] = {}
         self._notes: list[Problem] = []
+        self._read_to = 0
         self._places: dict[str, tuple[int, str | UnsetType | None]] = {}
 
     @classmethod
@@ -183,7 +184,7 @@ class Transcript:
                 raise store_error("read", self.path, error) from error
 
     def _load(self) -> None:
-        end = self._settle_end()
+        end = self._read_to = self._settle_end()
         self.header = decode_header(first_line(self._source))
         if self.header is None:
             self._start_over() if end == 0 else self._note(
@@ -258,14 +259,19 @@ class Transcript:
     def _path_before(self, before: str | None) -> Iterator[Span]:
         """The path from the entry before `before` to the root, last entry first."""
         if before is None:
-            return self._walk(self._source.size, UNSET)
+            return self._walk(self._end, UNSET)
         if before in self._places:
             return self._walk(*self._places[before])
-        path = self._walk(self._source.size, UNSET)
+        path = self._walk(self._end, UNSET)
         for span in path:
             if span.id == before:
                 break
         return path
+
+    @property
+    def _end(self) -> int:
+        """Where the good lines end: for a reader, where they ended when it opened the file."""
+        return self._appender.size if self._appender else self._read_to
 
     def _walk(self, end: int, wanted: str | UnsetType | None) -> Iterator[Span]:
         return tree.walk(spans_backwards(self._source, end, self._report), wanted, self._report)

@@ -1,0 +1,241 @@
+"""`clawbot sessions`: list, show, export and repair conversations. None of it needs a session to be closed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from clawbot.cli.output import json_option, print_json, reports_errors
+from clawbot.clock import SystemClock
+from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
+from clawbot.files import write_atomic
+from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, ToolResultMessage, UserMessage
+from clawbot.sessions.conversation import HistoryItem
+from clawbot.sessions.errors import Problem, UnknownSessionError
+from clawbot.sessions.export import to_json, to_markdown
+from clawbot.sessions.listing import OPEN, SessionSummary
+from clawbot.sessions.repair import RepairReport, repair
+from clawbot.sessions.store import SessionStore
+from clawbot.sessions.times import moment_of
+from clawbot.sessions.transcript import Transcript
+from clawbot.tui.render.sanitize import clean, clean_line
+
+SHOWN = 50
+# A page of the conversation while all of it is read.
+PAGE = 500
+# Of a tool's output in `show`; `export` has all of it.
+OUTPUT_LINES = 12
+NARROWEST_TITLE = 20
+
+agent_option = click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", help="Whose sessions.")
+
+
+@click.group()
+def command() -> None:
+    """List, show, export and repair conversations."""
+
+
+@command.command("list")
+@json_option
+@agent_option
+@click.option("--all", "every", is_flag=True, help="Those of every agent.")
+@reports_errors
+def list_sessions(as_json: bool, agent_id: str, every: bool) -> None:
+    """List the sessions, the last used first, also those that ended.
+
+    With --json: an array of objects with agent, key, name, sessionId, title, updatedAt, createdAt (ISO 8601), turns,
+    tokens, ended ("open", or why it ended), path, locked, model, cost (US dollars; null when unknown).
+    """
+    agents = _agents() if every else [agent_id]
+    found = [(agent, summary) for agent in agents for summary in _store(agent).list()]
+    found.sort(key=lambda pair: pair[1].updated_at, reverse=True)
+    if as_json:
+        print_json([{"agent": agent, **_plain(summary)} for agent, summary in found])
+        return
+    if not found:
+        click.echo("No sessions yet. `clawbot chat` begins one.")
+    for agent, summary in found:
+        click.echo(_row(summary, agent if every else ""))
+
+
+@command.command()
+@click.argument("name")
+@json_option
+@agent_option
+@click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="The last N entries.")
+@reports_errors
+def show(name: str, as_json: bool, agent_id: str, limit: int) -> None:
+    """Show the end of the session NAME: its name, its id, or the beginning of the id.
+
+    With --json: an object with session (as in `list --json`), problems (path, line, text) and items (entryId, timestamp
+    in ms, message as in the transcript or null, interrupted, note).
+    """
+    store = _store(agent_id)
+    record = store.find(name)
+    summary = store.summary(record)
+    with _reading(summary.path) as transcript:
+        items = transcript.history(limit=limit)
+        problems = transcript.problems
+    if as_json:
+        session = {"agent": agent_id, **_plain(summary)}
+        shown = [_plain_item(item) for item in items]
+        print_json({"session": session, "problems": _plain(problems), "items": shown})
+        return
+    click.echo(_row(summary, ""))
+    click.echo(f"{clean_line(summary.session_id)}  {clean_line(str(summary.path))}")
+    for item in items:
+        click.echo(f"\n{_shown(item)}")
+    _warn(problems)
+
+
+@command.command()
+@click.argument("name")
+@agent_option
+@click.option("--format", "form", type=click.Choice(["md", "json"]), default="md", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--output", type=click.Path(path_type=Path), help="Into this file instead of stdout.")
+@reports_errors
+def export(name: str, agent_id: str, form: str, as_json: bool, output: Path | None) -> None:
+    """Export the session NAME as Markdown for people, or as JSON: an array of the transcript's lines as they are."""
+    store = _store(agent_id)
+    summary = store.summary(store.find(name))
+    pieces: Iterator[bytes]
+    with _reading(summary.path) as transcript:
+        if as_json or form == "json":
+            pieces = to_json(summary.path)
+        else:
+            items = _whole(transcript)
+            zone = summary.updated_at.tzinfo
+            pieces = (text.encode("utf-8", "replace") for text in to_markdown(items, summary.title, zone))
+        if output is None:
+            for piece in pieces:
+                sys.stdout.buffer.write(piece)
+        else:
+            write_atomic(output, b"".join(pieces))
+        _warn(transcript.problems)
+
+
+@command.command("repair")
+@click.argument("name", required=False)
+@json_option
+@agent_option
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@reports_errors
+def repair_sessions(name: str | None, as_json: bool, agent_id: str, dry_run: bool) -> None:
+    """Mend what a crash left behind, in all sessions or in NAME; nothing that a file holds is lost.
+
+    Cuts unfinished last lines off into side files, lists lines that can't be read, completes the index, removes locks
+    of dead processes. With --json: an object with dryRun, index (problems), transcripts (path, problems, tornTo, inUse)
+    and removedLocks.
+    """
+    store = _store(agent_id)
+    only = store.path_of(store.find(name)) if name else None
+    report = repair(store, SystemClock(), only=only, dry_run=dry_run)
+    if as_json:
+        print_json(_plain(report))
+        return
+    lines = list(_repair_lines(report))
+    click.echo("\n".join(clean_line(line) for line in lines) if lines else "Nothing to repair.")
+
+
+def _store(agent_id: str) -> SessionStore:
+    return SessionStore(Paths(find_home()).sessions(check_agent_id(agent_id)), SystemClock(), agent_id=agent_id)
+
+
+def _agents() -> Sequence[str]:
+    folder = Paths(find_home()).agents
+    return sorted(path.parent.name for path in folder.glob("*/sessions") if path.is_dir())
+
+
+def _reading(path: Path) -> Transcript:
+    if not path.exists():
+        raise UnknownSessionError(f"The transcript {path} is gone.", hint="Run `clawbot sessions repair`.")
+    return Transcript.open(path, clock=SystemClock(), writable=False)
+
+
+def _whole(transcript: Transcript) -> list[HistoryItem]:
+    pages: list[list[HistoryItem]] = []
+    before: str | None = None
+    while page := transcript.history(before=before, limit=PAGE):
+        pages.append(page)
+        before = page[0].entry_id
+    return [item for page in reversed(pages) for item in page]
+
+
+def _plain(value: Any) -> Any:
+    """`value` as data that JSON can hold."""
+    return msgspec.to_builtins(value, enc_hook=str)
+
+
+def _plain_item(item: HistoryItem) -> dict[str, Any]:
+    return {
+        "entryId": item.entry_id,
+        "timestamp": item.timestamp,
+        "message": _plain(item.message),
+        "interrupted": item.interrupted,
+        "note": item.note,
+    }
+
+
+def _row(summary: SessionSummary, agent: str) -> str:
+    turns = f"{summary.turns} turn{'' if summary.turns == 1 else 's'}"
+    state = "in use" if summary.locked else "" if summary.ended == OPEN else f"ended: {summary.ended}"
+    details = f"({', '.join(part for part in (turns, state) if part)})"
+    parts = [f"{summary.updated_at:%Y-%m-%d %H:%M}", agent, f"{summary.name:<13}", summary.session_id[:8]]
+    line = clean("  ".join(part for part in parts if part))
+    room = max(NARROWEST_TITLE, shutil.get_terminal_size().columns - len(line) - len(details) - 4)
+    title = clean_line(summary.title)
+    return f"{line}  {title if len(title) <= room else title[: room - 1] + '…'}  {details}"
+
+
+def _shown(item: HistoryItem) -> str:
+    time = f"{moment_of(item.timestamp, SystemClock().now().tzinfo):%Y-%m-%d %H:%M}" if item.timestamp else ""
+    if item.message is None:
+        return f"--- {clean_line(item.note)} {time}".rstrip()
+    who, text = _said(item.message)
+    cut = "\n(interrupted)" if item.interrupted else ""
+    return f"{who} {time}".rstrip() + (f"\n{clean(text)}" if text else "") + cut
+
+
+def _said(message: Message) -> tuple[str, str]:
+    match message:
+        case UserMessage():
+            return "You", message.text
+        case AssistantMessage():
+            calls = [f"-> {call.name} {msgspec.json.encode(call.arguments).decode()}" for call in message.tool_calls]
+            error = [f"({message.error_message})"] if message.error_message else []
+            return "Clawbot", "\n".join(part for part in (message.text, *calls, *error) if part)
+        case ToolResultMessage():
+            return f"[{clean_line(message.tool_name)}{' failed' if message.is_error else ''}]", _short(message.text)
+        case BashExecutionMessage():
+            return "You ran", f"$ {message.command}\n{_short(message.output)}"
+
+
+def _short(text: str) -> str:
+    lines = text.splitlines()
+    more = len(lines) - OUTPUT_LINES
+    return "\n".join([*lines[:OUTPUT_LINES], f"… {more} more lines"] if more > 0 else lines)
+
+
+def _repair_lines(report: RepairReport) -> Iterator[str]:
+    for problem in report.index:
+        yield str(problem)
+    for transcript in report.transcripts:
+        if transcript.in_use:
+            yield f"{transcript.path}: open in another process; only looked at"
+        for problem in transcript.problems:
+            yield str(problem)
+    verb = "would be removed" if report.dry_run else "removed"
+    for path in report.removed_locks:
+        yield f"{path}: left by a process that is gone; {verb}"
+
+
+def _warn(problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        click.echo(f"clawbot: {clean_line(str(problem))}", err=True)
