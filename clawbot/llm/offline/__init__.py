@@ -1,0 +1,5 @@
+"""The model that needs no network and no key: phrases, searches and extracts instead of a language model."""
+
+from clawbot.llm.offline.model import OfflineModel
+
+__all__ = ["OfflineModel"]

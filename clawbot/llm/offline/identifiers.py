@@ -1,0 +1,48 @@
+"""Finding what must be kept to the letter: addresses, paths, hashes, versions, numbers with their units."""
+
+from __future__ import annotations
+
+import re
+
+MAX_CHARS = 200
+"""A longer one is data, not a name."""
+
+_HAN_OR_MARK = r"\s<>\"'`，。；：！？、（）《》「」\u4e00-\u9fff"
+_PATTERN = re.compile(
+    "|".join(
+        (
+            rf"https?://[^{_HAN_OR_MARK}]{{3,200}}",
+            r"[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,4}",
+            r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b",
+            r"`[^`\n]{1,200}`",
+            rf"(?<![\w/])(?:~|\.{{1,2}})?/[^{_HAN_OR_MARK}/,;:()\[\]]{{1,80}}(?:/[^{_HAN_OR_MARK}/,;:()\[\]]{{1,80}})"
+            rf"{{1,12}}/?",
+            r"(?<![\w/])[\w.-]{1,80}(?:/[\w.-]{1,80}){0,8}\.(?:md|py|js|ts|tsx|go|rs|c|h|cpp|java|rb|sh|sql|json|"
+            r"jsonl|ya?ml|toml|cfg|ini|"
+            r"txt|csv|html|css|lock|log|env|xml|pdf)\b",
+            r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b",
+            r"\b[A-Za-z][\w.-]{0,62}:\d{2,5}\b",
+            r"\b(?=[0-9a-f]{0,39}\d)(?=[0-9a-f]{0,39}[a-f])[0-9a-f]{7,40}\b",
+            r"\b[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){1,6}\b",
+            r"(?:^|(?<=[\s(#]))#\d{1,7}\b|\b[A-Z]{2,10}-\d{1,7}\b",
+            r"\bv?\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:-[\w.]{1,20})?\b",
+            r"\b\d{4}-\d{2}-\d{2}\b",
+            r"\b\d[\d,.]{0,15}\s?(?:%|ms|s|min|h|[kKMGT]i?B|bytes?|tokens?|px|rpm|QPS|USD|EUR|CNY|GHz|MHz|°C|kg|km|m|"
+            r"€|\$|毫秒|秒|分钟|小时|天|"
+            r"元|人|次|条|号端口|端口)(?![A-Za-z])",
+            r"[$€¥]\s?\d[\d,.]{0,15}",
+            r"(?<!\w)\d{3,15}(?!\w)",
+        )
+    )
+)
+_TRAILING = ".,;:!?)]}"
+
+
+def identifiers(text: str) -> list[str]:
+    """The identifiers of `text`, each once, as they stand, in the order of the first place."""
+    found: dict[str, None] = {}
+    for match in _PATTERN.finditer(text):
+        name = match[0].strip("`").rstrip(_TRAILING).strip()
+        if name and len(name) <= MAX_CHARS:
+            found.setdefault(name)
+    return list(found)
