@@ -40,14 +40,15 @@ class YamlReader:
         self.path = path
         try:
             self._loader = _Loader(text)
-            self.root = self._loader.get_single_node()
+            root = self._loader.get_single_node()
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
             raise ScriptFileError(f"{path}:{line}: no valid YAML: {error.problem or error.context}.") from error
         except yaml.YAMLError as error:
             raise ScriptFileError(f"{path}: no valid YAML: {' '.join(str(error).split())}.") from error
-        if self.root is None:
+        if root is None:
             raise ScriptFileError(f"{path}: the script is empty.", hint="Give it a list of `turns:`.")
+        self.root: yaml.Node = root
 
     def fail(self, node: yaml.Node, problem: str, hint: str = "") -> NoReturn:
         """Raise the error that `problem` is at `node`."""
