@@ -187,6 +187,8 @@ def _legacy_rows() -> Iterator[str]:
 def main() -> None:
     """Write both files of the checkout."""
     top = Path(__file__).parents[2]
+    if not (top / "pyproject.toml").exists():
+        raise SystemExit("The files can be made in a checkout only.")
     for path, text in ((top / "config.yaml", shipped_yaml()), (top / "docs" / "configuration.md", reference())):
         path.parent.mkdir(exist_ok=True)
         write_atomic(path, text.encode(), mode=0o644)

@@ -36,9 +36,9 @@ def nearest(word: str, words: list[str]) -> str:
     return folded[found[0]] if found else ""
 
 
-def unknown_key(key: str, known: list[str]) -> str:
-    """What is said about a key that does not exist beside `known`."""
-    meant = nearest(key, known)
+def unknown_key(key: str, known: list[str], elsewhere: str) -> str:
+    """What is said about a key that does not exist beside `known`; `elsewhere` is where one of its name does."""
+    meant = nearest(key, known) or elsewhere
     return f"unknown key; did you mean {meant}?" if meant else f"unknown key; expected one of {', '.join(known)}"
 
 

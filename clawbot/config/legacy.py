@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic_core import PydanticCustomError
+
 from clawbot.config.errors import Problem
 from clawbot.config.source import KeyPath, Layer, dotted
 from clawbot.config.spelling import to_snake
@@ -168,10 +170,13 @@ class _Mover:
     def bare_ttl(self) -> None:
         """A time to live without a unit counts minutes: worth a word, since it looks like seconds."""
         for path, _ in self.find(["agents", "*", "context_pruning", "ttl"]):
-            ttl = str(self._at(path))
-            if ttl.replace(".", "", 1).isdigit():
-                meant = format_duration(parse_duration(ttl, bare="m"))
-                self.notices.append(f"{self.marks[path].place}: {dotted(path)} without a unit counts minutes: {meant}")
+            try:
+                meant, otherwise = (parse_duration(self._at(path), bare=unit) for unit in ("m", "s"))
+            except PydanticCustomError:
+                continue  # reported when the schema checks it
+            if meant != otherwise:
+                text = f"{dotted(path)} without a unit counts minutes: {format_duration(meant)}"
+                self.notices.append(f"{self.marks[path].place}: {text}")
 
     def _at(self, path: KeyPath) -> Any:
         value: Any = self.data

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from clawbot.config.errors import Problem
 from clawbot.config.explain import unknown_key
+from clawbot.config.paths import DEFAULTS
 from clawbot.config.section import Section
 from clawbot.config.source import KeyPath, Layer, Mark, dotted
 
@@ -67,9 +68,27 @@ def is_secret(annotation: Any) -> bool:
     return SecretStr in kinds(annotation)
 
 
+def _place_of(name: str, root: type[Section]) -> str:
+    """The dotted place of the key `name` that is nearest to the top of `root`; "" for none, or when several are."""
+    found = sorted(_places_of(name, root, ()), key=len)
+    alone = len(found) == 1 or (len(found) > 1 and len(found[0]) < len(found[1]))
+    return dotted(found[0]) if alone else ""
+
+
+def _places_of(name: str, section: type[Section], path: KeyPath) -> Iterator[KeyPath]:
+    for key, field in keys_of(section).items():
+        if key == name:
+            yield (*path, key)
+        below, named = section_of(field.annotation), section_of(items_of(field.annotation, dict))
+        if below:
+            yield from _places_of(name, below, (*path, key))
+        if named:
+            yield from _places_of(name, named, (*path, key, DEFAULTS))
+
+
 def respell(layer: Layer, schema: type[Section]) -> tuple[Layer, list[Problem]]:
     """`layer` with the keys of `schema`, and a problem for each key that does not exist or is written twice."""
-    speller = _Speller(layer.marks)
+    speller = _Speller(layer.marks, schema)
     data = speller.section(layer.data, schema, (), ())
     return Layer(data, speller.marks), speller.problems
 
@@ -77,8 +96,9 @@ def respell(layer: Layer, schema: type[Section]) -> tuple[Layer, list[Problem]]:
 class _Speller:
     """Walks through data and schema together; `old` paths are the file's, `new` ones the schema's."""
 
-    def __init__(self, marks: dict[KeyPath, Mark]) -> None:
+    def __init__(self, marks: dict[KeyPath, Mark], root: type[Section]) -> None:
         self.old_marks = marks
+        self.root = root
         self.marks: dict[KeyPath, Mark] = {}
         self.problems: list[Problem] = []
 
@@ -91,7 +111,8 @@ class _Speller:
                 name = key
             annotation = fields[name].annotation if name in fields else extras
             if annotation is None:
-                self._problem((*old, key), (*new, key), unknown_key(key, list(fields)))
+                text = unknown_key(key, list(fields), _place_of(to_snake(key), self.root))
+                self._problem((*old, key), (*new, key), text)
             elif name in result:
                 self._problem((*old, key), (*new, name), "is written twice, in both spellings")
             else:

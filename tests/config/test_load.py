@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from clawbot.config.errors import ConfigError
+from clawbot.config.errors import ConfigError, Problem
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema import Settings
@@ -107,7 +110,13 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modell: x", "1: modell: unknown key; expected one of agents, session, hooks, memory, tui, logging"),
+        ("modxyz: x", "1: modxyz: unknown key; expected one of agents, session, hooks, memory, tui, logging"),
+        ("model: offline", "1: model: unknown key; did you mean agents.defaults.model?"),
+        (
+            "tui: {softTrim: {}}",
+            "1: tui.softTrim: unknown key; did you mean agents.defaults.context_pruning.soft_trim?",
+        ),
+        ("tui: {enabled: false}", "1: tui.enabled: unknown key; did you mean hooks.enabled?"),
         ("agents:\n  defaults:\n    modell: x", "3: agents.defaults.modell: unknown key; did you mean model?"),
         ("agents: {main: {contextToken: 5}}", "1: agents.main.contextToken: unknown key; did you mean context_tokens?"),
         (
@@ -208,3 +217,53 @@ def test_a_file_that_cannot_be_read_is_a_clear_error(setup: str) -> None:
         paths.config_file.symlink_to(paths.config_file)  # the one refusal that root meets too
     with pytest.raises(ConfigError, match=r"config\.yaml"):
         load_settings(paths)
+
+
+KEYS = [
+    *(
+        "agents",
+        "defaults",
+        "main",
+        "hooks",
+        "session",
+        "memory",
+        "agent",
+        "internal",
+        "entries",
+        "list",
+        "id",
+        "search",
+    ),
+    *("model", "primary", "ttl", "contextPruning", "context_pruning", "reset", "atHour", "idleMinutes", "memorySearch"),
+    *(
+        "session-memory",
+        "extra_paths",
+        "path",
+        "remote",
+        "api_key",
+        "workspace",
+        "timezone",
+        "compaction",
+        "a.b",
+        "[0]",
+    ),
+]
+WORDS = st.text(max_size=5) | st.sampled_from(["5.", "²", "4:00", "~x/y", "off"])
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | WORDS
+TREES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYS), TREES, max_size=4))
+def test_any_tree_loads_or_is_a_clear_error(tree: dict[str, Any]) -> None:
+    paths = write(json.dumps(tree))
+    found: tuple[Problem, ...] = ()
+    try:
+        loaded = load_settings(paths)
+    except ConfigError as error:
+        found = error.problems
+    else:
+        assert loaded.settings.agent("main").workspace.is_absolute()
+    assert all(problem.place and problem.text for problem in found)
