@@ -29,7 +29,7 @@ CHARS_PER_TOKEN = 4
 MARGIN = 1.15
 IMAGE_TOKENS = 1200
 MESSAGE_TOKENS = 4  # role and separators of one message
-DEFAULT_WINDOW = 200_000  # when nothing is known of the model (reference sheet 6.1)
+DEFAULT_WINDOW = 128_000  # when nothing is known of the model
 
 
 class ContextSize(NamedTuple):
