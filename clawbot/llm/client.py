@@ -8,7 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.collect import DeltaCollector
@@ -17,7 +17,7 @@ from clawbot.llm.failures import to_error
 from clawbot.llm.frames import Call, Deltas, Failed
 from clawbot.llm.process import Worker, WorkerLostError, acquire_worker, release_worker
 from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
-from clawbot.llm.providers import key_names, provider_name, title_of
+from clawbot.llm.providers import provider_name, title_of
 from clawbot.llm.retry import RetryPolicy, with_retries
 from clawbot.llm.usage import Prices
 from clawbot.llm.wire import to_openai
@@ -37,7 +37,8 @@ class Target(Struct, frozen=True):
 
     `ref` is the model as the user writes it, `model` as litellm wants it. `base` None is the provider's own address.
     `key` is a key from the settings; without one the first of `key_names` that the environment holds is taken, at the
-    time of the call, so that a key that was just entered counts. `keyless`: a server that wants none.
+    time of the call, so that a key that was just entered counts. `keyless`: a server that wants none. `options` are
+    further arguments for litellm.
     """
 
     ref: str
@@ -46,10 +47,11 @@ class Target(Struct, frozen=True):
     key: str | None = None
     key_names: tuple[str, ...] = ()
     keyless: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, Any]:
         """The part of litellm's arguments that says where to call."""
-        found: dict[str, Any] = {"model": self.model}
+        found: dict[str, Any] = {**self.options, "model": self.model}
         if self.base:
             found["api_base"] = self.base
         key = self.key or next((os.environ[name] for name in self.key_names if os.environ.get(name)), None)
@@ -64,31 +66,33 @@ class Target(Struct, frozen=True):
         return f"Target({self.ref!r}, base={self.base!r})"
 
 
+class ClientOptions(Struct, frozen=True):
+    """What all models of an agent share.
+
+    `timeout` is how many seconds a model may send nothing, `max_chars` where an answer is cut off. `log_path` is named
+    when the worker process itself fails.
+    """
+
+    clock: Clock
+    policy: RetryPolicy = RetryPolicy()
+    timeout: float = 120.0
+    log_path: Path | None = None
+    max_chars: int = MAX_ANSWER_CHARS
+
+
 class LiteLLMModel:
     """A model that litellm calls, in the worker process.
 
-    `timeout` is how many seconds the model may send nothing. `log_path` is named when the worker itself fails.
-    To be made in a running event loop.
+    To be made in a running event loop. `prices` None: what it costs is unknown.
     """
 
     def __init__(
-        self,
-        target: Target,
-        info: ModelInfo,
-        *,
-        clock: Clock,
-        policy: RetryPolicy,
-        timeout: float,
-        prices: Prices | None = None,
-        log_path: Path | None = None,
+        self, target: Target, info: ModelInfo, options: ClientOptions, *, prices: Prices | None = None
     ) -> None:
         self._target = target
         self._info = info
-        self._clock = clock
-        self._policy = policy
-        self._timeout = timeout
+        self._options = options
         self._prices = prices
-        self._log_path = log_path
         self._worker: Worker | None = acquire_worker()
 
     @property
@@ -109,7 +113,7 @@ class LiteLLMModel:
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`, repeating the call as the settings say. Raises ModelError."""
-        async with aclosing(with_retries(lambda: self._attempt(request), self._policy)) as parts:
+        async with aclosing(with_retries(lambda: self._attempt(request), self._options.policy)) as parts:
             async for part in parts:
                 yield part
 
@@ -118,12 +122,12 @@ class LiteLLMModel:
             provider=provider_name(self._target.ref),
             model=self._target.ref.partition("/")[2],
             prices=self._prices,
-            timestamp=epoch_ms(self._clock.now()),
+            timestamp=epoch_ms(self._options.clock.now()),
         )
         started = False
         try:
             call = await self._call(request)
-            async with aclosing(self.worker.reports(call, self._timeout + LOADING_SECONDS)) as reports:
+            async with aclosing(self.worker.reports(call, self._options.timeout + LOADING_SECONDS)) as reports:
                 async for report in reports:
                     if isinstance(report, Failed):
                         raise self._error(report)
@@ -135,7 +139,7 @@ class LiteLLMModel:
             raise self._lost(started) from error
         except TimeoutError as error:
             raise UnreachableError(
-                f"nothing was heard for {self._timeout:.0f} seconds.",
+                f"nothing was heard for {self._options.timeout:.0f} seconds.",
                 provider=title_of(self._target.ref),
                 hint="Try again, or raise agents.defaults.request_timeout.",
             ) from error
@@ -144,17 +148,17 @@ class LiteLLMModel:
 
     async def _call(self, request: ChatRequest) -> Call:
         """The call for the worker, which runs after this."""
-        return Call(await self.worker.next_id(), self._arguments(request), MAX_ANSWER_CHARS)
+        return Call(await self.worker.next_id(), self._arguments(request), self._options.max_chars)
 
     def _arguments(self, request: ChatRequest) -> dict[str, Any]:
         body = to_openai(request, self._target.ref)
-        return {**body, **self._target.arguments(), "timeout": self._timeout}
+        return {**body, **self._target.arguments(), "timeout": self._options.timeout}
 
     def _error(self, report: Failed) -> ModelError:
-        return to_error(report.failure, ref=self._target.ref, base=self._target.base, now=self._clock.now())
+        return to_error(report.failure, ref=self._target.ref, base=self._target.base, now=self._options.clock.now())
 
     def _lost(self, started: bool) -> ModelError:
-        where = f" The log says more: {self._log_path}" if self._log_path else ""
+        where = f" The log says more: {self._options.log_path}" if self._options.log_path else ""
         kind = BadResponseError if started else UnreachableError
         return kind(
             "the process that talks to the model ended unexpectedly.",
@@ -167,8 +171,3 @@ class LiteLLMModel:
         worker, self._worker = self._worker, None
         if worker is not None:
             await release_worker(worker)
-
-
-def usual_key_names(ref: str, named: str | None) -> tuple[str, ...]:
-    """The variables that may hold the key of `ref`: the one that the settings name, or the provider's usual ones."""
-    return (named,) if named else key_names(ref)

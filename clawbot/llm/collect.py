@@ -8,6 +8,7 @@ from typing import Any
 from clawbot.llm.calls import CallPieces
 from clawbot.llm.errors import BadResponseError, RefusedError
 from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart, ToolCallPart
+from clawbot.llm.providers import title_of
 from clawbot.llm.usage import Prices, merge_usage, usage_from
 from clawbot.messages import AssistantBlock, AssistantMessage, StopReason, TextBlock, ThinkingBlock, ToolCallBlock
 
@@ -80,13 +81,13 @@ class DeltaCollector:
         if self.finish_reason is None:
             raise BadResponseError(
                 "the answer broke off: the connection ended before the model was done.",
-                provider=self.provider,
+                provider=title_of(self.provider),
                 hint="Send the message again.",
             )
         if self.finish_reason.lower() in _REFUSALS:
             raise RefusedError(
                 f"the provider stopped the answer ({self.finish_reason}).",
-                provider=self.provider,
+                provider=title_of(self.provider),
                 hint="Say it in other words, or choose another model with /model.",
             )
         calls = self._calls.blocks()

@@ -8,6 +8,7 @@ reached, because the chunks that litellm gathers for it are taken away.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,8 @@ _ALWAYS: dict[str, Any] = {
     "drop_params": True,
     "_skip_mcp_handler": True,
 }
+DRAIN_SECONDS = 5.0
+"""How long a finished answer is held back for the usage that may follow."""
 _logger = logging.getLogger(__name__)
 
 
@@ -116,7 +119,9 @@ async def _pump(stream: Any, max_chars: int, out: Sink) -> None:
             _finish("length", usage, out)
             return
         if reason:
-            _finish(reason if _was_said(stream) else None, usage, out)
+            said = reason if _was_said(stream) else None
+            await _drain(stream, usage)
+            _finish(said, usage, out)
             return
 
 
@@ -124,6 +129,21 @@ def _was_said(stream: Any) -> bool:
     """Whether the finish reason is the model's: litellm says "stop" for a connection that just ended."""
     said = (getattr(stream, name, "unknown") for name in ("received_finish_reason", "intermittent_finish_reason"))
     return any(said)
+
+
+async def _drain(stream: Any, usage: dict[str, Any]) -> None:
+    """Gather the usage that comes after the finish reason, from below litellm: at the end it would build a whole
+    answer of its own, and guess figures that the model did not report."""
+    rest: Any = getattr(stream, "completion_stream", None)
+    if not hasattr(rest, "__aiter__"):
+        return
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for chunk in rest:
+                _merge(chunk.get("usage") if isinstance(chunk, Mapping) else getattr(chunk, "usage", None), usage)
+    except Exception:
+        # The answer is complete, so a connection that breaks now costs its figures at most.
+        _logger.exception("no usage after the end of an answer")
 
 
 def _finish(reason: str | None, usage: dict[str, Any], out: Sink) -> None:
@@ -179,17 +199,26 @@ def _take_usage(stream: Any, chunk: Any, usage: dict[str, Any]) -> None:
     """Gather the usage that litellm takes out of the chunks it hands on, and the memory of all of them."""
     kept = getattr(stream, "chunks", None)
     for source in (*(kept or ()), chunk):
-        reported = getattr(source, "usage", None)
-        if reported is not None:
-            merge_usage(usage, reported if isinstance(reported, Mapping) else reported.model_dump(exclude_none=True))
+        _merge(getattr(source, "usage", None), usage)
     if isinstance(kept, list):
         kept.clear()
 
 
+def _merge(reported: Any, usage: dict[str, Any]) -> None:
+    if reported is not None:
+        merge_usage(usage, reported if isinstance(reported, Mapping) else reported.model_dump(exclude_none=True))
+
+
 def _retry_after(error: BaseException) -> str:
-    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
-    value = headers.get("retry-after") if isinstance(headers, Mapping) else None
-    return value if isinstance(value, str) else ""
+    """The header, which litellm keeps in one place or another."""
+    for cause in _causes(error):
+        for holder in (cause, getattr(cause, "response", None)):
+            for name in ("litellm_response_headers", "headers"):
+                headers = getattr(holder, name, None)
+                value = headers.get("retry-after") if isinstance(headers, Mapping) else None
+                if isinstance(value, str):
+                    return value
+    return ""
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

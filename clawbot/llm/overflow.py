@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # Each row: who says it, and what is said (lower case). Taken from the providers' servers and documents; the tests
 # hold a whole message for each row.
@@ -50,7 +51,6 @@ WORDINGS: tuple[tuple[str, str], ...] = (
     ("Perplexity, generic", r"(?:context|token) limit (?:was )?exceeded|exceeds? (?:the )?(?:token|context) limit"),
     ("Generic", r"(?:too many tokens|number of tokens).{0,40}(?:context|maximum|limit)"),
 )
-_OVERFLOW = re.compile("|".join(f"(?:{wording})" for _, wording in WORDINGS), re.DOTALL)
 
 # A quota for a stretch of time speaks of tokens and of limits too.
 _QUOTA = re.compile(
@@ -63,4 +63,10 @@ _LONGEST = 8000
 def is_overflow(message: str) -> bool:
     """Whether `message` says that the prompt does not fit into the model's context window."""
     text = message[:_LONGEST].lower()
-    return bool(_OVERFLOW.search(text)) and not _QUOTA.search(text)
+    return bool(_pattern().search(text)) and not _QUOTA.search(text)
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    # At the first error, not at the start: compiling it takes 5 ms.
+    return re.compile("|".join(f"(?:{wording})" for _, wording in WORDINGS), re.DOTALL)

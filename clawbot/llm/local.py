@@ -1,0 +1,193 @@
+"""Finds the model servers that run on this machine: asks the usual ports, and believes only an answer that fits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, VLLM, LocalServer
+
+PROBE_SECONDS = 0.5
+"""A server on this machine answers in a few milliseconds; this is for one that is busy."""
+OLLAMA_WINDOW = 32_768
+"""Tokens. Ollama cuts prompts silently at 4,096 unless it is asked for more, and what it is asked for costs memory: so
+this is asked for, where the model can do it and was not set to anything else."""
+_LARGEST_ANSWER = 4 * 1024**2
+# Models that only embed cannot talk.
+_EMBEDDING = ("embed", "bge-", "minilm", "rerank")
+
+
+class LocalModel(Struct, frozen=True):
+    """A model of a server here. `ref` is its name for litellm, `base` the server's address, `window` is in tokens."""
+
+    ref: str
+    server: str
+    base: str
+    window: int | None = None
+    tools: bool = True
+    images: bool = False
+
+
+async def find_local(servers: Sequence[LocalServer] = LOCAL_SERVERS, base: str | None = None) -> list[LocalModel]:
+    """The models of all servers that answer, in the order of `servers`. Never raises: what fails is not there.
+
+    `base` is where they are, None: on their usual ports of this machine.
+    """
+    found = await asyncio.gather(*(asyncio.to_thread(_models_of, server, base) for server in servers))
+    return [model for models in found for model in models]
+
+
+def base_of(server: LocalServer) -> str:
+    """Where `server` is: its usual port, or for Ollama what OLLAMA_HOST says, if that is this machine."""
+    if server is OLLAMA:
+        return _ollama_host(os.environ.get("OLLAMA_HOST", "")) or server.base
+    return server.base
+
+
+def _ollama_host(value: str) -> str | None:
+    value = value.strip()
+    if not value:
+        return None
+    try:
+        parts = urlsplit(value if "://" in value else f"http://{value}")
+        host, port = parts.hostname or "127.0.0.1", parts.port or OLLAMA.port
+    except ValueError:
+        return None
+    try:
+        address = ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        return None
+    if address.is_unspecified:
+        # That is where a server listens, not where it is called.
+        return f"http://127.0.0.1:{port}"
+    return f"http://{f'[{address}]' if address.version == 6 else address}:{port}" if address.is_loopback else None
+
+
+def get_json(url: str, body: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
+    """The JSON that `url` answers (POST when there is a `body`); None when there is none. Blocks."""
+    try:
+        parts = urlsplit(url)
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=PROBE_SECONDS)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        try:
+            data = msgspec.json.encode(body) if body is not None else None
+            connection.request("POST" if body is not None else "GET", parts.path, data, headers)
+            response = connection.getresponse()
+            return msgspec.json.decode(response.read(_LARGEST_ANSWER)) if response.status == 200 else None
+        finally:
+            connection.close()
+    except (OSError, HTTPException, ValueError, msgspec.DecodeError):
+        return None
+
+
+def _models_of(server: LocalServer, base: str | None) -> list[LocalModel]:
+    readers = {OLLAMA: _ollama, LM_STUDIO: _lm_studio, LLAMA_CPP: _llama_cpp, VLLM: _vllm}
+    return readers[server]((base or base_of(server)).rstrip("/"))
+
+
+def _ollama(base: str) -> list[LocalModel]:
+    answer = get_json(f"{base}/api/tags")
+    if not isinstance(answer, dict) or "models" not in answer:
+        return []
+    names = [str(entry["name"]) for entry in _entries(answer["models"]) if entry.get("name")]
+    return [_ollama_model(base, name) for name in names if _talks(name)]
+
+
+def _ollama_model(base: str, name: str) -> LocalModel:
+    shown = get_json(f"{base}/api/show", {"model": name})
+    shown = shown if isinstance(shown, dict) else {}
+    facts = shown.get("model_info")
+    sizes = [v for k, v in facts.items() if k.endswith(".context_length")] if isinstance(facts, dict) else []
+    able = shown.get("capabilities")
+    listed: list[Any] | None = able if isinstance(able, list) else None
+    return LocalModel(
+        ref=f"{OLLAMA.name}/{name}",
+        server=OLLAMA.title,
+        base=base,
+        window=_num_ctx(shown) or min(_size(sizes[0] if sizes else None) or OLLAMA_WINDOW, OLLAMA_WINDOW),
+        tools=listed is None or "tools" in listed,
+        images=listed is not None and "vision" in listed,
+    )
+
+
+def _num_ctx(shown: Mapping[str, Any]) -> int | None:
+    """The window that the model was set to, which is smaller than what it was made for."""
+    for line in str(shown.get("parameters") or "").splitlines():
+        name, _, value = line.strip().partition(" ")
+        if name == "num_ctx" and value.strip().isdigit():
+            return int(value)
+    return None
+
+
+def _lm_studio(base: str) -> list[LocalModel]:
+    root = base.removesuffix("/v1")
+    answer = get_json(f"{root}/api/v0/models")
+    if isinstance(answer, dict) and "data" in answer:
+        entries = [entry for entry in _entries(answer["data"]) if entry.get("type") in ("llm", "vlm")]
+        entries.sort(key=lambda entry: entry.get("state") != "loaded")
+        return [_lm_studio_model(base, entry) for entry in entries if entry.get("id")]
+    return _listed(LM_STUDIO, base, owner="organization_owner")
+
+
+def _lm_studio_model(base: str, entry: Mapping[str, Any]) -> LocalModel:
+    window = _size(entry.get("loaded_context_length")) or _size(entry.get("max_context_length"))
+    images = entry.get("type") == "vlm"
+    return LocalModel(f"{LM_STUDIO.name}/{entry['id']}", LM_STUDIO.title, base, window=window, images=images)
+
+
+def _llama_cpp(base: str) -> list[LocalModel]:
+    models = _listed(LLAMA_CPP, base, owner="llamacpp")
+    if not models:
+        return []
+    props = get_json(f"{base.removesuffix('/v1')}/props")
+    props = props if isinstance(props, dict) else {}
+    settings = props.get("default_generation_settings")
+    window = _size(settings.get("n_ctx")) if isinstance(settings, dict) else None
+    able = props.get("modalities")
+    images = isinstance(able, dict) and able.get("vision") is True
+    return [msgspec.structs.replace(model, window=window or model.window, images=images) for model in models]
+
+
+def _vllm(base: str) -> list[LocalModel]:
+    return _listed(VLLM, base, owner="vllm")
+
+
+def _listed(server: LocalServer, base: str, *, owner: str) -> list[LocalModel]:
+    """The models of an OpenAI-compatible list, if it is that server's: other programs use such ports as well."""
+    answer = get_json(f"{base}/models")
+    if not isinstance(answer, dict) or answer.get("object") != "list":
+        return []
+    entries = [entry for entry in _entries(answer.get("data")) if entry.get("owned_by") == owner and entry.get("id")]
+    return [
+        LocalModel(f"{server.name}/{entry['id']}", server.title, base, window=_size(entry.get("max_model_len")))
+        for entry in entries
+        if _talks(str(entry["id"]))
+    ]
+
+
+def listed_models(base: str, key: str | None) -> list[str]:
+    """The names of the models that the OpenAI-compatible server at `base` lists. Blocks."""
+    answer = get_json(f"{base.rstrip('/')}/models", key=key)
+    data = answer.get("data") if isinstance(answer, dict) else None
+    return [str(entry["id"]) for entry in _entries(data) if entry.get("id") and _talks(str(entry["id"]))]
+
+
+def _entries(value: object) -> list[dict[str, Any]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _size(value: object) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _talks(name: str) -> bool:
+    return not any(mark in name.lower() for mark in _EMBEDDING)

@@ -1,0 +1,141 @@
+"""Which models can be used here, and which of them `auto` takes: keys, then servers on this machine, then offline."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from clawbot.llm.catalogue import ModelFacts, look_up
+from clawbot.llm.local import LocalModel, find_local, listed_models
+from clawbot.llm.protocol import ModelInfo
+from clawbot.llm.providers import KEYS, PROVIDERS, Provider, local_server, provider_name
+
+if TYPE_CHECKING:
+    from clawbot.config.schema_agent import AgentSettings
+
+AUTO = "auto"
+OFFLINE = "offline"
+SCRIPT = "script:"
+NOTHING_FOUND = (
+    "no key was found in the environment and no model server answers on this machine; it needs neither. "
+    "`clawbot doctor` says how to connect a model"
+)
+
+__all__ = ["AUTO", "KEYS", "NOTHING_FOUND", "OFFLINE", "SCRIPT", "Found", "describe", "find_models", "resolve_auto"]
+
+
+class Found(Struct, frozen=True):
+    """A model that can be used here: its `info`, and for one of a server on this machine where that is."""
+
+    info: ModelInfo
+    local: LocalModel | None = None
+
+
+async def find_models(settings: AgentSettings) -> list[ModelInfo]:
+    """All models that can be used here, in the order in which `auto` would take them; `offline` is always the last.
+
+    Those that the settings name come first. A provider with a key is listed with its default model.
+    """
+    named = [ref for ref in (settings.model, *settings.fallbacks) if "/" in ref and not ref.startswith(SCRIPT)]
+    found, described = await asyncio.gather(
+        _available(settings), asyncio.gather(*(describe(ref, settings) for ref in named))
+    )
+    listed: dict[str, ModelInfo] = {}
+    for entry in (*described, *found):
+        listed.setdefault(entry.info.ref, entry.info)
+    offline = ModelInfo(OFFLINE, reason="always there; it is no language model")
+    return [*listed.values(), offline]
+
+
+async def resolve_auto(settings: AgentSettings) -> Found:
+    """What `auto` stands for here; the `reason` of its info says why."""
+    found = _from_keys(settings)[:1] if settings.api_base is None else []
+    if found:
+        return await describe(found[0][0], settings, reason=found[0][1])
+    available = await _available(settings)
+    return available[0] if available else Found(ModelInfo(OFFLINE, reason=NOTHING_FOUND))
+
+
+async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Found:
+    """What is known of the model `ref`: from its server when that is on this machine, else from litellm's table."""
+    server = local_server(normal_ref(ref))
+    if server is not None:
+        base = settings.api_base if is_own(ref, settings) else None
+        for model in await find_local([server], base):
+            if model.ref == normal_ref(ref):
+                return _local_info(model, settings, reason or "chosen")
+    facts = (await asyncio.to_thread(look_up, [normal_ref(ref)]))[normal_ref(ref)]
+    return Found(_info(ref, facts, settings, reason or "chosen"))
+
+
+def normal_ref(ref: str) -> str:
+    """`ref` as litellm is to see it: `ollama/` cannot call tools, `ollama_chat/` can."""
+    return ref.replace("ollama/", "ollama_chat/", 1) if ref.startswith("ollama/") else ref
+
+
+def is_own(ref: str, settings: AgentSettings) -> bool:
+    """Whether `api_base` and the key of the settings are meant for `ref`: never for another provider's model."""
+    chosen = normal_ref(settings.model)
+    if "/" in chosen and not chosen.startswith(SCRIPT):
+        return provider_name(normal_ref(ref)) == provider_name(chosen)
+    return settings.api_base is not None and provider_name(ref) == "openai"
+
+
+async def _available(settings: AgentSettings) -> list[Found]:
+    listed, local = await asyncio.gather(asyncio.to_thread(_from_base, settings), find_local())
+    keyed = _from_keys(settings)
+    facts = await asyncio.to_thread(look_up, [ref for ref, _ in (*listed, *keyed)])
+    named = [Found(_info(ref, facts[ref], settings, reason)) for ref, reason in (*listed, *keyed)]
+    return [*named, *(_local_info(model, settings, f"{model.server} runs on this machine") for model in local)]
+
+
+def _from_keys(settings: AgentSettings) -> list[tuple[str, str]]:
+    """The default model of each provider whose key is there, and why: the key that the settings name goes first."""
+    found: dict[str, tuple[str, str]] = {}
+    own = settings.api_key_env
+    names = [own] if own in KEYS else []
+    for name in [*names, *(name for provider in PROVIDERS for name in provider.keys)]:
+        provider: Provider = KEYS[name]
+        if os.environ.get(name, "").strip():
+            found.setdefault(provider.name, (provider.default, f"{name} is set"))
+    return list(found.values())
+
+
+def _from_base(settings: AgentSettings) -> list[tuple[str, str]]:
+    """The models of the server at `api_base`. Blocks."""
+    base = settings.api_base
+    if not base:
+        return []
+    key = settings.api_key.get_secret_value() if settings.api_key else os.environ.get(settings.api_key_env or "")
+    return [(f"openai/{name}", "the server at api_base has it") for name in listed_models(base, key)]
+
+
+def _info(ref: str, facts: ModelFacts, settings: AgentSettings, reason: str) -> ModelInfo:
+    return ModelInfo(
+        ref=ref,
+        reason=reason,
+        window=_capped(facts.window, settings),
+        max_output=facts.max_output,
+        supports_tools=facts.tools,
+        supports_images=facts.images,
+        priced=facts.prices is not None,
+    )
+
+
+def _local_info(model: LocalModel, settings: AgentSettings, reason: str) -> Found:
+    window = _capped(model.window, settings)
+    info = ModelInfo(
+        ref=model.ref, reason=reason, window=window, supports_tools=model.tools, supports_images=model.images
+    )
+    return Found(info, model)
+
+
+def _capped(window: int | None, settings: AgentSettings) -> int | None:
+    """The window, made smaller by `context_tokens` but never larger (reference sheet 6.1)."""
+    cap = settings.context_tokens
+    if window is None or cap is None:
+        return window if cap is None else cap
+    return min(window, cap)
