@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from clawbot import __version__
 
@@ -43,10 +44,17 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete nouns from the table, too: a shell asks at every Tab."""
+        nouns = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return nouns + click.Command.shell_complete(self, ctx, incomplete)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default noun in front of options that the root does not know."""
         own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
-        if not args or (args[0].startswith("-") and args[0] not in own):
+        # A shell that completes the first word asks with no words at all.
+        bare = not args and not ctx.resilient_parsing
+        if bare or (args and args[0].startswith("-") and args[0] not in own):
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
 

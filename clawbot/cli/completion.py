@@ -1,0 +1,64 @@
+"""`clawbot completion`: the script that teaches a shell to complete clawbot, and what it completes names by."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from clawbot.cli.output import reports_errors
+from clawbot.clock import SystemClock
+from clawbot.config.paths import MAIN_AGENT, Paths, find_home
+from clawbot.errors import ClawbotError
+from clawbot.sessions.store import SessionStore
+
+SHELLS = ("bash", "zsh", "fish")
+PROGRAM = "clawbot"
+# The variable by which the script asks the program; click derives the same from the program's name.
+VARIABLE = "_CLAWBOT_COMPLETE"
+
+INSTALL = {
+    "bash": 'eval "$(clawbot completion bash)"   # in ~/.bashrc',
+    "zsh": 'eval "$(clawbot completion zsh)"   # in ~/.zshrc',
+    "fish": "clawbot completion fish > ~/.config/fish/completions/clawbot.fish",
+}
+
+
+@click.command(epilog="\b\n" + "\n".join(INSTALL.values()))
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
+@click.pass_context
+@reports_errors
+def command(context: click.Context, shell: str | None) -> None:
+    """Print the completion script for SHELL; without SHELL, for the one that $SHELL names."""
+    chosen = shell or this_shell(os.environ.get("SHELL", ""))
+    found = get_completion_class(chosen)
+    if found is None:
+        raise ClawbotError(f"There is no completion for {chosen}.", hint=f"Known: {', '.join(SHELLS)}.")
+    click.echo(found(context.find_root().command, {}, PROGRAM, VARIABLE).source())
+
+
+def this_shell(path: str) -> str:
+    """The shell at `path`, as `$SHELL` has it. Raises ClawbotError when it is none of ours."""
+    name = Path(path).name
+    if name not in SHELLS:
+        said = f"$SHELL is {path}" if path else "$SHELL is not set"
+        raise ClawbotError(f"{said}: name the shell.", hint=f"For example: {INSTALL['bash']}")
+    return name
+
+
+def session_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What can be typed for a session: `shell_complete` of an argument. Names first, then ids; titles as help.
+
+    Reads only; whatever fails completes nothing, since a shell has no place for an error.
+    """
+    agent = context.params.get("agent") or MAIN_AGENT
+    try:
+        store = SessionStore(Paths(find_home()).sessions(agent), SystemClock(), agent_id=agent)
+        found = store.list()
+    except (ClawbotError, OSError):
+        return []
+    named = [CompletionItem(summary.name, help=summary.title) for summary in found]
+    ids = [CompletionItem(summary.session_id, help=summary.title) for summary in found]
+    return [item for item in (*named, *ids) if item.value.startswith(incomplete)]

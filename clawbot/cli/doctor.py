@@ -1,0 +1,132 @@
+"""`clawbot doctor`: what works here and what does not, each with the command that mends it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+
+import click
+
+from clawbot import __version__
+from clawbot.cli.doctor_checks import model, program, setup, storage, talks, terminal
+from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
+from clawbot.cli.output import json_option, print_json, reports_errors
+from clawbot.clock import SystemClock
+from clawbot.config.env import load_env
+from clawbot.config.errors import ConfigError
+from clawbot.config.load import load_settings
+from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
+from clawbot.config.schema import Settings
+from clawbot.logs import redact
+
+log = logging.getLogger(__name__)
+
+# The version of the JSON form: goes up when a key changes its meaning or goes away.
+VERSION = 1
+
+Check = Callable[[Here], Findings | Awaitable[Findings]]
+
+CHECKS: tuple[Check, ...] = (
+    program.python,
+    program.packages,
+    program.sqlite,
+    setup.configuration,
+    setup.env_file,
+    setup.keys,
+    setup.permissions,
+    model.model,
+    model.local_servers,
+    storage.state_folder,
+    storage.workspace,
+    storage.log_file,
+    storage.disk,
+    talks.sessions,
+    talks.locks,
+    terminal.terminal,
+)
+
+COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+
+
+@click.command()
+@json_option
+@click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace and sessions.")
+@click.option("--ping/--no-ping", default=True, show_default=True, help="Call the model with a tiny request.")
+@reports_errors
+def command(as_json: bool, agent: str, ping: bool) -> None:
+    """Say what works here and what does not, each with the command that mends it."""
+    findings = asyncio.run(examine(look_around(agent, ping=ping)))
+    if as_json:
+        print_json({"version": VERSION, "clawbot": __version__, "findings": findings})
+    else:
+        _print(findings)
+    if any(finding.state == "problem" for finding in findings):
+        sys.exit(1)
+
+
+def look_around(agent: str, *, ping: bool) -> Here:
+    """What the checks need to know. A configuration that can't be used is no error here, but a finding."""
+    paths = Paths(find_home())
+    check_agent_id(agent)
+    try:
+        load_env(paths)
+    except ConfigError:
+        log.debug("the .env file is left out", exc_info=True)
+    error: ConfigError | None = None
+    notices: tuple[str, ...] = ()
+    try:
+        loaded = load_settings(paths)
+        settings, notices = loaded.settings.agent(agent), loaded.notices
+    except ConfigError as caught:
+        error = caught
+        settings = Settings.model_validate({}, context={"home": paths.home}).agent(MAIN_AGENT)
+    return Here(
+        paths=paths,
+        agent=agent,
+        settings=settings,
+        config_error=error,
+        config_notices=notices,
+        environ=dict(os.environ),
+        clock=SystemClock(),
+        ping=ping,
+    )
+
+
+async def examine(here: Here, checks: Sequence[Check] = CHECKS) -> list[Finding]:
+    """Run the checks side by side; their findings in the order of `checks`."""
+    found = await asyncio.gather(*(_examine(check, here) for check in checks))
+    return [finding for findings in found for finding in findings]
+
+
+async def _examine(check: Check, here: Here) -> Findings:
+    """The findings of one check. One that breaks is a finding, too: the others are needed all the more."""
+    try:
+        found = await asyncio.to_thread(check, here)
+        return await found if inspect.isawaitable(found) else found
+    except Exception as error:
+        log.debug("a check failed", exc_info=True)
+        message = redact(f"this check itself failed: {type(error).__name__}: {error}")
+        fix = f"look into {here.paths.log_file}, and report it with `clawbot doctor --json`"
+        return [Finding(getattr(check, "__name__", "check"), "problem", message, fix)]
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        state = click.style(f"{finding.state:<7}", fg=COLOURS[finding.state])
+        _say(f"{state}  {finding.check:<{width}}  {finding.message}")
+        if finding.fix:
+            _say(f"{'':<7}  {'':<{width}}  {'how' if finding.state == 'ok' else 'fix'}: {finding.fix}")
+    count = Counter(finding.state for finding in findings)
+    _say(f"\n{count['ok']} ok, {count['warning']} to look at, {count['problem']} to mend")
+
+
+def _say(line: str) -> None:
+    """Print a line in whatever encoding the terminal has: a broken locale is one of the things to be told."""
+    encoding = sys.stdout.encoding or "utf-8"
+    click.echo(line.encode(encoding, "replace").decode(encoding), color=False if os.environ.get("NO_COLOR") else None)

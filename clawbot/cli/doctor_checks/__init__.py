@@ -1,0 +1,1 @@
+"""What `clawbot doctor` looks at, by subject."""

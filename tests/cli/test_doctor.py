@@ -1,0 +1,416 @@
+"""What the doctor finds, and that nothing keeps it from looking."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from clawbot.cli.doctor import VERSION, examine, look_around
+from clawbot.cli.doctor_checks import model, program, setup, storage, talks
+from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
+from clawbot.cli.doctor_checks.terminal import look
+from clawbot.cli.main import root
+from clawbot.clock import SystemClock
+from clawbot.config.paths import shipped
+from clawbot.context.workspace import seed_workspace
+from clawbot.llm.errors import AuthenticationError
+from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart, TextPart
+from clawbot.messages import UserMessage
+from clawbot.sessions.store import SessionStore
+
+SECRET = "sk-abcdef-1234567890"
+
+
+@pytest.fixture
+def home() -> Path:
+    folder = Path(os.environ["CLAWBOT_HOME"])
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def doctor(*arguments: str) -> Result:
+    return CliRunner().invoke(root, ["doctor", "--no-ping", *arguments])
+
+
+def here(*, agent: str = "main", ping: bool = False) -> Here:
+    return look_around(agent, ping=ping)
+
+
+def states(findings: Findings) -> list[tuple[str, str]]:
+    return [(finding.check, finding.state) for finding in findings]
+
+
+def with_settings(home: Path, text: str, **values: Any) -> Here:
+    (home / "config.yaml").write_text(text)
+    return here(**values)
+
+
+def test_a_fresh_machine_has_no_problem() -> None:
+    result = doctor("--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["version"] == VERSION
+    assert all(set(finding) == {"check", "state", "message", "fix"} for finding in told["findings"])
+    assert {finding["state"] for finding in told["findings"]} <= {"ok", "warning"}
+    workspace = next(finding for finding in told["findings"] if finding["check"] == "workspace")
+    assert (workspace["state"], workspace["fix"]) == ("warning", "clawbot workspace init")
+    assert not Path(os.environ["CLAWBOT_HOME"]).exists()
+
+
+def test_a_broken_configuration_is_found_and_the_rest_is_looked_at(home: Path) -> None:
+    (home / "config.yaml").write_text("agents:\n  defaults:\n    modell: offline\n")
+    result = doctor("--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)["findings"]
+    config = next(finding for finding in found if finding["check"] == "config")
+    assert config["state"] == "problem"
+    assert f"{home / 'config.yaml'}:3" in config["message"]
+    assert config["fix"] == "clawbot config check"
+    assert {"python", "sqlite", "workspace", "disk", "sessions", "terminal"} <= {each["check"] for each in found}
+
+
+@pytest.mark.parametrize("text", ["a: [unclosed", "\x00", "- a list", "\xff"])
+def test_a_configuration_that_is_no_yaml_is_a_finding(home: Path, text: str) -> None:
+    (home / "config.yaml").write_bytes(text.encode("latin-1"))
+    assert ("config", "problem") in states(setup.configuration(here()))
+
+
+def test_more_problems_than_anybody_reads_are_counted(home: Path) -> None:
+    checked = with_settings(home, "".join(f"wrong_{number}: 1\n" for number in range(8)))
+    assert setup.configuration(checked)[-1].message == "3 more problems"
+
+
+def test_an_unknown_agent_is_a_finding_and_an_impossible_one_an_error() -> None:
+    assert doctor("--agent", "nobody").exit_code == 1
+    result = doctor("--agent", "../x")
+    assert result.exit_code == 1
+    assert "no agent id" in result.stderr
+
+
+def test_keys_are_named_and_never_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / ".env").write_text(f"OPENAI_API_KEY={SECRET}\n")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", f"{SECRET}-too")
+    monkeypatch.setenv("GEMINI_API_KEY", " ")
+    for result in (doctor(), doctor("--json")):
+        assert "OPENAI_API_KEY is set (OpenAI)" in result.output
+        assert "ANTHROPIC_API_KEY is set" in result.output
+        assert "GEMINI_API_KEY is set but empty" in result.output
+        assert SECRET not in result.output
+    os.environ.pop("OPENAI_API_KEY", None)
+
+
+def test_a_key_that_the_settings_name_but_nobody_set_is_a_problem(home: Path) -> None:
+    found = setup.keys(with_settings(home, "agents: {defaults: {api_key_env: MY_KEY}}"))
+    assert found[0].state == "problem"
+    assert "MY_KEY" in found[0].message
+
+
+def test_a_key_in_the_configuration_is_a_warning(home: Path) -> None:
+    found = setup.keys(with_settings(home, f"agents: {{defaults: {{api_key: {SECRET}}}}}"))
+    assert states(found) == [("keys", "warning")]
+    assert SECRET not in f"{found}"
+
+
+def test_files_that_others_can_read_are_warned_about(home: Path) -> None:
+    (home / ".env").write_text("A=b\n")
+    (home / ".env").chmod(0o644)
+    home.chmod(0o755)
+    found = setup.permissions(here())
+    assert {finding.fix for finding in found} == {f"chmod 700 {home}", f"chmod 600 {home / '.env'}"}
+    (home / ".env").chmod(0o600)
+    home.chmod(0o700)
+    assert states(setup.permissions(here())) == [("permissions", "ok")]
+
+
+def test_an_env_file_that_is_none_is_a_problem(home: Path) -> None:
+    (home / ".env").write_text("no name\n")
+    found = setup.env_file(here())
+    assert found[0].state == "problem"
+    assert f"{home / '.env'}:1" in found[0].message
+
+
+def session(home: Path) -> Path:
+    store = SessionStore(home / "agents" / "main" / "sessions", SystemClock())
+    with store.open() as opened:
+        opened.transcript.append_message(UserMessage(content="hello"), sync=True)
+        return opened.transcript.path
+
+
+def test_transcripts_in_order_are_counted(home: Path) -> None:
+    session(home)
+    assert [finding.message.partition(" in ")[0] for finding in talks.sessions(here())] == ["1 transcripts"]
+
+
+def test_a_torn_tail_is_a_warning_and_stays_as_it_is(home: Path) -> None:
+    path = session(home)
+    with path.open("ab") as stream:
+        stream.write(b'{"type":"message","id":"x')
+    before = path.read_bytes()
+    found = talks.sessions(here())
+    assert [(finding.state, finding.fix) for finding in found] == [("warning", "clawbot sessions repair")]
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir() if "torn" in file.name] == []
+
+
+def test_a_line_that_is_no_entry_is_told_with_its_place(home: Path) -> None:
+    path = session(home)
+    with path.open("ab") as stream:
+        stream.write(b"garbage\n")
+    assert f"{path}:" in talks.sessions(here())[0].message
+
+
+def test_an_index_that_is_broken_is_a_warning(home: Path) -> None:
+    path = session(home)
+    index = path.parent / "sessions.json"
+    index.write_text("{")
+    assert {finding.state for finding in talks.sessions(here())} == {"warning"}
+    assert index.read_text() == "{"
+
+
+def test_who_holds_a_conversation_is_told_and_its_half_line_is_no_fault(home: Path) -> None:
+    store = SessionStore(home / "agents" / "main" / "sessions", SystemClock())
+    with store.open() as opened:
+        opened.transcript.append_message(UserMessage(content="hello"))
+        with opened.transcript.path.open("ab") as stream:
+            stream.write(b'{"half')
+        assert f"process {os.getpid()}" in talks.locks(here())[0].message
+        assert not [finding for finding in talks.sessions(here()) if "unfinished" in finding.message]
+    assert talks.locks(here())[0].message == "no conversation is open"
+
+
+def seeded(home: Path) -> Path:
+    folder = home / "workspace"
+    seed_workspace(folder, shipped("workspace_template"), SystemClock())
+    return folder
+
+
+def test_a_seeded_workspace_is_fine(home: Path) -> None:
+    seeded(home)
+    assert states(storage.workspace(here())) == [("workspace", "ok")]
+
+
+def test_templates_that_are_missing_are_named(home: Path) -> None:
+    (seeded(home) / "SOUL.md").unlink()
+    missing = storage.workspace(here())[-1]
+    assert (missing.message, missing.fix) == ("missing: SOUL.md", "clawbot workspace init")
+
+
+def test_a_file_that_is_not_utf8_is_named(home: Path) -> None:
+    (seeded(home) / "USER.md").write_bytes(b"caf\xe9")
+    found = storage.workspace(here())[-1]
+    assert found.state == "warning"
+    assert "USER.md is not UTF-8" in found.message
+
+
+def test_a_workspace_that_is_a_file_is_a_problem(home: Path) -> None:
+    (home / "workspace").write_text("")
+    found = storage.workspace(here())
+    assert states(found) == [("workspace", "problem")]
+    assert found[0].fix == f"mv {home / 'workspace'} {home / 'workspace'}.old"
+
+
+def test_a_state_folder_that_is_a_file_is_a_problem() -> None:
+    Path(os.environ["CLAWBOT_HOME"]).write_text("")
+    result = doctor()
+    assert result.exit_code == 1
+    assert "is a file, not a folder" in result.output
+
+
+@pytest.mark.parametrize(
+    "check", [storage.state_folder, storage.workspace, storage.log_file], ids=["home", "workspace", "log"]
+)
+def test_what_cannot_be_written_is_a_problem(home: Path, monkeypatch: pytest.MonkeyPatch, check: Any) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    found = check(here())
+    assert found[0].state == "problem"
+    assert "can't be" in found[0].message
+    assert found[0].fix.startswith("chmod")
+
+
+@pytest.mark.parametrize(("free", "state"), [(10**6, "problem"), (500 * 2**20, "warning"), (2**31, "ok")])
+def test_a_full_disk_is_told_before_it_hurts(monkeypatch: pytest.MonkeyPatch, free: int, state: str) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    assert {finding.state for finding in storage.disk(here())} == {state}
+
+
+def test_a_missing_library_is_a_problem_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["click>=8", "no-such-thing (>=1,<2)", "dev-only>=1 ; extra == 'dev'"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: wanted)
+    found = program.packages(here())
+    assert found[0].state == "problem"
+    assert found[0].fix is not None
+    assert found[0].fix.endswith("-m pip install no-such-thing")
+
+
+def test_a_missing_vector_extension_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert states(program.sqlite(here())) == [("sqlite", "ok"), ("sqlite-vec", "problem")]
+
+
+def test_a_missing_apsw_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "apsw", None)
+    assert states(program.sqlite(here())) == [("sqlite", "problem")]
+
+
+def test_sqlite_and_the_extension_work_here() -> None:
+    assert states(program.sqlite(here())) == [("sqlite", "ok"), ("sqlite-vec", "ok")]
+
+
+async def test_a_check_that_breaks_is_a_finding_and_the_others_go_on() -> None:
+    def broken(_: Here) -> Findings:
+        raise RuntimeError(f"api_key={SECRET}")
+
+    async def broken_later(_: Here) -> Findings:
+        raise ValueError("late")
+
+    found = await examine(here(), [broken, program.python, broken_later])
+    assert states(found) == [("broken", "problem"), ("python", "ok"), ("broken_later", "problem")]
+    assert "RuntimeError" in found[0].message
+    assert SECRET not in found[0].message
+
+
+async def test_checks_run_side_by_side() -> None:
+    meeting = threading.Barrier(2, timeout=20)
+
+    def meets(_: Here) -> Findings:
+        meeting.wait()
+        return [Finding("meets", "ok", "")]
+
+    assert states(await examine(here(), [meets, meets])) == [("meets", "ok")] * 2
+
+
+class OneModel:
+    """A model that answers, fails or never comes to it."""
+
+    def __init__(self, ref: str = "openai/gpt-5", error: Exception | None = None, *, silent: bool = False) -> None:
+        self.info = ModelInfo(ref=ref, reason="OPENAI_API_KEY is set")
+        self.error = error
+        self.silent = silent
+        self.calls: list[ChatRequest] = []
+        self.closed = 0
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+        self.calls.append(request)
+        if self.silent:
+            await asyncio.Event().wait()
+        if self.error:
+            raise self.error
+        yield TextPart("pong")
+
+    async def warm(self) -> None:
+        return None
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+async def ping(one: OneModel, checked: Here) -> Finding:
+    async def open_here(_: Here) -> OneModel:
+        return one
+
+    (found,) = await model.model(checked, open_here)
+    assert one.closed == 1
+    return found
+
+
+async def test_a_model_that_answers_is_fine() -> None:
+    one = OneModel()
+    found = await ping(one, here(ping=True))
+    assert found.state == "ok"
+    assert found.message.startswith("openai/gpt-5 (OPENAI_API_KEY is set) answers after")
+    assert len(one.calls) == 1
+
+
+async def test_a_model_that_refuses_is_a_problem_with_its_next_step() -> None:
+    error = AuthenticationError("The key was refused.", provider="OpenAI", hint="Set OPENAI_API_KEY anew.")
+    found = await ping(OneModel(error=error), here(ping=True))
+    assert (found.state, found.message, found.fix) == (
+        "problem",
+        "openai/gpt-5: OpenAI: The key was refused.",
+        "Set OPENAI_API_KEY anew.",
+    )
+
+
+async def test_a_model_that_never_answers_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "DEADLINE", 0.01)
+    found = await ping(OneModel(silent=True), here(ping=True))
+    assert found.state == "problem"
+    assert "has not answered" in found.message
+
+
+@pytest.mark.parametrize(("ref", "may_ping"), [("offline", True), ("openai/gpt-5", False)])
+async def test_no_call_where_none_is_wanted(ref: str, may_ping: bool) -> None:
+    one = OneModel(ref)
+    assert (await ping(one, here(ping=may_ping))).state == "ok"
+    assert one.calls == []
+
+
+async def test_a_model_that_cannot_be_opened_is_a_problem() -> None:
+    async def refuse(_: Here) -> OneModel:
+        raise AuthenticationError("No key.", provider="OpenAI", hint="Set one.")
+
+    assert states(await model.model(here(), refuse)) == [("model", "problem")]
+
+
+async def test_with_a_broken_configuration_no_model_is_tried(home: Path) -> None:
+    assert states(await model.model(with_settings(home, "x: 1", ping=True))) == [("model", "warning")]
+
+
+async def test_local_servers_that_answer_are_named() -> None:
+    async def find(_: object) -> list[ModelInfo]:
+        return [ModelInfo(ref="ollama_chat/qwen3", reason="Ollama answers"), ModelInfo(ref="offline")]
+
+    async def find_none(_: object) -> list[ModelInfo]:
+        return [ModelInfo(ref="offline")]
+
+    assert (await model.local_servers(here(), find))[0].message == "ollama_chat/qwen3: Ollama answers"
+    assert "no local model server" in (await model.local_servers(here(), find_none))[0].message
+
+
+@pytest.mark.parametrize(
+    ("environ", "encoding", "expected"),
+    [
+        ({"TERM": "xterm-256color"}, "UTF-8", [("terminal", "ok"), ("locale", "ok")]),
+        ({"TERM": "dumb"}, "UTF-8", [("terminal", "warning"), ("locale", "ok")]),
+        ({}, "ANSI_X3.4-1968", [("terminal", "warning"), ("locale", "warning")]),
+        ({"TERM": "tmux", "TMUX": "x"}, "utf8", [("terminal", "ok"), ("locale", "ok"), ("clipboard", "ok")]),
+        ({"TERM": "xterm", "SSH_TTY": "x"}, "UTF-8", [("terminal", "ok"), ("locale", "ok"), ("clipboard", "ok")]),
+    ],
+)
+def test_terminals(environ: dict[str, str], encoding: str, expected: list[tuple[str, str]]) -> None:
+    assert states(look(environ, encoding)) == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "colours"),
+    [
+        ({"TERM": "xterm-256color"}, "256 colours"),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, "16 million colours"),
+        ({"TERM": "linux"}, "16 colours"),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "no colours (NO_COLOR is set)"),
+    ],
+)
+def test_colours(environ: dict[str, str], colours: str) -> None:
+    assert look(environ, "UTF-8")[0].message.endswith(colours)
+
+
+def test_people_read_each_finding_with_the_command_that_mends_it(home: Path) -> None:
+    (home / "workspace").write_text("")
+    result = CliRunner(charset="latin-1").invoke(root, ["doctor", "--no-ping"])
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("problem  workspace"))
+    assert lines[at + 1].strip() == f"fix: mv {home / 'workspace'} {home / 'workspace'}.old"
+    assert lines[-1].endswith("1 to mend")
