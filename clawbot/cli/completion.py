@@ -53,7 +53,7 @@ def session_names(context: click.Context, parameter: click.Parameter, incomplete
 
     Reads only; whatever fails completes nothing, since a shell has no place for an error.
     """
-    agent = context.params.get("agent") or MAIN_AGENT
+    agent = context.params.get("agent_id") or MAIN_AGENT
     try:
         store = SessionStore(Paths(find_home()).sessions(agent), SystemClock(), agent_id=agent)
         found = store.list()

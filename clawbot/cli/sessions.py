@@ -11,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from clawbot.cli.completion import session_names
 from clawbot.cli.output import json_option, print_json, reports_errors
 from clawbot.clock import SystemClock
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
@@ -65,7 +66,7 @@ def list_sessions(as_json: bool, agent_id: str, every: bool) -> None:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=session_names)
 @json_option
 @agent_option
 @click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="The last N entries.")
@@ -95,7 +96,7 @@ def show(name: str, as_json: bool, agent_id: str, limit: int) -> None:
 
 
 @command.command()
-@click.argument("name")
+@click.argument("name", shell_complete=session_names)
 @agent_option
 @click.option("--format", "form", type=click.Choice(["md", "json"]), default="md", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
@@ -122,7 +123,7 @@ def export(name: str, agent_id: str, form: str, as_json: bool, output: Path | No
 
 
 @command.command("repair")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=session_names)
 @json_option
 @agent_option
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")

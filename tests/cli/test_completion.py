@@ -68,7 +68,8 @@ def test_sessions_are_completed_by_name_and_id() -> None:
     assert [item.value for item in found] == ["main", session_id]
     assert found[0].help == "the staging proxy"
     assert [item.value for item in session_names(context, parameter, session_id[:4])] == [session_id]
-    context.params["agent"] = "../x"
+    assert completed(["sessions", "show"], "ma") == ["main"]
+    context.params["agent_id"] = "../x"
     assert session_names(context, parameter, "") == []
 
 

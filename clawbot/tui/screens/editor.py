@@ -16,9 +16,10 @@ from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
 from clawbot.errors import ClawbotError
+from clawbot.tui.render.sanitize import clean, clean_line
 from clawbot.tui.screens.external import edit_external
 from clawbot.tui.screens.files import FilesScreen
-from clawbot.tui.screens.parts import VISIBLE_CONTROLS, AskScreen, Key, KeyLine, one_line, safe
+from clawbot.tui.screens.parts import AskScreen, Key, KeyLine
 
 if TYPE_CHECKING:
     from clawbot.runtime import Runtime
@@ -26,8 +27,13 @@ if TYPE_CHECKING:
 # Counting follows when the typing pauses for this long, in seconds.
 COUNT_DELAY = 0.3
 
-# A tab stays one: the text area widens it up to the next stop.
-_SHOWN = {code: sign for code, sign in VISIBLE_CONTROLS.items() if code != ord("\t")}
+# Control characters and marks that reorder text, each as a sign one cell wide: a file never steers the terminal. A tab
+# stays one, since the text area widens it up to the next stop.
+_SHOWN = {
+    **{code: chr(0x2400 + code) for code in range(32) if code != ord("\t")},
+    127: "␡",
+    **dict.fromkeys([*range(0x80, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�"),
+}
 
 READ_ERRORS = (ClawbotError, OSError, UnicodeError)
 
@@ -102,7 +108,7 @@ class EditorScreen(ModalScreen[bool]):
             if not self.file:
                 self.dismiss(False)
                 return
-        self.query_one("#name", Static).update(one_line(self.file))
+        self.query_one("#name", Static).update(clean_line(self.file))
         if not await self._read():
             self.dismiss(False)
         elif self.runtime.settings.tui.editor == "external":
@@ -133,7 +139,7 @@ class EditorScreen(ModalScreen[bool]):
             return None
 
     def _complain(self, what: str, error: Exception) -> None:
-        self.notify(safe(f"{self.file}: {error}"), title=what, severity="error", markup=False)
+        self.notify(clean(f"{self.file}: {error}"), title=what, severity="error", markup=False)
 
     def _go_to(self, line: int | None) -> None:
         if line is not None:
@@ -192,7 +198,7 @@ class EditorScreen(ModalScreen[bool]):
 
     async def _settle_change(self) -> bool:
         """Ask what becomes of a change by somebody else; True when it is to be overwritten."""
-        question = f"{one_line(self.file)} has changed on disk since it was opened here."
+        question = f"{clean_line(self.file)} has changed on disk since it was opened here."
         answer = await self.app.push_screen_wait(AskScreen(question, [("o", "overwrite it"), ("r", "reload it")]))
         if answer == "r":
             row, _ = self.area.cursor_location
@@ -206,7 +212,7 @@ class EditorScreen(ModalScreen[bool]):
 
     async def _close(self) -> None:
         if self.dirty:
-            question = f"{one_line(self.file)} has changes that are not saved."
+            question = f"{clean_line(self.file)} has changes that are not saved."
             answer = await self.app.push_screen_wait(AskScreen(question, [("s", "save"), ("d", "discard")]))
             if answer == "escape" or (answer == "s" and not await self.save()):
                 return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clawbot.tui.screens.parts import Key, one_line
+from clawbot.tui.render.sanitize import clean_line
+from clawbot.tui.screens.parts import Key
 from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ class FilesScreen(PickerScreen[str]):
 
     async def load(self) -> list[Row]:
         """The files of the workspace."""
-        return [Row(name, one_line(name)) for name in await self.runtime.workspace_files()]
+        return [Row(name, clean_line(name)) for name in await self.runtime.workspace_files()]
 
     def fixed_rows(self, query: str) -> list[Row]:
         """A new file of the name that was typed."""
         if not query or query.endswith("/") or query in {row.id for row in self.rows}:
             return []
-        return [Row(NEW, f"new file {one_line(query)}", mark="+")]
+        return [Row(NEW, f"new file {clean_line(query)}", mark="+")]
 
     def chosen(self, row: Row) -> None:
         """Give the name back."""

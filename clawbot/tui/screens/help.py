@@ -12,7 +12,8 @@ from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from clawbot.tui.screens.parts import Key, KeyLine, one_line
+from clawbot.tui.render.sanitize import clean_line
+from clawbot.tui.screens.parts import Key, KeyLine
 
 if TYPE_CHECKING:
     from clawbot.runtime import Runtime
@@ -70,8 +71,8 @@ class HelpScreen(ModalScreen[None]):
             yield Static(title, classes="title")
             for term, meaning in lines:
                 with Horizontal(classes="line"):
-                    yield Static(one_line(term), classes="term", markup=False)
-                    yield Static(one_line(meaning), classes="meaning", markup=False)
+                    yield Static(clean_line(term), classes="term", markup=False)
+                    yield Static(clean_line(meaning), classes="meaning", markup=False)
 
     def on_resize(self, event: Resize) -> None:
         """One column where there is little room."""

@@ -13,7 +13,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from clawbot.errors import ClawbotError
-from clawbot.tui.screens.parts import Key, KeyLine, one_line, safe, short_count
+from clawbot.tui.meter import short
+from clawbot.tui.render.sanitize import clean, clean_line
+from clawbot.tui.screens.parts import Key, KeyLine
 from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ class ModelsScreen(PickerScreen[str]):
     def fixed_rows(self, query: str) -> list[Row]:
         """The name as it was typed, and the way to add a key."""
         known = {row.id for row in self.rows}
-        typed = [Row(TYPED, f"use “{safe(query)}”", "a name as litellm spells it: provider/model", mark="+")]
+        typed = [Row(TYPED, f"use “{clean(query)}”", "a name as litellm spells it: provider/model", mark="+")]
         key = Row(ADD_KEY, "add a key …", "for a provider that you have an account with", mark="+")
         return [*(typed if query and query not in known and " " not in query else []), key]
 
@@ -87,7 +89,7 @@ class ModelsScreen(PickerScreen[str]):
         try:
             await self.runtime.save_key(provider.keys[0], value)
         except (ClawbotError, OSError) as error:
-            self.notify(safe(f"{error}"), title="The key was not saved", severity="error", markup=False)
+            self.notify(clean(f"{error}"), title="The key was not saved", severity="error", markup=False)
             return
         self.notify(f"{provider.keys[0]} is in {self.runtime.paths.env_file}", title="Key saved", markup=False)
         self.query_one("#filter", Input).clear()
@@ -96,15 +98,15 @@ class ModelsScreen(PickerScreen[str]):
 
 def model_row(model: ModelInfo, in_use: str) -> Row:
     """A model as a row: why it can be used, how much it can read, whether its price is known."""
-    details = [one_line(model.reason)] if model.reason else []
+    details = [clean_line(model.reason)] if model.reason else []
     if model.window:
-        details.append(f"{short_count(model.window)} tokens")
+        details.append(f"{short(model.window)} tokens")
     if not model.supports_tools:
         details.append("no tools")
     if model.ref == in_use:
         details.append("in use")
     mark = "●" if model.ref == in_use else "○"
-    return Row(model.ref, one_line(model.ref), " · ".join(details), mark=mark, more=one_line(model.reason))
+    return Row(model.ref, clean_line(model.ref), " · ".join(details), mark=mark, more=clean_line(model.reason))
 
 
 class ProvidersScreen(PickerScreen[str]):

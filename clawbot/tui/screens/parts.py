@@ -1,4 +1,4 @@
-"""What the screens over the conversation share: safe text, quiet figures, the line of keys, a question."""
+"""What the screens over the conversation share: quiet figures, the line of keys, a question."""
 
 from __future__ import annotations
 
@@ -13,30 +13,6 @@ from textual.events import Key as KeyPress
 from textual.reactive import reactive
 from textual.screen import ModalScreen
 from textual.widgets import Static
-
-# C0 and C1 controls and DEL as visible stand-ins one cell wide: text from a model or a file never steers the terminal.
-_CONTROLS = {code: "␀␁␂␃␄␅␆␇␈␉␊␋␌␍␎␏␐␑␒␓␔␕␖␗␘␙␚␛␜␝␞␟"[code] for code in range(32)}
-VISIBLE_CONTROLS = {**_CONTROLS, 127: "␡", **dict.fromkeys(range(128, 160), "�")}
-_KEPT = {**VISIBLE_CONTROLS, ord("\n"): "\n", ord("\t"): "    ", ord("\r"): None}
-
-
-def safe(text: str) -> str:
-    """`text` with its line breaks, and every other control character made visible."""
-    return text.translate(_KEPT)
-
-
-def one_line(text: str) -> str:
-    """`text` on one line: safe, and runs of white space as one space."""
-    return safe(" ".join(text.split()))
-
-
-def short_count(number: int) -> str:
-    """`number` as people read it in passing: 950, 1.2k, 41k, 1.3M."""
-    if number < 1_000:
-        return str(number)
-    if number < 999_500:
-        return f"{number / 1_000:.1f}k" if number < 9_950 else f"{number / 1_000:.0f}k"
-    return f"{number / 1_000_000:.1f}M"
 
 
 def plural(number: int, noun: str) -> str:

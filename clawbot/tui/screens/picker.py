@@ -20,8 +20,9 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from clawbot.errors import ClawbotError
+from clawbot.tui.render.sanitize import clean
 from clawbot.tui.screens.matching import match
-from clawbot.tui.screens.parts import Key, KeyLine, safe
+from clawbot.tui.screens.parts import Key, KeyLine
 
 ResultT = TypeVar("ResultT")
 Styles = str | PurePath | list[str | PurePath] | None
@@ -135,7 +136,7 @@ class PickerScreen(ModalScreen[ResultT]):
             self.rows = await self.load()
             self.absence = self.nothing
         except (ClawbotError, OSError) as error:
-            self.absence = safe(f"{error}")
+            self.absence = clean(f"{error}")
             self.add_class("-failed")
             self.notify(self.absence, severity="error", markup=False)
         self.refilter()

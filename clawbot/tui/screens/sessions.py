@@ -17,13 +17,15 @@ from textual.widgets import OptionList, Static
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, BashExecutionMessage, UserMessage
-from clawbot.tui.screens.parts import Key, age, one_line, plural, safe, short_count
+from clawbot.tui.meter import short
+from clawbot.tui.render.sanitize import clean, clean_line
+from clawbot.tui.screens.parts import Key, age, plural
 from clawbot.tui.screens.picker import PickerScreen, Row, Styles
 
 if TYPE_CHECKING:
     from clawbot.agent.views import HistoryItem
     from clawbot.runtime import Runtime
-    from clawbot.sessions.store import SessionSummary
+    from clawbot.sessions.listing import SessionSummary
 
 # A preview shows the drift of the talk, not all of it.
 PREVIEW_MESSAGES = 20
@@ -72,11 +74,11 @@ class SessionsScreen(PickerScreen[str]):
             age(summary.updated_at, self.clock.now()),
             "this session" if here else summary.ended,
             plural(summary.turns, "turn"),
-            f"{short_count(summary.tokens)} tokens",
+            f"{short(summary.tokens)} tokens",
         ]
         return Row(
             id=summary.session_id,
-            title=one_line(summary.title) or "(nothing said)",
+            title=clean_line(summary.title) or "(nothing said)",
             detail=" · ".join(details),
             mark="●" if here else "○",
             more=f"{summary.key} {summary.session_id}",
@@ -115,7 +117,7 @@ class SessionsScreen(PickerScreen[str]):
         try:
             items = await self.runtime.preview(session_id, PREVIEW_MESSAGES)
         except (ClawbotError, OSError) as error:
-            self.previews[session_id] = Content.styled(safe(f"{error}"), "$text-error")
+            self.previews[session_id] = Content.styled(clean(f"{error}"), "$text-error")
         else:
             self.previews[session_id] = last_words(items)
         self._show(session_id)
@@ -142,7 +144,7 @@ class SessionsScreen(PickerScreen[str]):
         try:
             path = await self.runtime.export("md", None, session=session_id)
         except (ClawbotError, OSError) as error:
-            self.notify(safe(f"{error}"), title="Not exported", severity="error", markup=False)
+            self.notify(clean(f"{error}"), title="Not exported", severity="error", markup=False)
         else:
             self.notify(f"{path}", title="Exported", markup=False)
 
@@ -163,7 +165,7 @@ def _block(item: HistoryItem) -> Content | None:
         speaker = "Shell"
     else:
         return None
-    text = safe(message.text.strip())
+    text = clean(message.text.strip())
     if not text:
         return None
     if len(text) > PREVIEW_CHARS:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clawbot.tui.screens.parts import one_line
+from clawbot.tui.render.sanitize import clean_line
 
 if TYPE_CHECKING:
     from clawbot.llm.protocol import ModelInfo
@@ -36,10 +36,10 @@ def welcome_text(
 def _who_answers(model: ModelInfo, others: Sequence[str]) -> str:
     offline = "I remember, find and quote your notes, and read files."
     if model.ref != OFFLINE:
-        why = f": {one_line(model.reason)}" if model.reason else ""
+        why = f": {clean_line(model.reason)}" if model.reason else ""
         return f"{_code(model.ref)} answers{why}."
     if others:
-        why = f" ({one_line(model.reason)})" if model.reason else ""
+        why = f" ({clean_line(model.reason)})" if model.reason else ""
         return f"I run offline{why}: {offline}"
     return f"No model key was found, so I run offline: {offline}"
 
@@ -58,7 +58,7 @@ def _tilde(path: Path, home: Path) -> str:
 
 def _code(text: str) -> str:
     """`text` as code in Markdown, whatever signs it holds."""
-    text = one_line(text)
+    text = clean_line(text)
     if "`" not in text:
         return f"`{text}`"
     fence = "`" * (max(len(run) for run in _backticks(text)) + 1)

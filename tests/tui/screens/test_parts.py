@@ -1,37 +1,16 @@
-"""Figures, ages and safe text."""
+"""Figures, ages and what a filter finds."""
 
 from __future__ import annotations
 
-import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from textual.fuzzy import FuzzySearch
 
 from clawbot.tui.screens.matching import MAX_WAYS, match
-from clawbot.tui.screens.parts import age, one_line, plural, safe, short_count
+from clawbot.tui.screens.parts import age, plural
 
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=timezone(timedelta(hours=8)))
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"),
-    [
-        (0, "0"),
-        (999, "999"),
-        (1_000, "1.0k"),
-        (9_949, "9.9k"),
-        (9_950, "10k"),
-        (41_400, "41k"),
-        (999_499, "999k"),
-        (999_500, "1.0M"),
-        (1_300_000, "1.3M"),
-    ],
-)
-def test_counts_are_short(number: int, expected: str) -> None:
-    assert short_count(number) == expected
 
 
 def test_one_is_singular() -> None:
@@ -58,17 +37,6 @@ def test_ages_are_told_in_the_zone_of_the_user(back: timedelta, expected: str) -
 def test_shortly_after_midnight_the_evening_is_hours_ago() -> None:
     midnight = NOW.replace(hour=0, minute=30)
     assert age(midnight - timedelta(hours=2), midnight) == "2 h"
-
-
-@given(st.text())
-def test_safe_text_never_steers_a_terminal(text: str) -> None:
-    assert not [sign for sign in safe(text) if unicodedata.category(sign) == "Cc" and sign != "\n"]
-    assert not [sign for sign in one_line(text) if unicodedata.category(sign) == "Cc"]
-
-
-def test_safe_text_keeps_what_is_text() -> None:
-    assert safe("表 é 🎉\r\n\tx") == "表 é 🎉\n    x"
-    assert safe("\x1b[31m\x9b") == "␛[31m�"
 
 
 @pytest.mark.parametrize(

@@ -50,5 +50,5 @@ def test_offline_by_choice_names_what_else_is_there() -> None:
 
 
 def test_odd_signs_in_names_stay_code() -> None:
-    card = text(OFFLINE, [OFFLINE], Path("/data/``odd` *x*\x1b"))
-    assert "``` /data/``odd` *x*␛ ```" in card
+    card = text(OFFLINE, [OFFLINE], Path("/data/``odd` *x*\x1b[0m"))
+    assert "``` /data/``odd` *x* ```" in card
