@@ -15,6 +15,7 @@ from clawbot.llm.protocol import FinalPart, ReasoningPart, RetryPart, StreamPart
 LONGEST_ASKED_WAIT = 90.0
 """Seconds. Quotas by the minute ask for up to 60; a provider that asks for more than this is not waited for."""
 _JITTER = 0.5
+"""Seconds at most: clients that failed together should not come back together."""
 _logger = logging.getLogger(__name__)
 
 Attempt = Callable[[], AsyncGenerator[StreamPart, None]]
@@ -68,9 +69,9 @@ def wait_before_next(error: ModelError, number: int, policy: RetryPolicy) -> flo
 
 def _backoff(number: int, policy: RetryPolicy) -> float:
     # Deferred: 25 ms of import that a start without a failure does not need.
-    from tenacity import RetryCallState, Retrying, wait_exponential_jitter
+    from tenacity import RetryCallState, Retrying, wait_exponential, wait_random
 
-    jitter = min(_JITTER, policy.first_wait)
     state = RetryCallState(retry_object=Retrying(), fn=None, args=(), kwargs={})
     state.attempt_number = number
-    return wait_exponential_jitter(initial=policy.first_wait, max=policy.max_wait, jitter=jitter)(state)
+    rising = wait_exponential(multiplier=policy.first_wait, max=policy.max_wait)
+    return (rising + wait_random(0, min(_JITTER, policy.first_wait)))(state)

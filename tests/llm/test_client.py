@@ -1,0 +1,348 @@
+"""The client with a real worker process (one for the whole module) against a server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from clawbot.clock import SystemClock
+from clawbot.llm.client import ClientOptions, LiteLLMModel, Target
+from clawbot.llm.errors import (
+    AuthenticationError,
+    BadResponseError,
+    ContextOverflowError,
+    ModelError,
+    RateLimitError,
+    UnreachableError,
+)
+from clawbot.llm.process import acquire_worker, release_worker
+from clawbot.llm.protocol import (
+    ChatRequest,
+    FinalPart,
+    ModelInfo,
+    ReasoningPart,
+    RetryPart,
+    StreamPart,
+    TextPart,
+    ToolCallPart,
+)
+from clawbot.llm.retry import RetryPolicy
+from clawbot.llm.script_model import ScriptModel
+from clawbot.llm.scripted import ScriptUnused, parse_script
+from clawbot.messages import AssistantMessage, ToolSpec, UserMessage
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module")]
+
+ONCE = RetryPolicy(attempts=1)
+READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+REQUEST = ChatRequest("You are a test.", (UserMessage("hello"),), tools=(READ,))
+
+
+def delta(**fields: Any) -> dict[str, Any]:
+    return {
+        "id": "c1",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": "m",
+        "choices": [{"index": 0, "delta": fields, "finish_reason": None}],
+    }
+
+
+def end(reason: str = "stop") -> dict[str, Any]:
+    chunk = delta()
+    chunk["choices"][0]["finish_reason"] = reason
+    return chunk
+
+
+def call_piece(index: int, arguments: str, identity: str | None = None) -> dict[str, Any]:
+    function = {"arguments": arguments, **({"name": "read"} if identity else {})}
+    return delta(tool_calls=[{"index": index, "id": identity, "type": "function", "function": function}])
+
+
+USAGE = {
+    **delta(),
+    "choices": [],
+    "usage": {
+        "prompt_tokens": 100,
+        "completion_tokens": 7,
+        "total_tokens": 107,
+        "prompt_tokens_details": {"cached_tokens": 60},
+    },
+}
+
+
+class Server:
+    """An OpenAI-compatible server: `answer` plays the next of `replies`; what it was asked is in `requests`."""
+
+    def __init__(self) -> None:
+        self.replies: list[list[Any]] = []
+        self.requests: list[dict[str, Any]] = []
+        self.gone = asyncio.Event()
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(await request.json())
+        steps = self.replies.pop(0)
+        if isinstance(steps[0], web.Response):
+            return steps[0]
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        try:
+            for step in steps:
+                if step == "drop":
+                    assert request.transport is not None
+                    request.transport.abort()
+                    return response
+                if step == "stall":
+                    await asyncio.Event().wait()
+                text = step if isinstance(step, str) else json.dumps(step)
+                await response.write(f"data: {text}\n\n".encode())
+        except (asyncio.CancelledError, ConnectionError):
+            self.gone.set()
+            raise
+        return response
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def worker() -> AsyncIterator[Any]:
+    """Holds the worker, so that the models of all tests share one process."""
+    worker = acquire_worker()
+    yield worker
+    await release_worker(worker)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def server(worker: Any) -> AsyncIterator[Server]:
+    server = Server()
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", server.handle)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    yield server
+    await runner.cleanup()
+
+
+def model_at(url: str, policy: RetryPolicy = ONCE, **options: Any) -> LiteLLMModel:
+    target = Target("openai/m", "openai/m", url, keyless=True)
+    return LiteLLMModel(target, ModelInfo("openai/m"), ClientOptions(SystemClock(), policy, 30.0, **options))
+
+
+async def read_all(model: LiteLLMModel, request: ChatRequest = REQUEST) -> list[StreamPart]:
+    try:
+        return [part async for part in model.stream(request)]
+    finally:
+        await model.aclose()
+
+
+def final(parts: list[StreamPart]) -> AssistantMessage:
+    assert isinstance(parts[-1], FinalPart)
+    return parts[-1].message
+
+
+async def failing(model: LiteLLMModel) -> tuple[list[StreamPart], ModelError]:
+    seen: list[StreamPart] = []
+    try:
+        async for part in model.stream(REQUEST):
+            seen += [part]
+    except ModelError as error:
+        return seen, error
+    finally:
+        await model.aclose()
+    raise AssertionError(seen)
+
+
+async def test_text_reasoning_parallel_calls_and_usage(server: Server) -> None:
+    server.replies = [
+        [
+            delta(role="assistant", reasoning_content="Let me "),
+            delta(reasoning_content="see."),
+            delta(content="Two files."),
+            call_piece(0, '{"pa', "a1"),
+            call_piece(1, '{"path":', "b2"),
+            call_piece(0, 'th": "x"}'),
+            call_piece(1, ' "y"}'),
+            end("tool_calls"),
+            USAGE,
+            "[DONE]",
+        ]
+    ]
+    parts = await read_all(model_at(server.url))
+    assert "".join(part.text for part in parts if isinstance(part, ReasoningPart)) == "Let me see."
+    assert "".join(part.text for part in parts if isinstance(part, TextPart)) == "Two files."
+    calls = [part.call for part in parts if isinstance(part, ToolCallPart)]
+    assert [(call.id, call.name, call.arguments) for call in calls] == [
+        ("a1", "read", {"path": "x"}),
+        ("b2", "read", {"path": "y"}),
+    ]
+    message = final(parts)
+    assert message.stop_reason == "toolUse"
+    assert message.usage is not None
+    assert (message.usage.input, message.usage.cache_read, message.usage.output) == (40, 60, 7)
+    sent = server.requests[0]
+    assert sent["tools"][0]["function"]["name"] == "read"
+    assert sent["stream_options"] == {"include_usage": True}
+
+
+async def test_the_key_of_the_environment_does_not_go_to_a_server_that_wants_none(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-real-key-of-the-user")
+    server.replies = [[delta(content="a"), end(), "[DONE]"]]
+    model = model_at(server.url)
+    assert (await model._call(REQUEST)).arguments["api_key"] == "not-needed"
+    assert final(await read_all(model)).text == "a"
+
+
+async def test_closing_the_stream_closes_the_connection_before_it_returns(server: Server) -> None:
+    server.replies = [[delta(content="first"), "stall"]]
+    model = model_at(server.url)
+    async with aclosing(model.stream(REQUEST)) as parts:
+        assert await anext(parts) == TextPart("first")
+    await asyncio.wait_for(server.gone.wait(), 10)
+    await model.aclose()
+
+
+async def test_cancelling_the_reader_closes_the_connection_even_before_the_first_delta(server: Server) -> None:
+    server.replies = [["stall"]]
+    model = model_at(server.url)
+    reader = asyncio.create_task(read_all(model))
+    while not server.requests:
+        await asyncio.wait([reader], timeout=0.01)
+    reader.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    await asyncio.wait_for(server.gone.wait(), 10)
+
+
+async def test_several_calls_run_at_once(server: Server) -> None:
+    server.replies = [[delta(content="slow"), "stall"], [delta(content="quick"), end(), "[DONE]"]]
+    slow, quick = model_at(server.url), model_at(server.url)
+    async with aclosing(slow.stream(REQUEST)) as parts:
+        assert await anext(parts) == TextPart("slow")
+        assert final(await read_all(quick)).text == "quick"
+    await slow.aclose()
+
+
+@pytest.mark.parametrize(
+    "steps", [[delta(content="half"), "drop"], [delta(content="half")], [delta(content="half"), "[DONE]"]]
+)
+async def test_an_answer_that_breaks_off_keeps_what_was_shown(server: Server, steps: list[Any]) -> None:
+    server.replies = [steps]
+    seen, error = await failing(model_at(server.url, RetryPolicy(attempts=3, first_wait=0.0)))
+    assert seen == [TextPart("half")]
+    assert isinstance(error, BadResponseError)
+    assert len(server.requests) == 1
+
+
+async def test_a_connection_that_drops_before_visible_text_is_tried_again(server: Server) -> None:
+    server.replies = [[delta(reasoning_content="hm"), "drop"], [delta(content="fine"), end(), "[DONE]"]]
+    parts = await read_all(model_at(server.url, RetryPolicy(attempts=2, first_wait=0.0)))
+    assert [type(part) for part in parts] == [ReasoningPart, RetryPart, TextPart, FinalPart]
+
+
+def http_error(status: int, message: str, **headers: str) -> list[Any]:
+    return [
+        web.json_response({"error": {"message": message, "type": "t", "code": None}}, status=status, headers=headers)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (401, "Incorrect API key provided: sk-secretsecretsecret", AuthenticationError),
+        (403, "not allowed", AuthenticationError),
+        (500, "boom", UnreachableError),
+        (503, "overloaded", UnreachableError),
+        (400, "This model's maximum context length is 8192 tokens", ContextOverflowError),
+    ],
+)
+async def test_http_errors(server: Server, status: int, message: str, kind: type[ModelError]) -> None:
+    server.replies = [http_error(status, message)]
+    _, error = await failing(model_at(server.url))
+    assert type(error) is kind
+    assert str(error).startswith("OpenAI: ")
+    assert "sk-secret" not in str(error)
+
+
+async def test_retry_after_is_honoured(server: Server) -> None:
+    server.replies = [http_error(429, "slow down", **{"Retry-After": "0.01"}), [delta(content="fine"), end(), "[DONE]"]]
+    parts = await read_all(model_at(server.url, RetryPolicy(attempts=2, first_wait=99)))
+    assert parts[0] == RetryPart(2, 0.01, "slow down.")
+
+
+async def test_a_wait_that_is_too_long_is_told_instead(server: Server) -> None:
+    server.replies = [http_error(429, "slow down", **{"Retry-After": "3600"})]
+    _, error = await failing(model_at(server.url, RetryPolicy(attempts=4)))
+    assert isinstance(error, RateLimitError)
+    assert error.retry_after == 3600
+
+
+async def test_nobody_at_the_address(worker: Any, unused_tcp_port: int) -> None:
+    _, error = await failing(model_at(f"http://127.0.0.1:{unused_tcp_port}/v1"))
+    assert isinstance(error, UnreachableError)
+    assert str(unused_tcp_port) in error.hint
+
+
+async def test_a_flood_is_cut_off_and_its_connection_closed(server: Server) -> None:
+    server.replies = [[*[delta(content="x" * 100)] * 30, "stall"]]
+    parts = await read_all(model_at(server.url, max_chars=2000))
+    assert final(parts).stop_reason == "length"
+    assert 2000 < len(final(parts).text) <= 3000
+    await asyncio.wait_for(server.gone.wait(), 10)
+
+
+async def test_a_killed_worker_fails_its_call_and_the_next_call_starts_another(server: Server, tmp_path: Path) -> None:
+    server.replies = [[delta(content="half"), "stall"], [delta(content="again"), end(), "[DONE]"]]
+    model = model_at(server.url, log_path=tmp_path / "clawbot.log")
+    parts = model.stream(REQUEST)
+    assert await anext(parts) == TextPart("half")
+    pid = model.worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(BadResponseError) as caught:
+        await anext(parts)
+    assert str(tmp_path / "clawbot.log") in caught.value.hint
+    assert final(await read_all(model)).text == "again"
+
+
+async def test_a_script_plays_behind_litellm(worker: Any, tmp_path: Path) -> None:
+    path = tmp_path / "script.yaml"
+    path.write_text(
+        "turns:\n"
+        "  - reply: {reasoning: hm, text: [a, b], tool_calls: [{name: read, arguments: {path: x}},"
+        " {name: read, arguments: {path: y}}]}\n"
+        "  - reply: {fault: {status: 401}}\n"
+        "  - reply: {text: unused}\n"
+    )
+    model = ScriptModel(parse_script(path.read_text(), path), ModelInfo("script:x"), ClientOptions(SystemClock(), ONCE))
+    message = final([part async for part in model.stream(REQUEST)])
+    assert message.text == "ab"
+    assert [call.arguments for call in message.tool_calls] == [{"path": "x"}, {"path": "y"}]
+    assert message.usage is not None
+    with pytest.raises(AuthenticationError):
+        await anext(model.stream(REQUEST))
+    with pytest.raises(ScriptUnused, match="turn 3"):
+        await model.aclose()
+
+
+async def test_a_request_that_does_not_fit_the_script_fails_with_both_sides(worker: Any, tmp_path: Path) -> None:
+    path = tmp_path / "script.yaml"
+    path.write_text("turns:\n  - expect: {user: goodbye}\n    reply: {text: x}\n")
+    model = ScriptModel(parse_script(path.read_text(), path), ModelInfo("script:x"), ClientOptions(SystemClock()))
+    with pytest.raises(ModelError, match=r"(?s)goodbye.*hello"):
+        await anext(model.stream(REQUEST))
+    with pytest.raises(ModelError, match="goodbye"):
+        await model.aclose()
