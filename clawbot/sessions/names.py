@@ -24,10 +24,13 @@ def is_session_id(text: str) -> bool:
 def key_for(agent_id: str, name: str) -> str:
     """The key of the session that a user calls `name`; a whole key stays what it is. Keys are lower-case.
 
-    Raises SessionStoreError for what can't be a name.
+    Raises SessionStoreError for what can't be a name, and for keys of other agents.
     """
     name = name.strip().lower()
     if _KEY.fullmatch(name):
+        owner = name.split(":", 2)[1]
+        if owner != agent_id:
+            raise SessionStoreError(f"{name} is a session of agent {owner}.", hint=f"Add --agent {owner}.")
         return name
     if not _ID.fullmatch(name) or len(name) > LONGEST_NAME:
         raise SessionStoreError(

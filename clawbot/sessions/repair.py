@@ -94,7 +94,7 @@ def _repair_one(path: Path, clock: Clock, *, dry_run: bool) -> TranscriptReport:
         lock.release()
     return TranscriptReport(
         path=str(path),
-        problems=list(problems),
+        problems=sorted(problems, key=lambda problem: problem.line or 0),
         torn_to=str(torn) if torn else None,
         in_use=in_use or (dry_run and holder_of(path) is not None),
     )

@@ -44,13 +44,13 @@ class Transcript:
     survived while reading; `torn` the side file that an unfinished last line was moved to.
     """
 
-    def __init__(self, path: Path, source: ByteSource, appender: LineAppender | None, clock: Clock) -> None:
+    def __init__(self, path: Path, source: ByteSource, clock: Clock) -> None:
         self.path = path
         self.header: Header | None = None
         self.entries: list[Entry] = []
         self.torn: Path | None = None
         self._source = source
-        self._appender = appender
+        self._appender: LineAppender | None = None
         self._clock = clock
         self._lock = threading.RLock()
         self._oddities: dict[int, str] = {}
@@ -92,15 +92,16 @@ class Transcript:
         With `writable` an unfinished last line is moved into a side file; without, nothing in the folder changes.
         """
         try:
-            appender = LineAppender(path) if writable else None
-            opened = cls(path, ByteSource.open(path), appender, clock)
+            opened = cls(path, ByteSource.open(path), clock)
         except OSError as error:
             raise store_error("open", path, error) from error
         try:
-            opened._load()
-        except OSError as error:
+            opened._load(writable=writable)
+        except BaseException as error:
             opened.close()
-            raise store_error("read", path, error) from error
+            if isinstance(error, OSError):
+                raise store_error("read", path, error) from error
+            raise
         return opened
 
     def __enter__(self) -> Self:
@@ -183,7 +184,8 @@ class Transcript:
             except OSError as error:
                 raise store_error("read", self.path, error) from error
 
-    def _load(self) -> None:
+    def _load(self, *, writable: bool) -> None:
+        self._appender = LineAppender(self.path) if writable else None
         end = self._read_to = self._settle_end()
         self.header = decode_header(first_line(self._source))
         if self.header is None:

@@ -1,0 +1,183 @@
+"""`clawbot sessions` as scripts and people use it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from msgspec import structs
+
+from clawbot.cli.sessions import command
+from clawbot.clock import SystemClock
+from clawbot.config.paths import Paths, find_home
+from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.sessions.store import SessionStore
+
+
+def folder(agent: str = "main") -> Path:
+    return Paths(find_home()).sessions(agent)
+
+
+@pytest.fixture
+def store() -> SessionStore:
+    return SessionStore(folder(), SystemClock())
+
+
+@pytest.fixture
+def talk(store: SessionStore) -> str:
+    """A session with a tool call, an interrupted answer and a terminal escape; its id."""
+    with store.open() as opened:
+        write = opened.transcript.append_message
+        write(UserMessage("Remember tabs \x1b[31mred\x1b]0;title\x07"))
+        write(
+            AssistantMessage(
+                [TextBlock("Done."), ToolCallBlock("1", "append", {"path": "M.md"})], stop_reason="toolUse"
+            )
+        )
+        write(ToolResultMessage("1", "append", [TextBlock("\n".join(f"line {n}" for n in range(40)))]))
+        write(AssistantMessage([TextBlock("And the")], stop_reason="aborted"))
+        return opened.record.session_id
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def as_json(*arguments: str) -> Any:
+    return json.loads(run(*arguments).stdout)
+
+
+def test_without_sessions_nothing_is_made() -> None:
+    assert "clawbot chat" in run("list").stdout
+    assert as_json("list", "--json") == []
+    assert as_json("list", "--json", "--all") == []
+    assert run("repair").stdout == "Nothing to repair.\n"
+    assert not find_home().exists()
+
+
+def test_list(talk: str, store: SessionStore) -> None:
+    (line,) = run("list").stdout.splitlines()
+    assert "main" in line
+    assert talk[:8] in line
+    assert line.endswith("(1 turn)")
+    assert "\x1b" not in line
+    (found,) = as_json("list", "--json")
+    assert set(found) == {
+        "agent", "cost", "createdAt", "ended", "key", "locked", "model", "name", "path", "sessionId", "title", "tokens",
+        "turns", "updatedAt",
+    }  # fmt: skip
+    assert (found["key"], found["sessionId"], found["turns"], found["ended"]) == ("agent:main:main", talk, 1, "open")
+    store.rotate(store.open(), "/new").close()
+    assert "ended: /new" in run("list").stdout
+    with store.open():
+        assert "in use" in run("list").stdout
+
+
+def test_the_sessions_of_other_agents(talk: str) -> None:
+    SessionStore(folder("work"), SystemClock(), agent_id="work").open("garden").close()
+    assert [found["name"] for found in as_json("list", "--json", "--agent", "work")] == ["garden"]
+    assert {found["agent"] for found in as_json("list", "--json", "--all")} == {"main", "work"}
+    assert run("list", "--all").stdout.count("\n") == 2
+    assert "no agent id" in run("list", "--agent", "../x", code=1).stderr
+
+
+def test_show(talk: str) -> None:
+    text = run("show", talk[:6]).stdout
+    assert "\x1b" not in text
+    assert "Remember tabs red" in text
+    assert '-> append {"path":"M.md"}' in text
+    assert "… 28 more lines" in text
+    assert "And the\n(interrupted)" in text
+    shown = as_json("show", "main", "--json", "--limit", "2")
+    assert shown["session"]["sessionId"] == talk
+    assert shown["problems"] == []
+    assert [item["message"]["role"] for item in shown["items"]] == ["toolResult", "assistant"]
+    assert shown["items"][1]["interrupted"] is True
+    assert set(shown["items"][0]) == {"entryId", "timestamp", "message", "interrupted", "note"}
+
+
+def test_show_reports_bad_lines_on_stderr_and_changes_nothing(talk: str) -> None:
+    path = folder() / f"{talk}.jsonl"
+    with path.open("ab") as stream:
+        stream.write(b"bad\n" + b'{"torn')
+    before = sorted((item.name, item.read_bytes()) for item in folder().iterdir())
+    result = run("show", "main")
+    assert ":6: a line that can't be read" in result.stderr
+    assert "unfinished" in result.stderr
+    assert len(as_json("show", "main", "--json")["problems"]) == 2
+    assert sorted((item.name, item.read_bytes()) for item in folder().iterdir()) == before
+
+
+def test_export(talk: str, tmp_path: Path) -> None:
+    text = run("export", "main").stdout
+    assert text.startswith("# Remember tabs")
+    assert "<details><summary>Tool call: append</summary>" in text
+    raw = run("export", "main", "--json").stdout
+    assert json.loads(raw)[0]["id"] == talk
+    assert "\\u001b[31m" in raw
+    assert run("export", "main", "--format", "json").stdout == raw
+    assert run("export", "main", "--format", "json", "--output", str(tmp_path / "out.json")).stdout == ""
+    assert (tmp_path / "out.json").read_text() == raw
+    assert "out.json" in run("export", "main", "--output", str(tmp_path / "none" / "out.json"), code=1).stderr
+
+
+def test_a_long_session_is_exported_whole(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clawbot.cli.sessions.PAGE", 3)
+    with store.open() as opened:
+        for number in range(10):
+            opened.transcript.append_message(UserMessage(f"message {number}"))
+    quoted = [line for line in run("export", "main").stdout.splitlines() if line.startswith("> ")]
+    assert quoted == [f"> message {number}" for number in range(10)]
+
+
+@pytest.mark.parametrize("noun", ["show", "export", "repair"])
+def test_a_name_that_nobody_has(talk: str, noun: str) -> None:
+    result = run(noun, "mian", code=1)
+    assert result.stdout == ""
+    assert result.stderr == (
+        "clawbot: There is no session 'mian'. Did you mean main? `clawbot sessions list` shows them all.\n"
+    )
+    assert run(noun, "main", "--bogus", code=2).stdout == ""
+
+
+def test_a_transcript_that_is_gone(talk: str) -> None:
+    (folder() / f"{talk}.jsonl").unlink()
+    assert "is gone" in run("show", "main", code=1).stderr
+    assert "is gone" in run("repair").stdout
+    assert as_json("list", "--json")[0]["turns"] == 0
+
+
+def test_repair(talk: str) -> None:
+    path = folder() / f"{talk}.jsonl"
+    with path.open("ab") as stream:
+        stream.write(b'{"torn')
+    told = as_json("repair", "--dry-run", "--json")
+    assert told["dryRun"] is True
+    assert path.read_bytes().endswith(b'{"torn')
+    done = as_json("repair", "main", "--json")
+    assert set(done) == {"dryRun", "index", "transcripts", "removedLocks"}
+    assert done["transcripts"][0]["tornTo"] == f"{path}.torn"
+    assert path.read_bytes().endswith(b"}\n")
+    assert run("repair").stdout == "Nothing to repair.\n"
+
+
+def test_a_title_that_would_break_the_line(store: SessionStore) -> None:
+    with store.open() as opened:
+        store.update(structs.replace(opened.record, label="a\nb\x1b[2Jc" + "x" * 500))
+    (line,) = run("list").stdout.splitlines()
+    assert "a bc" in line
+    assert "\x1b" not in line
+
+
+def test_a_folder_that_is_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    monkeypatch.setitem(os.environ, "CLAWBOT_HOME", str(tmp_path / "home"))
+    result = run("list", code=1)
+    assert result.stderr.startswith("clawbot: Could not read ")
+    assert result.stderr.count("\n") == 1

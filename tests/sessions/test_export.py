@@ -1,0 +1,162 @@
+"""Conversations as Markdown and JSON, and titles."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+from markdown_it import MarkdownIt
+
+from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock
+from clawbot.sessions.conversation import HistoryItem
+from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.export import to_json, to_markdown
+from clawbot.sessions.titles import TITLE_CHARS, title_of
+
+from .helpers import HEADER, entry, line, result, said, user, write
+
+
+def markdown(*messages: Message, interrupted: bool = False) -> str:
+    items = [HistoryItem(f"{number}", 1795227360000, message) for number, message in enumerate(messages)]
+    return "".join(to_markdown(items, "A title", UTC))
+
+
+def test_markdown_is_readable() -> None:
+    answer = AssistantMessage(
+        [ThinkingBlock("Let me look."), TextBlock("I *will*."), ToolCallBlock("1", "read", {"path": "a.md"})]
+    )
+    items = [
+        HistoryItem("1", 1795227360000, user("Read a.md\n\nplease")),
+        HistoryItem("2", 1795227361000, answer),
+        HistoryItem("3", 1795227362000, result("1", "content")),
+        HistoryItem("4", 1795227363000, None, note="compacted (7 tokens before)"),
+        HistoryItem("5", 1795227364000, said("It sa", stop="aborted"), interrupted=True),
+    ]
+    assert "".join(to_markdown(items, "A title", UTC)) == snapshot("""\
+# A title
+
+## You · 2026-11-21 02:16
+
+> Read a.md
+>
+> please
+
+## Clawbot · 2026-11-21 02:16
+
+<details><summary>Reasoning</summary>
+
+```
+Let me look.
+```
+
+</details>
+
+I *will*.
+
+<details><summary>Tool call: read</summary>
+
+```
+{
+  "path": "a.md"
+}
+```
+
+</details>
+
+
+<details><summary>read answered</summary>
+
+```
+content
+```
+
+</details>
+
+---
+
+*compacted (7 tokens before)* · 2026-11-21 02:16
+
+## Clawbot · 2026-11-21 02:16
+
+It sa
+
+*(interrupted)*
+""")
+
+
+FORGERIES = [
+    "```\nan open block",
+    "~~~~\nopen",
+    "<!-- a comment",
+    "<pre>\nopen",
+    "<script>x",
+    "- a\n  ```\n  in a list",
+    "text\n> quote",
+    "| a |\n|---|",
+    "    indented",
+    "[x]: /url",
+    "a\n===",
+    "<details><summary>x",
+    "1. one\n\n   two",
+]
+
+
+@pytest.mark.parametrize("text", FORGERIES)
+def test_nothing_swallows_what_comes_after_it(text: str) -> None:
+    whole = markdown(user(text), said(text), result("1", text), said("after"))
+    tokens = MarkdownIt("commonmark").parse(whole)
+    headings = [
+        tokens[index + 1].content
+        for index, token in enumerate(tokens)
+        if token.type == "heading_open" and not token.level
+    ]
+    assert headings[0] == "A title"
+    assert headings[-1].startswith("Clawbot ·")
+    assert tokens[-2].content == "after"
+    assert tokens[-2].level == 1
+
+
+def test_a_fence_in_a_tools_output_cannot_break_out() -> None:
+    whole = markdown(result("1", "```\n````\n# forged"), BashExecutionMessage("ls <b>", "`````"))
+    tokens = MarkdownIt("commonmark").parse(whole)
+    assert [token.content for token in tokens if token.type == "fence"] == ["```\n````\n# forged\n", "`````\n"]
+    assert "&lt;b&gt;" in whole
+
+
+def test_control_characters_are_left_out() -> None:
+    whole = markdown(user("a\x1b[31mb\x07\r\nc"), said("x\x00y"), result("1", "\x1b]0;t\x07"))
+    assert not any(ord(char) < 32 and char not in "\n\t" for char in whole)
+    assert "> c" in whole
+
+
+def test_json_is_the_lines_as_they_are(tmp_path: Path) -> None:
+    odd = {"type": "future", "id": "00000009", "x": {"y": [1, "\x1b[31m"]}}
+    path = write(tmp_path / "s1.jsonl", HEADER, b"bad\n", entry(1, "a", extra=1), line(odd).replace(b"\n", b"\r\n"))
+    with path.open("ab") as stream:
+        stream.write(b'{"type":"x","t":"\xff"}\n{"torn')
+    assert json.loads(b"".join(to_json(path))) == [HEADER, entry(1, "a", extra=1), odd, {"type": "x", "t": "\ufffd"}]
+    assert json.loads(b"".join(to_json(write(tmp_path / "empty.jsonl")))) == []
+    with pytest.raises(SessionStoreError):
+        list(to_json(tmp_path / "none.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("hello there", "hello there"),
+        ("  two\n lines\t", "two lines"),
+        ("# A heading", "A heading"),
+        ("/new", ""),
+        ("  /status please", ""),
+        ("", ""),
+        ("a\x1b[31mb\x00", "a [31mb"),
+        ("word " * 40, ("word " * 11).strip() + "…"),
+        ("字" * 100, "字" * (TITLE_CHARS - 1) + "…"),
+    ],
+)
+def test_titles(text: str, title: str) -> None:
+    assert title_of(text) == title
+    assert len(title) <= TITLE_CHARS
