@@ -30,7 +30,7 @@ _HEADS = msgspec.json.Decoder(EntryHead)
 _HEADERS = msgspec.json.Decoder(Header)
 _DECODERS = {name: msgspec.json.Decoder(kind) for name, kind in ENTRY_TYPES.items()}
 _FAILURES = (ValueError, RecursionError)  # msgspec's and json's errors are ValueErrors
-# In builds 2 and 3 of the family, what a hook says is a message with one of these roles.
+# Other programs of the family store what a hook says as a message with one of these roles (hookMessage: version 2).
 _HOOK_ROLES = {"custom", "hookMessage"}
 _BLOCK_TYPES = {"text", "thinking", "toolCall", "image"}
 _STOP_REASONS = {"stop", "length", "toolUse", "error", "aborted"}
@@ -56,15 +56,14 @@ def decode_header(raw: bytes) -> Header | None:
         found = as_object(raw)
     if found is None or found.get("type") != "session" or not isinstance(found.get("id"), str):
         return None
-    texts = {name: found.get(name) for name in ("parentSession", "sessionKey")}
-    version = found.get("version")
+    parent, key, version = (found.get(name) for name in ("parentSession", "sessionKey", "version"))
     return Header(
         version=version if isinstance(version, int) else 1,
         id=found["id"],
         timestamp=str(found.get("timestamp") or ""),
         cwd=str(found.get("cwd") or ""),
-        parent_session=texts["parentSession"] if isinstance(texts["parentSession"], str) else None,
-        session_key=texts["sessionKey"] if isinstance(texts["sessionKey"], str) else None,
+        parent_session=parent if isinstance(parent, str) else None,
+        session_key=key if isinstance(key, str) else None,
     )
 
 
@@ -159,8 +158,8 @@ def _finish_message(entry: MessageEntry, raw: bytes) -> MessageEntry:
         known = usage.total_tokens or usage.output or usage.prompt_tokens
         return structs.replace(entry, message=structs.replace(message, usage=usage if known else None))
     if b'"excludeFromContext"' in raw:
-        found = as_object(raw) or {}
-        return structs.replace(entry, excluded=found["message"].get("excludeFromContext") is True)
+        shown = (as_object(raw) or {}).get("message") or {}
+        return structs.replace(entry, excluded=shown.get("excludeFromContext") is True)
     return entry
 
 

@@ -125,3 +125,46 @@ def test_only_locks_that_nobody_holds_are_removed(tmp_path: Path) -> None:
     lock.release()
     assert remove_stale(path)
     assert not lock_file(path).exists()
+
+
+RACER = """
+    import sys
+    from pathlib import Path
+    from clawbot.clock import SystemClock
+    from clawbot.sessions.errors import SessionLockedError
+    from clawbot.sessions.store import SessionStore
+
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        opened = SessionStore(Path(sys.argv[1]), SystemClock()).open()
+        print("mine", flush=True)
+    except SessionLockedError:
+        print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_of_many_that_begin_one_session_at_once_one_gets_it(tmp_path: Path) -> None:
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(RACER), str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    try:
+        answers = [racer.stdout.readline() for racer in racers if racer.stdout]
+        assert answers == ["ready\n"] * 4
+        for racer in racers:
+            assert racer.stdin is not None
+            racer.stdin.write("go\n")
+            racer.stdin.flush()
+        assert sorted(racer.stdout.readline() for racer in racers if racer.stdout) == ["locked\n"] * 3 + ["mine\n"]
+        assert len(list(tmp_path.glob("*.jsonl"))) == 1
+    finally:
+        for racer in racers:
+            racer.kill()
+            racer.communicate()

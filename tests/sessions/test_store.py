@@ -305,7 +305,7 @@ def test_keys_that_differ_in_case_only_are_one(store: SessionStore, folder: Path
     assert current.session_id == "newer"
 
 
-@pytest.mark.parametrize("ref", ["offline", "anthropic/claude", "openrouter/a/b", "script:/tmp/x.yaml", "auto"])
+@pytest.mark.parametrize("ref", ["offline", "anthropic/claude", "openrouter/a/b", "script:/a/x.yaml", "auto"])
 def test_a_chosen_model_comes_back(store: SessionStore, ref: str) -> None:
     with store.open() as opened:
         store.update(structs.replace(opened.record, model_override=ref))
