@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from textual import on, work
 from textual.app import App
+from textual.events import Event, Key, Paste
 from textual.screen import Screen
 
 from clawbot.clock import Clock, SystemClock
@@ -48,6 +49,7 @@ class ClawbotApp(App[object]):
         self.failure: ClawbotError | None = None
         self.crash: BaseException | None = None
         self.chat = ChatScreen(self.clock)
+        self._early: list[Event] | None = []
         self._last_interrupt = float("-inf")
         for own in (DARK, LIGHT):
             self.register_theme(own)
@@ -57,8 +59,22 @@ class ClawbotApp(App[object]):
         """The conversation."""
         return self.chat
 
+    async def on_event(self, event: Event) -> None:
+        """Keep what is typed before there is a prompt to take it."""
+        if self._early is not None and isinstance(event, Key | Paste) and not event.is_forwarded:
+            self._early.append(event)
+        else:
+            await super().on_event(event)
+
     def on_ready(self) -> None:
-        """The prompt is painted: now the rest."""
+        """The prompt is painted: give it what was typed, then open the rest."""
+        self.chat.composer.prompt.focus()
+        self.call_after_refresh(self._replay)
+
+    def _replay(self) -> None:
+        early, self._early = self._early, None
+        for event in early or ():
+            self.post_message(event)
         self.run_worker(self._open(), group="runtime")
 
     async def _open(self) -> None:
@@ -145,14 +161,14 @@ class ClawbotApp(App[object]):
         else:
             self._last_interrupt = now
             self.chat.composer.clear()
-            self.notify("ctrl+c again leaves", timeout=TWICE, markup=False)
+            self.chat.hint("ctrl+c again leaves", TWICE)
 
     def _copy(self, text: str) -> None:
         if not text:
             self.notify("There is no reply to copy yet.", severity="warning", markup=False)
             return
         self.copy_to_clipboard(text)
-        self.notify(f"{len(text):,} characters copied", timeout=2, markup=False)
+        self.chat.hint(f"{len(text):,} characters copied", 2.0)
 
     def action_leave_or_delete(self) -> None:
         """End of input; in the middle of it, the key deletes."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.events import Key
 from textual.screen import Screen
 
@@ -93,7 +93,8 @@ class ChatScreen(Screen[None]):
         yield Header()
         yield Transcript()
         with Vertical(id="bottom"):
-            yield NewBelow()
+            with Horizontal(id="gap"):
+                yield NewBelow()
             yield Approval(self.clock)
             yield Composer(self.clock)
             yield QueueLines()
@@ -149,6 +150,11 @@ class ChatScreen(Screen[None]):
             notes=status.notes,
             hint=BUSY_HINT if self.turns.busy else IDLE_HINT,
         )
+
+    def hint(self, text: str, seconds: float) -> None:
+        """Say `text` at the end of the status line, for so long."""
+        self.status.show(hint=text)
+        self.set_timer(seconds, self._queue_changed)
 
     # Events
 
@@ -225,8 +231,7 @@ class ChatScreen(Screen[None]):
 
     def _queue_changed(self) -> None:
         self.queue.show(self.turns.queued)
-        if not self.turns.busy:
-            self.status.show(hint=IDLE_HINT)
+        self.status.show(hint=BUSY_HINT if self.turns.busy else IDLE_HINT)
 
     # Approval
 
