@@ -85,7 +85,7 @@ def get_json(url: str, body: Mapping[str, Any] | None = None, *, key: str | None
             return msgspec.json.decode(response.read(_LARGEST_ANSWER)) if response.status == 200 else None
         finally:
             connection.close()
-    except (OSError, HTTPException, ValueError, msgspec.DecodeError):
+    except (OSError, HTTPException, ValueError, RecursionError):
         return None
 
 

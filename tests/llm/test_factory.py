@@ -1,0 +1,126 @@
+"""Opening models by name: where they are called, and with whose key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clawbot.clock import SystemClock
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.errors import ClawbotError
+from clawbot.llm import factory, models
+from clawbot.llm.client import LiteLLMModel
+from clawbot.llm.errors import RefusedError
+from clawbot.llm.factory import open_model
+from clawbot.llm.fallback import FallbackModel
+from clawbot.llm.local import LocalModel
+from clawbot.llm.protocol import ChatModel
+from clawbot.llm.scripted import ScriptUnused
+
+
+@pytest.fixture(autouse=True)
+def one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def servers(wanted: Any = (), base: str | None = None) -> list[LocalModel]:
+        return [LocalModel("ollama_chat/qwen3", "Ollama", base or "http://127.0.0.1:11434", window=32768)]
+
+    monkeypatch.setattr(models, "find_local", servers)
+
+
+async def opened(ref: str, **settings: Any) -> ChatModel:
+    return await open_model(ref, AgentSettings(**settings), clock=SystemClock())
+
+
+async def arguments(ref: str, **settings: Any) -> dict[str, Any]:
+    """Where a call of `ref` would go: litellm's arguments."""
+    model = await opened(ref, **settings)
+    assert isinstance(model, LiteLLMModel)
+    found = model._target.arguments()
+    await model.aclose()
+    return found
+
+
+async def test_a_provider_with_its_usual_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "usual-key")
+    monkeypatch.setenv("MY_KEY", "named-key")
+    ref = "anthropic/claude-sonnet-5-5"
+    assert await arguments(ref) == {"model": ref, "api_key": "usual-key"}
+    assert (await arguments(ref, model=ref, api_key_env="MY_KEY"))["api_key"] == "named-key"
+    assert (await arguments(ref, model=ref, api_key="given-key"))["api_key"] == "given-key"
+
+
+async def test_a_key_that_is_set_later_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = await opened("openai/m")
+    assert isinstance(model, LiteLLMModel)
+    assert "api_key" not in model._target.arguments()
+    monkeypatch.setenv("OPENAI_API_KEY", "new-key-of-the-user")
+    assert model._target.arguments()["api_key"] == "new-key-of-the-user"
+    await model.aclose()
+
+
+async def test_the_address_and_key_of_the_settings_are_not_for_other_providers() -> None:
+    settings = {"model": "openai/mine", "api_base": "http://10.0.0.5/v1", "api_key": "key-for-mine"}
+    assert await arguments("openai/mine", **settings) == {
+        "model": "openai/mine",
+        "api_base": "http://10.0.0.5/v1",
+        "api_key": "key-for-mine",
+    }
+    assert await arguments("deepseek/x", **settings) == {"model": "deepseek/x"}
+
+
+async def test_a_server_on_this_machine_gets_no_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "real-key-of-openai")
+    found = await arguments("mine", model="openai/mine", api_base="http://127.0.0.1:9/v1")
+    assert found == {"model": "openai/mine", "api_base": "http://127.0.0.1:9/v1", "api_key": "not-needed"}
+    monkeypatch.setenv("MY_KEY", "named-key")
+    found = await arguments("mine", model="openai/mine", api_base="http://127.0.0.1:9/v1", api_key_env="MY_KEY")
+    assert found["api_key"] == "named-key"
+
+
+@pytest.mark.parametrize("ref", ["ollama/qwen3", "ollama_chat/qwen3"])
+async def test_ollama_is_called_so_that_tools_work_and_with_its_window(ref: str) -> None:
+    found = await arguments(ref)
+    assert found["model"] == "ollama_chat/qwen3"
+    assert found["num_ctx"] == 32768
+    assert found["api_base"] == "http://127.0.0.1:11434"
+    elsewhere = await arguments(ref, model=ref, api_base="http://10.0.0.5:11434")
+    assert elsewhere["api_base"] == "http://10.0.0.5:11434"
+    assert (await arguments(ref, context_tokens=8000))["num_ctx"] == 8000
+
+
+async def test_offline_and_auto_without_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await opened("offline")).info.ref == "offline"
+    assert (await opened("auto")).info.ref == "ollama_chat/qwen3"
+
+    async def nothing(*_: object) -> list[LocalModel]:
+        return []
+
+    monkeypatch.setattr(models, "find_local", nothing)
+    info = (await opened("auto")).info
+    assert info.ref == "offline"
+    assert "no key was found" in info.reason
+
+
+async def test_fallbacks() -> None:
+    model = await opened("openai/m", fallbacks=["anthropic/x", "offline"])
+    assert isinstance(model, FallbackModel)
+    assert model.info.ref == "openai/m"
+    await model.aclose()
+    with pytest.raises(ClawbotError):
+        await opened("openai/m", fallbacks=["script:no-such-file.yaml"])
+
+
+@pytest.mark.parametrize("ref", ["gpt", "/gpt", "gpt/", ""])
+async def test_what_is_no_name_of_a_model(ref: str) -> None:
+    with pytest.raises(RefusedError, match="is no model"):
+        await factory.open_model(ref, AgentSettings(), clock=SystemClock())
+
+
+async def test_a_script_that_was_never_asked_fails_at_the_end_without_starting_anything(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("window: 5000\nturns:\n  - reply: {text: x}\n")
+    model = await opened(f"script:{path}", context_tokens=4000)
+    assert model.info.window == 4000
+    with pytest.raises(ScriptUnused):
+        await model.aclose()

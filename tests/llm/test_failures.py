@@ -1,0 +1,107 @@
+"""Failures below the client become errors that name the provider and the next step, and never a key."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from clawbot.llm.errors import (
+    AuthenticationError,
+    BadResponseError,
+    ContextOverflowError,
+    ModelError,
+    RateLimitError,
+    RefusedError,
+    UnreachableError,
+)
+from clawbot.llm.failures import LONGEST_TEXT, Failure, retry_after, shown, to_error
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "hint"),
+    [
+        (Failure("AuthenticationError", "bad key", 401), AuthenticationError, "ANTHROPIC_API_KEY"),
+        (Failure("PermissionDeniedError", "no rights", 403), AuthenticationError, "clawbot doctor"),
+        (
+            Failure("BadRequestError", "API key not valid. Please pass a valid API key.", 400),
+            AuthenticationError,
+            "key",
+        ),
+        (
+            Failure("InternalServerError", "Missing Anthropic API Key - A call is being made", 500),
+            AuthenticationError,
+            "/model",
+        ),
+        (Failure("RateLimitError", "slow down", 429), RateLimitError, "Try again later"),
+        (Failure("RateLimitError", "slow down", 429, retry_after="7"), RateLimitError, "in 7 seconds"),
+        (Failure("RateLimitError", "insufficient_quota", 429), RateLimitError, "billing"),
+        (Failure("BadRequestError", "Your credit balance is too low", 400), RateLimitError, "billing"),
+        (Failure("BadRequestError", "payment", 402), RateLimitError, "billing"),
+        (Failure("ContextWindowExceededError", "large", 400), ContextOverflowError, "/compact"),
+        (Failure("BadRequestError", "prompt is too long: 9 tokens > 8 maximum", 400), ContextOverflowError, "/new"),
+        (Failure("InternalServerError", "Connection error.", 500), UnreachableError, "network"),
+        (Failure("Timeout", "Request timed out", 408), UnreachableError, "doctor"),
+        (Failure("ServiceUnavailableError", "overloaded", 529), UnreachableError, "/model"),
+        (Failure("ValueError", "something else"), UnreachableError, "/model"),
+        (Failure("InternalServerError", "Connection error.", 500, streaming=True), BadResponseError, "again"),
+        (Failure("NotFoundError", "no such model", 404), RefusedError, "/model"),
+        (Failure("ContentPolicyViolationError", "no", 400), RefusedError, "other words"),
+        (Failure("BadRequestError", "strange", 400), RefusedError, "/model"),
+    ],
+)
+def test_kinds(failure: Failure, kind: type[ModelError], hint: str) -> None:
+    error = to_error(failure, ref="anthropic/claude-x", now=NOW)
+    assert type(error) is kind
+    assert error.provider == "Anthropic"
+    assert hint in error.hint
+
+
+def test_an_unreachable_server_is_named_with_its_address() -> None:
+    error = to_error(Failure("APIConnectionError", "refused", 500), ref="ollama_chat/x", base="http://127.0.0.1:11434")
+    assert "http://127.0.0.1:11434" in str(error)
+    assert str(error).startswith("Ollama: ")
+
+
+def test_no_text_holds_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "my-own-secret-key")
+    message = "bad key my-own-secret-key, sk-abcdefghijkl, http://user:password@host/"
+    error = to_error(Failure("X", message), ref="anthropic/x", base="http://user:password@host/")
+    for secret in ("my-own-secret-key", "sk-abcdefghijkl", "password"):
+        assert secret not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("litellm.RateLimitError: RateLimitError: OpenAIException - slow\n down", "slow down."),
+        ("", "no reason was given."),
+        ("really?", "really?"),
+        ("满了。", "满了。"),
+    ],
+)
+def test_what_is_shown(message: str, expected: str) -> None:
+    assert shown(message) == expected
+
+
+def test_a_page_of_html_is_cut() -> None:
+    assert len(shown("<p>" * 5000)) < LONGEST_TEXT + 5
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("30", 30.0),
+        (" 1.5 ", 1.5),
+        ("Sun, 01 Mar 2026 12:00:30 GMT", 30.0),
+        ("Sun, 01 Mar 2026 11:00:00 GMT", 0.0),
+        ("", None),
+        ("soon", None),
+        ("-5", None),
+        ("9" * 400, None),
+    ],
+)
+def test_retry_after(header: str, seconds: float | None) -> None:
+    assert retry_after(header, NOW) == seconds

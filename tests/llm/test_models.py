@@ -1,0 +1,228 @@
+"""Which models are found here: keys, servers on this machine (small fakes of them), windows and prices."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.llm import catalogue, models
+from clawbot.llm.catalogue import look_up
+from clawbot.llm.local import OLLAMA_WINDOW, LocalModel, base_of, find_local
+from clawbot.llm.models import NOTHING_FOUND, describe, find_models, resolve_auto
+from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, PROVIDERS, VLLM, LocalServer
+from clawbot.messages import Usage
+
+
+@pytest.fixture(autouse=True)
+def no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs on this machine does not count."""
+
+    async def nothing(*_: object) -> list[LocalModel]:
+        return []
+
+    monkeypatch.setattr(models, "find_local", nothing)
+
+
+@asynccontextmanager
+async def serving(answers: dict[str, Any]) -> AsyncIterator[str]:
+    async def answer(request: web.Request) -> web.Response:
+        found = answers.get(request.path)
+        if found is None:
+            return web.Response(status=404)
+        return web.Response(text=found) if isinstance(found, str) else web.json_response(found)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def listing(owner: str, *entries: dict[str, Any]) -> dict[str, Any]:
+    return {"object": "list", "data": [{"owned_by": owner, **entry} for entry in entries]}
+
+
+OLLAMA_ANSWERS: dict[str, Any] = {
+    "/api/tags": {"models": [{"name": "qwen3:8b"}, {"name": "nomic-embed-text:latest"}]},
+    "/api/show": {"model_info": {"qwen3.context_length": 131072}, "capabilities": ["completion", "tools", "vision"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("server", "answers", "expected"),
+    [
+        (OLLAMA, OLLAMA_ANSWERS, [("ollama_chat/qwen3:8b", OLLAMA_WINDOW, True, True)]),
+        (
+            OLLAMA,
+            {**OLLAMA_ANSWERS, "/api/show": {"parameters": "stop x\nnum_ctx    65536", "capabilities": ["completion"]}},
+            [("ollama_chat/qwen3:8b", 65536, False, False)],
+        ),
+        (OLLAMA, {"/api/tags": OLLAMA_ANSWERS["/api/tags"]}, [("ollama_chat/qwen3:8b", OLLAMA_WINDOW, True, False)]),
+        (
+            LM_STUDIO,
+            {
+                "/api/v0/models": {
+                    "data": [
+                        {"id": "cold", "type": "llm", "state": "not-loaded", "max_context_length": 4096},
+                        {"id": "warm", "type": "vlm", "state": "loaded", "loaded_context_length": 8192},
+                        {"id": "e", "type": "embeddings"},
+                    ]
+                }
+            },
+            [("lm_studio/warm", 8192, True, True), ("lm_studio/cold", 4096, True, False)],
+        ),
+        (
+            LLAMA_CPP,
+            {
+                "/v1/models": listing("llamacpp", {"id": "m.gguf"}),
+                "/props": {"default_generation_settings": {"n_ctx": 4096}, "modalities": {"vision": False}},
+            },
+            [("llamafile/m.gguf", 4096, True, False)],
+        ),
+        (
+            VLLM,
+            {"/v1/models": listing("vllm", {"id": "m", "max_model_len": 32768})},
+            [("hosted_vllm/m", 32768, True, False)],
+        ),
+    ],
+)
+async def test_local_servers(server: LocalServer, answers: dict[str, Any], expected: list[tuple[Any, ...]]) -> None:
+    async with serving(answers) as url:
+        found = await find_local([server], url + server.path)
+    assert [(model.ref, model.window, model.tools, model.images) for model in found] == expected
+
+
+@pytest.mark.parametrize("server", LOCAL_SERVERS)
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {},
+        {"/v1/models": "[" * 100_000, "/api/tags": "[" * 100_000, "/api/v0/models": "[" * 100_000},
+        {"/v1/models": "<html>", "/api/tags": "<html>", "/api/v0/models": "<html>"},
+        {"/v1/models": listing("somebody else", {"id": "m"}), "/api/tags": [1], "/api/v0/models": {"data": 1}},
+        {"/v1/models": {"object": "list", "data": [None]}, "/api/tags": {"models": {}}, "/api/v0/models": []},
+    ],
+)
+async def test_other_programs_on_such_a_port_are_not_believed(server: LocalServer, answers: dict[str, Any]) -> None:
+    async with serving(answers) as url:
+        assert await find_local([server], url + server.path) == []
+
+
+async def test_nobody_there(unused_tcp_port: int) -> None:
+    assert await find_local([OLLAMA, VLLM], f"http://127.0.0.1:{unused_tcp_port}") == []
+
+
+@pytest.mark.parametrize(
+    ("host", "base"),
+    [
+        ("", "http://127.0.0.1:11434"),
+        ("localhost:9999", "http://127.0.0.1:9999"),
+        ("127.0.0.1", "http://127.0.0.1:11434"),
+        ("0.0.0.0:8888", "http://127.0.0.1:8888"),
+        ("http://[::1]:8888/", "http://[::1]:8888"),
+        ("192.168.1.5:11434", "http://127.0.0.1:11434"),
+        ("evil.example", "http://127.0.0.1:11434"),
+        ("http://127.0.0.1:port", "http://127.0.0.1:11434"),
+    ],
+)
+def test_ollama_host_counts_for_this_machine_only(host: str, base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert base_of(OLLAMA) == base
+
+
+async def test_auto_takes_the_first_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", "x")
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", " ")
+    found = await resolve_auto(AgentSettings())
+    assert found.info.ref == "openai/gpt-6.1-sol"
+    assert found.info.reason == "OPENAI_API_KEY is set"
+    assert found.info.window
+    assert found.info.priced
+
+
+async def test_auto_prefers_the_key_that_the_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", "x")
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    found = await resolve_auto(AgentSettings(api_key_env="MISTRAL_API_KEY"))
+    assert found.info.ref == "mistral/mistral-large-latest"
+
+
+async def test_auto_takes_a_local_server_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def one(*_: object) -> list[LocalModel]:
+        return [LocalModel("lm_studio/m", "LM Studio", "http://127.0.0.1:1234/v1", window=8192)]
+
+    monkeypatch.setattr(models, "find_local", one)
+    found = await resolve_auto(AgentSettings(context_tokens=4096))
+    assert (found.info.ref, found.info.window) == ("lm_studio/m", 4096)
+    assert found.info.reason == "LM Studio runs on this machine"
+
+
+async def test_auto_ends_offline() -> None:
+    found = await resolve_auto(AgentSettings())
+    assert (found.info.ref, found.info.reason) == ("offline", NOTHING_FOUND)
+
+
+async def test_auto_with_an_address_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
+    async with serving({"/v1/models": listing("me", {"id": "text-embed"}, {"id": "mine"})}) as url:
+        found = await resolve_auto(AgentSettings(api_base=f"{url}/v1"))
+    assert found.info.ref == "openai/mine"
+
+
+async def test_the_list_holds_each_model_once_and_offline_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "x")
+    monkeypatch.setenv("GOOGLE_API_KEY", "x")
+    settings = AgentSettings(model="gemini/gemini-3.8-flash", fallbacks=["deepseek/deepseek-v4-pro", "offline"])
+    refs = [info.ref for info in await find_models(settings)]
+    assert refs == ["gemini/gemini-3.8-flash", "deepseek/deepseek-v4-pro", "offline"]
+
+
+@pytest.mark.parametrize(("cap", "window"), [(None, 1_000_000), (50_000, 50_000), (9_000_000, 1_000_000)])
+async def test_the_settings_cap_the_window_but_never_raise_it(cap: int | None, window: int) -> None:
+    found = await describe("anthropic/claude-sonnet-5-5", AgentSettings(context_tokens=cap))
+    assert found.info.window == window
+
+
+async def test_a_cap_stands_for_a_window_that_is_unknown() -> None:
+    assert (await describe("openai/mine", AgentSettings(context_tokens=9000))).info.window == 9000
+    assert (await describe("openai/mine", AgentSettings())).info.window is None
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
+def test_the_default_models_are_in_litellms_table(provider: Any) -> None:
+    if provider.name == "openrouter":
+        assert provider.default == "openrouter/auto"
+        return
+    facts = look_up([provider.default])[provider.default]
+    assert facts.window
+    assert facts.window >= 100_000
+    assert facts.tools
+
+
+def test_prices_rise_with_the_prompt() -> None:
+    prices = look_up(["openai/gpt-6-sol"])["openai/gpt-6-sol"].prices
+    assert prices is not None
+    assert prices.cost(Usage(input=1_000_000)).input == pytest.approx(4.0)
+    assert prices.cost(Usage(input=100_000)).input == pytest.approx(0.2)
+
+
+def test_a_reseller_has_the_window_of_the_model_but_not_its_price() -> None:
+    ref = "openrouter/anthropic/claude-sonnet-5.5"
+    facts = look_up([ref])[ref]
+    assert facts.window == 1_000_000
+    assert facts.prices is None
+
+
+def test_without_litellms_table_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "_table_path", lambda: None)
+    assert look_up(["openai/never-asked-for"])["openai/never-asked-for"].window is None
