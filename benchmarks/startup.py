@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-MARK = "zq"
+MARK = "Ω"  # one cell, and nothing else on the screen is like it
 
 
 def fresh_env(home: str) -> dict[str, str]:

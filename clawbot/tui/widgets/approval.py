@@ -1,7 +1,7 @@
 """A tool asks before it acts: the question in place of the prompt.
 
-A stray key must not allow anything: the answer keys count only after the keyboard has rested for a moment, and Enter
-allows nothing. What is typed before goes on into the prompt when the user was in the middle of typing.
+A stray key must not allow anything. A key that comes before the keyboard has rested for a moment is held back: when
+nothing follows it was the answer, when more follows it was typing and goes into the prompt. Enter allows nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Key
 from textual.message import Message
+from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
 from clawbot.agent.events import ApprovalRequested
@@ -86,6 +87,8 @@ class Approval(Vertical, can_focus=True):
         self.display = False
         self._last_key = 0.0
         self._mid_typing = False
+        self._held = ""
+        self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Question, command, reach, keys."""
@@ -101,6 +104,7 @@ class Approval(Vertical, can_focus=True):
         self.request = request
         self._mid_typing = now - last_typed < MID_TYPING
         self._last_key = now
+        self._held = ""
         self.query_one("#approval-question", Static).update(f"{clean_line(request.tool)} asks to run")
         self.query_one("#approval-text", Static).update(clean(request.command).expandtabs(4))
         reach = f"in {clean_line(request.folder)}" + (f" · {clean_line(request.reach)}" if request.reach else "")
@@ -129,20 +133,42 @@ class Approval(Vertical, can_focus=True):
             self._scroll(event.key)
             return
         now = self.clock.monotonic()
-        rested = now - self._last_key >= REST
+        rested = now - self._last_key >= REST and not self._held
         self._last_key = now
-        if not rested:
-            if self._mid_typing and event.is_printable and event.character:
+        if rested:
+            self._mid_typing = False
+            if self._take(event.key):
                 event.stop()
-                self.post_message(self.TypedOn(event.character))
+        elif event.is_printable and event.character:
+            event.stop()
+            self._hold(event.character)
+
+    def _hold(self, character: str) -> None:
+        if self._mid_typing:
+            self.post_message(self.TypedOn(character))
             return
-        self._mid_typing = False
-        if event.key in KEYS:
-            event.stop()
-            self.post_message(self.Answered(self.request.request_id, KEYS[event.key]))
-        elif event.key == "e":
-            event.stop()
+        self._held += character
+        if self._rest is not None:
+            self._rest.stop()
+        self._rest = self.set_timer(REST, self._rested)
+
+    def _rested(self) -> None:
+        """The keyboard has rested: one key was an answer, more were words."""
+        held, self._held = self._held, ""
+        if self.request is not None and not self._take(held) and held:
+            self.post_message(self.TypedOn(held))
+
+    def _take(self, key: str) -> bool:
+        """Answer by `key`; False when it is no answer."""
+        if self.request is None:
+            return False
+        if key in KEYS:
+            self.post_message(self.Answered(self.request.request_id, KEYS[key]))
+        elif key == "e":
             self._edit(self.request.command)
+        else:
+            return False
+        return True
 
     def _scroll(self, key: str) -> None:
         text = self.query_one("#approval-command")

@@ -1,0 +1,109 @@
+"""Real processes: a home of their own, no keys, and a scripted model served on loopback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+
+CLAWBOT = [sys.executable, "-m", "clawbot"]
+# Taken before any test moves the environment away: what pip needs here to reach its index.
+PIP_ENVIRONMENT = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))} | {
+    "HOME": os.environ.get("HOME", "/")
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A user's machine: a home, a folder to stand in, and what can be run there."""
+
+    home: Path
+    folder: Path
+    env: dict[str, str]
+    stack: ExitStack
+
+    @property
+    def state(self) -> Path:
+        """What clawbot wrote."""
+        return self.home / ".clawbot"
+
+    @property
+    def workspace(self) -> Path:
+        """The default workspace."""
+        return self.state / "workspace"
+
+    def configure(self, text: str) -> None:
+        """Write the user's config.yaml."""
+        self.state.mkdir(mode=0o700, exist_ok=True)
+        (self.state / "config.yaml").write_text(text, encoding="utf-8")
+
+    def run(self, *arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a clawbot command to its end."""
+        return subprocess.run(
+            [*CLAWBOT, *arguments],
+            input=stdin,
+            env={**self.env, **env},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    def open(self, *arguments: str, columns: int = 100, rows: int = 30) -> Terminal:
+        """Open the chat in a terminal of its own."""
+        terminal = Terminal([*CLAWBOT, *arguments], env=self.env, cwd=self.folder, columns=columns, rows=rows)
+        return self.stack.enter_context(terminal)
+
+    def serve(self, script: Path) -> str:
+        """Serve a script and use it as the model; returns the URL."""
+        process = subprocess.Popen(
+            [*CLAWBOT, "script", "serve", str(script)],
+            env=self.env,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.stack.callback(process.wait)
+        self.stack.callback(process.kill)
+        assert process.stdout is not None
+        self.stack.callback(process.stdout.close)
+        line = process.stdout.readline()
+        url = line.rpartition(" ")[2].strip()
+        assert url.startswith("http://127.0.0.1:"), line
+        self.configure(
+            f"agents: {{defaults: {{model: openai/scripted, api_base: '{url}', api_key: test-key-123456}}}}\n"
+        )
+        return url
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A fresh machine without keys."""
+    home = tmp_path / "home"
+    folder = tmp_path / "folder"
+    home.mkdir()
+    folder.mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC"}
+    with ExitStack() as stack:
+        yield Machine(home, folder, env, stack)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    """Write a script file."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "script.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write

@@ -1,0 +1,142 @@
+"""The chat in a real terminal: first run, a streamed answer, approval, an interrupt, kill -9, two processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Machine
+
+pytestmark = pytest.mark.e2e
+
+PROMPT = "❯"
+
+
+def transcript(machine: Machine) -> list[dict[str, object]]:
+    """All entries of the only session."""
+    (path,) = (machine.state / "agents/main/sessions").glob("*.jsonl")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_first_run_remembers_and_the_next_one_recalls(machine: Machine) -> None:
+    chat = machine.open()
+    chat.wait_for("offline")
+    chat.send("remember that I prefer tabs", "enter")
+    chat.wait_for("Noted in")
+    chat.send("记住我喜欢喝绿茶", "enter")
+    chat.wait_for("绿茶\n")
+    chat.send("/quit", "enter")
+    assert chat.wait_end() == 0
+    assert "Resume with: clawbot" in chat.raw.decode()
+
+    again = machine.open("chat", "--new")
+    again.wait_for("offline")
+    again.send("what do I prefer?", "enter")
+    again.wait_for(lambda text: "I prefer tabs" in text and "memory/" in text and ".md:3" in text)
+    again.send("我喜欢什么?", "enter")
+    again.wait_for(lambda text: "绿茶" in text and ".md:" in text)
+    again.send("ctrl+d")
+    assert again.wait_end() == 0
+
+
+def test_the_first_words_say_where_memory_lies_and_why_it_is_offline(machine: Machine) -> None:
+    chat = machine.open()
+    chat.wait_for(lambda text: "Welcome" in text and "/model" in text and "offline" in text)
+    chat.send("/quit", "enter")
+    assert chat.wait_end() == 0
+
+
+def test_a_streamed_answer_comes_over_http_through_litellm(machine: Machine, script: Callable[[str], Path]) -> None:
+    machine.serve(
+        script("""
+turns:
+  - expect: {user: hello}
+    reply: {text: ["All ", "**good**", " here, 你好."]}
+""")
+    )
+    chat = machine.open()
+    chat.wait_for("openai/scripted")
+    chat.send("hello", "enter")
+    chat.wait_for("All good here, 你好.")
+    chat.send("/quit", "enter")
+    assert chat.wait_end() == 0
+
+
+def test_a_tool_call_asks_first_and_runs_when_allowed(machine: Machine, script: Callable[[str], Path]) -> None:
+    machine.serve(
+        script("""
+turns:
+  - reply: {tool_calls: [{name: shell, arguments: {command: "echo made-by-$((40+2)) > made.txt"}}]}
+  - expect: {tool_result: {matches: ".*"}}
+    reply: {text: It is done.}
+""")
+    )
+    chat = machine.open()
+    chat.wait_for("openai/scripted")
+    chat.send("make the file", "enter")
+    chat.wait_for("made.txt")
+    assert not (machine.workspace / "made.txt").exists()
+    chat.wait_for(lambda text: "once" in text)
+    chat.send("y")
+    chat.wait_for("It is done.")
+    assert (machine.workspace / "made.txt").read_text() == "made-by-42\n"
+
+
+def test_esc_interrupts_an_endless_answer_and_keeps_what_came(machine: Machine, script: Callable[[str], Path]) -> None:
+    machine.serve(
+        script("""
+turns:
+  - reply: {text: "and so on ", fault: endless}
+  - reply: {text: Listening.}
+""")
+    )
+    chat = machine.open()
+    chat.wait_for("openai/scripted")
+    chat.send("tell me everything", "enter")
+    chat.wait_for("and so on")
+    chat.send("esc")
+    chat.wait_for("interrupted")
+    chat.send("stop it", "enter")
+    chat.wait_for("Listening.")
+    kept = [entry["message"] for entry in transcript(machine) if entry["type"] == "message"]
+    assert kept[1]["stopReason"] == "aborted"
+
+
+def test_kill_9_in_the_middle_of_an_answer_loses_nothing_that_was_said(
+    machine: Machine, script: Callable[[str], Path]
+) -> None:
+    machine.serve(
+        script("""
+turns:
+  - reply: {text: "and so on ", fault: endless}
+  - expect: {context: the precious question}
+    reply: {text: I still know the question.}
+""")
+    )
+    chat = machine.open()
+    chat.wait_for("openai/scripted")
+    chat.send("the precious question", "enter")
+    chat.wait_for("and so on")
+    os.kill(chat.process.pid, signal.SIGKILL)
+    chat.wait_end()
+    again = machine.open()
+    again.wait_for("the precious question")
+    again.send("do you?", "enter")
+    again.wait_for("I still know the question.")
+
+
+def test_a_second_window_on_one_session_is_told_who_holds_it(machine: Machine) -> None:
+    chat = machine.open()
+    chat.wait_for("offline")
+    second = machine.run("chat", "-p", "hello")
+    assert second.returncode == 1
+    assert second.stdout == ""
+    assert str(chat.process.pid) in second.stderr
+    assert "--session" in second.stderr
+    assert "--new" in second.stderr
+    assert machine.run("chat", "-p", "hello", "--new").returncode == 0

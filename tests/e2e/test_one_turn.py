@@ -1,0 +1,94 @@
+"""`clawbot chat -p`: the reply on stdout and nothing else, errors on stderr, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Machine
+
+pytestmark = pytest.mark.e2e
+
+
+def test_stdin_is_the_message_and_the_reply_is_all_that_is_printed(machine: Machine) -> None:
+    stored = machine.run("chat", "-p", "-", stdin="remember that the staging port is 8443\n")
+    assert (stored.returncode, stored.stderr) == (0, "")
+    recalled = machine.run("chat", "-p", "which port does staging use?")
+    assert "8443" in recalled.stdout
+    assert "memory/" in recalled.stdout
+
+
+def test_json_prints_one_event_a_line(machine: Machine) -> None:
+    done = machine.run("chat", "-p", "hello", "--json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert events[0]["type"] == "turn_started"
+    assert events[-1]["type"] == "turn_ended"
+    assert events[-1]["status"] == "done"
+    assert "".join(event["text"] for event in events if event["type"] == "text_delta")
+
+
+def test_a_slash_command_works_and_an_unknown_one_fails(machine: Machine) -> None:
+    first = json.loads(machine.run("chat", "-p", "/status", "--json").stdout.splitlines()[1])
+    assert machine.run("chat", "-p", "/new").returncode == 0
+    second = json.loads(machine.run("chat", "-p", "/status", "--json").stdout.splitlines()[1])
+    assert first["data"]["sessionId"] != second["data"]["sessionId"]
+    unknown = machine.run("chat", "-p", "/nonsense")
+    assert unknown.returncode == 1
+    assert unknown.stdout == ""
+    assert "/nonsense" in unknown.stderr
+
+
+@pytest.mark.parametrize("arguments", [["-p", ""], ["--json"], ["-p", "x", "--new", "--session", "y"], []])
+def test_wrong_usage_exits_with_2(machine: Machine, arguments: list[str]) -> None:
+    assert machine.run("chat", *arguments).returncode == 2
+
+
+def test_a_script_in_process_answers_and_its_unused_turns_fail(machine: Machine, script: Callable[[str], Path]) -> None:
+    path = script("""
+turns:
+  - expect: {user: hello}
+    reply: {text: Scripted.}
+  - reply: {text: never asked for}
+""")
+    done = machine.run("chat", "-p", "hello", "--model", f"script:{path}")
+    assert done.stdout == "Scripted.\n"
+    assert done.returncode == 1
+    assert "never" in done.stderr or "unused" in done.stderr or "not used" in done.stderr
+
+
+def test_a_wrong_key_names_the_provider_and_never_the_key(machine: Machine, script: Callable[[str], Path]) -> None:
+    machine.serve(script("turns:\n  - reply: {fault: 401}\n"))
+    failed = machine.run("chat", "-p", "hello")
+    assert failed.returncode == 1
+    assert "OpenAI" in failed.stderr
+    assert "test-key-123456" not in failed.stderr
+    written = [path.read_bytes() for path in machine.state.rglob("*") if path.is_file() and path.name != "config.yaml"]
+    assert not any(b"test-key-123456" in data for data in written)
+
+
+def test_a_broken_config_stops_the_start_with_file_and_line(machine: Machine) -> None:
+    machine.configure("agents:\n  defaults:\n    modle: offline\n")
+    failed = machine.run("chat", "-p", "hello")
+    assert failed.returncode == 1
+    assert "config.yaml:3" in failed.stderr
+    assert "model" in failed.stderr
+
+
+def test_the_server_gone_in_the_middle_of_the_answer_keeps_what_came(
+    machine: Machine, script: Callable[[str], Path]
+) -> None:
+    machine.serve(
+        script("""
+turns:
+  - reply: {text: ["half ", "an "], fault: {drop: 2}}
+    repeat: forever
+""")
+    )
+    failed = machine.run("chat", "-p", "hello")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("clawbot: ")
+    shown = machine.run("sessions", "show", "main", "--json")
+    assert "half an" in shown.stdout
