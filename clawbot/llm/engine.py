@@ -33,6 +33,7 @@ _ALWAYS: dict[str, Any] = {
 }
 DRAIN_SECONDS = 5.0
 """How long a finished answer is held back for the usage that may follow."""
+_HELLO = [{"role": "user", "content": "hello"}]
 _logger = logging.getLogger(__name__)
 
 
@@ -56,6 +57,7 @@ class LiteLLMEngine:
             setattr(litellm, callbacks, [])
         silence_libraries()
         self._scripts: dict[int, ScriptEngine] = {}
+        asyncio.run(_rehearse())
 
     async def stream(self, call: Call, out: Sink) -> None:
         """Make `call`, handing its chunks to `out`. The connection is closed when this returns or raises."""
@@ -96,6 +98,18 @@ class LiteLLMEngine:
     def close_script(self, number: int) -> None:
         """Let go of a script. Raises ScriptUnused when turns are left, ScriptMismatch when a request did not fit."""
         self._scripts.pop(number).finish()
+
+
+async def _rehearse() -> None:
+    """Make a call that goes nowhere: litellm loads much of itself at the first one, which would cost half a second."""
+    try:
+        stream = await litellm.acompletion(
+            model="openai/rehearsal", messages=_HELLO, mock_response="hello", api_key="none", **_ALWAYS
+        )
+        async for _ in stream:
+            pass
+    except Exception:
+        _logger.exception("the rehearsal failed; the first call will be slower")
 
 
 def _script_provider(number: int) -> str:

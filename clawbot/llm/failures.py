@@ -28,6 +28,9 @@ from clawbot.logs import redact
 LONGEST_TEXT = 600
 """Characters of a provider's message that are shown: enough for a sentence, too little for a page of HTML."""
 
+LOAD_ERROR = "LoadError"
+"""The `name` of a failure of litellm itself to come up."""
+
 _OVERFLOW_NAMES = {"ContextWindowExceededError"}
 _AUTH_NAMES = {"AuthenticationError", "PermissionDeniedError"}
 _CONNECTION_NAMES = {
@@ -156,6 +159,8 @@ def _address_hint(base: str | None) -> str:
 
 
 def _unreachable_text(failure: Failure, text: str, base: str | None) -> str:
+    if failure.name == LOAD_ERROR:
+        return text
     where = f" ({redact(base)})" if base else ""
     lowered = failure.message.lower()
     if failure.name in ("Timeout", "APITimeoutError") or failure.status == 408:

@@ -69,7 +69,7 @@ class Failed(Struct, frozen=True, tag="failed"):
 
 
 class Ready(Struct, frozen=True, tag="ready"):
-    """litellm is loaded."""
+    """litellm is loaded, or cannot be: then every call says so."""
 
 
 Request = Call | Cancel | OpenScript | CloseScript

@@ -38,7 +38,7 @@ _logger = logging.getLogger("clawbot.llm.worker")
 
 
 class WorkerLostError(Exception):
-    """The worker process ended while a call was under way."""
+    """The worker process could not be started, or ended while a call was under way."""
 
 
 class _Channel:
@@ -72,9 +72,10 @@ class Worker:
         return self._process.pid if self._process else None
 
     async def warm(self) -> None:
-        """Start the process and wait until litellm is loaded, or until it turns out that it cannot be."""
-        await self._start()
-        await self._ready.wait()
+        """Start the process and wait until litellm is loaded. That it cannot be is told by the first call."""
+        with contextlib.suppress(WorkerLostError):
+            await self._start()
+            await self._ready.wait()
 
     async def next_id(self) -> int:
         """An id for a request, of a worker that runs."""
@@ -147,9 +148,13 @@ class Worker:
                 return
             self._ready = asyncio.Event()
             # A session of its own: Ctrl+C in the terminal is for this process alone.
-            process = await asyncio.create_subprocess_exec(
-                *_COMMAND, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
-            )
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *_COMMAND, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+                )
+            except OSError as error:
+                _logger.exception("the worker could not be started")
+                raise WorkerLostError from error
             self._process = process
             self._spawn(self._read(process))
             self._spawn(_log_stderr(process))

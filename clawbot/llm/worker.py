@@ -15,7 +15,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, BinaryIO, Protocol
 
-from clawbot.llm.failures import Failure
+from clawbot.llm.failures import LOAD_ERROR, Failure
 from clawbot.llm.frames import (
     Call,
     Cancel,
@@ -133,8 +133,9 @@ class Worker:
             self._take(request_decoder.decode(body))
 
     def _report_loaded(self, loaded: asyncio.Future[Engine]) -> None:
-        if loaded.exception() is None:
-            self.send(Ready())
+        if loaded.exception() is not None:
+            _logger.error("every call will fail")
+        self.send(Ready())
 
     def _take(self, request: Request) -> None:
         if isinstance(request, Cancel):
@@ -173,7 +174,7 @@ def _perform(engine: Engine, request: Call | OpenScript | CloseScript, out: Outb
 
 def _failure(engine: Engine | None, error: Exception, started: bool) -> Failure:
     if engine is None:
-        return Failure(name="LoadError", message=f"litellm could not be loaded: {error!r}")
+        return Failure(name=LOAD_ERROR, message=f"litellm could not be loaded: {error!r}")
     return engine.failure_of(error, streaming=started)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from clawbot.llm.frames import Deltas, Ended, Failed, OpenScript, Report, encode, read_frame, report_decoder
+from clawbot.llm.failures import to_error
+from clawbot.llm.frames import Deltas, Ended, Failed, OpenScript, Ready, Report, encode, read_frame, report_decoder
 from clawbot.llm.process import acquire_worker, release_worker
 from clawbot.llm.worker import Outbox
 
@@ -26,6 +27,12 @@ def chatter(loaded):
     os.system("echo and a child process")
     load(loaded)
 worker._load_in_thread = chatter
+worker.main()
+"""
+UNLOADABLE = """
+import sys
+sys.modules["litellm"] = None
+import clawbot.llm.worker as worker
 worker.main()
 """
 PARENT = """
@@ -95,21 +102,38 @@ async def test_frames_that_are_cut_off_or_out_of_step() -> None:
         await read_frame(broken)
 
 
-async def test_what_is_printed_does_not_reach_the_frames() -> None:
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", PRINTING, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+async def ask(program: str) -> tuple[list[Report], bytes]:
+    """The reports of a worker that runs `program` and is asked for a script that is not there, and its stderr."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert process.stdin is not None
-    process.stdin.write(encode(OpenScript(1, 1, "/no/such/script.yaml")))
     assert process.stdout is not None
+    process.stdin.write(encode(OpenScript(1, 1, "/no/such/script.yaml")))
     reports: list[Report] = []
-    while not any(isinstance(report, Failed) for report in reports):
+    while len(reports) < 2:
         body = await read_frame(process.stdout)
         assert body is not None
         reports.append(report_decoder.decode(body))
     process.stdin.close()
     _, printed = await process.communicate()
+    assert process.returncode == 0
+    return reports, printed
+
+
+async def test_what_is_printed_does_not_reach_the_frames() -> None:
+    reports, printed = await ask(PRINTING)
+    assert Ready() in reports
+    assert any(isinstance(report, Failed) for report in reports)
     for line in (b"a library prints", b"and another writes", b"and a child process"):
         assert line in printed
-    assert process.returncode == 0
+
+
+async def test_calls_say_that_litellm_cannot_be_loaded() -> None:
+    reports, _ = await ask(UNLOADABLE)
+    assert Ready() in reports
+    [failed] = [report for report in reports if isinstance(report, Failed)]
+    error = to_error(failed.failure, ref="openai/m")
+    assert "litellm could not be loaded" in str(error)
+    assert "no connection" not in str(error)
 
 
 async def test_it_ends_when_its_parent_is_killed() -> None:

@@ -1,0 +1,14 @@
+"""Opening a model must not load what only a call needs: it stands before the first prompt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("litellm", "httpx", "openai", "aiohttp", "pydantic", "tenacity", "tiktoken", "numpy", "textual")
+
+
+def test_the_factory_loads_nothing_heavy() -> None:
+    program = f"import sys, clawbot.llm.factory; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
