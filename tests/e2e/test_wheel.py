@@ -1,0 +1,58 @@
+"""The wheel in an empty environment, far from the checkout, works like the checkout does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PIP_ENVIRONMENT, Machine
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def pip(python: Path | str, *arguments: str) -> None:
+    """Run pip quietly, with the index that this machine is set up for."""
+    done = subprocess.run(
+        [str(python), "-m", "pip", "-qq", "--disable-pip-version-check", *arguments],
+        env={**PIP_ENVIRONMENT, "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_carries_what_it_needs_and_runs_anywhere(machine: Machine, tmp_path: Path) -> None:
+    pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(CHECKOUT))
+    (wheel,) = tmp_path.glob("clawbot-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for shipped in ("config.yaml", "hooks/README.md", "workspace_template/AGENTS.md"):
+        assert f"clawbot/shipped/{shipped}" in names
+
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv/bin/python"
+    pip(python, "install", "--require-hashes", "-r", str(CHECKOUT / "requirements.lock"))
+    pip(python, "install", "--no-deps", str(wheel))
+    clawbot = tmp_path / "venv/bin/clawbot"
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(clawbot), *arguments], env=machine.env, cwd=machine.folder, capture_output=True, text=True, check=False
+        )
+
+    assert "Noted" in run("chat", "-p", "remember that I prefer tabs").stdout
+    assert "I prefer tabs" in run("chat", "-p", "what do I prefer?").stdout
+    assert (machine.workspace / "AGENTS.md").exists()
+    assert run("config", "check").returncode == 0
+    where = subprocess.run(
+        [str(python), "-c", "import clawbot; print(clawbot.__file__)"],
+        env=machine.env, cwd=machine.folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert str(tmp_path) in where.stdout
