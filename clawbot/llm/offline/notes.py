@@ -20,6 +20,13 @@ _DATED = re.compile(r"memory/(?P<date>\d{4}-\d{2}-\d{2})")
 _NOTICE = re.compile(r"\[stopped after[^\]]*\]\s*\Z")
 _MISSING = re.compile(r"does not exist|no such file|not found", re.IGNORECASE)
 
+_EMPTY_FIELD = re.compile(r"[:：]\**\s*\Z")
+_HEADING = re.compile(r"\s{0,3}#")
+_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
+
+HEADING_WORDS = 4
+"""A heading of fewer words names a subject, and tells nothing about it."""
+
 RECENT_MONTHS = 3
 """How far back the second look goes when the first found more than it could show; older lines are then incomplete."""
 
@@ -126,7 +133,17 @@ def grepped(outcome: Outcome) -> list[Line]:
 
 
 def _of_notes(lines: Iterable[Line]) -> list[Line]:
-    return [line for line in lines if _NOTES.fullmatch(line.path)]
+    return [line for line in lines if _NOTES.fullmatch(line.path) and not _is_form(line)]
+
+
+def _is_form(line: Line) -> bool:
+    """Whether the line is part of the form that notes are written into, as the templates have it, and says nothing
+    itself: an empty field, a short heading, a sentence about the notes."""
+    if _EMPTY_FIELD.search(line.text):
+        return True
+    if _HEADING.match(line.text):
+        return len(tokens(line.text)) < HEADING_WORDS
+    return not _ITEM.match(line.text) and (line.path.lower() == "user.md" or "`memory/`" in line.text)
 
 
 def _indexed(outcome: Outcome) -> list[Line]:

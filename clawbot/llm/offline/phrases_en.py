@@ -11,8 +11,8 @@ _ASK = (
     r"always )?"
 )
 _KEEP = (
-    r"(?:remember|memori[sz]e|(?:do not|don'?t|never) forget|(?:keep|bear) in mind|note down|note|take (?:a )?note|"
-    r"make (?:a )?note|write (?:it |this |that )?down|jot (?:it |this |that )?down|note to self|for the record|"
+    r"(?:remember|memori[sz]e|(?:do not|don'?t|never) forget|(?:keep|bear) in mind|note to self|note down|note|"
+    r"take (?:a )?note|make (?:a )?note|write (?:it |this |that )?down|jot (?:it |this |that )?down|for the record|"
     r"(?:save|store|put|add|write|keep) (?:it |this |that |the following |a note )?(?:to|in|into) "
     r"(?:your |my |the )?(?:memory|notes))"
 )
@@ -24,9 +24,10 @@ _QUESTION_WORD = r"(?:what|which|who|whom|whose|where|when|why|how|if|whether|an
 _OPEN, _SHUT = r"(?P<q>[\"'`])", r"(?P=q)"
 _FILE = r"[\"'`]?(?P<path>[^\s\"'`:,?]{0,200}\.[a-z0-9]{1,8}|makefile|dockerfile|license|readme)[\"'`]?"
 _OF_FILES = (
-    r"(?:in|within|inside|across|through) (?:all |the |my |your |these )*(?:files?|workspace|folders?|documents?|docs)"
+    r"(?:in|within|inside|across|through) (?:all |the |my |your |these ){0,6}(?:files?|workspace|folders?|documents?|"
+    r"docs)"
 )
-_OF_NOTES = r"(?:in|within|inside|from|through) (?:all |the |my |your )*(?:memory|memories|notes?)"
+_OF_NOTES = r"(?:in|within|inside|from|through) (?:all |the |my |your ){0,6}(?:memory|memories|notes?)"
 _END = r"[.!?\s]*"
 
 RULES: tuple[tuple[str, str], ...] = (
@@ -40,7 +41,7 @@ RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         "todos",
-        r"(?:what(?:'s| is| are) (?:on )?|show(?: me)? |list |do i have (?:any )?|any )(?:my |open |the |our )*"
+        r"(?:what(?:'s| is| are) (?:on )?|show(?: me)? |list |do i have (?:any )?|any )(?:my |open |the |our ){0,6}"
         r"(?:to-?dos?|to-?do list|tasks?|reminders?)\b.{0,20}",
     ),
     ("todos", r"what (?:do|did|should) i (?:have|need|want) to (?:do|remember)\b.{0,20}"),
@@ -52,10 +53,15 @@ RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         "recall",
-        r"(?:search|look|check)(?: in| through)? (?:my |your |the )*(?:memory|memories|notes?) (?:for|about|"
+        r"(?:search|look|check)(?: in| through)? (?:my |your |the ){0,6}(?:memory|memories|notes?) (?:for|about|"
         r"on) (?P<text>.+)",
     ),
     ("recall", rf"(?:search|look|find|grep)(?: for| up)? (?P<text>.{{1,400}}) {_OF_NOTES}{_END}"),
+    (
+        "recall",
+        r"(?:can|could|will|would) you (?:please |still )?(?:remember|recall)\b(?! that| to| this)"
+        r"(?![^?]{0,400}\b(?:is|are|am|was|were|has|have|likes?|prefers?|uses?|needs?)\b)(?P<text>[^:]*)\?\s*",
+    ),
     ("recall", r"(?:remember|recall)\b(?! that)(?P<text>[^:]*)\?\s*"),
     # Remembering
     ("nothing", rf"(?:never ?mind|forget (?:it|that|about it)|no matter){_END}"),
@@ -78,30 +84,31 @@ RULES: tuple[tuple[str, str], ...] = (
         r"don'?t forget|"
         r"write) (?:that|this|it)(?: down)?(?: please| for me)?[.!\s]*",
     ),
+    ("delete", rf"(?:please )?(?:delete|remove|erase) (?:the )?(?:file )?{_FILE}{_END}"),
     (
         "forget",
         r"(?:please )?(?:forget|unlearn) (?:about |that |what i said about |the note (?:that|about) )?(?P<text>.+)",
     ),
     (
         "forget",
-        r"(?:please )?(?:delete|remove|erase) (?:the |my |that |this |a )*(?:note|memory|entry|line)s? ?"
+        r"(?:please )?(?:delete|remove|erase) (?:the |my |that |this |a ){0,6}(?:note|memory|entry|line)s? ?"
         r"(?:that |about |on |with )?(?P<text>.*)",
     ),
     ("forget", rf"(?:please )?(?:delete|remove|erase) (?P<text>.{{1,400}}) {_OF_NOTES}{_END}"),
     # Files
-    ("delete", rf"(?:please )?(?:delete|remove|erase) (?:the )?(?:file )?{_FILE}{_END}"),
     (
         "list",
         rf"{_ASK}(?:please )?(?:list|show(?: me)?|see|display|what|which)(?:'s| is| are)?(?: in| all| the| my| your|"
-        r" me| of)*"
+        r" me| of){0,6}"
         r" (?:files|folders|workspace|directory|dir)(?: (?:are|is|do|there|exist|you|have|i|we|can|see|in|the|my|"
-        r"your|workspace|here))*"
+        r"your|workspace|here)){0,6}"
         rf"{_END}",
     ),
     (
         "list",
-        rf"{_ASK}(?:please )?(?:list|show(?: me)?|what|which)(?:'s| is| are)?(?: all| the| my)* (?:files|contents?)"
-        r"(?: are| is| there)* (?:in|under|of|inside) (?:the |my )?(?:folder |"
+        rf"{_ASK}(?:please )?(?:list|show(?: me)?|what|which)(?:'s| is| are)?(?: all| the| my){{0,6}} (?:files|"
+        r"contents?)"
+        r"(?: are| is| there){0,6} (?:in|under|of|inside) (?:the |my )?(?:folder |"
         r"directory )?[\"'`]?(?P<path>[\w./-]{1,200})[\"'`]?"
         rf"(?: folder| directory)?{_END}",
     ),
@@ -144,10 +151,10 @@ RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         "write",
-        rf"{_ASK}(?:please )?(?:create|make|write|save)(?: a| the| new| file| called| named)* {_FILE}"
+        rf"{_ASK}(?:please )?(?:create|make|write|save)(?: a| the| new| file| called| named){{0,6}} {_FILE}"
         r"\s{0,3}(?:(?:with|containing|saying|and write)(?: the)?(?: text| content)?|:)[:\s]{1,3}(?P<text>.+)",
     ),
-    ("write", rf"{_ASK}(?:please )?(?:create|make)(?: a| the| new| file| called| named)* {_FILE}{_END}"),
+    ("write", rf"{_ASK}(?:please )?(?:create|make)(?: a| the| new| file| called| named){{0,6}} {_FILE}{_END}"),
     (
         "write",
         rf"(?:please )?(?:write|save|put) (?P<text>.{{1,4000}}) (?:to|into|in) (?:a |"
@@ -157,7 +164,8 @@ RULES: tuple[tuple[str, str], ...] = (
         "read",
         rf"{_ASK}(?:please )?(?:show(?: me)?|read|open|cat|display|print|view|see|what(?:'s| is)(?: written)? in|"
         r"what does)"
-        rf"(?: me| the| my| your| file| contents?| of| out)* {_FILE}(?: say| contain| file| to me| please)?{_END}",
+        rf"(?: me| the| my| your| file| contents?| of| out){{0,6}} {_FILE}(?: say| contain| file| to me|"
+        rf" please)?{_END}",
     ),
     (
         "search_in",
@@ -168,7 +176,7 @@ RULES: tuple[tuple[str, str], ...] = (
     ("search", rf"{_ASK}(?:please )?(?:search|look|find|grep)(?: for)? (?P<text>.{{1,400}}) {_OF_FILES}{_END}"),
     (
         "search",
-        rf"{_ASK}(?:please )?(?:search|look|grep)(?: through| in)? (?:all |the |my |your )*(?:files|workspace|"
+        rf"{_ASK}(?:please )?(?:search|look|grep)(?: through| in)? (?:all |the |my |your ){{0,6}}(?:files|workspace|"
         rf"folders?) for (?P<text>.{{1,400}})",
     ),
     ("search", r"(?:which|what) files? (?:contains?|mentions?|has|have|holds?) (?P<text>.{1,400}?)\??\s*"),
@@ -176,7 +184,7 @@ RULES: tuple[tuple[str, str], ...] = (
     (
         "run",
         rf"{_ASK}(?:please )?(?:run|execute|exec)(?: the| this| shell| command|"
-        rf" following)*:?\s{{0,3}}(?P<q>`{{1,3}})(?:(?:ba)?sh\n)?"
+        rf" following){{0,6}}:?\s{{0,3}}(?P<q>`{{1,3}})(?:(?:ba)?sh\n)?"
         rf"(?P<text>[^`]+)(?P=q){_END}",
     ),
     ("run", r"\$ (?P<text>\S.*)"),
@@ -186,13 +194,13 @@ RULES: tuple[tuple[str, str], ...] = (
         "time",
         r"(?:please )?(?:(?:can you )?tell me )?(?:what(?:'s| is|s)? (?:the |today'?s )?(?:current |exact )?(?:time|"
         r"date|day|weekday)(?: is)?"
-        r"(?: it| today| now| right now| of today)*|what day of the week(?: is it)?|(?:the )?(?:current )?(?:time|"
+        r"(?: it| today| now| right now| of today){0,6}|what day of the week(?: is it)?|(?:the )?(?:current )?(?:time|"
         rf"date)|today'?s date){_END}",
     ),
     (
         "command",
         r"(?:please )?(?:what (?:does|is)|explain|how (?:does|do i use)|describe|help(?: with)?)(?: the)?(?: command)? "
-        rf"[`\"']?/(?P<text>[a-z]{{1,20}})[`\"']?(?: do| work| for| mean| command)*{_END}",
+        rf"[`\"']?/(?P<text>[a-z]{{1,20}})[`\"']?(?: do| work| for| mean| command){{0,6}}{_END}",
     ),
     ("command", rf"[`\"']?/(?P<text>[a-z]{{1,20}})[`\"']?\?{_END}"),
     (
@@ -202,7 +210,7 @@ RULES: tuple[tuple[str, str], ...] = (
         r"\b.{0,80}\b(?:models?|llm|api[ -]keys?|keys?|ollama|openai|anthropic|claude|gpt|gemini|providers?|"
         r"deepseek)\b.{0,40}",
     ),
-    ("connect", rf"(?:connect|switch|change)(?: to)?(?: an?| the| another| real| language)* (?:model|llm){_END}"),
+    ("connect", rf"(?:connect|switch|change)(?: to)?(?: an?| the| another| real| language){{0,6}} (?:model|llm){_END}"),
     ("commands", r"(?:what|which|list|show(?: me)?|explain|are there|tell me)\b.{0,40}\bcommands?\b.{0,40}"),
     ("commands", rf"(?:help|/help|commands){_END}"),
     (
@@ -211,7 +219,7 @@ RULES: tuple[tuple[str, str], ...] = (
         r"model|chatgpt|claude|gpt|"
         rf"gemini|bot|robot|human|person|real|online|offline|there)|what(?:'s| is) your name|introduce yourself|"
         r"(?:what|which)(?: kind of| sort of)? (?:language )?(?:model|llm|ai)(?: are you| is this| do you use|"
-        rf" am i talking to| is running)*){_END}",
+        rf" am i talking to| is running){{0,6}}){_END}",
     ),
     (
         "can",
@@ -225,13 +233,13 @@ RULES: tuple[tuple[str, str], ...] = (
         "hello",
         r"(?:hi|hello|hey|hiya|yo|howdy|greetings|good (?:morning|afternoon|evening|day)|how are you(?: doing)?|"
         r"what'?s up)"
-        rf"(?:[, ]{{1,2}}(?:there|again|clawbot|everyone|how are you(?: doing| today)?))*{_END}",
+        rf"(?:[, ]{{1,2}}(?:there|again|clawbot|everyone|how are you(?: doing| today)?)){{0,6}}{_END}",
     ),
     (
         "thanks",
         rf"(?:(?:ok(?:ay)?|great|cool|perfect|no)?[, ]{{0,2}})(?:thanks?|thank you|thx|ty|cheers|"
         r"much appreciated)(?: you)?"
-        rf"(?: so much| very much| a lot| again| for (?:the|your) help| clawbot)*{_END}",
+        rf"(?: so much| very much| a lot| again| for (?:the|your) help| clawbot){{0,6}}{_END}",
     ),
     (
         "agreed",

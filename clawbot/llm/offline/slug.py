@@ -25,8 +25,8 @@ FALLBACK: dict[Language, str] = {"en": "short-chat", "zh": "闲聊-片段"}
 _HAN_WORDS = tuple(word for concept in CONCEPTS for word in concept if len(word) > 1 and is_han(word))
 _PLAIN_TALK = frozenset(
     words_of(
-        "user assistant tool like want need go going help work works working sure first new good great time way file files "
-        "hello hi thanks let prefer right yes okay done try set add show read write answer question"
+        "user assistant tool like want need go going help work works working sure first new good great time way file "
+        "files hello hi thanks let prefer right yes okay done try set add show read write answer question"
     )
 )
 

@@ -114,7 +114,7 @@ def han_pieces(run: str) -> list[str]:
 
 
 def _piece_terms(piece: str) -> list[Term]:
-    """A short piece is one term. A longer one is of unknown words: each pair of neighbours counts, at a lower weight."""
+    """A short piece is one term. A longer one is of unknown words: each pair of neighbours counts, for less."""
     if piece in _CONCEPT_OF:
         return [_with_concept(piece, piece)]
     if len(piece) < 3:
