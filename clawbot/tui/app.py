@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -75,8 +76,9 @@ class ClawbotApp(App[object]):
         early, self._early = self._early, None
         for event in early or ():
             self.post_message(event)
-        self.run_worker(self._open(), group="runtime")
+        self._open()
 
+    @work(group="runtime")
     async def _open(self) -> None:
         try:
             self.runtime = await self.open_runtime()
@@ -88,6 +90,8 @@ class ClawbotApp(App[object]):
         await self.chat.connect(self.runtime)
         if self.runtime.first_start:
             await self._welcome(self.runtime)
+        # What is there now stays until the end: the collector need not look at it again, which would stall the screen.
+        gc.freeze()
 
     async def _welcome(self, runtime: Runtime) -> None:
         from clawbot.tui.screens.welcome import welcome_text
@@ -136,7 +140,11 @@ class ClawbotApp(App[object]):
     def _first_key(self) -> None:
         """The user is about to say something: load what the model needs."""
         if self.runtime is not None:
-            self.run_worker(self.runtime.warm(), group="warm")
+            self._warm(self.runtime)
+
+    @work(group="warm")
+    async def _warm(self, runtime: Runtime) -> None:
+        await runtime.warm()
 
     @on(Transcript.Opened)
     def _opened(self, event: Transcript.Opened) -> None:

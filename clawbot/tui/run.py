@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from clawbot.tui.app import ClawbotApp
 
 
-def run_chat(
-    open_runtime: Callable[[], Awaitable[Runtime]], *, theme: str = "auto", clock: Clock | None = None
-) -> int:
+def run_chat(open_runtime: Callable[[], Awaitable[Runtime]], *, theme: str = "auto", clock: Clock | None = None) -> int:
     """Show the conversation until the user leaves; return the exit code.
 
     `open_runtime` is awaited after the first paint, and what it returns is closed at the end; its heavy imports belong

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clawbot.agent.events import Event, MessageQueued, TurnEnded
@@ -25,7 +26,7 @@ class Job(Protocol):
         ...
 
 
-StartJob = Callable[[Coroutine[Any, Any, None]], Job]
+StartJob = Callable[[Callable[[], Coroutine[Any, Any, None]]], Job]
 
 
 @dataclass(eq=False)
@@ -43,7 +44,7 @@ class Turns:
 
     def __init__(self, start: StartJob, show: Callable[[Event], None], changed: Callable[[], None]) -> None:
         self._start = start
-        self._show = show
+        self.show = show
         self._changed = changed
         self._runtime: Runtime | None = None
         self._open: list[Submission] = []
@@ -89,7 +90,7 @@ class Turns:
         return last.text
 
     def _begin(self, runtime: Runtime, submission: Submission) -> None:
-        submission.job = self._start(self._read(runtime, submission))
+        submission.job = self._start(partial(self._read, runtime, submission))
 
     async def _read(self, runtime: Runtime, submission: Submission) -> None:
         try:
@@ -102,7 +103,8 @@ class Turns:
         finally:
             if submission in self._open:
                 self._open.remove(submission)
-            self._changed()
+        # Not after a cancellation: then the screen may be gone, and a recall has told already.
+        self._changed()
 
     def _take(self, submission: Submission, event: Event) -> None:
         if isinstance(event, MessageQueued):
@@ -110,4 +112,4 @@ class Turns:
         else:
             submission.waiting = False
         self._changed()
-        self._show(event)
+        self.show(event)

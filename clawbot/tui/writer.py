@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import process_time
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from clawbot.tui.transcript import (
 if TYPE_CHECKING:
     from textual.timer import Timer
 
+    from clawbot.tui.render.pieces import Piece
     from clawbot.tui.render.stream import MarkdownStream
     from clawbot.tui.widgets.transcript import Transcript
 
@@ -99,7 +101,7 @@ class TranscriptWriter:
             self._spoken = self._spoken or bool(committed)
         self._rest = max(FLUSH_SECONDS, REST_FACTOR * (process_time() - started))
 
-    def _items(self, pieces: list[object]) -> list[Item]:
+    def _items(self, pieces: Sequence[Piece]) -> list[Item]:
         if not pieces:
             return []
         head = [] if self._spoken else agent_items(self._clock.now())

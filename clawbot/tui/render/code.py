@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import Protocol
 
 from clawbot.tui.render.lines import Span
-
-if TYPE_CHECKING:
-    from pygments.lexer import Lexer
 
 # Token types of pygments, from the special to the general, and the style each gets.
 STYLES = (
@@ -25,6 +24,14 @@ STYLES = (
     ("Token.Generic.Heading", "code-name"),
 )
 PLAIN = ("", "text", "txt", "plain", "plaintext", "output", "console-output")
+
+
+class Lexer(Protocol):
+    """What is used of a lexer of pygments."""
+
+    def get_tokens(self, text: str) -> Iterable[tuple[object, str]]:
+        """The token types and texts of `text`."""
+        ...
 
 
 class Lexers:
@@ -64,12 +71,11 @@ def style_of(token: str) -> str:
 
 
 def _find(language: str) -> Lexer | None:
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
-
+    # Here and not above: pygments is no part of the first paint.
+    lexers = import_module("pygments.lexers")
     try:
-        lexer: Lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-    except ClassNotFound:
+        lexer: Lexer = lexers.get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except lexers.ClassNotFound:
         return None
     # The tables of a lexer are compiled at its first use.
     list(lexer.get_tokens("x"))

@@ -20,6 +20,7 @@ from clawbot.tui.render.sanitize import clean, clean_line, isolate
 
 FOLD = "fold:"
 OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
+USER_CHARS = 8000  # of what the user sent: a pasted file is not read again on the page
 HITS_SHOWN = 5
 TEXT_INDENT = 3
 
@@ -85,12 +86,15 @@ class UserItem(Item):
 
     def lines(self, page: Page) -> list[Line]:
         """The wrapped text."""
-        spans = list(plain_spans(clean(self.text).expandtabs(4), "user"))
+        spans = list(plain_spans(clean(self.text[:USER_CHARS]).expandtabs(4), "user"))
+        if len(self.text) > USER_CHARS:
+            spans.append(Span(f"\n… {len(self.text) - USER_CHARS:,} more characters were sent", "tool"))
         return indented([Line(line) for line in wrap(spans, page.width - TEXT_INDENT)])
 
     def guess(self, width: int) -> int:
         """By characters."""
-        return self.text.count("\n") + len(self.text) // max(1, width) + 1
+        shown = self.text[:USER_CHARS]
+        return shown.count("\n") + len(shown) // max(1, width) + 1
 
 
 @dataclass

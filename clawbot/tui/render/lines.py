@@ -85,7 +85,7 @@ def _fold(text: str, start: int, end: int, width: int) -> Iterable[tuple[int, in
             yield line_start, line_end
             line_start, used = unit.start(), 0
         at = unit.start()
-        if used >= width:
+        if used >= width and line_end <= line_start:
             line_start, used = at, 0
         while used + cells > width:
             piece = chop_cells(text[at : unit.end()], max(2, width - used))[0]

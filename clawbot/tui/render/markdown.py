@@ -92,6 +92,14 @@ def _step(tokens: list[Token], at: int, walk: _Walk) -> None:
             walk.pieces.extend(_code(token, walk))
         case "hr":
             walk.pieces.append(Rule(walk.indent(), walk.gap()))
+        case _:
+            _container(tokens, at, walk)
+
+
+def _container(tokens: list[Token], at: int, walk: _Walk) -> None:
+    """What holds other blocks, or says how they look."""
+    token = tokens[at]
+    match token.type:
         case "heading_open":
             walk.base = "heading-1" if token.tag == "h1" else "heading"
         case "heading_close":

@@ -70,10 +70,9 @@ class Code:
         room = max(8, width - self.indent.width - 2)
         spans = lexers.spans(self.text, self.language)
         ends = _line_ranges(self.text)
-        lines = []
+        lines: list[tuple[Span, ...]] = []
         for line in slice_spans(spans, ends):
-            for folded in wrap(line, room):
-                lines.append((Span(" ", "code"), *folded))
+            lines.extend((Span(" ", "code"), *folded) for folded in wrap(line, room))
         return self.indent.apply(lines, "code")
 
 

@@ -27,6 +27,7 @@ class MarkdownStream:
         self._tail = ""
         self._env: dict[str, Any] = {}
         self._joined = False  # the tail goes on with a block that was cut
+        self._number = 0  # where a numbered list that was cut goes on
         self._fence = ""  # the opening line of the code that was cut
 
     def feed(self, text: str) -> None:
@@ -49,11 +50,14 @@ class MarkdownStream:
     def finish(self) -> list[Piece]:
         """The pieces of all that is left."""
         pieces = self._pieces(self._parse())
-        self._tail, self._joined, self._fence = "", False, ""
+        self._tail, self._joined, self._fence, self._number = "", False, "", 0
         return pieces
 
     def _parse(self) -> list[Token]:
-        return parse(self._fence + self._tail, self._env)
+        tokens = parse(self._fence + self._tail, self._env)
+        if self._number and tokens and tokens[0].type == "ordered_list_open":
+            tokens[0].attrs["start"] = self._number
+        return tokens
 
     def _pieces(self, tokens: list[Token]) -> list[Piece]:
         pieces = pieces_of(tokens)
@@ -83,15 +87,22 @@ class MarkdownStream:
         if tokens[0].type == "fence":
             return self._cut_code(tokens[0])
         if tokens[0].type in ("bullet_list_open", "ordered_list_open"):
-            items = [
-                token.map[0] for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map
-            ]
-            return self._joined_after(self._take(items[-1])) if len(items) > 1 else []
+            return self._cut_list(tokens)
         return self._cut_paragraph() if tokens[0].type == "paragraph_open" else []
 
     def _joined_after(self, pieces: list[Piece]) -> list[Piece]:
         self._joined = True
         return pieces
+
+    def _cut_list(self, tokens: list[Token]) -> list[Piece]:
+        """Commit all items but the last; a numbered list goes on counting."""
+        starts = [token.map[0] for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map]
+        if len(starts) < 2:
+            return []
+        first = tokens[0].attrs.get("start", 1)
+        pieces = self._take(starts[-1])
+        self._number = int(first) + len(starts) - 1
+        return self._joined_after(pieces)
 
     def _cut_code(self, fence: Token) -> list[Piece]:
         """Commit the whole lines of code that are there; the rest goes on inside the same fence."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import getters, on
+from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -82,7 +83,7 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self.clock = clock
         self.runtime: Runtime | None = None
-        self.turns = Turns(self.run_worker, self.show, self._queue_changed)
+        self.turns = Turns(self._start, self.show, self._queue_changed)
         self._questions: list[ApprovalRequested] = []
         self._oldest: str | None = None  # the entry that stands at the top
         self._fetching = False
@@ -104,6 +105,10 @@ class ChatScreen(Screen[None]):
         """The first paint says that the rest is coming."""
         self.writer = TranscriptWriter(self.page, self.clock)
         self.status.show(place=STARTING)
+
+    @work(group="turns")
+    async def _start(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await job()
 
     # The runtime
 
@@ -135,6 +140,11 @@ class ChatScreen(Screen[None]):
         items = await asyncio.to_thread(load_items, history, self.clock.now().tzinfo)
         self._oldest = history[0].entry_id if len(history) == PAGE_OF_HISTORY else None
         self.page.prepend(items)
+
+    @property
+    def has_older(self) -> bool:
+        """Whether more of the conversation lies above what is loaded."""
+        return self._oldest is not None
 
     def refresh_status(self) -> None:
         """Take over the figures of the runtime."""
@@ -188,21 +198,14 @@ class ChatScreen(Screen[None]):
 
     def _show_state(self, event: Event) -> None:
         """What changes around the page, and who runs."""
+        if activity := activity_of(event):
+            self._runs(activity)
         match event:
             case TurnStarted():
-                self._runs(THINKING)
                 self.page.go_to_end()
-            case TextDelta():
-                self._runs(WRITING)
-            case ReasoningDelta() | ToolFinished():
-                self._runs(THINKING)
-            case ToolStarted():
-                self._runs(event.title)
             case ApprovalRequested():
                 self._questions.append(event)
                 self._ask()
-            case ModelRetry():
-                self._runs(f"retry {event.attempt} in {event.wait:.0f} s: {event.reason}")
             case ModelChanged():
                 self._model_changed(event)
             case ContextUsed():
@@ -330,3 +333,17 @@ class ChatScreen(Screen[None]):
             await self._fetch(self.runtime)
         finally:
             self._fetching = False
+
+
+def activity_of(event: Event) -> str:
+    """What runs from `event` on, for the status line; empty when that does not change."""
+    match event:
+        case TurnStarted() | ReasoningDelta() | ToolFinished():
+            return THINKING
+        case TextDelta():
+            return WRITING
+        case ToolStarted():
+            return event.title
+        case ModelRetry():
+            return f"attempt {event.attempt} in {event.wait:.0f} s: {event.reason}"
+    return ""

@@ -80,8 +80,8 @@ class Approval(Vertical, can_focus=True):
             self.text = text
             super().__init__()
 
-    def __init__(self, clock: Clock, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self.clock = clock
         self.request: ApprovalRequested | None = None
         self.display = False

@@ -24,8 +24,8 @@ class Completions(Widget):
             self.choice = choice
             super().__init__()
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.choices: list[Choice] = []
         self.place = 0
         self.display = False

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import getters, on
+from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
@@ -65,8 +65,9 @@ class Composer(Vertical):
             for command in runtime.commands
         ]
         self._history_file = runtime.paths.home / "history.jsonl"
-        self.run_worker(self._load_history(self._history_file), group="history")
+        self._load_history(self._history_file)
 
+    @work(group="history")
     async def _load_history(self, path: Path) -> None:
         self.prompt.inputs.preload(await asyncio.to_thread(load_history, path))
 
@@ -133,8 +134,9 @@ class Composer(Vertical):
         elif want.kind == "command":
             self._offer([choice for choice in best(want.typed, self._commands) if choice.text != want.typed])
         else:
-            self.run_worker(self._offer_files(want), group="files", exclusive=True)
+            self._offer_files(want)
 
+    @work(group="files", exclusive=True)
     async def _offer_files(self, want: Wanted) -> None:
         if self._runtime is None:
             return

@@ -42,8 +42,8 @@ class Prompt(TextArea):
     class Typed(Message):
         """Any key press, for whoever needs to know that the user is typing."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, compact=True, highlight_cursor_line=False, placeholder="")
+    def __init__(self) -> None:
+        super().__init__(compact=True, highlight_cursor_line=False, placeholder="")
         self.cursor_blink = False  # a blinking cursor is a timer that never sleeps
         self.inputs = PromptHistory()
         self.pastes: dict[str, str] = {}

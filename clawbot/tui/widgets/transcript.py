@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import work
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.events import Click, Resize
@@ -232,8 +233,9 @@ class Transcript(ScrollView, can_focus=True):
 
     def _load_lexers(self) -> None:
         if self.lexers.wanted and self.is_attached:
-            self.run_worker(self._colour_code(), group="lexers", exclusive=True)
+            self._colour_code()
 
+    @work(group="lexers", exclusive=True)
     async def _colour_code(self) -> None:
         if await asyncio.to_thread(self.lexers.load):
             self._turn_page(self.stack.page)
@@ -303,7 +305,7 @@ class Transcript(ScrollView, can_focus=True):
         item, at = self._cursor
         return place == at and self.stack.item(index) is item
 
-    def _on_click(self, event: Click) -> None:
+    async def _on_click(self, event: Click) -> None:
         target = event.style.meta.get("target", "")
         if target and self.stack.height:
             event.stop()

@@ -1,0 +1,220 @@
+"""Measures the screen: resume of a long session, a streamed answer, idle CPU, a large paste. Prints a table.
+
+Runs headless on a scripted runtime: `python benchmarks/tui.py`. Times are this machine's; compare ratios.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from textual.events import Paste
+
+from clawbot.agent.events import Event
+from clawbot.tui.app import ClawbotApp
+from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, reply
+
+MESSAGES = 2000
+STREAM_CHARS = 20_000
+DELTA_CHARS = 20
+IDLE_SECONDS = 5.0
+PASTE_CHARS = 1_048_576
+WIDTH, HEIGHT = 120, 40
+
+PARAGRAPH = "Some **bold** words, `code`, a [link](https://example.org) and memory/2026-10-02.md:14; then 中文 and 🎉. "
+BLOCKS = {
+    "mixed Markdown": "## Part\n\n"
+    + PARAGRAPH * 3
+    + "\n\n- one\n- two\n  - three\n\n"
+    + "```python\ndef f(x):\n    return x + 1  # comment\n```\n\n"
+    + "| a | b |\n|---|--:|\n| x | 1 |\n\n",
+    "one list": "- an item with **bold** words and `code`\n",
+    "one paragraph": PARAGRAPH,
+    "one block of code": "    value = compute(first, 'second')  # why\n",
+    "one table": "| cell one | cell **two** |\n",
+}
+HEADS = {"one block of code": "```python\n", "one table": "| a | b |\n|---|---|\n"}
+
+Row = tuple[str, str, str]
+
+
+class Stalls:
+    """Measures how long the event loop is kept from a task that wants to run all the time."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def _watch(self) -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            self.longest = max(self.longest, now - last - 0.001)
+            last = now
+
+    def __enter__(self) -> Stalls:
+        self._task = asyncio.create_task(self._watch())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+class Paced(FakeRuntime):
+    """Streams without waiting, but lets the loop breathe between two deltas as a network does."""
+
+    async def _play(self, text: str) -> AsyncGenerator[Event, None]:
+        async for event in super()._play(text):
+            yield event
+            await asyncio.sleep(0.002)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    """Look every millisecond."""
+    for _ in itertools.count():
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+
+
+async def _with_app(runtime: FakeRuntime, act: Callable[[ClawbotApp], Awaitable[list[Row]]]) -> list[Row]:
+    async def open_runtime() -> FakeRuntime:
+        return runtime
+
+    app = ClawbotApp(open_runtime)
+    async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
+        while app.runtime is None:
+            await pilot.pause()
+        await pilot.pause()
+        # What earlier measurements left behind is not this one's.
+        gc.collect()
+        return await act(app)
+
+
+async def resume(home: Path) -> list[Row]:
+    """From the start of the app to a prompt over the end of a long session."""
+    runtime = FakeRuntime(home, history=conversation(MESSAGES // 2))
+    started = time.perf_counter()
+
+    async def act(app: ClawbotApp) -> list[Row]:
+        await _until(lambda: len(app.chat.page.stack) > 0)
+        seconds = time.perf_counter() - started
+        with Stalls() as stalls:
+            while app.chat.has_older:
+                app.chat.page.scroll_home(animate=False)
+                app.chat.action_scroll_page(1)
+                app.chat.action_scroll_page(-1)
+                await asyncio.sleep(0.005)
+        return [
+            (f"resume {MESSAGES:,} messages to a ready prompt", f"{seconds:.2f} s", "1 s"),
+            ("scroll up through all of them, longest stall", f"{stalls.longest * 1000:.0f} ms", "100 ms"),
+        ]
+
+    return await _with_app(runtime, act)
+
+
+async def stream(home: Path, name: str) -> list[Row]:
+    """One long answer in small pieces."""
+    head = HEADS.get(name, "")
+    text = head + BLOCKS[name] * (STREAM_CHARS // len(BLOCKS[name]) + 1)
+    runtime = Paced(home, turns=[reply(text[:STREAM_CHARS], pieces=STREAM_CHARS // DELTA_CHARS)])
+
+    async def act(app: ClawbotApp) -> list[Row]:
+        cpu = time.process_time()
+        longest = 0.0
+        show = app.chat.turns.show
+
+        def timed(event: Event) -> None:
+            nonlocal longest
+            before = time.perf_counter()
+            show(event)
+            longest = max(longest, time.perf_counter() - before)
+
+        app.chat.turns.show = timed
+        with Stalls() as stalls:
+            app.chat.turns.submit("go")
+            await _until(lambda: not app.chat.turns.busy)
+        used = time.process_time() - cpu
+        return [
+            (f"stream {STREAM_CHARS:,} characters, {name}: CPU", f"{used:.2f} s", "2 s"),
+            (
+                "    longest delta / longest stall",
+                f"{longest * 1000:.0f} / {stalls.longest * 1000:.0f} ms",
+                "50 / 100 ms",
+            ),
+        ]
+
+    return await _with_app(runtime, act)
+
+
+async def idle(home: Path) -> list[Row]:
+    """Nothing happens."""
+
+    async def act(app: ClawbotApp) -> list[Row]:
+        await asyncio.sleep(1.0)
+        cpu = time.process_time()
+        await asyncio.sleep(IDLE_SECONDS)
+        share = (time.process_time() - cpu) / IDLE_SECONDS
+        return [("idle CPU", f"{share * 100:.2f} %", "0 %")]
+
+    return await _with_app(FakeRuntime(home, history=conversation(20)), act)
+
+
+async def paste(home: Path) -> list[Row]:
+    """A megabyte into the prompt, and off it goes."""
+    runtime = FakeRuntime(home, turns=[[Hold()]])
+
+    async def act(app: ClawbotApp) -> list[Row]:
+        text = ("word 中文 " * (PASTE_CHARS // 8 + 1))[:PASTE_CHARS]
+        with Stalls() as stalls:
+            app.post_message(Paste(text))
+            await _until(lambda: not app.chat.composer.is_empty)
+            await asyncio.sleep(0.1)
+        pasted = stalls.longest
+        with Stalls() as stalls:
+            prompt = app.chat.composer.prompt
+            prompt.post_message(prompt.Submitted(prompt.expanded(prompt.text), prompt.text))
+            await _until(lambda: bool(runtime.submitted))
+            await asyncio.sleep(0.3)
+        whole = runtime.submitted == [text]
+        return [
+            (f"paste {PASTE_CHARS:,} characters, longest stall", f"{pasted * 1000:.0f} ms", "100 ms"),
+            (
+                f"    send them ({'whole' if whole else 'LOST'}), longest stall",
+                f"{stalls.longest * 1000:.0f} ms",
+                "100 ms",
+            ),
+        ]
+
+    return await _with_app(runtime, act)
+
+
+async def main() -> None:
+    """Run all, print the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        rows = await resume(home)
+        for name in BLOCKS:
+            rows += await stream(home, name)
+        rows += await paste(home)
+        rows += await idle(home)
+    rows.append(("peak memory", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB", "100 MB"))
+    width = max(len(row[0]) for row in rows)
+    print(f"{'what':<{width}}  {'measured':>14}  {'target':>12}")
+    for what, measured, target in rows:
+        print(f"{what:<{width}}  {measured:>14}  {target:>12}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

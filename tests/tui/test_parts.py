@@ -1,0 +1,172 @@
+"""The decisions of the screen: what an input is, what was typed before, what the status line shows."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from clawbot.config.schema import Settings
+from clawbot.tui.completion import Choice, Wanted, best, wanted
+from clawbot.tui.gauge import gauge_of
+from clawbot.tui.history import ENTRY_MAX, PromptHistory, load_history, save_entry
+from clawbot.tui.input import (
+    AgentCommand,
+    ChatMessage,
+    Nothing,
+    ScreenCommand,
+    UnknownCommand,
+    UserInput,
+    classify,
+)
+from clawbot.tui.meter import Gauge, StatusState, duration, short, status_line
+from clawbot.tui.themes import DARK, LIGHT, theme_name
+from tests.tui.fake_runtime import RuntimeStatus
+
+COMMANDS = ["/new", "/reset", "/status", "/model", "/export"]
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("", Nothing()),
+        (" \n ", Nothing()),
+        ("hello", ChatMessage("hello")),
+        ("/new tell me", AgentCommand("/new tell me")),
+        ("/status  ", AgentCommand("/status")),
+        ("/model", ScreenCommand("/model", "")),
+        ("/model openai/gpt-5", AgentCommand("/model openai/gpt-5")),
+        ("/edit USER.md", ScreenCommand("/edit", "USER.md")),
+        ("/quit", ScreenCommand("/quit", "")),
+        ("/staus", UnknownCommand("/staus", "/status")),
+        ("/zzzz", UnknownCommand("/zzzz", None)),
+        ("/etc/hosts is\nbroken", ChatMessage("/etc/hosts is\nbroken")),
+        (" /new", ChatMessage(" /new")),
+    ],
+)
+def test_an_input_is_classified_once(text: str, entry: UserInput) -> None:
+    assert classify(text, COMMANDS) == entry
+
+
+def test_history_walks_back_and_returns_to_the_draft() -> None:
+    history = PromptHistory()
+    history.preload(["one", "two"])
+    assert history.older("draft") == "two"
+    assert history.older("two") == "one"
+    assert history.older("one") is None
+    assert [history.newer(), history.newer(), history.newer()] == ["two", "draft", None]
+
+
+def test_a_repeated_entry_is_kept_once() -> None:
+    history = PromptHistory()
+    assert [history.add(text) for text in ("a", "a", " ", "b")] == [True, False, False, True]
+    assert history.entries == ["a", "b"]
+
+
+def test_history_persists_and_only_the_user_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "history.jsonl"
+    for text in ("erste\nZeile", "你好"):
+        save_entry(path, text)
+    assert load_history(path) == ["erste\nZeile", "你好"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_bad_line_of_the_history_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(json.dumps({"text": "good"}).encode() + b'\n{"text": 3}\n\xff\xfe{torn\n')
+    assert load_history(path) == ["good"]
+
+
+def test_a_history_that_cannot_be_written_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "history.jsonl").mkdir()
+    save_entry(tmp_path / "history.jsonl", "text")
+    assert load_history(tmp_path / "history.jsonl") == []
+    assert "can't be written" in caplog.text
+
+
+def test_a_huge_entry_is_not_written(tmp_path: Path) -> None:
+    save_entry(tmp_path / "history.jsonl", "x" * (ENTRY_MAX + 1))
+    assert load_history(tmp_path / "history.jsonl") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "want"),
+    [
+        ("/st", Wanted("command", "/st", 0)),
+        ("/st x", None),
+        ("see @mem", Wanted("file", "mem", 4)),
+        ("mail me@home", None),
+        ("word", None),
+    ],
+)
+def test_what_is_to_be_completed(before: str, want: Wanted | None) -> None:
+    assert wanted(before) == want
+
+
+def test_the_best_completion_comes_first() -> None:
+    choices = [Choice("/reset"), Choice("/status"), Choice("/sessions")]
+    assert [choice.text for choice in best("/st", choices)] == ["/status", "/reset"]
+    assert [choice.text for choice in best("/", choices)] == ["/reset", "/status", "/sessions"]
+
+
+def line(width: int, **values: object) -> str:
+    state = StatusState(place="main", gauge=Gauge(122_000, 200_000), cost=0.41, notes=128, hint="/help")
+    changed = {name: getattr(state, name) for name in state.__dataclass_fields__} | values
+    return "".join(span.text for span in status_line(StatusState(**changed), width))
+
+
+def test_the_status_line_drops_parts_from_the_right() -> None:
+    assert line(100).split() == [
+        "main", "·", "▕███████████░░░░░░░▏", "61%", "122k/200k", "·", "$0.41", "·", "memory", "128", "notes", "/help",
+    ]  # fmt: skip
+    assert "memory" not in line(66)
+    assert "$0.41" in line(66)
+    assert "$" not in line(50)
+    assert "61%" in line(50)
+    assert line(20).split()[0] == "main"
+    assert all(len(line(width)) == width for width in range(20, 140))
+
+
+def test_the_status_line_says_what_runs() -> None:
+    assert line(100, activity="shell make", seconds=125, hint="esc stops").endswith(
+        "shell make 2 min 05 s · esc stops "
+    )
+
+
+def test_an_estimate_is_marked_and_an_unknown_window_has_no_bar() -> None:
+    assert "~61%" in line(100, gauge=Gauge(122_000, 200_000, exact=False))
+    assert "122k tokens" in line(100, gauge=Gauge(122_000, 0))
+
+
+@pytest.mark.parametrize(("tokens", "level"), [(1000, "meter"), (177_000, "meter-warning"), (181_000, "meter-error")])
+def test_the_meter_changes_colour_at_flush_and_compaction(tokens: int, level: str) -> None:
+    status = RuntimeStatus(tokens=tokens)
+    gauge = gauge_of(Settings(), status)
+    assert (gauge.flush, gauge.compaction) == (176_000, 180_000)
+    assert gauge.level == level
+
+
+def test_numbers_are_short() -> None:
+    assert [short(number) for number in (950, 1200, 122_000, 1_300_000)] == ["950", "1.2k", "122k", "1.3M"]
+    assert [duration(seconds) for seconds in (4, 65)] == ["4 s", "1 min 05 s"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "colours", "name"),
+    [
+        ("dark", "", DARK.name),
+        ("light", "", LIGHT.name),
+        ("auto", "0;15", LIGHT.name),
+        ("auto", "15;0", DARK.name),
+        ("auto", "", DARK.name),
+        ("nord", "", "nord"),
+        ("no such theme", "", DARK.name),
+    ],
+)
+def test_the_theme_follows_setting_and_terminal(
+    setting: str, colours: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLORFGBG", colours)
+    assert theme_name(setting, ["nord"]) == name

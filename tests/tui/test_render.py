@@ -1,0 +1,220 @@
+"""From text to lines: cleaning, wrapping, Markdown whole and streamed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clawbot.tui.render.code import Lexers
+from clawbot.tui.render.inline import plain_spans
+from clawbot.tui.render.items import OUTPUT_LINES, Page, ToolItem, UserItem
+from clawbot.tui.render.lines import Span, ellipsis, width_of, wrap
+from clawbot.tui.render.markdown import markdown_pieces
+from clawbot.tui.render.pieces import Code, Piece, Table
+from clawbot.tui.render.sanitize import BINARY_MARK, StreamCleaner, clean, clean_line, isolate, without_isolates
+from clawbot.tui.render.stream import LONG_BLOCK, MarkdownStream
+
+SAMPLE = """# Title
+
+Some **bold** text with `code`, memory/2026-10-02.md:14 and https://example.org/a.
+
+- one
+- two
+  - nested 你好，世界。
+- three
+
+3. x
+4. y
+
+   more of y
+
+```python
+def f(x):
+    return "a"
+```
+
+| a | b |
+|---|--:|
+| 中文 | 1 |
+
+> quote
+> more
+
+***
+end [link](http://a.b)
+"""
+
+
+def shown(pieces: list[Piece], width: int = 50) -> list[str]:
+    lexers = Lexers()
+    lines = []
+    for piece in pieces:
+        lines += [""] if piece.gap else []
+        lines += [line.text.rstrip() for line in piece.lines(width, lexers)]
+    return lines
+
+
+def streamed(text: str, size: int) -> list[Piece]:
+    stream = MarkdownStream()
+    pieces: list[Piece] = []
+    for at in range(0, len(text), size):
+        stream.feed(text[at : at + size])
+        done, _ = stream.flush()
+        pieces += done
+    return [*pieces, *stream.finish()]
+
+
+@pytest.mark.parametrize(
+    ("raw", "safe"),
+    [
+        ("a\x1b[31mred\x1b[0m", "ared"),
+        ("\x1b]0;title\x07x\x1b]8;;http://evil\x1b\\y", "xy"),
+        ("\x1b]52;c;aGk=\x07copied", "copied"),
+        ("a\x1bPpayload\x1b\\b\x9b2Jc", "abc"),
+        ("bell\x07 null\x00 del\x7f", "bell null del"),
+        ("one\r\ntwo\rthree", "one\ntwo\nthree"),
+        ("safe\u202eevil\u2066x", "safeevilx"),
+        ("\x1b]never closed", "never closed"),
+        ("tab\tstays 👩\u200d👧", "tab\tstays 👩\u200d👧"),
+        ("ok\n" + "\ufffd" * 12, f"ok\n{BINARY_MARK}"),
+        ("few " + "\ufffd" * 11, "few " + "\ufffd" * 11),
+    ],
+)
+def test_what_could_steer_the_terminal_is_taken_out(raw: str, safe: str) -> None:
+    assert clean(raw) == safe
+
+
+@given(st.text(alphabet="ab\x1b[]31m;0\x07\\\r\n\u202e"))
+def test_cleaned_text_holds_no_control_character(text: str) -> None:
+    assert not set(clean(text)) & set("\x1b\x07\r\u202e")
+
+
+@given(st.lists(st.sampled_from(["\x1b", "[3", "1m", "x", "\x1b[31m", "]0;t", "\x07", "\n"])))
+def test_an_escape_sequence_may_be_cut_anywhere(parts: list[str]) -> None:
+    cleaner = StreamCleaner()
+    assert "\x1b" not in "".join(cleaner.feed(part) for part in parts)
+
+
+def test_a_cut_sequence_is_as_clean_as_a_whole_one() -> None:
+    cleaner = StreamCleaner()
+    assert [cleaner.feed(part) for part in ["a\x1b", "[3", "1mb", "\x1b[0m"]] == ["a", "", "b", ""]
+
+
+def test_right_to_left_runs_are_isolated_and_copied_without_the_marks() -> None:
+    marked = isolate("see שלום עולם here")
+    assert marked == "see \u2068שלום עולם\u2069 here"
+    assert width_of(marked) == width_of("see שלום עולם here")
+    assert without_isolates(marked) == "see שלום עולם here"
+
+
+def test_one_line_stays_one_line() -> None:
+    assert clean_line("a\n\x1b[2J b\t c ") == "a b c"
+
+
+@pytest.mark.parametrize("width", [8, 13, 40])
+@given(text=st.text(alphabet="ab 你好，。（）👩\u200d👧🎉é\n-", max_size=80))
+def test_no_line_is_wider_than_the_page_and_nothing_is_lost(width: int, text: str) -> None:
+    lines = ["".join(span.text for span in line) for line in wrap([Span(text)], width)]
+    # A mark glued to a wide character may hang over by itself.
+    assert all(width_of(line.rstrip()) <= width for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_chinese_breaks_between_characters_and_not_before_punctuation() -> None:
+    lines = [line[0].text for line in wrap([Span("我们把端口改了，因为冲突。")], 14)]
+    assert lines == ["我们把端口改", "了，因为冲突。"]
+
+
+def test_words_stay_whole_and_long_ones_are_cut() -> None:
+    lines = [line[0].text for line in wrap([Span("a word abcdefghijklmnop end")], 10)]
+    assert lines == ["a word", "abcdefghij", "klmnop end"]
+
+
+def test_ellipsis_counts_cells() -> None:
+    assert ellipsis("你好世界", 6) == "你好…"
+    assert ellipsis("short", 6) == "short"
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 50, 10_000])
+def test_a_streamed_text_looks_like_the_whole_one(size: int) -> None:
+    assert shown(streamed(SAMPLE, size)) == shown(markdown_pieces(SAMPLE))
+
+
+def test_markdown_becomes_lines() -> None:
+    assert shown(markdown_pieces("1. a\n2. b\n   - c\n\n> q\n\n| x | n |\n|---|--:|\n| 中 | 1 |")) == [
+        "", "1. a", "2. b", "   ◦ c", "", "▎ q", "", "x   n", "──  ─", "中  1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\n" + "x = 1\n" * 2000 + "```\n\nafter",
+        "- item\n" * 1500 + "\nafter",
+        "word " * 2000,
+        "你好，世界。" * 1500,
+        "1. one\n" * 900,
+    ],
+    ids=["code", "list", "words", "chinese", "numbers"],
+)
+def test_a_long_block_is_committed_in_parts_and_loses_nothing(text: str) -> None:
+    stream = MarkdownStream()
+    pieces: list[Piece] = []
+    longest = 0
+    for at in range(0, len(text), 100):
+        stream.feed(text[at : at + 100])
+        done, tail = stream.flush()
+        pieces += done
+        longest = max(longest, sum(len("\n".join(shown([piece], 100))) for piece in tail))
+    pieces += stream.finish()
+    words = "".join("".join(line.split()) for line in shown(pieces, 100))
+    whole = "".join("".join(line.split()) for line in shown(markdown_pieces(text), 100))
+    assert words == whole
+    assert longest < 3 * LONG_BLOCK
+
+
+def test_html_and_rich_markup_stay_visible() -> None:
+    assert shown(markdown_pieces("<script>x</script> [bold]no[/bold]")) == ["", "<script>x</script> [bold]no[/bold]"]
+
+
+def test_links_lead_somewhere_and_only_to_safe_places() -> None:
+    spans = [span for span in plain_spans("see memory/2026-10-02.md:14, MEMORY.md#L3 or https://a.b/c.") if span.link]
+    assert [span.link for span in spans] == ["note:memory/2026-10-02.md:14", "note:MEMORY.md:3", "https://a.b/c"]
+    (piece,) = markdown_pieces("[x](javascript:alert) [y](https://ok.example)")
+    assert [span.link for span in piece.lines(40, Lexers())[0].spans if span.link] == ["https://ok.example"]
+
+
+def test_a_table_fits_the_page() -> None:
+    (table,) = markdown_pieces("| a | b |\n|---|---|\n| " + "long words " * 20 + " | x |")
+    assert isinstance(table, Table)
+    assert all(width_of(line.text) <= 40 for line in table.lines(40, Lexers()))
+
+
+def test_code_gets_its_colours_when_the_language_is_loaded() -> None:
+    lexers = Lexers()
+    code = Code("x = 1  # why", "python")
+    assert {span.style for span in code.lines(40, lexers)[0].spans} == {"code"}
+    assert lexers.wanted == {"python"}
+    assert lexers.load()
+    assert "code code-comment" in {span.style for span in code.lines(40, lexers)[0].spans}
+
+
+def test_an_unknown_language_stays_plain() -> None:
+    lexers = Lexers()
+    lexers.spans("x", "no-such-language")
+    assert not lexers.load()
+    assert lexers.spans("x", "no-such-language") == [Span("x", "code")]
+
+
+def test_an_unfolded_call_shows_arguments_and_a_capped_output() -> None:
+    item = ToolItem("shell", "shell ls", {"command": "ls\x1b[2J"}, "line\n" * 500, "12 ms", unfolded=True)
+    lines = [line.text.strip() for line in item.lines(Page(80, Lexers()))]
+    assert "command: ls" in lines
+    assert lines[-1] == "… 302 more lines"
+    assert len(lines) == OUTPUT_LINES + 3
+
+
+def test_a_long_message_of_the_user_is_shown_in_part() -> None:
+    lines = UserItem("x" * 1_000_000).lines(Page(80, Lexers()))
+    assert lines[-1].text.strip() == "… 992,000 more characters were sent"
