@@ -54,7 +54,7 @@ class Conversation:
         """
         await self._save_rest()
         entry = await asyncio.to_thread(self.session.transcript.append_message, message, sync=True)
-        self.messages.append(message)
+        self.messages.append(entry.message)
         record = self.session.record
         self.session.record = structs.replace(
             record, turns=(record.turns or 0) + 1, last_interaction_at=epoch_ms(self._clock.now())
@@ -88,9 +88,14 @@ class Conversation:
         )
 
     async def _save_rest(self) -> str:
+        """Write what is not on disk yet, always the tail of the context; the id of the last entry."""
         entry_id = ""
         while self._unsaved:
-            entry = await asyncio.to_thread(self.session.transcript.append_message, self._unsaved[0])
+            message = self._unsaved[0]
+            last_word = isinstance(message, AssistantMessage) and not message.tool_calls
+            entry = await asyncio.to_thread(self.session.transcript.append_message, message, sync=last_word)
+            # As it was stored (a long result is capped), so that a restart changes nothing for the model.
+            self.messages[-len(self._unsaved)] = entry.message
             del self._unsaved[0]
             entry_id = entry.id
         return entry_id
