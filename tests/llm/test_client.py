@@ -39,7 +39,7 @@ from clawbot.llm.protocol import (
 from clawbot.llm.retry import RetryPolicy
 from clawbot.llm.script_model import ScriptModel
 from clawbot.llm.scripted import ScriptUnused, parse_script
-from clawbot.messages import AssistantMessage, ToolSpec, UserMessage
+from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolSpec, UserMessage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]
 
@@ -87,11 +87,13 @@ class Server:
     def __init__(self) -> None:
         self.replies: list[list[Any]] = []
         self.requests: list[dict[str, Any]] = []
+        self.asked = asyncio.Event()
         self.gone = asyncio.Event()
         self.url = ""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(await request.json())
+        self.asked.set()
         steps = self.replies.pop(0)
         if isinstance(steps[0], web.Response):
             return steps[0]
@@ -126,6 +128,7 @@ async def server(worker: Any) -> AsyncIterator[Server]:
     server = Server()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", server.handle)
+    app.router.add_post("/v1/messages", server.handle)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -196,6 +199,42 @@ async def test_text_reasoning_parallel_calls_and_usage(server: Server) -> None:
     assert sent["stream_options"] == {"include_usage": True}
 
 
+async def test_claude_with_signed_reasoning_and_its_cache(server: Server) -> None:
+    """Anthropic's own protocol, both ways: what litellm makes of our request, and what we make of its events."""
+    events = [
+        {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": [],
+         "model": "claude", "usage": {"input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "SIG"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1,
+         "content_block": {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"path"'}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": ': "x"}'}},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 20}},
+        {"type": "message_stop"},
+    ]  # fmt: skip
+    server.replies = [list(events)]
+    ref = "anthropic/claude-sonnet-5-5"
+    target = Target(ref, ref, server.url.removesuffix("/v1"), key="not-a-key")
+    model = LiteLLMModel(target, ModelInfo(ref), ClientOptions(SystemClock(), ONCE, 30.0))
+    earlier = AssistantMessage([ThinkingBlock("old", "OLD"), TextBlock("yes")], provider="anthropic")
+    asked = ChatRequest(
+        "stable date", (UserMessage("q"), earlier, UserMessage("hello")), tools=(READ,), stable_prefix=7
+    )
+    message = final(await read_all(model, asked))
+    assert message.content == [ThinkingBlock("hm", "SIG"), ToolCallBlock("toolu_1", "read", {"path": "x"})]
+    assert message.stop_reason == "toolUse"
+    assert message.usage is not None
+    assert (message.usage.input, message.usage.cache_read, message.usage.output) == (5, 90, 20)
+    sent = server.requests[0]
+    assert [block.get("cache_control") for block in sent["system"]] == [{"type": "ephemeral"}, None]
+    assert sent["messages"][1]["content"][0] == {"type": "thinking", "thinking": "old", "signature": "OLD"}
+    assert sent["messages"][2]["content"][0]["cache_control"] == {"type": "ephemeral"}
+
+
 async def test_the_key_of_the_environment_does_not_go_to_a_server_that_wants_none(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,8 +258,7 @@ async def test_cancelling_the_reader_closes_the_connection_even_before_the_first
     server.replies = [["stall"]]
     model = model_at(server.url)
     reader = asyncio.create_task(read_all(model))
-    while not server.requests:
-        await asyncio.wait([reader], timeout=0.01)
+    await asyncio.wait_for(server.asked.wait(), 30)
     reader.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reader
