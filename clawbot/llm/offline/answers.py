@@ -103,6 +103,13 @@ ANSWERS: dict[str, dict[Language, str]] = {
         "en": "I keep that in this conversation only. Say `remember that …`, and it goes into your notes.",
         "zh": "这句话只留在这次对话里。说 `记住:……`,我就写进笔记。",
     },
+    "secret_heard": {
+        "en": "That looks like a password or a key: I did not write it down. It is in this conversation, though, and "
+        "its "
+        "transcript is a plain file. An API key belongs into an environment variable or behind `/model`.",
+        "zh": "这看起来像密码或密钥,我没有记下来。不过它已经在这次对话里,而对话记录是明文文件。API "
+        "密钥应放在环境变量里,或通过 `/model` 设置。",
+    },
     "memory_places": {"en": "MEMORY.md, USER.md and memory/", "zh": " MEMORY.md、USER.md 和 memory/ "},
     # tools
     "no_tool": {

@@ -11,7 +11,7 @@ from clawbot.llm.offline.answers import say
 from clawbot.llm.offline.intents import classify
 from clawbot.llm.offline.language import clean
 from clawbot.llm.offline.markers import holds_secret, is_durable, sentences
-from clawbot.llm.offline.material import Said, said_in
+from clawbot.llm.offline.material import NO_REPLY, Said, said_in
 from clawbot.llm.offline.notebook import as_item, daily_file, look_before
 from clawbot.llm.offline.quoting import one_line
 from clawbot.llm.offline.remember import tidy
@@ -19,7 +19,6 @@ from clawbot.llm.offline.turn import Call, Plan, Turn
 from clawbot.llm.offline.words import normalise, tokens
 from clawbot.messages import ToolSpec
 
-NO_REPLY = "NO_REPLY"
 MAX_FACTS = 40
 """More than this is a transcript, not what is worth keeping; the newest are kept."""
 
@@ -27,7 +26,6 @@ PASTE_CHARS = 8_000
 """A longer message is a paste: what it says is not what the user states."""
 
 _TARGET = re.compile(r"\bmemory/\d{4}-\d{2}-\d{2}[\w-]{0,80}\.md\b")
-_PROMPT = re.compile(r"pre-compaction memory flush", re.IGNORECASE)
 _APPENDS = re.compile(r"\bappend[- ]only\b|\bappends\b", re.IGNORECASE)
 
 
@@ -36,11 +34,6 @@ class Fact(Struct, frozen=True):
 
     text: str
     is_todo: bool = False
-
-
-def is_flush_prompt(text: str) -> bool:
-    """Whether `text` asks for a flush, whatever the request says of its purpose."""
-    return _PROMPT.search(text[:PASTE_CHARS]) is not None
 
 
 def writer(specs: Sequence[ToolSpec]) -> str:
@@ -87,7 +80,7 @@ def durable_facts(said: Sequence[Said]) -> list[Fact]:
 
 def _facts(text: str) -> Iterator[Fact]:
     """The facts of one message: what was to be remembered, else the sentences that state something."""
-    if len(text) > PASTE_CHARS or is_flush_prompt(text) or text.lstrip().startswith("/"):
+    if len(text) > PASTE_CHARS or text.lstrip().startswith("/"):
         return
     intent = classify(text, "en")
     if intent.kind in ("remember", "todo"):

@@ -125,6 +125,8 @@ def _unphrased(text: str) -> Intent:
         folded = fold(text)
         personal = any(table.personal.search(folded) for table in _tables())
         return Intent("recall" if personal else "other", text)
+    if markers.holds_secret(text):
+        return Intent("secret", text)
     if markers.is_durable(text):
         return Intent("statement", text)
     return Intent("other", text)

@@ -13,9 +13,13 @@ from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, To
 
 Role = Literal["user", "assistant", "tool"]
 
+PROVIDER = "offline"
+NO_REPLY = "NO_REPLY"
+
 MAX_SAID = 200_000
 """Of one message so much is looked at, in characters: what is beyond is a paste, and its end is kept."""
 
+_FLUSH_PROMPT = re.compile(r"pre-compaction memory flush", re.IGNORECASE)
 _TAGGED = re.compile(r"<(conversation|messages|transcript)>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _PREVIOUS = re.compile(r"<previous[-_]summary>\n?(.*?)</previous[-_]summary>", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(
@@ -66,9 +70,19 @@ def material(request: ChatRequest) -> Material:
     return Material(said_in(request.messages), previous)
 
 
+def is_flush_prompt(text: str) -> bool:
+    """Whether `text` asks for a flush, whatever the request says of its purpose."""
+    return _FLUSH_PROMPT.search(text[:2_000]) is not None
+
+
 def said_in(messages: Sequence[Message]) -> list[Said]:
-    """The messages as what was said."""
-    return [said for message in messages if (said := _said(message)).text.strip() or said.calls]
+    """The messages as what was said, without the silent turns."""
+    return [said for message in messages if _tells(said := _said(message))]
+
+
+def _tells(said: Said) -> bool:
+    text = said.text.strip()
+    return bool(said.calls) or (bool(text) and text != NO_REPLY and not (said.role == "user" and is_flush_prompt(text)))
 
 
 def _said(message: Message) -> Said:
@@ -77,7 +91,8 @@ def _said(message: Message) -> Said:
             return Said("user", message.text[-MAX_SAID:])
         case AssistantMessage():
             calls = tuple(_values(call.arguments.values()) for call in message.tool_calls)
-            return Said("assistant", message.text[-MAX_SAID:], calls)
+            # What this model said itself is phrases and quotes of notes: nothing that is worth keeping again.
+            return Said("assistant", "" if message.provider == PROVIDER else message.text[-MAX_SAID:], calls)
         case ToolResultMessage() | BashExecutionMessage():
             return Said("tool", message.text[-MAX_SAID:])
 

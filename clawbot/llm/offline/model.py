@@ -13,7 +13,7 @@ import msgspec
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.offline import flush, replies
-from clawbot.llm.offline.material import material
+from clawbot.llm.offline.material import PROVIDER, is_flush_prompt, material
 from clawbot.llm.offline.slug import slug
 from clawbot.llm.offline.summary import summarise
 from clawbot.llm.offline.tokens import cut_to, usage
@@ -64,9 +64,9 @@ class OfflineModel:
         calls = [] if isinstance(step, str) else _with_ids(step, request.messages)
         answer = AssistantMessage(
             content=[TextBlock(text)] if text else list(calls),
-            api="offline",
-            provider="offline",
-            model="offline",
+            api=PROVIDER,
+            provider=PROVIDER,
+            model=PROVIDER,
             stop_reason="toolUse" if calls else "stop" if text == step else "length",
             timestamp=epoch_ms(now),
         )
@@ -78,7 +78,7 @@ class OfflineModel:
         if request.purpose == "slug":
             return slug(material(request).said)
         turn = read_turn(request, self._clock.now())
-        if request.purpose == "flush" or flush.is_flush_prompt(turn.text):
+        if request.purpose == "flush" or is_flush_prompt(turn.text):
             return replies.follow(flush.flush(turn, flush.writer(request.tools)), turn)
         return replies.reply(turn)
 

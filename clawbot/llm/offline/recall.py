@@ -41,8 +41,8 @@ _DAYS_BACK = (
 def recall(turn: Turn, intent: Intent) -> Plan:
     """Answer a question about what the user once said."""
     question = intent.text or turn.text
-    wanted = terms(question)
     day = mentioned_day(question, turn.now.date())
+    wanted = terms(_ISO_DAY.sub(" ", question) if day else question)
     if day is not None:
         found = yield from _recall_day(turn, day, wanted)
         if isinstance(found, str):

@@ -47,6 +47,7 @@ PHRASES = {
     "bye": "bye",
     "empty": "empty",
     "statement": "statement",
+    "secret": "secret_heard",
     "delete": "delete_file",
     "run_hint": "shell_hint",
     "long": "long_message",

@@ -19,6 +19,9 @@ MAX_TOKENS = 2_000
 LEAST_TOKENS = 120
 """Below this not even the headings and one line each would fit."""
 
+LEAST_LINE = 8
+"""A line that would be cut to less than this, in tokens, says nothing."""
+
 ASK_CHARS = 800
 LINE_CHARS = 400
 SENTENCES_OF_PASTE = 400
@@ -117,7 +120,7 @@ def _written(sections: _Sections, max_tokens: int) -> str:
     share_left = sum(SHARES.values())
     parts: list[str] = []
     for name, share in SHARES.items():
-        lines = _newest_that_fit(sections[name], room * share / share_left)
+        lines = _newest_that_fit(sections[name], room * share / share_left, may_cut=name != NAMES)
         room -= sum(weigh(f"- {line}\n") for line in lines)
         share_left -= share
         body = "\n".join(f"- {line}" for line in lines) or f"- {NOTHING}"
@@ -125,13 +128,17 @@ def _written(sections: _Sections, max_tokens: int) -> str:
     return cut_to("\n\n".join(parts), max_tokens)
 
 
-def _newest_that_fit(lines: list[str], room: float) -> list[str]:
-    """The last lines of all within `room` tokens, in their order, each once: a later one replaces its repeat."""
+def _newest_that_fit(lines: list[str], room: float, *, may_cut: bool) -> list[str]:
+    """The last lines of all within `room` tokens, in their order, each once: a later one replaces its repeat. When not
+    even the last one fits, it is cut, if it may be."""
     latest = {normalise(line): line for line in reversed(lines)}
     kept: list[str] = []
     for line in latest.values():
-        room -= weigh(f"- {line}\n")
-        if room < 0:
+        size = weigh(f"- {line}\n")
+        if size > room:
             break
+        room -= size
         kept.append(line)
+    if not kept and latest and may_cut and room >= LEAST_LINE:
+        return [cut_to(next(iter(latest.values())), int(room) - 2)]
     return kept[::-1]

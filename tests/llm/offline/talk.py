@@ -12,7 +12,15 @@ from zoneinfo import ZoneInfo
 
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatRequest, FinalPart, Purpose, StreamPart, TextPart
-from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, ToolSpec, UserMessage
+from clawbot.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    ToolSpec,
+    UserMessage,
+)
 
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=ZoneInfo("Europe/Berlin"))
 TODAY = "memory/2026-11-20.md"
@@ -68,7 +76,9 @@ class Files:
 
     def _list(self, path: str = ".", pattern: str = "") -> tuple[str, bool]:
         if pattern:
-            return "\n".join(sorted(name for name in self.texts if fnmatchcase(name, pattern))) or "Nothing fits.", False
+            return "\n".join(
+                sorted(name for name in self.texts if fnmatchcase(name, pattern))
+            ) or "Nothing fits.", False
         inside = "" if path == "." else path.rstrip("/") + "/"
         names = {
             head + slash
@@ -104,7 +114,11 @@ class Talk:
     """A session: every `say` starts with a new model, as a new process would."""
 
     def __init__(
-        self, files: Files | None = None, tools: Sequence[str] = TOOLS, system: str = "", clock: FixedClock | None = None
+        self,
+        files: Files | None = None,
+        tools: Sequence[str] = TOOLS,
+        system: str = "",
+        clock: FixedClock | None = None,
     ) -> None:
         self.files = files or Files()
         self.specs = tuple(ToolSpec(name, f"The tool {name}.", {"type": "object"}) for name in tools)
