@@ -88,6 +88,8 @@ class ClawbotApp(App[object]):
             return
         self.theme = theme_name(self.runtime.settings.tui.theme, self.available_themes)
         await self.chat.connect(self.runtime)
+        if self.chat.composer.was_used:
+            self._warm(self.runtime)
         if self.runtime.first_start:
             await self._welcome(self.runtime)
         # What is there now stays until the end: the collector need not look at it again, which would stall the screen.

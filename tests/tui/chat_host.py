@@ -39,7 +39,7 @@ async def chatting(
 ) -> AsyncIterator[tuple[ClawbotApp, Pilot[object]]]:
     """The app with its runtime open."""
     app = make_app(runtime)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: bool(app.chat.header.right_text))
         yield app, pilot
 

@@ -76,6 +76,11 @@ class Composer(Vertical):
         """Whether nothing stands in the prompt."""
         return not self.prompt.text
 
+    @property
+    def was_used(self) -> bool:
+        """Whether the user has typed anything so far."""
+        return self.last_typed != NEVER
+
     def clear(self) -> None:
         """Empty the prompt; what was there can be had back with Up."""
         self.prompt.inputs.add(self.prompt.text)
@@ -118,7 +123,7 @@ class Composer(Vertical):
     @on(Prompt.Typed)
     def _typed(self, event: Prompt.Typed) -> None:
         event.stop()
-        if self.last_typed == NEVER:
+        if not self.was_used:
             self.post_message(self.FirstKey())
         self.last_typed = self.clock.monotonic()
 

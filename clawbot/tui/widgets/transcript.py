@@ -135,7 +135,7 @@ class Transcript(ScrollView, can_focus=True):
     def go_to_end(self) -> None:
         """Show the end, and follow what comes."""
         self._following = True
-        self.scroll_end(animate=False, immediate=True)
+        self._scroll(self.max_scroll_y)
         self._tell(0)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -174,14 +174,18 @@ class Transcript(ScrollView, can_focus=True):
         self.virtual_size = Size(max(1, self.size.width), self.stack.height)
         if following:
             self._following = True
-            self.scroll_end(animate=False, immediate=True)
+            self._scroll(self.max_scroll_y)
             self._following = True
         elif anchor:
             item, place = anchor
             index = self.stack.index_of(item)
             if index is not None:
                 place = min(place, max(0, len(self.stack.lines(index)) - 1))
-                self.scroll_to(y=self.stack.top(index) + place, animate=False, immediate=True)
+                self._scroll(self.stack.top(index) + place)
+
+    def _scroll(self, line: float) -> None:
+        # By force: whether there is a scroll bar is known only after the next layout.
+        self.scroll_to(y=line, animate=False, force=True, immediate=True)
 
     # Layout
 
@@ -189,7 +193,7 @@ class Transcript(ScrollView, can_focus=True):
         if self.stack.page.width != self.page_width:
             self._turn_page(replace(self.stack.page, width=self.page_width))
         elif self._following:
-            self.scroll_end(animate=False, immediate=True)
+            self._scroll(self.max_scroll_y)
 
     def _turn_page(self, page: Page) -> None:
         with self._kept_in_place():

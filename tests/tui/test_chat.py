@@ -1,0 +1,437 @@
+"""The conversation on the screen: streaming, the place of the reader, the queue, interrupts, approvals, keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.events import Paste
+
+from clawbot.agent.events import (
+    ApprovalRequested,
+    CommandOutput,
+    MessageFinished,
+    ModelChanged,
+    Notice,
+    ReasoningDelta,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
+from clawbot.errors import ClawbotError
+from clawbot.tui.app import ClawbotApp
+from clawbot.tui.screens.chat import PAGE_OF_HISTORY
+from clawbot.tui.widgets.approval import REST
+from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
+from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, reply
+
+ASKS = ApprovalRequested(
+    request_id="r1", call_id="c1", tool="shell", command="make -j2", folder="~/w", pattern="make *", reach="your files"
+)
+SHELL = ToolStarted(call_id="c1", name="shell", title="shell make -j2", arguments={"command": "make -j2"})
+DONE = ToolFinished(call_id="c1", name="shell", output="all built", summary="exit 0", duration_ms=12)
+
+
+async def test_an_answer_streams_onto_the_page(tmp_path: Path) -> None:
+    hold = Hold()
+    events = [TextDelta(text="# Answer\n\nFirst **pa"), hold, TextDelta(text="rt**."), *reply("")]
+    async with chatting(FakeRuntime(tmp_path, turns=[events])) as (app, pilot):
+        await send(app, pilot, "go on")
+        await until(pilot, lambda: "First" in page_text(app))
+        assert "You" in page_text(app)
+        assert app.chat.status.state.activity == "writing"
+        hold.release()
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert "   First part." in page_text(app)
+        assert page_text(app).count("Clawbot") == 1
+        assert app.chat.status.state.activity == ""
+
+
+async def test_the_page_follows_only_at_its_end(tmp_path: Path) -> None:
+    hold = Hold()
+    turn = [*reply("\n\n".join(f"line {n}" for n in range(40))), hold, *reply("the last one")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await hold.reached.wait()
+        await until(pilot, lambda: app.chat.page.at_end and "line 39" in screen_text(app))
+        await pilot.press("pageup")
+        await until(pilot, lambda: not app.chat.page.at_end)
+        before = screen_text(app).split("\n")[1:10]
+        app.chat.writer.notice(Notice(level="info", text="something new"))
+        hold.release()
+        await until(pilot, lambda: not app.chat.turns.busy and "↓ 1 new" in screen_text(app))
+        assert screen_text(app).split("\n")[1:10] == before
+        await pilot.press("ctrl+end")
+        await until(pilot, lambda: "the last one" in screen_text(app) and "new" not in screen_text(app).split("\n")[-5])
+
+
+async def test_a_message_during_a_turn_is_queued_and_can_be_taken_back(tmp_path: Path) -> None:
+    hold = Hold()
+    runtime = FakeRuntime(tmp_path, turns=[[TextDelta(text="busy"), hold]])
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "one")
+        await hold.reached.wait()
+        await send(app, pilot, "two")
+        await send(app, pilot, "three")
+        await until(pilot, lambda: "queued: three" in screen_text(app))
+        assert app.chat.turns.queued == ["two", "three"]
+        await pilot.press("alt+up")
+        await until(pilot, lambda: app.chat.turns.queued == ["two"] and runtime.withdrawn == ["three"])
+        assert app.chat.composer.prompt.text == "three"
+        hold.release()
+        await until(pilot, lambda: "You said: two" in page_text(app) and not app.chat.turns.busy)
+        assert "three" not in page_text(app)
+
+
+async def test_escape_interrupts_the_turn_and_what_was_written_stays_marked(tmp_path: Path) -> None:
+    hold = Hold()
+    async with chatting(FakeRuntime(tmp_path, turns=[[TextDelta(text="half an ans"), SHELL, hold]])) as (app, pilot):
+        await send(app, pilot, "one")
+        await hold.reached.wait()
+        await send(app, pilot, "two")
+        await until(pilot, lambda: app.chat.turns.queued == ["two"])
+        await pilot.press("escape")
+        await until(pilot, lambda: "You said: two" in page_text(app))
+        text = page_text(app)
+        assert "half an ans" in text
+        assert text.count("interrupted") == 2
+
+
+async def test_what_is_sent_before_the_runtime_is_there_waits_for_it(tmp_path: Path) -> None:
+    hold = Hold()
+    runtime = FakeRuntime(tmp_path)
+
+    async def slow() -> FakeRuntime:
+        await hold.released.wait()
+        return runtime
+
+    app = ClawbotApp(slow, clock=StepClock())
+    async with app.run_test() as pilot:
+        await pilot.press("h", "i", "enter")
+        await until(pilot, lambda: "queued: hi" in screen_text(app))
+        await pilot.press("m")
+        hold.release()
+        await until(pilot, lambda: "You said: hi" in page_text(app))
+        assert runtime.submitted == ["hi"]
+        assert app.chat.composer.prompt.text == "m"
+        await until(pilot, lambda: runtime.warmed == 1)
+
+
+async def test_a_start_that_fails_ends_the_app_with_its_error(tmp_path: Path) -> None:
+    async def fails() -> FakeRuntime:
+        raise ClawbotError("The session is open elsewhere.", hint="Use --new.")
+
+    app = ClawbotApp(fails, clock=StepClock())
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.failure is not None)
+    assert app.return_code == 1
+    assert "elsewhere" in str(app.failure)
+
+
+async def test_an_answer_key_counts_only_after_the_keyboard_has_rested(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path, turns=[[SHELL, ASKS, DONE, *reply("built")]])
+    async with chatting(runtime) as (app, pilot):
+        clock = app.clock
+        assert isinstance(clock, StepClock)
+        await send(app, pilot, "build")
+        await until(pilot, lambda: app.chat.approval.request is not None)
+        assert "make -j2" in screen_text(app)
+        assert "your files" in screen_text(app)
+        await pilot.press("y", "a", "enter")
+        assert runtime.answers == []
+        clock.seconds += REST
+        await pilot.press("enter")
+        assert runtime.answers == []
+        clock.seconds += REST
+        await pilot.press("y")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert runtime.answers == [("r1", "once", None)]
+        assert app.chat.composer.display
+        assert app.chat.composer.prompt.text == "ya"
+
+
+@pytest.mark.parametrize(("key", "decision"), [("a", "always"), ("n", "deny")])
+async def test_the_other_answers(tmp_path: Path, key: str, decision: str) -> None:
+    runtime = FakeRuntime(tmp_path, turns=[[SHELL, ASKS, DONE]])
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "build")
+        await until(pilot, lambda: app.chat.approval.request is not None)
+        app.clock.seconds += 5
+        await pilot.press(key)
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert runtime.answers == [("r1", decision, None)]
+
+
+async def test_a_command_can_be_changed_before_it_runs(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path, turns=[[SHELL, ASKS, DONE]])
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "build")
+        await until(pilot, lambda: app.chat.approval.request is not None)
+        app.clock.seconds += 5
+        await pilot.press("e")
+        await until(pilot, lambda: "CommandEditor" in str(app.focused))
+        await pilot.press("end", "space", "x", "enter")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert runtime.answers == [("r1", "once", "make -j2 x")]
+
+
+async def test_an_interrupt_closes_the_question(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path, turns=[[SHELL, ASKS, DONE]])
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "build")
+        await until(pilot, lambda: app.chat.approval.request is not None)
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert runtime.answers == []
+        assert app.chat.approval.request is None
+        assert app.focused is app.chat.composer.prompt
+
+
+async def test_tool_calls_unfold_by_keys_and_by_the_mouse(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path, turns=[[SHELL, DONE, *reply("built")]])) as (app, pilot):
+        await send(app, pilot, "build")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert "▸ shell make -j2" in page_text(app)
+        assert "exit 0 · 12 ms" in page_text(app)
+        assert "all built" not in page_text(app)
+        await pilot.press("ctrl+o")
+        assert "command: make -j2" in page_text(app)
+        assert "all built" in page_text(app)
+        await pilot.press("ctrl+o")
+        assert "all built" not in page_text(app)
+        await pilot.press("shift+tab", "enter")
+        assert "all built" in page_text(app)
+        row = next(n for n, line in enumerate(screen_text(app).split("\n")) if "▾ shell" in line)
+        await pilot.click(offset=(8, row))
+        await until(pilot, lambda: "all built" not in page_text(app))
+
+
+async def test_typing_over_the_page_goes_into_the_prompt(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path, history=conversation(3))) as (app, pilot):
+        await pilot.press("shift+tab", "h", "i")
+        assert app.chat.composer.prompt.text == "hi"
+
+
+async def test_reasoning_is_hidden_until_it_is_asked_for(tmp_path: Path) -> None:
+    turn = [ReasoningDelta(text="let me "), ReasoningDelta(text="think"), *reply("so")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "why")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert "let me think" not in page_text(app)
+        await pilot.press("ctrl+t")
+        assert "let me think" in page_text(app)
+
+
+async def test_a_large_paste_stands_as_one_word_and_is_sent_whole(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    pasted = "word 中文\n" * 120_000
+    async with chatting(runtime) as (app, pilot):
+        app.post_message(Paste(pasted))
+        await until(pilot, lambda: not app.chat.composer.is_empty)
+        assert app.chat.composer.prompt.text == "[pasted 960,000 characters]"
+        await pilot.press("space", "!", "enter")
+        await until(pilot, lambda: not app.chat.turns.busy and bool(runtime.submitted))
+        assert runtime.submitted == [pasted + " !"]
+
+
+async def test_two_different_pastes_of_one_length_are_both_kept(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        for letter in "ab":
+            app.post_message(Paste(letter * 3000))
+        await until(pilot, lambda: "characters, 2]" in app.chat.composer.prompt.text)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(runtime.submitted))
+        assert runtime.submitted == ["a" * 3000 + "b" * 3000]
+
+
+async def test_keys_of_the_prompt(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        prompt = app.chat.composer.prompt
+        await pilot.press("a", "ctrl+j", "b", "shift+enter", "c")
+        assert prompt.text == "a\nb\nc"
+        assert prompt.size.height == 3
+        await pilot.press("enter")
+        await until(pilot, lambda: runtime.submitted == ["a\nb\nc"])
+        await pilot.press("x", "up")
+        assert prompt.text == "a\nb\nc"
+        await pilot.press("down", "down", "down")
+        assert prompt.text == "x"
+        await pilot.press("ctrl+c")
+        assert prompt.text == ""
+        assert "ctrl+c again leaves" in screen_text(app)
+
+
+async def test_history_comes_back_at_the_next_start(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        await send(app, pilot, "remember me")
+        await until(pilot, (tmp_path / "history.jsonl").exists)
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        await until(pilot, lambda: bool(app.chat.composer.prompt.inputs.entries))
+        await pilot.press("up")
+        assert app.chat.composer.prompt.text == "remember me"
+
+
+async def test_an_unknown_command_is_not_sent_and_stays(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "/statsu now")
+        await until(pilot, lambda: "There is no command /statsu" in screen_text(app))
+        assert runtime.submitted == []
+        assert app.chat.composer.prompt.text == "/statsu now"
+
+
+async def test_commands_and_files_are_completed(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        await pilot.press("/", "s", "t")
+        await until(pilot, lambda: app.chat.composer.completions.is_open)
+        await pilot.press("enter")
+        await until(pilot, lambda: "Output of `/status`" in page_text(app) or "Output of /status" in page_text(app))
+        assert runtime.submitted == ["/status"]
+        await pilot.press("s", "e", "e", "space", "@", "m", "e")
+        await until(pilot, lambda: app.chat.composer.completions.is_open)
+        await pilot.press("tab")
+        assert app.chat.composer.prompt.text == "see @memory/2026-10-02.md "
+
+
+async def test_escape_closes_the_list_before_it_stops_a_turn(tmp_path: Path) -> None:
+    hold = Hold()
+    async with chatting(FakeRuntime(tmp_path, turns=[[hold, *reply("done")]])) as (app, pilot):
+        await send(app, pilot, "go")
+        await hold.reached.wait()
+        await pilot.press("/", "s")
+        await until(pilot, lambda: app.chat.composer.completions.is_open)
+        await pilot.press("escape")
+        assert not app.chat.composer.completions.is_open
+        assert app.chat.turns.busy
+        hold.release()
+        await until(pilot, lambda: "done" in page_text(app))
+
+
+async def test_older_turns_come_when_the_reader_reaches_the_top(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path, history=conversation(100))) as (app, pilot):
+        await until(pilot, lambda: "question 99" in screen_text(app))
+        assert "question 74" not in page_text(app)
+        assert PAGE_OF_HISTORY == 50
+        page = app.chat.page
+        page.scroll_to(y=3, animate=False)
+        top = page.stack.line(page.scroll_offset.y).text
+        await until(pilot, lambda: "question 50" in page_text(app))
+        await until(pilot, lambda: page.stack.line(page.scroll_offset.y).text == top)
+        page.scroll_home(animate=False)
+        await until(pilot, lambda: "question 25" in page_text(app))
+
+
+async def test_a_resize_keeps_the_reader_in_place(tmp_path: Path) -> None:
+    turn = reply("\n\n".join(f"paragraph {n} " + "with words " * 20 for n in range(40)))
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        page = app.chat.page
+        page.scroll_to(y=60, animate=False)
+        item = page.stack.item(page.stack.at(60)[0])
+        await pilot.resize_terminal(50, 30)
+        await until(pilot, lambda: page.stack.page.width == page.page_width < 50)
+        assert page.stack.item(page.stack.at(page.scroll_offset.y)[0]) is item
+        await pilot.press("ctrl+end")
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: page.at_end and "paragraph 39" in screen_text(app))
+
+
+async def test_control_characters_of_a_model_and_a_tool_never_reach_the_screen(tmp_path: Path) -> None:
+    turn = [
+        ToolStarted(call_id="c1", name="x", title="x \x1b[2J\x07", arguments={"a\x1b[1m": "\x1b]0;t\x07v"}),
+        ToolFinished(call_id="c1", name="x", output="\x1b[31mred\x1b[0m\x00", summary="\x1b[5m1"),
+        TextDelta(text="a\x1b"),
+        TextDelta(text="[2Jb [bold]c[/bold]"),
+        MessageFinished(entry_id="m", text="", stop_reason="stop"),
+        Notice(level="warning", text="w\x1b[2J"),
+        CommandOutput(command="/x\x1b[2J", text="o\x1b[2J"),
+    ]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "u\x1b[2J")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        await pilot.press("ctrl+o")
+        assert not [sign for sign in page_text(app) if sign < " " and sign != "\n"]
+        assert "ab [bold]c[/bold]" in page_text(app)
+
+
+async def test_what_happens_beside_the_talk_is_a_quiet_line(tmp_path: Path) -> None:
+    turn = [
+        TextDelta(text="from the first model"),
+        ModelChanged(model="offline", reason="openai: unreachable", discard=True),
+        *reply("from the second"),
+        Notice(level="info", text="3 lines to memory/2026-11-20.md", path="memory/2026-11-20.md", line=3),
+        TurnEnded(status="failed", error="The key is wrong.", hint="Set OPENAI_API_KEY."),
+    ]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        text = page_text(app)
+        assert "─ offline answers · openai: unreachable" in text
+        assert "✕ The key is wrong. Set OPENAI_API_KEY." in text
+        styles = {
+            span.style
+            for n in range(len(app.chat.page.stack))
+            for line in app.chat.page.stack.lines(n)
+            for span in line.spans
+        }
+        assert "discarded" in styles
+
+
+async def test_a_note_opens_in_the_editor_at_its_line(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path, turns=[reply("See memory/2026-10-02.md:1 for it.")])
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "where")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        await pilot.press("shift+tab", "enter")
+        await until(pilot, lambda: type(app.screen).__name__ == "EditorScreen")
+
+
+@pytest.mark.parametrize(
+    ("key", "screen"), [("ctrl+l", "ModelsScreen"), ("ctrl+r", "SessionsScreen"), ("f1", "HelpScreen")]
+)
+async def test_keys_lead_to_the_other_screens_and_back(tmp_path: Path, key: str, screen: str) -> None:
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        await pilot.press(key)
+        await until(pilot, lambda: type(app.screen).__name__ == screen)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.chat)
+
+
+async def test_a_reply_is_copied_and_ctrl_d_leaves(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path, turns=[reply("the **reply**")])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        await send(app, pilot, "/copy")
+        await until(pilot, lambda: app.clipboard == "the **reply**")
+        await pilot.press("ctrl+d")
+        await until(pilot, lambda: not app.is_running)
+    assert app.return_code in (0, None)
+
+
+async def test_selected_text_of_the_page_is_copied(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path, turns=[reply("one line to copy")])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: not app.chat.turns.busy and "one line to copy" in screen_text(app))
+        row = next(n for n, line in enumerate(screen_text(app).split("\n")) if "one line" in line)
+        await pilot.mouse_down(offset=(3, row))
+        await pilot.hover(offset=(11, row))
+        await pilot.mouse_up(offset=(11, row))
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: app.clipboard == "one line")
+        assert app.is_running
+
+
+async def test_leaving_in_the_middle_of_a_turn_is_no_crash(tmp_path: Path) -> None:
+    hold = Hold()
+    app = make_app(FakeRuntime(tmp_path, turns=[[TextDelta(text="x"), hold]]))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.runtime is not None)
+        await send(app, pilot, "go")
+        await hold.reached.wait()
+        app.exit()
+    assert app.crash is None
