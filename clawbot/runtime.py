@@ -22,12 +22,12 @@ from clawbot.config.env import load_env, save_key
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.window import count_tokens
 from clawbot.context.workspace import seed_workspace
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.llm.providers import PROVIDERS, Provider
+from clawbot.llm.tokens import count_tokens
 from clawbot.logs import setup_logging
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import MAIN
@@ -183,8 +183,8 @@ class Runtime:
         await asyncio.to_thread(write_workspace_file, self.status.workspace, name, text)
 
     async def count_tokens(self, text: str) -> int:
-        """How many tokens `text` takes in the context, estimated."""
-        return await asyncio.to_thread(count_tokens, text)
+        """How many tokens `text` takes in the context, exactly where a vocabulary is at hand."""
+        return await count_tokens(text)
 
 
 class _Ground:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from clawbot.llm.tokens import estimate_tokens
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -23,10 +23,6 @@ from clawbot.messages import (
     UserMessage,
 )
 
-# Four ASCII characters make about one token, one character of another script about one; tokenisers differ by more
-# than that, hence the margin. Characters over four alone would see a quarter of a Chinese text.
-CHARS_PER_TOKEN = 4
-MARGIN = 1.15
 IMAGE_TOKENS = 1200
 MESSAGE_TOKENS = 4  # role and separators of one message
 DEFAULT_WINDOW = 128_000  # when nothing is known of the model
@@ -39,39 +35,33 @@ class ContextSize(NamedTuple):
     exact: bool
 
 
-def count_tokens(text: str) -> int:
-    """An estimate of the tokens in `text`, on the high side, for when no tokeniser of the model is at hand."""
-    plain = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
-    return math.ceil((plain / CHARS_PER_TOKEN + (len(text) - plain)) * MARGIN)
-
-
 def estimate_message(message: Message) -> int:
     """An estimate of what `message` takes in the window."""
     match message:
         case UserMessage(content=str(text)):
-            tokens = count_tokens(text)
+            tokens = estimate_tokens(text)
         case UserMessage(content=blocks) | ToolResultMessage(content=blocks) | AssistantMessage(content=blocks):
             tokens = sum(_estimate_block(block) for block in blocks)
         case BashExecutionMessage():
-            tokens = count_tokens(message.text)
+            tokens = estimate_tokens(message.text)
     return tokens + MESSAGE_TOKENS
 
 
 def _estimate_block(block: TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | str) -> int:
     match block:
         case TextBlock(text=text) | ThinkingBlock(thinking=text):
-            return count_tokens(text)
+            return estimate_tokens(text)
         case ToolCallBlock(name=name, arguments=arguments, malformed=malformed):
-            return count_tokens(name + (malformed or json.dumps(arguments, ensure_ascii=False, default=str)))
+            return estimate_tokens(name + (malformed or json.dumps(arguments, ensure_ascii=False, default=str)))
         case ImageBlock():
             return IMAGE_TOKENS
         case str(text):
-            return count_tokens(text)
+            return estimate_tokens(text)
 
 
 def estimate_tools(tools: Iterable[ToolSpec]) -> int:
     """An estimate of what the descriptions of `tools` take in the window."""
-    return sum(count_tokens(msgspec.json.encode(tool).decode()) for tool in tools)
+    return sum(estimate_tokens(msgspec.json.encode(tool).decode()) for tool in tools)
 
 
 def context_used(messages: Sequence[Message], system: str, tools: Sequence[ToolSpec] = ()) -> ContextSize:
@@ -85,7 +75,7 @@ def context_used(messages: Sequence[Message], system: str, tools: Sequence[ToolS
         if reported:
             rest = messages[index + 1 :]
             return ContextSize(reported + sum(map(estimate_message, rest)), exact=not rest)
-    estimate = count_tokens(system) + estimate_tools(tools) + sum(map(estimate_message, messages))
+    estimate = estimate_tokens(system) + estimate_tools(tools) + sum(map(estimate_message, messages))
     return ContextSize(estimate, exact=False)
 
 

@@ -68,12 +68,6 @@ def usage_of(figures: Figures, *, prompt: int, completion: int) -> dict[str, Any
     }
 
 
-def estimate_tokens(text: str) -> int:
-    """About how many tokens `text` is: four ASCII characters a token, each other character one."""
-    plain = len(text.encode("ascii", "ignore"))
-    return -(-plain // 4) + len(text) - plain
-
-
 def text_of_delta(delta: Mapping[str, Any]) -> str:
     """All the text of a delta, for the estimate of what an answer costs."""
     calls = [call["function"] for call in delta.get("tool_calls", ())]

@@ -15,10 +15,11 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from clawbot.llm.script_chunks import Chunk, estimate_tokens, whole_answer
+from clawbot.llm.script_chunks import Chunk, whole_answer
 from clawbot.llm.script_embed import MAX_DIMENSIONS, USUAL_DIMENSIONS, embed, packed
 from clawbot.llm.script_faults import ScriptedFault, error_body
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch
+from clawbot.llm.tokens import weigh_tokens
 
 LOOPBACK = "127.0.0.1"
 # A whole conversation with pictures in it fits; aiohttp's own limit of 1 MiB does not even hold a long talk.
@@ -101,7 +102,7 @@ class _Door:
             {"object": "embedding", "index": index, "embedding": packed(vector) if as_base64 else vector}
             for index, vector in enumerate(vectors)
         ]
-        tokens = sum(estimate_tokens(str(text)) for text in texts)
+        tokens = sum(weigh_tokens(str(text)) for text in texts)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return web.json_response({"object": "list", "data": data, "model": body.get("model"), "usage": usage})
 

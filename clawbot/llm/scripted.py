@@ -16,7 +16,6 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.script_chunks import (
     Chunk,
     deltas_of,
-    estimate_tokens,
     finish_reason_of,
     text_of_delta,
     usage_of,
@@ -26,6 +25,7 @@ from clawbot.llm.script_file import load_script, parse_script
 from clawbot.llm.script_match import RequestView, ScriptMismatch, beyond_last, mismatch, unmet, view_of
 from clawbot.llm.script_types import Fault, Script, Turn
 from clawbot.llm.script_yaml import ScriptFileError
+from clawbot.llm.tokens import weigh_tokens
 
 __all__ = [
     "Script",
@@ -83,14 +83,14 @@ class ScriptEngine:
             if piece.after:
                 await self._sleep(piece.after)
             yield _chunk(head, piece.delta)
-            written += estimate_tokens(text_of_delta(piece.delta))
+            written += weigh_tokens(text_of_delta(piece.delta))
             await _break_off(fault, sent)
         await _break_off(fault, sent=None)
         if fault is not None and fault.kind == "no_finish":
             return
         yield _chunk(head, {}, finish_reason_of(turn.reply))
         if not request.get("stream") or (request.get("stream_options") or {}).get("include_usage"):
-            usage = usage_of(turn.reply.figures, prompt=estimate_tokens(_prompt_text(request)), completion=written)
+            usage = usage_of(turn.reply.figures, prompt=weigh_tokens(_prompt_text(request)), completion=written)
             yield {**head, "choices": [], "usage": usage}
 
     def status(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class ScriptEngine:
         if fault is not None and fault.kind == "status":
             raise status_fault(fault)
         if fault is not None and fault.kind == "overflow":
-            raise overflow_fault(fault.wording, estimate_tokens(_prompt_text(request)), self.script.window)
+            raise overflow_fault(fault.wording, weigh_tokens(_prompt_text(request)), self.script.window)
 
 
 def _values(view: RequestView, number: int) -> dict[str, str]:

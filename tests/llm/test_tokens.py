@@ -23,3 +23,10 @@ async def test_the_estimate_is_not_below_the_truth(text: str) -> None:
 async def test_without_a_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_load", lambda: None)
     assert await count_tokens("hello world") == estimate_tokens("hello world") == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("a", 1), ("a" * 400, 115), ("好" * 100, 115), ("好a" * 100, 144), ("é" * 10, 12)]
+)
+def test_weighted_estimate(text: str, tokens: int) -> None:
+    assert estimate_tokens(text) == tokens

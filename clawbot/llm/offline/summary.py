@@ -10,8 +10,9 @@ from clawbot.llm.offline.language import clean
 from clawbot.llm.offline.markers import asks, holds_secret, marks, sentences
 from clawbot.llm.offline.material import Material, Said
 from clawbot.llm.offline.quoting import one_line
-from clawbot.llm.offline.tokens import cut_to, weigh
+from clawbot.llm.offline.tokens import cut_to
 from clawbot.llm.offline.words import normalise
+from clawbot.llm.tokens import weigh_tokens
 
 MAX_TOKENS = 2_000
 """The length of a summary when the request sets none."""
@@ -115,13 +116,13 @@ def _names(said: Iterable[Said]) -> list[str]:
 
 
 def _written(sections: _Sections, max_tokens: int) -> str:
-    headings = sum(weigh(f"## {name}\n\n- {NOTHING}\n\n") for name in SHARES)
+    headings = sum(weigh_tokens(f"## {name}\n\n- {NOTHING}\n\n") for name in SHARES)
     room = float(max_tokens - headings)
     share_left = sum(SHARES.values())
     parts: list[str] = []
     for name, share in SHARES.items():
         lines = _newest_that_fit(sections[name], room * share / share_left, may_cut=name != NAMES)
-        room -= sum(weigh(f"- {line}\n") for line in lines)
+        room -= sum(weigh_tokens(f"- {line}\n") for line in lines)
         share_left -= share
         body = "\n".join(f"- {line}" for line in lines) or f"- {NOTHING}"
         parts.append(f"## {name}\n\n{body}")
@@ -134,7 +135,7 @@ def _newest_that_fit(lines: list[str], room: float, *, may_cut: bool) -> list[st
     latest = {normalise(line): line for line in reversed(lines)}
     kept: list[str] = []
     for line in latest.values():
-        size = weigh(f"- {line}\n")
+        size = weigh_tokens(f"- {line}\n")
         if size > room:
             break
         room -= size
