@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 
 import click
 import msgspec
@@ -18,6 +19,7 @@ from clawbot.agent.events import (
     TurnEnded,
 )
 from clawbot.runtime import Runtime, RuntimeOptions
+from clawbot.tui.render.sanitize import clean
 
 
 class _Printer:
@@ -25,6 +27,8 @@ class _Printer:
 
     def __init__(self) -> None:
         self._reply = ""
+        # A program that reads the reply gets it as it is; a terminal must not be steered by it.
+        self._shown = clean if sys.stdout.isatty() else str
         self.ended: TurnEnded | None = None
 
     def take(self, event: Event) -> None:
@@ -34,7 +38,7 @@ class _Printer:
             case ToolStarted():
                 self._reply = ""
             case CommandOutput(text=text):
-                click.echo(text)
+                click.echo(self._shown(text))
             case Notice(level=level, text=text) if level != "info":
                 click.echo(f"clawbot: {text}", err=True)
             case ModelRetry(wait=wait, reason=reason):
@@ -47,7 +51,7 @@ class _Printer:
     def _finish(self, event: TurnEnded) -> None:
         self.ended = event
         if self._reply:
-            click.echo(self._reply)
+            click.echo(self._shown(self._reply))
         if event.status == "failed":
             click.echo(f"clawbot: {' '.join(f'{event.error} {event.hint}'.split())}", err=True)
         elif event.status == "interrupted":

@@ -140,3 +140,23 @@ def test_a_second_window_on_one_session_is_told_who_holds_it(machine: Machine) -
     assert "--session" in second.stderr
     assert "--new" in second.stderr
     assert machine.run("chat", "-p", "hello", "--new").returncode == 0
+
+
+def test_what_a_model_says_never_steers_the_terminal(machine: Machine, script: Callable[[str], Path]) -> None:
+    machine.serve(
+        script("""
+turns:
+  - repeat: forever
+    reply: {text: "\\e]0;pwned\\a\\e[2J\\e]52;c;cHduZWQ=\\a safe \\b\\b[/bold] words"}
+""")
+    )
+    chat = machine.open()
+    chat.wait_for("openai/scripted")
+    chat.send("hello", "enter")
+    chat.wait_for("safe [/bold] words")
+    one_turn = machine.open("chat", "-p", "hello", "--new")
+    assert one_turn.wait_end() == 0
+    for raw in (chat.raw, one_turn.raw):
+        assert b"]0;pwned" not in raw
+        assert b"cHduZWQ" not in raw
+    assert machine.run("chat", "-p", "hello", "--new").stdout.startswith("\x1b]0;pwned")
