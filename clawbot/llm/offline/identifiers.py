@@ -8,6 +8,7 @@ MAX_CHARS = 200
 """A longer one is data, not a name."""
 
 _HAN_OR_MARK = r"\s<>\"'`，。；：！？、（）《》「」\u4e00-\u9fff"
+_SEGMENT = rf"[^{_HAN_OR_MARK}/,;:()\[\]]{{1,80}}"
 _PATTERN = re.compile(
     "|".join(
         (
@@ -15,8 +16,7 @@ _PATTERN = re.compile(
             r"[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,4}",
             r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b",
             r"`[^`\n]{1,200}`",
-            rf"(?<![\w/])(?:~|\.{{1,2}})?/[^{_HAN_OR_MARK}/,;:()\[\]]{{1,80}}(?:/[^{_HAN_OR_MARK}/,;:()\[\]]{{1,80}})"
-            rf"{{1,12}}/?",
+            rf"(?<![\w/])(?:~|\.{{1,2}})(?:/{_SEGMENT}){{1,12}}/?|(?<![\w/])(?:/{_SEGMENT}){{2,12}}/?",
             r"(?<![\w/])[\w.-]{1,80}(?:/[\w.-]{1,80}){0,8}\.(?:md|py|js|ts|tsx|go|rs|c|h|cpp|java|rb|sh|sql|json|"
             r"jsonl|ya?ml|toml|cfg|ini|"
             r"txt|csv|html|css|lock|log|env|xml|pdf)\b",
@@ -33,7 +33,8 @@ _PATTERN = re.compile(
             r"[$€¥]\s?\d[\d,.]{0,15}",
             r"(?<!\w)\d{3,15}(?!\w)",
         )
-    )
+    ),
+    re.ASCII,  # a name may stand right beside Chinese text
 )
 _TRAILING = ".,;:!?)]}"
 

@@ -135,7 +135,7 @@ class Talk:
             if not answer.tool_calls:
                 return answer.text
             for call in answer.tool_calls:
-                self.messages.append(self._result(call))
+                self.messages.append(await self.result(call))
         raise AssertionError("the model calls tools without an end")
 
     async def ask(self, purpose: Purpose = "chat", **options: Any) -> AssistantMessage:
@@ -143,7 +143,8 @@ class Talk:
         request = ChatRequest(self.system, tuple(self.messages), self.specs, purpose=purpose, **options)
         return (await collect(OfflineModel(self.clock), request))[-1].message
 
-    def _result(self, call: ToolCallBlock) -> ToolResultMessage:
+    async def result(self, call: ToolCallBlock) -> ToolResultMessage:
+        """Run one call."""
         text, is_error = self.files.run(call)
         return ToolResultMessage(call.id, call.name, [TextBlock(text)], is_error)
 
