@@ -168,9 +168,9 @@ class ToolItem(Item):
         ]
         lines = [] if self.joined else [BLANK]
         lines.append(spread(head, [Span(right, style)], page.width))
-        if self.unfolded:
-            return lines + self._inside(page)
-        return lines + [self._hit(hit, page) for hit in self.hits[:HITS_SHOWN]]
+        shown = self.hits if self.unfolded else self.hits[:HITS_SHOWN]
+        lines += [self._hit(hit, page) for hit in shown]
+        return lines + self._inside(page) if self.unfolded else lines
 
     def _hit(self, hit: NoteHit, page: Page) -> Line:
         place = f"{hit.path}:{hit.line}"

@@ -1,0 +1,143 @@
+"""How the conversation looks: light and dark, small and large, with Chinese text and emoji."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from clawbot.agent.events import ApprovalRequested, Notice, ToolFinished, ToolStarted
+from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.tui.app import ClawbotApp
+from tests.tui.chat_host import make_app, send, until
+from tests.tui.fake_runtime import NOW, FakeRuntime, HistoryItem, Hold, reply
+
+SMALL, LARGE = (80, 24), (140, 45)
+STAMP = int(NOW.timestamp() * 1000)
+HITS = [
+    {"path": "memory/2026-10-02.md", "startLine": 14, "snippet": "staging proxy moved to 8443, 8080 clashed"},
+    {"path": "memory/2026-09-18.md", "startLine": 7, "snippet": "proxy answers on 8080"},
+]
+ANSWER = """**8443.** You moved it on 2 October because 8080 clashed with Grafana (memory/2026-10-02.md:14).
+
+```python
+def port(host: str) -> int:
+    # the proxy answers here
+    return 8443 if host.startswith("stg") else 443
+```
+
+| host | port | note |
+|---|--:|---|
+| proxy.stg | 8443 | moved |
+| 数据库 | 5432 | 中文注释 🎉 |
+
+1. restart the *proxy*
+2. run `make check`
+   - on both hosts
+
+> quoted from the runbook
+"""
+CHINESE = (
+    "因为 8080 与 **Grafana** 冲突，所以十月二日改为 8443。"
+    "这是一个比较长的段落，用来检查换行是否正确。👩\u200d👩\u200d👧 🎉"
+)
+
+
+def talk() -> list[HistoryItem]:
+    call = ToolCallBlock("c1", "memory_search", {"query": "staging proxy port"})
+    found = ToolResultMessage("c1", "memory_search", [TextBlock("2 notes")], details={"results": HITS})
+    messages = [
+        UserMessage("which port did the staging proxy use, and why did we change it?"),
+        AssistantMessage([call]),
+        found,
+        AssistantMessage([TextBlock(ANSWER)]),
+        None,
+        UserMessage("我们为什么要换端口？"),
+        AssistantMessage([TextBlock(CHINESE)]),
+    ]
+    note = "earlier turns summarised · 182k → 41k tokens"
+    return [
+        HistoryItem(str(number), STAMP, message, False, "" if message else note)
+        for number, message in enumerate(messages)
+    ]
+
+
+def app_with(tmp_path: Path, theme: str, **values: object) -> ClawbotApp:
+    runtime = FakeRuntime(tmp_path, **{"history": talk(), **values})
+    runtime.settings.tui.theme = theme
+    return make_app(runtime)
+
+
+async def settled(pilot: Pilot[object]) -> None:
+    """The conversation is there, in its colours."""
+    app = pilot.app
+    assert isinstance(app, ClawbotApp)
+    await until(pilot, lambda: bool(app.chat.header.right_text) and not app.chat.page.lexers.wanted)
+    await until(pilot, lambda: app.chat.page.at_end and not app.workers)
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+def test_conversation(tmp_path: Path, snap_compare: Callable[..., bool], size: tuple[int, int], theme: str) -> None:
+    assert snap_compare(app_with(tmp_path, theme), terminal_size=size, run_before=settled)
+
+
+def test_no_colour(tmp_path: Path, snap_compare: Callable[..., bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert snap_compare(app_with(tmp_path, "dark"), terminal_size=SMALL, run_before=settled)
+
+
+def test_approval_with_a_queue(tmp_path: Path, snap_compare: Callable[..., bool]) -> None:
+    turn = [
+        ToolStarted(call_id="c1", name="shell", title="shell make -j2"),
+        ApprovalRequested(
+            request_id="r1",
+            call_id="c1",
+            tool="shell",
+            command="rm -rf build && make -j2 all\nmake test",
+            folder="~/.clawbot/workspace",
+            pattern="make *",
+            reach="any file that you can write",
+        ),
+    ]
+
+    async def before(pilot: Pilot[object]) -> None:
+        await settled(pilot)
+        app = pilot.app
+        assert isinstance(app, ClawbotApp)
+        await send(app, pilot, "build it")
+        app.chat.turns.submit("then update the README")
+        await until(pilot, lambda: app.chat.approval.request is not None and bool(app.chat.turns.queued))
+
+    assert snap_compare(app_with(tmp_path, "dark", turns=[turn]), terminal_size=SMALL, run_before=before)
+
+
+def test_running_with_new_text_below_and_completions(tmp_path: Path, snap_compare: Callable[..., bool]) -> None:
+    hold = Hold()
+    turn = [
+        ToolStarted(call_id="c1", name="edit", title="edit AGENTS.md", arguments={"path": "AGENTS.md"}),
+        ToolFinished(call_id="c1", name="edit", output="done", summary="+2 −0", duration_ms=12),
+        *reply("Edited."),
+        hold,
+        Notice(level="info", text="3 lines to memory/2026-11-20.md", path="memory/2026-11-20.md"),
+        Notice(level="warning", text="The transcript had a torn line; it was set aside."),
+        Hold(),
+    ]
+
+    async def before(pilot: Pilot[object]) -> None:
+        await settled(pilot)
+        app = pilot.app
+        assert isinstance(app, ClawbotApp)
+        await send(app, pilot, "edit AGENTS.md")
+        await hold.reached.wait()
+        await pilot.press("ctrl+o", "shift+up", "/", "s")
+        hold.release()
+        await until(pilot, lambda: app.chat.page.unseen == 2 and app.chat.composer.completions.is_open)
+
+    assert snap_compare(app_with(tmp_path, "dark", turns=[turn]), terminal_size=LARGE, run_before=before)
+
+
+def test_narrow(tmp_path: Path, snap_compare: Callable[..., bool]) -> None:
+    assert snap_compare(app_with(tmp_path, "light"), terminal_size=(60, 20), run_before=settled)

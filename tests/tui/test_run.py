@@ -1,0 +1,70 @@
+"""The end of the screen: a crash says one line and names the log, an error of the start comes out whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+from clawbot.errors import ClawbotError
+from clawbot.tui.run import run_chat
+
+async def open_runtime():
+    raise {error}
+
+try:
+    sys.exit(run_chat(open_runtime))
+except ClawbotError as error:
+    print("told:", error, file=sys.stderr)
+    sys.exit(1)
+"""
+
+
+def run(error: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "TEXTUAL_DRIVER": "textual.drivers.headless_driver:HeadlessDriver"}
+    script = tmp_path / "start.py"
+    script.write_text(SCRIPT.format(error=error))
+    root = str(Path(__file__).resolve().parents[2])
+    return subprocess.run(
+        [sys.executable, str(script)],
+        env={**environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_crash_says_one_line_and_where_the_log_is(tmp_path: Path) -> None:
+    done = run("RuntimeError('boom\\nsecond line')", tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    last = done.stderr.strip().split("\n")[-1]
+    assert last.startswith("clawbot: the screen crashed (RuntimeError: boom). The log tells more: ")
+    assert last.endswith("clawbot.log")
+
+
+def test_an_error_of_the_start_reaches_the_caller(tmp_path: Path) -> None:
+    done = run("ClawbotError('The session is open elsewhere.', hint='Use --new.')", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.strip() == "told: The session is open elsewhere. Use --new."
+
+
+@pytest.mark.parametrize("module", ["clawbot.tui.run", "clawbot.tui.app"])
+def test_the_first_paint_imports_nothing_heavy(module: str) -> None:
+    heavy = ("litellm", "pydantic", "apsw", "yaml", "pygments", "markdown_it", "rich.markdown", "clawbot.runtime")
+    code = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_entry_does_not_import_the_screen_before_it_keeps_the_keys() -> None:
+    code = "import sys, clawbot.tui.run; print('textual' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "False"
