@@ -22,7 +22,7 @@ _LINK = (
 )
 _QUESTION_WORD = r"(?:what|which|who|whom|whose|where|when|why|how|if|whether|anything|something)"
 _OPEN, _SHUT = r"(?P<q>[\"'`])", r"(?P=q)"
-_FILE = r"[\"'`]?(?P<path>[^\s\"'`:,?]{0,200}\.[a-z0-9]{1,8}|makefile|dockerfile|license|readme)[\"'`]?"
+_FILE = r"[\"'`]?(?P<path>[^\s\"'`:,?]{0,200}\.[a-z][a-z0-9]{0,7}|makefile|dockerfile|license|readme)[\"'`]?"
 _OF_FILES = (
     r"(?:in|within|inside|across|through) (?:all |the |my |your |these ){0,6}(?:files?|workspace|folders?|documents?|"
     r"docs)"
@@ -80,9 +80,10 @@ RULES: tuple[tuple[str, str], ...] = (
     ("remember", rf"{_ASK}(?:please )?{_KEEP}{_LINK}(?P<text>.+)"),
     (
         "remember",
-        r"(?P<text>.{3,}?)[\s,.;!:-]{1,3}(?:(?:so|and|but) )?(?:please )?(?:remember|keep in mind|note|"
-        r"don'?t forget|"
-        r"write) (?:that|this|it)(?: down)?(?: please| for me)?[.!\s]*",
+        rf"(?!(?:{_QUESTION_WORD}|do|does|did|can|could|will|would)\b)(?P<text>.{{3,}}?)"
+        r"(?:\s{0,2}[,.;!:-]\s{0,3}|\s(?=please |so |and |but ))(?:(?:so|and|but) )?(?:please )?"
+        r"(?:(?:remember|keep in mind|note|don'?t forget) (?:that|this|it)|write (?:that|this|it) down)"
+        r"(?: please| for me)?[.!\s]*",
     ),
     ("delete", rf"(?:please )?(?:delete|remove|erase) (?:the )?(?:file )?{_FILE}{_END}"),
     (

@@ -188,6 +188,24 @@ CHINESE = [
     ("请看看 notes.md", "read", "notes.md"),
 ]
 
+# Sentences that hold the words of a request without making it.
+NOT_MEANT = [
+    ("I remember that day well", "other", ""),
+    ("I can't remember that.", "other", ""),
+    ("why did I write this", "recall", ""),
+    ("how do I remember this", "recall", ""),
+    ("what is in v2.0?", "other", ""),
+    ("我没记住", "other", ""),
+    ("记住了吗?", "other", ""),
+    ("记录显示代理挂了", "other", ""),
+    ("我忘了告诉你", "other", ""),
+    ("提醒我一下上次说了什么", "recall", ""),
+    ("remind me what we decided", "recall", ""),
+    ("记得我妈妈的生日是五月", "remember", "我妈妈的生日是五月"),
+    ("把代理端口是 8443 记下来", "remember", "代理端口是 8443"),
+    ("I prefer dark themes so please remember that", "remember", "I prefer dark themes"),
+]
+
 MIXED = [
     ("请记住 that I prefer tabs", "remember", "that I prefer tabs"),
     ("remember that 我喜欢制表符", "remember", "我喜欢制表符"),
@@ -196,7 +214,7 @@ MIXED = [
 ]
 
 
-@pytest.mark.parametrize(("said", "kind", "words"), ENGLISH + CHINESE + MIXED)
+@pytest.mark.parametrize(("said", "kind", "words"), ENGLISH + CHINESE + NOT_MEANT + MIXED)
 def test_a_message_is_taken_for_what_it_asks(said: str, kind: str, words: str) -> None:
     found = classify(said, detect(said) or "en")
     assert found.kind == kind
