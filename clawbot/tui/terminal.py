@@ -6,10 +6,10 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-try:
+if sys.platform != "win32":
     import termios
-except ImportError:  # Windows has no such thing, and its console needs none of this.
-    termios = None  # type: ignore[assignment]
+
+LOCAL_FLAGS = 3  # their place in what tcgetattr returns
 
 
 @contextlib.contextmanager
@@ -17,17 +17,19 @@ def typing_kept() -> Iterator[None]:
     """Take lines apart into keys and stop the echo until the end, when the terminal is as it was before.
 
     The screen switches to raw mode only when its library is imported; a terminal that is still in line mode then may
-    drop a line that was begun.
+    drop a line that was begun. Without a terminal, and on Windows, nothing is done.
     """
+    if sys.platform == "win32":
+        yield
+        return
     try:
         descriptor = sys.stdin.fileno()
         before = termios.tcgetattr(descriptor)
-    except (OSError, ValueError, AttributeError, termios.error):
-        # No terminal: a pipe, or a stream without a descriptor.
+    except (OSError, ValueError, termios.error):
         yield
         return
     early = termios.tcgetattr(descriptor)
-    early[3] &= ~(termios.ICANON | termios.ECHO)
+    early[LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)
     termios.tcsetattr(descriptor, termios.TCSANOW, early)
     try:
         yield

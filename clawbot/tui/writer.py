@@ -45,6 +45,7 @@ class TranscriptWriter:
         self._answer: list[Item] = []  # what is shown of the answer so far
         self._reasoning: ReasoningItem | None = None
         self._tools: dict[str, ToolItem] = {}
+        self._asked = ""  # what the turn began with
         self._spoken = False
         self._text_seen = False
         self._marked = False
@@ -55,11 +56,13 @@ class TranscriptWriter:
     def user(self, text: str) -> None:
         """A turn begins with these words."""
         self._begin()
+        self._asked = text
         self._page.append(user_items(text, self._clock.now()))
 
     def _begin(self) -> None:
         self._finish_text()
         self._spoken = self._text_seen = self._marked = False
+        self._asked = ""
         self._tools.clear()
         self._answer = []
         self._reasoning = None
@@ -173,7 +176,8 @@ class TranscriptWriter:
     def output(self, command: str, text: str) -> None:
         """What a slash command has to say."""
         self._finish_text()
-        self._page.append([DividerItem(command), *text_items(text)])
+        title = [] if self._asked.startswith(command) else [DividerItem(command)]
+        self._page.append([*title, *text_items(text)])
         self.last_reply = text
 
     def welcome(self, text: str) -> None:
@@ -192,3 +196,4 @@ class TranscriptWriter:
                 self._page.update(tool)
         self._page.append(items)
         self._tools.clear()
+        self._asked = ""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clawbot.tui.render.code import Lexers
 from clawbot.tui.render.inline import plain_spans
-from clawbot.tui.render.items import OUTPUT_LINES, Page, ToolItem, UserItem
+from clawbot.tui.render.items import OUTPUT_LINES, Page, PieceItem, ToolItem, UserItem
 from clawbot.tui.render.lines import Span, ellipsis, width_of, wrap
 from clawbot.tui.render.markdown import markdown_pieces
 from clawbot.tui.render.pieces import Code, Piece, Table
@@ -172,6 +172,12 @@ def test_a_long_block_is_committed_in_parts_and_loses_nothing(text: str) -> None
     whole = "".join("".join(line.split()) for line in shown(markdown_pieces(text), 100))
     assert words == whole
     assert longest < 3 * LONG_BLOCK
+
+
+def test_the_bar_of_a_quote_goes_through() -> None:
+    items = [PieceItem(piece) for piece in markdown_pieces("a\n\n> one\n>\n> two\n\nb")]
+    lines = [line.text.strip() for item in items for line in item.lines(Page(40, Lexers()))]
+    assert lines == ["", "a", "", "▎ one", "▎", "▎ two", "", "b"]
 
 
 def test_html_and_rich_markup_stay_visible() -> None:

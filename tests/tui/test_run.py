@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
 
+from clawbot.tui.terminal import typing_kept
+
 SCRIPT = """
 import sys
+import termios
 from clawbot.errors import ClawbotError
 from clawbot.tui.run import run_chat
 
@@ -68,3 +72,25 @@ def test_the_entry_does_not_import_the_screen_before_it_keeps_the_keys() -> None
     code = "import sys, clawbot.tui.run; print('textual' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_keys_are_kept_from_the_start_and_the_terminal_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = os.openpty()
+    with os.fdopen(slave, "rb", buffering=0) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        before = termios.tcgetattr(slave)
+        with typing_kept():
+            os.write(master, b"no line end")
+            assert os.read(slave, 100) == b"no line end"
+            os.set_blocking(master, False)
+            with pytest.raises(BlockingIOError):
+                os.read(master, 100)
+        assert termios.tcgetattr(slave) == before
+    os.close(master)
+
+
+def test_without_a_terminal_nothing_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with typing_kept():
+            assert stdin.write(b"x") == 1

@@ -110,7 +110,9 @@ class PieceItem(Item):
         lines = indented(self.piece.lines(page.width - TEXT_INDENT, page.lexers))
         if self.style:
             lines = [Line(tuple(span._replace(style=self.style) for span in line.spans)) for line in lines]
-        return [BLANK, *lines] if self.piece.gap and not self.first else lines
+        if self.first or not self.piece.gap:
+            return lines
+        return [*indented([Line(self.piece.indent.air)]), *lines]
 
     def guess(self, width: int) -> int:
         """A piece is rarely long."""

@@ -39,12 +39,16 @@ class _Walk:
     base: str = ""
     fresh_item: bool = False  # the next piece carries the marker of its list item
     item_count: int = 0
+    quotes: int = 0  # how many are open
+    fresh_quote: bool = False  # the next piece is the first of its quote
 
     def indent(self) -> Indent:
         """The indent of the next piece. A marker is shown once."""
         indent = self.indents[-1]
+        air = indent.rest if self.quotes and not self.fresh_quote else ()
+        self.fresh_quote = False
         self.indents[-1] = Indent(indent.rest, indent.rest)
-        return indent
+        return Indent(indent.first, indent.rest, air)
 
     def gap(self) -> bool:
         """Whether air stands before the next piece: not inside tight lists, nor before the first item."""
@@ -107,8 +111,11 @@ def _container(tokens: list[Token], at: int, walk: _Walk) -> None:
         case "blockquote_open":
             _push(walk, (Span("▎ ", "quote-bar"),), (Span("▎ ", "quote-bar"),))
             walk.base = "quote"
+            walk.fresh_quote = walk.quotes == 0
+            walk.quotes += 1
         case "blockquote_close":
             walk.indents.pop()
+            walk.quotes -= 1
             walk.base = ""
         case "bullet_list_open" | "ordered_list_open":
             start = int(token.attrs.get("start", 1)) if token.type == "ordered_list_open" else None

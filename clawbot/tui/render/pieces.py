@@ -13,25 +13,13 @@ from clawbot.tui.render.code import Lexers
 from clawbot.tui.render.lines import Line, Span, slice_spans, width_of, wrap
 
 
-class Piece(Protocol):
-    """A paragraph, a heading, some lines of code, a table, a rule."""
-
-    @property
-    def gap(self) -> bool:
-        """Whether a blank line stands before it."""
-        ...
-
-    def lines(self, width: int, lexers: Lexers) -> list[Line]:
-        """Its lines, at most `width` cells wide."""
-        ...
-
-
 @dataclass(frozen=True)
 class Indent:
     """What stands left of a piece."""
 
     first: tuple[Span, ...] = ()
     rest: tuple[Span, ...] = ()
+    air: tuple[Span, ...] = ()  # of the blank line above: the bar of a quote goes through
 
     @property
     def width(self) -> int:
@@ -41,6 +29,24 @@ class Indent:
     def apply(self, lines: list[tuple[Span, ...]], fill: str = "") -> list[Line]:
         """`lines` behind the indent."""
         return [Line((*(self.rest if number else self.first), *line), fill) for number, line in enumerate(lines)]
+
+
+class Piece(Protocol):
+    """A paragraph, a heading, some lines of code, a table, a rule."""
+
+    @property
+    def gap(self) -> bool:
+        """Whether a blank line stands before it."""
+        ...
+
+    @property
+    def indent(self) -> Indent:
+        """What stands left of it."""
+        ...
+
+    def lines(self, width: int, lexers: Lexers) -> list[Line]:
+        """Its lines, at most `width` cells wide."""
+        ...
 
 
 @dataclass(frozen=True)
