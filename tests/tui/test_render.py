@@ -155,8 +155,9 @@ def test_markdown_becomes_lines() -> None:
         "word " * 2000,
         "你好，世界。" * 1500,
         "1. one\n" * 900,
+        "\n\n| a | b |\n|---|---|\n" + "| cell one | **two** |\n" * 500 + f"| {'x' * 5000} | y |" + "\nafter",
     ],
-    ids=["code", "list", "words", "chinese", "numbers"],
+    ids=["code", "list", "words", "chinese", "numbers", "table"],
 )
 def test_a_long_block_is_committed_in_parts_and_loses_nothing(text: str) -> None:
     stream = MarkdownStream()
@@ -168,8 +169,10 @@ def test_a_long_block_is_committed_in_parts_and_loses_nothing(text: str) -> None
         pieces += done
         longest = max(longest, sum(len("\n".join(shown([piece], 100))) for piece in tail))
     pieces += stream.finish()
-    words = "".join("".join(line.split()) for line in shown(pieces, 100))
-    whole = "".join("".join(line.split()) for line in shown(markdown_pieces(text), 100))
+    # The rule under the head of a table may be longer: it knows all rows.
+    words, whole = (
+        "".join("".join(shown(part, 100)).replace("─", "").split()) for part in (pieces, markdown_pieces(text))
+    )
     assert words == whole
     assert longest < 3 * LONG_BLOCK
 

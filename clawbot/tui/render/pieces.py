@@ -6,7 +6,7 @@ markers, quote bars): the first line gets `first`, the others `rest`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from clawbot.tui.render.code import Lexers
@@ -95,17 +95,23 @@ class Rule:
 
 
 Cell = tuple[Span, ...]
+BETWEEN = "  "  # two columns of a table
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the first row is the head. `aligns` holds `left`, `right` or `center` for each column."""
+    """A table: the first row is the head. `aligns` holds `left`, `right` or `center` for each column.
+
+    A part of a long table goes on without a head (`head` false), in the columns of the part above it (`columns`: their
+    natural widths).
+    """
 
     rows: tuple[tuple[Cell, ...], ...]
     aligns: tuple[str, ...]
     indent: Indent = Indent()
     gap: bool = True
-    between: str = field(default="  ", repr=False)
+    head: bool = True
+    columns: tuple[int, ...] = ()
 
     def lines(self, width: int, lexers: Lexers) -> list[Line]:
         """Head, rule and rows; columns shrink to fit, and cells wrap."""
@@ -113,25 +119,29 @@ class Table:
         lines: list[tuple[Span, ...]] = []
         for number, row in enumerate(self.rows):
             lines.extend(self._row(row, widths))
-            if number == 0:
-                lines.append((Span(self.between.join("─" * cells for cells in widths), "rule"),))
+            if number == 0 and self.head:
+                lines.append((Span(BETWEEN.join("─" * cells for cells in widths), "rule"),))
         return self.indent.apply(lines)
 
     def _widths(self, room: int) -> list[int]:
         """The cells of each column: its natural width where there is room, else the wide ones give way."""
-        natural = [
-            max(1, *(max(map(width_of, _text(row[column]).split("\n"))) for row in self.rows))
-            for column in range(len(self.aligns))
-        ]
-        room = max(room - len(self.between) * (len(natural) - 1), 3 * len(natural))
+        natural = self.natural()
+        room = max(room - len(BETWEEN) * (len(natural) - 1), 3 * len(natural))
         if sum(natural) <= room:
-            return natural
+            return list(natural)
         shares: dict[int, int] = {}
         waiting = sorted(range(len(natural)), key=natural.__getitem__)
         for place, column in enumerate(waiting):
             fair = (room - sum(shares.values())) // (len(waiting) - place)
             shares[column] = min(natural[column], fair)
         return [shares[column] for column in range(len(natural))]
+
+    def natural(self) -> tuple[int, ...]:
+        """The cells that each column would take."""
+        return self.columns or tuple(
+            max(1, *(max(map(width_of, _text(row[column]).split("\n"))) for row in self.rows))
+            for column in range(len(self.aligns))
+        )
 
     def _row(self, row: tuple[Cell, ...], widths: list[int]) -> list[tuple[Span, ...]]:
         cells = [wrap(cell, cells) for cell, cells in zip(row, widths, strict=True)]
@@ -142,7 +152,7 @@ class Table:
                 spans = cell[number] if number < len(cell) else ()
                 space = widths[column] - width_of(_text(spans))
                 left = {"right": space, "center": space // 2}.get(self.aligns[column], 0)
-                line += [Span(" " * left), *spans, Span(" " * (space - left)), Span(self.between)]
+                line += [Span(" " * left), *spans, Span(" " * (space - left)), Span(BETWEEN)]
             lines.append(tuple(span for span in line[:-1] if span.text))
         return lines
 

@@ -6,10 +6,11 @@ cut inside, so that the cost of a flush stays bounded.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clawbot.tui.render.markdown import continued, parse, pieces_of
-from clawbot.tui.render.pieces import Code, Piece
+from clawbot.tui.render.pieces import Code, Piece, Table
 from clawbot.tui.render.sanitize import StreamCleaner
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class MarkdownStream:
         self._env: dict[str, Any] = {}
         self._joined = False  # the tail goes on with a block that was cut
         self._number = 0  # where a numbered list that was cut goes on
-        self._fence = ""  # the opening line of the code that was cut
+        self._opening = ""  # the first lines of the code or the table that was cut: repeated before what comes
+        self._columns: tuple[int, ...] = ()  # of the table that was cut
 
     def feed(self, text: str) -> None:
         """Add text; nothing is parsed yet."""
@@ -50,22 +52,33 @@ class MarkdownStream:
     def finish(self) -> list[Piece]:
         """The pieces of all that is left."""
         pieces = self._pieces(self._parse())
-        self._tail, self._joined, self._fence, self._number = "", False, "", 0
+        self._tail, self._joined, self._opening, self._number = "", False, "", 0
+        self._columns = ()
         return pieces
 
     def _parse(self) -> list[Token]:
-        tokens = parse(self._fence + self._tail, self._env)
+        tokens = parse(self._opening + self._tail, self._env)
         if self._number and tokens and tokens[0].type == "ordered_list_open":
             tokens[0].attrs["start"] = self._number
         return tokens
 
     def _pieces(self, tokens: list[Token]) -> list[Piece]:
         pieces = pieces_of(tokens)
-        if self._fence and pieces and isinstance(pieces[0], Code) and not pieces[0].text:
-            del pieces[0]
+        if self._opening and pieces:
+            pieces[:1] = self._rest_of(pieces[0])
         if self._joined and pieces:
             pieces[0] = continued(pieces[0])
         return pieces
+
+    def _rest_of(self, piece: Piece) -> list[Piece]:
+        """The piece without what was repeated to go on inside of it; nothing when it holds nothing yet."""
+        match piece:
+            case Code(text=""):
+                return []
+            case Table() if self._columns:
+                rows = piece.rows[1:]
+                return [replace(piece, rows=rows, head=False, columns=self._columns)] if rows else []
+        return [piece]
 
     def _take(self, lines: int) -> list[Piece]:
         """Commit the first `lines` lines of the tail."""
@@ -79,13 +92,15 @@ class MarkdownStream:
     def _last_block(self, tokens: list[Token]) -> int:
         """The line of the tail where its last block begins; 0 when there is but one."""
         starts = [token.map[0] for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
-        return max(0, starts[-1] - bool(self._fence)) if starts else 0
+        return max(0, starts[-1] - self._opening.count("\n")) if starts else 0
 
     def _cut_long(self, tokens: list[Token]) -> list[Piece]:
         if not tokens:
             return []
         if tokens[0].type == "fence":
             return self._cut_code(tokens[0])
+        if tokens[0].type == "table_open":
+            return self._cut_table(tokens[0])
         if tokens[0].type in ("bullet_list_open", "ordered_list_open"):
             return self._cut_list(tokens)
         return self._cut_paragraph() if tokens[0].type == "paragraph_open" else []
@@ -107,12 +122,25 @@ class MarkdownStream:
     def _cut_code(self, fence: Token) -> list[Piece]:
         """Commit the whole lines of code that are there; the rest goes on inside the same fence."""
         rows = self._tail.split("\n")
-        opening = self._fence or f"{fence.markup}{fence.info}\n"
+        opening = self._opening or f"{fence.markup}{fence.info}\n"
         closed = rows[-1].strip().startswith(fence.markup) or rows[-2:-1] == [fence.markup]
         if len(rows) < 3 or closed:
             return []
         pieces = self._take(len(rows) - 1)
-        self._fence = opening
+        self._opening = opening
+        return self._joined_after(pieces)
+
+    def _cut_table(self, table_open: Token) -> list[Piece]:
+        """Commit the whole rows that are there; the others go on in the same columns."""
+        rows = self._tail.split("\n")
+        top = table_open.map[0] if table_open.map else 0
+        opening = self._opening or "\n".join(rows[top : top + 2]) + "\n"
+        if len(rows) < (2 if self._opening else top + 4):
+            return []
+        pieces = self._take(len(rows) - 1)
+        table = pieces[-1] if pieces else None
+        if isinstance(table, Table):
+            self._opening, self._columns = opening, table.natural()
         return self._joined_after(pieces)
 
     def _cut_paragraph(self) -> list[Piece]:
