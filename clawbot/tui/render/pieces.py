@@ -103,7 +103,7 @@ class Table:
     """A table: the first row is the head. `aligns` holds `left`, `right` or `center` for each column.
 
     A part of a long table goes on without a head (`head` false), in the columns of the part above it (`columns`: their
-    natural widths).
+    natural widths), unless a cell needs more.
     """
 
     rows: tuple[tuple[Cell, ...], ...]
@@ -138,8 +138,9 @@ class Table:
 
     def natural(self) -> tuple[int, ...]:
         """The cells that each column would take."""
-        return self.columns or tuple(
-            max(1, *(max(map(width_of, _text(row[column]).split("\n"))) for row in self.rows))
+        least = self.columns or (1,) * len(self.aligns)
+        return tuple(
+            max(least[column], *(max(map(width_of, _text(row[column]).split("\n"))) for row in self.rows))
             for column in range(len(self.aligns))
         )
 
