@@ -86,8 +86,11 @@ class Terminal:
         """Read until the program has ended; returns its exit code."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and self._read(left):
-            continue
-        return self.process.wait(timeout=max(1, deadline - time.monotonic()))
+            pass
+        try:
+            return self.process.wait(timeout=max(1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the program never ended; the screen:\n{self.text}") from None
 
     def kill(self) -> None:
         """kill -9 for the program and everything it started."""

@@ -129,6 +129,30 @@ async def test_a_start_that_fails_ends_the_app_with_its_error(tmp_path: Path) ->
     assert "elsewhere" in str(app.failure)
 
 
+async def test_one_early_key_is_an_answer_when_nothing_follows_it(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path, turns=[[SHELL, ASKS, DONE]])
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "build")
+        await until(pilot, lambda: app.chat.approval.request is not None)
+        await pilot.press("y")
+        assert runtime.answers == []
+        await until(pilot, lambda: runtime.answers == [("r1", "once", None)])
+
+
+async def test_who_was_writing_goes_on_writing(tmp_path: Path) -> None:
+    hold = Hold()
+    runtime = FakeRuntime(tmp_path, turns=[[SHELL, hold, ASKS, DONE]])
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "build")
+        await hold.reached.wait()
+        await pilot.press("m", "a")
+        hold.release()
+        await until(pilot, lambda: app.chat.approval.request is not None)
+        await pilot.press("y")
+        await until(pilot, lambda: app.chat.composer.prompt.text == "may")
+        assert runtime.answers == []
+
+
 async def test_an_answer_key_counts_only_after_the_keyboard_has_rested(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path, turns=[[SHELL, ASKS, DONE, *reply("built")]])
     async with chatting(runtime) as (app, pilot):
@@ -139,6 +163,7 @@ async def test_an_answer_key_counts_only_after_the_keyboard_has_rested(tmp_path:
         assert "make -j2" in screen_text(app)
         assert "your files" in screen_text(app)
         await pilot.press("y", "a", "enter")
+        await until(pilot, lambda: app.chat.composer.prompt.text == "ya")
         assert runtime.answers == []
         clock.seconds += REST
         await pilot.press("enter")

@@ -64,7 +64,7 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+home", "to_start", "Start of the conversation", show=False, priority=True),
         Binding("ctrl+end", "to_end", "End of the conversation", show=False, priority=True),
         Binding("ctrl+c", "app.copy_or_leave", "Copy, clear, leave", show=False, priority=True),
-        Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False, priority=True),
+        Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False),
         Binding("ctrl+l", "app.choose_model", "Choose a model", show=False, priority=True),
         Binding("ctrl+r", "app.choose_session", "Choose an earlier conversation", show=False, priority=True),
         Binding("ctrl+g", "app.edit_prompt", "Write in your own editor", show=False, priority=True),
@@ -241,7 +241,7 @@ class ChatScreen(Screen[None]):
     def _ask(self) -> None:
         if self._questions and self.approval.request is None:
             self.composer.display = False
-            self.approval.ask(self._questions[0], last_typed=self.composer.last_typed)
+            self.approval.ask(self._questions[0], mid_typing=self.composer.is_mid_typing())
             self._runs("waits for your answer")
 
     def _close_question(self) -> None:

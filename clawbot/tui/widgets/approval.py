@@ -22,7 +22,6 @@ from clawbot.clock import Clock
 from clawbot.tui.render.sanitize import clean, clean_line
 
 REST = 0.5  # seconds without a key before an answer counts
-MID_TYPING = 1.5  # a key in the prompt so short before means that the user is typing
 
 Decision = Literal["once", "always", "deny"]
 KEYS: dict[str, Decision] = {"y": "once", "a": "always", "n": "deny"}
@@ -98,12 +97,11 @@ class Approval(Vertical, can_focus=True):
         yield Static(id="approval-reach", markup=False)
         yield Static(id="approval-keys")
 
-    def ask(self, request: ApprovalRequested, *, last_typed: float) -> None:
-        """Put `request` to the user. `last_typed` is when the prompt saw its last key, on the same clock."""
-        now = self.clock.monotonic()
+    def ask(self, request: ApprovalRequested, *, mid_typing: bool) -> None:
+        """Put `request` to the user; `mid_typing` says that they were writing something else just now."""
         self.request = request
-        self._mid_typing = now - last_typed < MID_TYPING
-        self._last_key = now
+        self._mid_typing = mid_typing
+        self._last_key = self.clock.monotonic()
         self._held = ""
         self.query_one("#approval-question", Static).update(f"{clean_line(request.tool)} asks to run")
         self.query_one("#approval-text", Static).update(clean(request.command).expandtabs(4))

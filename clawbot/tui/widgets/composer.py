@@ -23,6 +23,7 @@ from clawbot.tui.widgets.prompt import Prompt
 if TYPE_CHECKING:
     from clawbot.runtime import Runtime
 
+MID_TYPING = 1.5  # seconds after a key in which the user is still writing
 NEVER = -1e9  # on the monotonic clock: no key was pressed yet
 
 
@@ -75,6 +76,10 @@ class Composer(Vertical):
     def is_empty(self) -> bool:
         """Whether nothing stands in the prompt."""
         return not self.prompt.text
+
+    def is_mid_typing(self) -> bool:
+        """Whether the user was writing something a moment ago: not when the last key sent it."""
+        return bool(self.prompt.text) and self.clock.monotonic() - self.last_typed < MID_TYPING
 
     @property
     def was_used(self) -> bool:
@@ -152,7 +157,10 @@ class Composer(Vertical):
     @on(Prompt.Steered)
     def _steered(self, event: Prompt.Steered) -> None:
         event.stop()
-        if not self.completions.is_open:
+        if not self.completions.is_open and event.key == "enter":
+            # The last letter completed the command and closed the list before this Enter arrived.
+            self.prompt.submit()
+        elif not self.completions.is_open:
             self._complete(wanted(self.prompt.before_cursor))
         elif event.key in ("up", "down"):
             self.completions.move(-1 if event.key == "up" else 1)

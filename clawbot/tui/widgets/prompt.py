@@ -22,6 +22,8 @@ class Prompt(TextArea):
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", show=False),
         Binding("ctrl+p", "older", "Earlier input", show=False),
         Binding("ctrl+n", "newer", "Later input", show=False),
+        # Not a priority binding: what was typed before it must have arrived when it asks whether the prompt is empty.
+        Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False),
     ]
 
     class Submitted(Message):
@@ -75,7 +77,7 @@ class Prompt(TextArea):
             self.post_message(self.Steered(event.key))
         elif event.key == "enter":
             self._consume(event)
-            self.post_message(self.Submitted(self.expanded(self.text), self.text))
+            self.submit()
         elif event.key == "tab":
             self._consume(event)
             self.post_message(self.Steered("tab"))
@@ -100,6 +102,10 @@ class Prompt(TextArea):
             self.pastes[placeholder] = text
             text = placeholder
         self.insert(text)
+
+    def submit(self) -> None:
+        """Send what stands here."""
+        self.post_message(self.Submitted(self.expanded(self.text), self.text))
 
     def action_newline(self) -> None:
         """Break the line."""
