@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -60,7 +61,7 @@ def one_line(text: str, limit: int = TITLE_CHARS) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
-class TypedTool(Generic[A]):
+class TypedTool(ABC, Generic[A]):
     """A tool whose arguments are a struct and whose work blocks: it runs in a thread.
 
     Implements `Tool`. `subject` names the argument that stands for the call in its title.
@@ -96,6 +97,6 @@ class TypedTool(Generic[A]):
                 work.exception()  # marks it as seen: the interrupt is what the caller is told
             raise
 
+    @abstractmethod
     def act(self, arguments: A) -> ToolOutcome:
         """Do the work; blocks. Raises ToolError with a text for the model."""
-        raise NotImplementedError

@@ -6,6 +6,7 @@ An item is a value with a few switches; `lines` is pure, so that the page can ca
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -34,16 +35,16 @@ class Page:
     show_reasoning: bool = False
 
 
-class Item:
+class Item(ABC):
     """One thing in the transcript. `fresh` counts as something new for a reader who has scrolled up."""
 
     fresh = False
     can_unfold = False
     unfolded = False
 
+    @abstractmethod
     def lines(self, page: Page) -> list[Line]:
         """Its lines, air above included, at most `page.width` wide."""
-        raise NotImplementedError
 
     def guess(self, width: int) -> int:
         """About how many lines it takes, without rendering it."""
