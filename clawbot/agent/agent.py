@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from clawbot.agent.approvals import Approvals
 from clawbot.agent.cancel import Cancellation, InterruptedTurnError
-from clawbot.agent.commands import ParsedCommand, parse_command, run_command
+from clawbot.agent.commands import run_command
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import (
     ContextUsed,
@@ -26,6 +26,7 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.exporting import default_target, write_export
 from clawbot.agent.prompting import Prompting
+from clawbot.agent.slash import ParsedCommand, parse_command
 from clawbot.agent.turn import Committed, TurnParts, run_turn
 from clawbot.agent.views import RuntimeStatus
 from clawbot.clock import Clock, epoch_ms

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -15,14 +14,12 @@ from typing import Protocol
 from msgspec import Struct
 
 from clawbot.agent.events import CommandOutput, Event, ModelChanged, SessionChanged
+from clawbot.agent.slash import ParsedCommand
 from clawbot.agent.views import CommandInfo, RuntimeStatus
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import ToolSpec
 from clawbot.sessions.listing import SessionSummary
-
-# `/usr/bin/x is broken` is talk: a command is one word of letters after the slash.
-_COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?", re.DOTALL)
 
 
 class CommandHost(Protocol):
@@ -66,20 +63,11 @@ class CommandResult(Struct, frozen=True):
     message: str = ""
 
 
-class ParsedCommand(Struct, frozen=True):
-    """A command as it was typed: `name` in lower case, without the slash."""
-
-    name: str
-    argument: str
-
-
 class Command(Struct, frozen=True):
-    """One registered command. `on_screen` says that the TUI answers it with a screen of its own when it has no
-    argument that settles it."""
+    """One registered command."""
 
     info: CommandInfo
     run: Callable[[CommandHost, str], Awaitable[CommandResult]]
-    on_screen: bool = False
 
 
 class UnknownCommandError(ClawbotError):
@@ -91,30 +79,15 @@ COMMANDS: dict[str, Command] = {}
 CommandFunction = Callable[[CommandHost, str], Awaitable[CommandResult]]
 
 
-def command(name: str, arguments: str = "", *, on_screen: bool = False) -> Callable[[CommandFunction], CommandFunction]:
+def command(name: str, arguments: str = "") -> Callable[[CommandFunction], CommandFunction]:
     """Register a function as `/name`; the first line of its docstring is the help."""
 
     def register(function: CommandFunction) -> CommandFunction:
         help_line = (inspect.getdoc(function) or "").partition("\n")[0]
-        COMMANDS[name] = Command(CommandInfo(f"/{name}", arguments, help_line), function, on_screen)
+        COMMANDS[name] = Command(CommandInfo(f"/{name}", arguments, help_line), function)
         return function
 
     return register
-
-
-def parse_command(text: str) -> ParsedCommand | None:
-    """Read `text` as a command, in any case and with spaces around; None when it is a message.
-
-    An unknown word with more lines below it is a message that happens to start with a slash (reference sheet 5.5).
-    """
-    stripped = text.strip()
-    match = _COMMAND.fullmatch(stripped)
-    if match is None:
-        return None
-    name = match["name"].lower()
-    if name not in COMMANDS and "\n" in stripped:
-        return None
-    return ParsedCommand(name, (match["argument"] or "").strip())
 
 
 async def run_command(parsed: ParsedCommand, host: CommandHost) -> CommandResult:
@@ -179,7 +152,7 @@ async def status(host: CommandHost, argument: str) -> CommandResult:
     return _said("status", "\n".join(lines), data)
 
 
-@command("sessions", on_screen=True)
+@command("sessions")
 async def sessions(host: CommandHost, argument: str) -> CommandResult:
     """List the conversations; pick one to resume."""
     found = await host.sessions()
@@ -189,7 +162,7 @@ async def sessions(host: CommandHost, argument: str) -> CommandResult:
     return _said("sessions", "\n".join(lines) or "No conversations yet.")
 
 
-@command("model", "[name]", on_screen=True)
+@command("model", "[name]")
 async def model(host: CommandHost, argument: str) -> CommandResult:
     """Choose the model that answers: `provider/name`, `offline` or `auto`."""
     if not argument:
@@ -207,7 +180,7 @@ async def tools(host: CommandHost, argument: str) -> CommandResult:
     return _said("tools", "\n".join(lines))
 
 
-@command("edit", "FILE", on_screen=True)
+@command("edit", "FILE")
 async def edit(host: CommandHost, argument: str) -> CommandResult:
     """Edit a workspace file such as AGENTS.md; the next message sees the change."""
     target = host.status.workspace / (argument or "AGENTS.md")
@@ -224,14 +197,20 @@ async def export(host: CommandHost, argument: str) -> CommandResult:
     return _said("export", f"Written to `{path}`.", {"path": str(path)})
 
 
-@command("help", on_screen=True)
+@command("copy")
+async def copy_reply(host: CommandHost, argument: str) -> CommandResult:
+    """Copy the last reply to the clipboard, over SSH too."""
+    return _said("copy", "The chat screen (`clawbot`) copies; here, `clawbot chat -p TEXT` writes to standard output.")
+
+
+@command("help")
 async def show_help(host: CommandHost, argument: str) -> CommandResult:
     """Show the commands and keys."""
     lines = [f"- **{item.info.name}** {item.info.arguments} {item.info.help}" for item in COMMANDS.values()]
     return _said("help", "\n".join(lines))
 
 
-@command("quit", on_screen=True)
+@command("quit")
 async def leave(host: CommandHost, argument: str) -> CommandResult:
     """Leave; the conversation goes on next time."""
     return _said("quit", "Goodbye.")

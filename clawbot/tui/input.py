@@ -1,7 +1,6 @@
 """What the user's input is: a message, a command for the agent, a command that opens a screen, or a slip.
 
-The rules of the reference sheet, section 5: only a single line that starts with a slash is a command; text of several
-lines, or with a blank before the slash, is a message.
+What counts as a command at all is the agent's to say: clawbot.agent.slash.
 """
 
 from __future__ import annotations
@@ -9,6 +8,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 from dataclasses import dataclass
+
+from clawbot.agent.slash import parse_command
 
 # Commands that need the screen. Those that do only without an argument are marked False.
 SCREEN_COMMANDS = {
@@ -64,15 +65,14 @@ def classify(text: str, commands: Collection[str]) -> UserInput:
     """What `text` is; `commands` are the names that the runtime knows, with their slashes."""
     if not text.strip():
         return Nothing()
-    line = text.rstrip()
-    if not line.startswith("/") or "\n" in line:
+    parsed = parse_command(text)
+    if parsed is None:
         return ChatMessage(text)
-    name, _, argument = line.partition(" ")
-    argument = argument.strip()
+    name, argument = f"/{parsed.name}", parsed.argument
     if name in SCREEN_COMMANDS and (SCREEN_COMMANDS[name] or not argument):
         return ScreenCommand(name, argument)
     if name in commands:
-        return AgentCommand(line)
+        return AgentCommand(f"{name} {argument}".rstrip())
     known = sorted({*commands, *SCREEN_COMMANDS})
     nearest = difflib.get_close_matches(name, known, n=1)
     return UnknownCommand(name, nearest[0] if nearest else None)

@@ -43,7 +43,12 @@ COMMANDS = ["/new", "/reset", "/status", "/model", "/export"]
         ("/staus", UnknownCommand("/staus", "/status")),
         ("/zzzz", UnknownCommand("/zzzz", None)),
         ("/etc/hosts is\nbroken", ChatMessage("/etc/hosts is\nbroken")),
-        (" /new", ChatMessage(" /new")),
+        ("/etc/hosts is broken", ChatMessage("/etc/hosts is broken")),
+        ("/status\nof the build", ChatMessage("/status\nof the build")),
+        ("/new one\ntwo", AgentCommand("/new one\ntwo")),
+        ("  /New tell me", AgentCommand("/new tell me")),
+        (" /Model", ScreenCommand("/model", "")),
+        ("/Quit", ScreenCommand("/quit", "")),
     ],
 )
 def test_an_input_is_classified_once(text: str, entry: UserInput) -> None:
