@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from textual import on, work
 from textual.app import App
@@ -33,6 +33,20 @@ log = logging.getLogger(__name__)
 ResultT = TypeVar("ResultT")
 OpenRuntime = Callable[[], Awaitable["Runtime"]]
 TWICE = 1.0  # seconds between two Ctrl+C that mean: leave
+
+
+@runtime_checkable
+class Unsaved(Protocol):
+    """A screen that may hold what leaving would lose."""
+
+    @property
+    def dirty(self) -> bool:
+        """Whether it does."""
+        ...
+
+    def action_close(self) -> None:
+        """Close the screen, after a question when there is something to lose."""
+        ...
 
 
 class ClawbotApp(App[object]):
@@ -193,6 +207,14 @@ class ClawbotApp(App[object]):
             self.notify("Still starting: try again in a moment.", markup=False)
             return None
         return await self.push_screen_wait(make(self.runtime))
+
+    async def action_quit(self) -> None:
+        """Leave; a screen with something unsaved asks first, and one that asks already waits for its answer."""
+        unsaved = [screen for screen in self.screen_stack if isinstance(screen, Unsaved) and screen.dirty]
+        if not unsaved:
+            self.exit()
+        elif unsaved[-1] is self.screen:
+            unsaved[-1].action_close()
 
     @work
     async def action_help(self) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from clawbot.tui.render.pieces import Piece
 
 INTERRUPTED = "interrupted"
+UNSENT = "not sent, and not stored"
 CUT = "cut off at the model's length limit"
 YOU = "You"
 AGENT = "Clawbot"

@@ -40,12 +40,23 @@ class Submission:
 
 
 class Turns:
-    """Submits inputs in their order; before the runtime is there they wait."""
+    """Submits inputs in their order; before the runtime is there they wait.
 
-    def __init__(self, start: StartJob, show: Callable[[Event], None], changed: Callable[[], None]) -> None:
+    `show` is told each event, `changed` that another input waits or runs, `unsent` a text that failed before its turn
+    began (a full disk): it is stored nowhere.
+    """
+
+    def __init__(
+        self,
+        start: StartJob,
+        show: Callable[[Event], None],
+        changed: Callable[[], None],
+        unsent: Callable[[str], None],
+    ) -> None:
         self._start = start
         self.show = show
         self._changed = changed
+        self._unsent = unsent
         self._runtime: Runtime | None = None
         self._open: list[Submission] = []
 
@@ -107,9 +118,12 @@ class Turns:
         self._changed()
 
     def _take(self, submission: Submission, event: Event) -> None:
+        never_began = submission.waiting and isinstance(event, TurnEnded) and event.status == "failed"
         if isinstance(event, MessageQueued):
             submission.announced = True
         else:
             submission.waiting = False
         self._changed()
         self.show(event)
+        if never_began:
+            self._unsent(submission.text)

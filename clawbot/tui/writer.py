@@ -11,6 +11,7 @@ from clawbot.clock import Clock
 from clawbot.tui.render.items import DividerItem, Item, MarkItem, PieceItem, ReasoningItem, ToolItem
 from clawbot.tui.transcript import (
     INTERRUPTED,
+    UNSENT,
     agent_items,
     ending_items,
     finish_tool,
@@ -58,6 +59,11 @@ class TranscriptWriter:
         self._begin()
         self._asked = text
         self._page.append(user_items(text, self._clock.now()))
+
+    def unsent(self, text: str) -> None:
+        """These words reached nobody; they stand here so that they are not lost."""
+        self._finish_text()
+        self._page.append([*user_items(text, self._clock.now()), MarkItem(UNSENT)])
 
     def _begin(self) -> None:
         self._finish_text()

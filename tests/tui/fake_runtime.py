@@ -206,6 +206,7 @@ class FakeRuntime:
         self.providers = list(PROVIDERS)
         self.exported: list[str | None] = []
         self.warmed = 0
+        self.full_disk = False  # a turn then fails before it begins: its message could not be stored
         self.closed = False
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -242,6 +243,9 @@ class FakeRuntime:
     async def _play(self, text: str) -> AsyncGenerator[Event, None]:
         self._interrupted.clear()
         self.status = structs.replace(self.status, busy=True)
+        if self.full_disk:
+            yield TurnEnded(status="failed", error="No space left on device.", hint="Make room.")
+            return
         if text.startswith("/") and "\n" not in text:
             yield CommandOutput(command=text.split()[0], text=f"Output of `{text}`.")
             yield TurnEnded(status="done")

@@ -22,6 +22,8 @@ from clawbot.agent.events import (
 from clawbot.errors import ClawbotError
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.screens.chat import PAGE_OF_HISTORY
+from clawbot.tui.screens.editor import EditorScreen
+from clawbot.tui.screens.parts import AskScreen
 from clawbot.tui.widgets.approval import REST
 from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, reply
@@ -308,6 +310,51 @@ async def test_an_unknown_command_is_not_sent_and_stays(tmp_path: Path) -> None:
         assert app.chat.composer.prompt.text == "/statsu now"
 
 
+async def test_a_command_is_sent_as_the_agent_reads_it(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "  /New Text")
+        await until(pilot, lambda: runtime.submitted == ["/new Text"])
+
+
+async def test_what_could_not_be_stored_is_handed_back(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    runtime.full_disk = True
+    async with chatting(runtime) as (app, pilot):
+        prompt = app.chat.composer.prompt
+        await send(app, pilot, "keep these words")
+        await until(pilot, lambda: prompt.text == "keep these words")
+        assert "✕ No space left on device. Make room." in page_text(app)
+        assert "not sent" not in page_text(app)
+        app.chat.turns.submit("these as well")
+        await until(pilot, lambda: "not sent" in page_text(app))
+        assert prompt.text == "keep these words"
+        assert "these as well" in page_text(app)
+        runtime.full_disk = False
+        await pilot.press("enter")
+        await until(pilot, lambda: "You said: keep these words" in page_text(app))
+        assert prompt.text == ""
+
+
+async def test_a_long_text_that_is_handed_back_stands_as_a_placeholder(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    runtime.full_disk = True
+    async with chatting(runtime) as (app, pilot):
+        app.chat.turns.submit("x" * 9000)
+        await until(pilot, lambda: app.chat.composer.prompt.text == "[pasted 9,000 characters]")
+        await pilot.press("enter")
+        await until(pilot, lambda: runtime.submitted == ["x" * 9000] * 2)
+
+
+async def test_a_turn_that_fails_later_hands_nothing_back(tmp_path: Path) -> None:
+    turn = [TextDelta(text="half"), TurnEnded(status="failed", error="It broke off.", hint="Send it again.")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "✕ It broke off. Send it again." in page_text(app))
+        assert app.chat.composer.is_empty
+        assert "half" in page_text(app)
+
+
 async def test_commands_and_files_are_completed(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path)
     async with chatting(runtime) as (app, pilot):
@@ -389,6 +436,7 @@ async def test_what_happens_beside_the_talk_is_a_quiet_line(tmp_path: Path) -> N
         TextDelta(text="from the first model"),
         ModelChanged(model="offline", reason="openai: unreachable", discard=True),
         *reply("from the second"),
+        ModelChanged(model="other", reason=""),
         Notice(level="info", text="3 lines to memory/2026-11-20.md", path="memory/2026-11-20.md", line=3),
         TurnEnded(status="failed", error="The key is wrong.", hint="Set OPENAI_API_KEY."),
     ]
@@ -397,6 +445,7 @@ async def test_what_happens_beside_the_talk_is_a_quiet_line(tmp_path: Path) -> N
         await until(pilot, lambda: not app.chat.turns.busy)
         text = page_text(app)
         assert "─ offline answers · openai: unreachable" in text
+        assert "─ other answers ─" in text
         assert "✕ The key is wrong. Set OPENAI_API_KEY." in text
         styles = {
             span.style
@@ -414,6 +463,21 @@ async def test_a_note_opens_in_the_editor_at_its_line(tmp_path: Path) -> None:
         await until(pilot, lambda: not app.chat.turns.busy)
         await pilot.press("shift+tab", "enter")
         await until(pilot, lambda: type(app.screen).__name__ == "EditorScreen")
+
+
+async def test_ctrl_q_asks_before_an_edit_is_lost(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        await send(app, pilot, "/edit AGENTS.md")
+        await until(pilot, lambda: isinstance(app.screen, EditorScreen) and not app.screen.area.disabled)
+        await pilot.press("x", "ctrl+q")
+        await until(pilot, lambda: isinstance(app.screen, AskScreen))
+        await pilot.press("ctrl+q")
+        assert app.is_running
+        assert isinstance(app.screen, AskScreen)
+        await pilot.press("d")
+        await until(pilot, lambda: app.screen is app.chat)
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: not app.is_running)
 
 
 @pytest.mark.parametrize(

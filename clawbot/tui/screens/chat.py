@@ -83,7 +83,7 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self.clock = clock
         self.runtime: Runtime | None = None
-        self.turns = Turns(self._start, self.show, self._queue_changed)
+        self.turns = Turns(self._start, self.show, self._queue_changed, self._hand_back)
         self._questions: list[ApprovalRequested] = []
         self._oldest: str | None = None  # the entry that stands at the top
         self._fetching = False
@@ -223,7 +223,7 @@ class ChatScreen(Screen[None]):
     def _model_changed(self, event: ModelChanged) -> None:
         if event.discard:
             self.writer.discard()
-        self.writer.divider(f"{event.model} answers · {event.reason}")
+        self.writer.divider(" · ".join(part for part in (f"{event.model} answers", event.reason) if part))
         self.refresh_status()
 
     def _turn_ended(self) -> None:
@@ -235,6 +235,14 @@ class ChatScreen(Screen[None]):
     def _queue_changed(self) -> None:
         self.queue.show(self.turns.queued)
         self.status.show(hint=BUSY_HINT if self.turns.busy else IDLE_HINT)
+
+    def _hand_back(self, text: str) -> None:
+        """`text` was not stored: it goes back into the prompt, or onto the page when something else stands there."""
+        prompt = self.composer.prompt
+        if self.composer.is_empty:
+            prompt.take(prompt.shortened(text))
+        else:
+            self.writer.unsent(text)
 
     # Approval
 
@@ -278,8 +286,9 @@ class ChatScreen(Screen[None]):
         """Take the last queued input back into the prompt."""
         text = self.turns.recall()
         if text is not None:
-            rest = self.composer.prompt.text
-            self.composer.prompt.take(f"{text}\n{rest}" if rest else text)
+            prompt = self.composer.prompt
+            shown = prompt.shortened(text)
+            prompt.take(f"{shown}\n{prompt.text}" if prompt.text else shown)
 
     def action_unfold(self) -> None:
         """Unfold or fold all tool calls."""

@@ -92,16 +92,19 @@ class Prompt(TextArea):
     async def _on_paste(self, event: Paste) -> None:
         event.stop()
         event.prevent_default()
-        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
-        if len(text) > PASTE_CHARS or text.count("\n") > PASTE_LINES:
-            placeholder = f"[pasted {len(text):,} characters]"
-            number = 2
-            while self.pastes.get(placeholder, text) != text:
-                placeholder = f"[pasted {len(text):,} characters, {number}]"
-                number += 1
-            self.pastes[placeholder] = text
-            text = placeholder
-        self.insert(text)
+        self.insert(self.shortened(event.text.replace("\r\n", "\n").replace("\r", "\n")))
+
+    def shortened(self, text: str) -> str:
+        """`text`, or the placeholder that stands for it until it is sent when it is long."""
+        if len(text) <= PASTE_CHARS and text.count("\n") <= PASTE_LINES:
+            return text
+        placeholder = f"[pasted {len(text):,} characters]"
+        number = 2
+        while self.pastes.get(placeholder, text) != text:
+            placeholder = f"[pasted {len(text):,} characters, {number}]"
+            number += 1
+        self.pastes[placeholder] = text
+        return placeholder
 
     def submit(self) -> None:
         """Send what stands here."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterable
 
+import pytest
+from textual.binding import Binding, BindingType
+from textual.widgets import TextArea
+
+from clawbot.tui.app import ClawbotApp
+from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.screens.help import CHAT_KEYS, HelpScreen
+from clawbot.tui.widgets.prompt import Prompt
 from tests.tui.screens.host import Runtime, seen, showing, until
 
 
@@ -32,3 +39,24 @@ async def test_it_is_left_by_any_usual_key(key: str) -> None:
         await until(pilot, lambda: "help me" in seen(host))
         await pilot.press(key)
         assert host.result is None
+
+
+# How the page writes a key that textual calls otherwise.
+BOUND_AS = {"↑": "up", "↓": "down", "esc": "escape"}
+# Taken by the prompt's own handler, or by the app: no bindings of the screen.
+ELSEWHERE = {"enter", "tab", ClawbotApp.COMMAND_PALETTE_BINDING}
+# Second names of keys that are shown.
+ALSO = {"shift+up", "shift+down"}
+
+
+def keys_of(bindings: Iterable[BindingType]) -> set[str]:
+    return {key for binding in bindings if isinstance(binding, Binding) for key in binding.key.split(",")}
+
+
+def test_the_keys_that_are_shown_are_those_that_work() -> None:
+    words = " ".join(name for name, _ in CHAT_KEYS).replace(" twice", "").replace(",", "").split()
+    shown = {BOUND_AS.get(word, word) for word in words}
+    of_the_chat = keys_of(ChatScreen.BINDINGS)
+    works = of_the_chat | keys_of(Prompt.BINDINGS) | keys_of(TextArea.BINDINGS) | ELSEWHERE
+    assert shown <= works
+    assert of_the_chat - ALSO <= shown
