@@ -4,12 +4,14 @@ SHELL := /bin/sh
 
 # The first interpreter of these that is 3.11 or newer and can make a virtual environment; PYTHON=... overrides it.
 CANDIDATES := python3 python3.13 python3.12 python3.11 python
-PYTHON ?= $(shell for p in $(CANDIDATES); do \
-	$$p -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+SUITS := -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+PYTHON ?= $(shell for p in $(CANDIDATES); do $$p $(SUITS) && { echo $$p; break; }; done)
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+# Stamps: each says that its part of the set-up was finished, so one that was cut off in the middle is done again.
+MADE := $(VENV)/.made
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 ARGS ?=
@@ -35,13 +37,19 @@ format: $(DEV)
 bench: $(RUNTIME)
 	@for f in benchmarks/*.py; do $(BIN)/python $$f || exit 1; done
 
-$(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "clawbot needs Python 3.11 or newer with the venv module (Debian: apt install python3-venv);" \
-		"none was found. Install one, or name it: make chat PYTHON=/path/to/python3"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+# An environment knows its own place and its Python: where one of them has gone, it is made anew.
+ifneq ($(shell test -x $(BIN)/python && cat $(MADE) 2>/dev/null),$(CURDIR))
+.PHONY: $(MADE)
+endif
 
-# A stamp says which set-up was finished: one that was cut off in the middle is done again.
-$(RUNTIME): $(BIN)/python pyproject.toml requirements.lock
+$(MADE):
+	@$(or $(PYTHON),false) $(SUITS) || { echo "clawbot needs Python 3.11 or newer with the venv module (Debian: apt install" \
+		"python3-venv); $(if $(PYTHON),$(PYTHON) is not that,none was found). Install one, or name it:" \
+		"make chat PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV)
+	@echo "$(CURDIR)" >$@
+
+$(RUNTIME): $(MADE) pyproject.toml requirements.lock
 	@echo "setting up clawbot (first time: about a minute) ..."
 	@$(PIP) --require-hashes -r requirements.lock
 	@$(PIP) --no-deps --no-build-isolation -e .
