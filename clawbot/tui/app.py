@@ -208,6 +208,10 @@ class ClawbotApp(App[object]):
             return None
         return await self.push_screen_wait(make(self.runtime))
 
+    def end_by_signal(self, number: int) -> None:
+        """Leave at once, with the exit code that shells give such an end."""
+        self.exit(return_code=128 + number)
+
     async def action_quit(self) -> None:
         """Leave; a screen with something unsaved asks first, and one that asks already waits for its answer."""
         unsaved = [screen for screen in self.screen_stack if isinstance(screen, Unsaved) and screen.dirty]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -37,6 +38,10 @@ def run_chat(open_runtime: Callable[[], Awaitable[Runtime]], *, theme: str = "au
 
 
 async def _run(app: ClawbotApp) -> None:
+    if sys.platform != "win32":
+        # A closed window (SIGHUP) or a polite end from outside: what was said so far is written like at any other end.
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, app.end_by_signal, number)
     try:
         await app.run_async()
     finally:

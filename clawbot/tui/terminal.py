@@ -34,4 +34,6 @@ def typing_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        # A terminal whose window was closed needs nothing back.
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -84,6 +84,13 @@ def finish_tool(item: ToolItem, event: ToolFinished) -> None:
     item.output = event.output
     item.is_error = event.is_error
     item.hits = note_hits(event.details)
+    item.diff = diff_of(event.details)
+
+
+def diff_of(details: Any) -> str:
+    """What a tool changed in a file, as a unified diff; empty for other tools."""
+    diff = details.get("diff") if isinstance(details, dict) else None
+    return diff if isinstance(diff, str) else ""
 
 
 def note_hits(details: Any) -> tuple[NoteHit, ...]:
@@ -181,6 +188,7 @@ class HistoryBuilder:
         item.is_error = message.is_error
         item.right = "failed" if message.is_error else ""
         item.hits = note_hits(message.details)
+        item.diff = diff_of(message.details)
 
 
 def text_items(text: str) -> list[Item]:

@@ -465,6 +465,25 @@ async def test_a_note_opens_in_the_editor_at_its_line(tmp_path: Path) -> None:
         await until(pilot, lambda: type(app.screen).__name__ == "EditorScreen")
 
 
+async def test_a_changed_file_unfolds_to_its_diff(tmp_path: Path) -> None:
+    diff = "--- AGENTS.md\n+++ AGENTS.md\n@@ -1 +1 @@\n-old words\n+new \x1b[2Jwords"
+    turn = [
+        ToolStarted(call_id="c1", name="edit", title="edit AGENTS.md", arguments={"old": "old words"}),
+        ToolFinished(call_id="c1", name="edit", output="Edited.", summary="+1 −1", details={"diff": diff}),
+    ]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "edit it")
+        await until(pilot, lambda: "+1 −1" in page_text(app))
+        assert "new words" not in page_text(app)
+        await pilot.press("ctrl+o")
+        stack = app.chat.page.stack
+        spans = [span for n in range(len(stack)) for line in stack.lines(n) for span in line.spans]
+        styles = {span.text: span.style for span in spans}
+        assert styles["-old words"] == "tool-removed"
+        assert styles["+new words"] == "tool-added"
+        assert styles["--- AGENTS.md"] == "tool-text"
+
+
 async def test_ctrl_q_asks_before_an_edit_is_lost(tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
         await send(app, pilot, "/edit AGENTS.md")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import termios
@@ -29,10 +30,37 @@ except ClawbotError as error:
 """
 
 
+SIGNALLED = """
+import os
+import signal
+import sys
+from pathlib import Path
+from clawbot.tui.run import run_chat
+from tests.tui.fake_runtime import FakeRuntime
+
+class Runtime(FakeRuntime):
+    async def history(self, *, before=None, limit=50):
+        os.kill(os.getpid(), signal.{name})
+        return []
+
+    async def close(self):
+        print("closed")
+
+async def open_runtime():
+    return Runtime(Path.cwd())
+
+sys.exit(run_chat(open_runtime))
+"""
+
+
 def run(error: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    return run_script(SCRIPT.format(error=error), tmp_path)
+
+
+def run_script(text: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "TEXTUAL_DRIVER": "textual.drivers.headless_driver:HeadlessDriver"}
     script = tmp_path / "start.py"
-    script.write_text(SCRIPT.format(error=error))
+    script.write_text(text)
     root = str(Path(__file__).resolve().parents[2])
     return subprocess.run(
         [sys.executable, str(script)],
@@ -58,6 +86,12 @@ def test_an_error_of_the_start_reaches_the_caller(tmp_path: Path) -> None:
     done = run("ClawbotError('The session is open elsewhere.', hint='Use --new.')", tmp_path)
     assert done.returncode == 1
     assert done.stderr.strip() == "told: The session is open elsewhere. Use --new."
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_an_end_from_outside_closes_the_session(number: signal.Signals, tmp_path: Path) -> None:
+    done = run_script(SIGNALLED.format(name=number.name), tmp_path)
+    assert (done.returncode, done.stdout) == (128 + number, "closed\n"), done.stderr
 
 
 @pytest.mark.parametrize("module", ["clawbot.tui.run", "clawbot.tui.app"])

@@ -23,6 +23,7 @@ FOLD = "fold:"
 OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
 USER_CHARS = 8000  # of what the user sent: a pasted file is not read again on the page
 HITS_SHOWN = 5
+DIFF_STYLES = {"+": "tool-added", "-": "tool-removed", "@": "tool"}  # by the first sign of a line
 TEXT_INDENT = 3
 
 
@@ -154,6 +155,7 @@ class ToolItem(Item):
     right: str = "…"
     is_error: bool = False
     hits: tuple[NoteHit, ...] = ()
+    diff: str = ""  # what it changed; stands for the arguments and the output
     joined: bool = False  # another call stands right above
     unfolded: bool = False
     can_unfold = True
@@ -185,6 +187,17 @@ class ToolItem(Item):
 
     def _inside(self, page: Page) -> list[Line]:
         room = page.width - TEXT_INDENT - 4
+        lines = self._changes(room) if self.diff else self._call(room)
+        return indented(_capped(lines), TEXT_INDENT + 2)
+
+    def _changes(self, room: int) -> list[Line]:
+        lines: list[Line] = []
+        for row in clean(self.diff[: OUTPUT_LINES * max(room, 80)]).expandtabs(4).splitlines():
+            style = "tool-text" if row.startswith(("+++", "---")) else DIFF_STYLES.get(row[:1], "tool-text")
+            lines += [Line(line) for line in wrap([Span(row, style)], room)]
+        return lines
+
+    def _call(self, room: int) -> list[Line]:
         lines: list[Line] = []
         for key, value in self.arguments.items():
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -193,7 +206,7 @@ class ToolItem(Item):
         if self.output is not None:
             lines.append(Line((Span("─" * 8, "rule"),)))
             lines += self._output(room)
-        return indented(_capped(lines), TEXT_INDENT + 2)
+        return lines
 
     def _output(self, room: int) -> list[Line]:
         text = clean(self.output or "").expandtabs(4).rstrip("\n")
