@@ -84,6 +84,8 @@ class ClawbotApp(App[object]):
     def on_ready(self) -> None:
         """The prompt is painted: give it what was typed, then open the rest."""
         self.chat.composer.prompt.focus()
+        # After `fg` the terminal is empty: paint all of it, not only what changes next.
+        self.app_resume_signal.subscribe(self.chat, lambda _: self.refresh(layout=True))
         self.call_after_refresh(self._replay)
 
     def _replay(self) -> None:

@@ -8,6 +8,7 @@ from clawbot.tui.render.lines import Span, ellipsis, width_of
 
 BAR = 18  # cells of the meter
 SEPARATOR = " · "
+ACTIVITY = 24  # cells for what runs, where half of the line has them
 FULL_WIDTH = 80  # below, parts are dropped from the right
 
 
@@ -108,7 +109,7 @@ def _parts(state: StatusState) -> list[tuple[bool, list[Span]]]:
 def _right(state: StatusState, width: int) -> list[Span]:
     spans: list[Span] = []
     if state.activity:
-        timed = f"{ellipsis(state.activity, max(10, width // 3))} {duration(state.seconds)}"
+        timed = f"{ellipsis(state.activity, max(10, width // 3, min(ACTIVITY, width // 2)))} {duration(state.seconds)}"
         spans.append(Span(timed, "activity"))
     if state.hint and (not spans or width >= FULL_WIDTH // 2):
         spans.append(Span(f"{SEPARATOR if spans else ''}{state.hint}"))

@@ -291,6 +291,19 @@ async def test_keys_of_the_prompt(tmp_path: Path) -> None:
         assert "ctrl+c again leaves" in screen_text(app)
 
 
+async def test_ctrl_z_takes_back_and_with_nothing_to_take_back_suspends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspended: list[bool] = []
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        monkeypatch.setattr(app, "action_suspend_process", lambda: suspended.append(True))
+        await pilot.press("a", "ctrl+z")
+        assert app.chat.composer.is_empty
+        assert suspended == []
+        await pilot.press("ctrl+z")
+        assert suspended == [True]
+
+
 async def test_history_comes_back_at_the_next_start(tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
         await send(app, pilot, "remember me")

@@ -138,6 +138,9 @@ def test_the_status_line_says_what_runs() -> None:
     assert line(100, activity="shell make", seconds=125, hint="esc stops").endswith(
         "shell make 2 min 05 s · esc stops "
     )
+    narrow = line(60, activity="waits for your answer", hint="esc stops")
+    assert narrow.startswith(" main ")
+    assert narrow.endswith(" waits for your answer 0 s · esc stops ")
 
 
 def test_an_estimate_is_marked_and_an_unknown_window_has_no_bar() -> None:

@@ -29,6 +29,7 @@ CHAT_KEYS = (
     ("ctrl+o", "unfold what tools did"),
     ("ctrl+t", "show the reasoning"),
     ("ctrl+g", "write in your own editor"),
+    ("ctrl+z", "undo; with nothing to undo, suspend"),
     ("ctrl+l", "choose a model"),
     ("ctrl+r", "choose an earlier conversation"),
     ("pageup, pagedown", "scroll"),

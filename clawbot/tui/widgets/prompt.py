@@ -22,6 +22,7 @@ class Prompt(TextArea):
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", show=False),
         Binding("ctrl+p", "older", "Earlier input", show=False),
         Binding("ctrl+n", "newer", "Later input", show=False),
+        Binding("ctrl+z", "undo_or_suspend", "Undo", show=False),
         # Not a priority binding: what was typed before it must have arrived when it asks whether the prompt is empty.
         Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False),
     ]
@@ -128,6 +129,13 @@ class Prompt(TextArea):
             self.action_newer()
         else:
             super().action_cursor_down(select)
+
+    def action_undo_or_suspend(self) -> None:
+        """Take the last change back; where there is none, do what the key does in a shell: `fg` comes back."""
+        if self.history.undo_stack:
+            self.undo()
+        else:
+            self.app.action_suspend_process()
 
     def action_older(self) -> None:
         """Show the input before."""
