@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 PRIVATE_FILE = 0o600
@@ -32,39 +33,41 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
     stays a link.
     """
     target = path.resolve()
-    if mode is None:
-        mode = target.stat().st_mode & 0o777 if target.exists() else PRIVATE_FILE
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-            os.fchmod(stream.fileno(), mode)
-        Path(name).replace(target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
-    sync_dir(target.parent)
+    with _naming(target):
+        if mode is None:
+            mode = target.stat().st_mode & 0o777 if target.exists() else PRIVATE_FILE
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+                os.fchmod(stream.fileno(), mode)
+            Path(name).replace(target)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                Path(name).unlink()
+            raise
+        sync_dir(target.parent)
 
 
 def create_exclusive(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
     """Write `data` to a new file. Returns False, and touches nothing, when `path` exists already."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except FileExistsError:
-        return False
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    sync_dir(path.parent)
-    return True
+    with _naming(path):
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except FileExistsError:
+            return False
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        sync_dir(path.parent)
+        return True
 
 
 def sync_dir(folder: Path) -> None:
@@ -75,3 +78,13 @@ def sync_dir(folder: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let an OSError say `path`: a failed write knows no name, and the name of a temporary file helps nobody."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise

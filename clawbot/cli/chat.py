@@ -66,7 +66,7 @@ def _options(chosen: Choices, *, interactive: bool) -> RuntimeOptions:
 
 
 def _read_stdin() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", errors="replace")
+    return sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
 
 
 def _open_screen(chosen: Choices) -> int:

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from clawbot import __version__
+from clawbot.cli.output import dependable_streams
 
 # The noun, the module that owns it, and the line that `--help` shows without importing that module.
 COMMANDS = {
@@ -67,4 +68,5 @@ def root() -> None:
 
 def main(**extra: Any) -> None:
     """Run the command line."""
-    root.main(prog_name="clawbot", **extra)
+    with dependable_streams():
+        root.main(prog_name="clawbot", **extra)
