@@ -194,6 +194,7 @@ class _Ground:
         self.options = options
         self.paths = Paths(find_home())
         self.agent_id = options.agent or MAIN_AGENT
+        self.paths.ensure_home()
         load_env(self.paths)
         self.loaded = self._load()
         self.agent_settings: AgentSettings = self.loaded.settings.agent(self.agent_id)

@@ -36,6 +36,9 @@ def command() -> None:
 def init(agent: str, workspace: Path | None, as_json: bool) -> None:
     """Make the workspace and the files that are missing in it. Nothing that exists is touched."""
     folder = _folder(agent, workspace)
+    paths = Paths(find_home())
+    if paths.home in folder.parents:
+        paths.ensure_home()
     made = seed_workspace(folder, shipped(TEMPLATE), SystemClock())
     if as_json:
         print_json({"workspace": str(folder), "created": [path.name for path in made]})

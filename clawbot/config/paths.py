@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
 
 import clawbot
 from clawbot.config.errors import config_error
+from clawbot.files import ensure_private_dir
 
 MAIN_AGENT = "main"
 # The entry of `agents` that holds what all agents share, so no agent may have its name.
@@ -38,10 +40,16 @@ def find_home() -> Path:
         raise config_error(
             "CLAWBOT_HOME", f"the home folder cannot be found ({error})", hint="Set CLAWBOT_HOME to a folder."
         ) from error
+    except FileNotFoundError as error:
+        raise config_error(
+            "CLAWBOT_HOME",
+            f"{named} is relative, and the current folder is gone",
+            hint="Go to another folder, or write the whole path.",
+        ) from error
 
 
 class Paths:
-    """Every place in the state folder `home`. Makes nothing; agent ids are checked."""
+    """Every place in the state folder `home`. Agent ids are checked; nothing is made but by `ensure_home`."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -51,6 +59,20 @@ class Paths:
         self.log_file = self.logs / "clawbot.log"
         self.agents = home / "agents"
         self.hooks = home / "hooks"
+
+    def ensure_home(self) -> None:
+        """Make the state folder. Raises ConfigError when it can't be made or written. Blocks."""
+        try:
+            ensure_private_dir(self.home)
+            if not os.access(self.home, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "not writable", str(self.home))
+        except OSError as error:
+            what = "" if error.filename == str(self.home) else f"{error.filename}: "
+            raise config_error(
+                str(self.home),
+                f"the state folder cannot be used: {what}{error.strerror or error}",
+                hint="Mend that, or set CLAWBOT_HOME to a folder that you can write to.",
+            ) from error
 
     def sessions(self, agent_id: str) -> Path:
         """The folder of an agent's transcripts and their index."""

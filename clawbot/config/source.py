@@ -74,6 +74,12 @@ def read_text(path: Path, *, limit: int = _MAX_BYTES) -> str:
         raise
     except IsADirectoryError as error:
         raise config_error(place, "is a folder; expected a file") from error
+    except NotADirectoryError as error:
+        raise config_error(
+            place,
+            "cannot be read: a file stands where a folder should be",
+            hint="Move that file away, or name another folder (CLAWBOT_HOME, --config).",
+        ) from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise config_error(place, f"cannot be read: {reason}") from error

@@ -7,6 +7,7 @@ its deletion says that the ritual is done, and it never comes back (reference sh
 from __future__ import annotations
 
 import difflib
+import errno
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +22,11 @@ from clawbot.files import create_exclusive, ensure_private_dir, write_atomic
 STATE_FILE = Path(".clawbot/workspace-state.json")
 PERSONAL = ("IDENTITY.md", "USER.md")  # differ from the template once somebody has lived here
 SIGNS_OF_LIFE = ("memory", ".git")
+_REMEDIES = {
+    errno.ENOSPC: "The disk is full: free some space",
+    errno.EDQUOT: "The disk quota is used up: free some space",
+    errno.EROFS: "The file system is read-only: mount it writable",
+}
 
 
 class WorkspaceState(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -56,7 +62,8 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock) -> list[Pa
     except OSError as error:
         raise ClawbotError(
             f"The workspace {workspace} cannot be used: {error.filename or workspace}: {error.strerror or error}.",
-            hint="Make it readable and writable for you, or name another folder with --workspace.",
+            hint=_REMEDIES.get(error.errno or 0, "Make it readable and writable for you")
+            + ", or name another folder with --workspace.",
         ) from error
 
 

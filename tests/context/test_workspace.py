@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,12 +137,20 @@ def test_a_file_in_place_of_the_folder(workspace: Path) -> None:
     assert str(workspace) in str(caught.value)
 
 
-def test_a_folder_that_refuses(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.EACCES, "Permission denied. Make it readable and writable"),
+        (errno.EROFS, "Read-only file system. The file system is read-only: mount it writable, or"),
+        (errno.ENOSPC, "No space left on device. The disk is full: free some space, or"),
+    ],
+)
+def test_a_folder_that_refuses(workspace: Path, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str) -> None:
     def refuse(path: Path, data: bytes) -> bool:
-        raise OSError(errno.EROFS, "Read-only file system", str(path))
+        raise OSError(number, os.strerror(number), str(path))
 
     monkeypatch.setattr("clawbot.context.workspace.create_exclusive", refuse)
-    with pytest.raises(ClawbotError, match=r"AGENTS.md: Read-only file system. Make it readable and writable"):
+    with pytest.raises(ClawbotError, match=f"AGENTS.md: {remedy}"):
         seed(workspace)
 
 
