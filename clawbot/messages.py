@@ -6,12 +6,15 @@ so a message goes to disk as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+
+_SURROGATES = re.compile("[\ud800-\udfff]+")
 
 
 class TextBlock(Struct, frozen=True, tag_field="type", tag="text", omit_defaults=True):
@@ -164,3 +167,19 @@ def text_of(content: str | Sequence[Any]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content if isinstance(block, TextBlock))
+
+
+def scrub(value: Any) -> Any:
+    """`value` (JSON data) without halves of surrogate pairs, which no UTF-8 can hold: two that fit are joined, others
+    become U+FFFD. A terminal, a server's JSON or a file name may bring them in."""
+    if isinstance(value, str):
+        return _SURROGATES.sub(_joined, value)
+    if isinstance(value, list | tuple):
+        return [scrub(item) for item in value]
+    if isinstance(value, dict):
+        return {scrub(name): scrub(item) for name, item in value.items()}
+    return value
+
+
+def _joined(halves: re.Match[str]) -> str:
+    return halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -35,16 +35,15 @@ async def open_model(ref: str, settings: AgentSettings, *, clock: Clock, log_pat
     process. Raises RefusedError for a name that is none, ScriptFileError for a script that cannot be read.
     """
     opener = _Opener(settings, clock, log_path)
-    model = await opener.open(ref)
-    if not settings.fallbacks:
-        return model
-    others: list[ChatModel] = []
+    models: list[ChatModel] = []
     try:
-        others.extend([await opener.open(name) for name in settings.fallbacks])
+        for name in (ref, *settings.fallbacks):
+            model = await opener.open(name)
+            models.append(model)
     except BaseException:
-        await model.aclose()
+        await asyncio.gather(*(model.aclose() for model in models), return_exceptions=True)
         raise
-    return FallbackModel([model, *others], clock)
+    return models[0] if len(models) == 1 else FallbackModel(models, clock)
 
 
 class _Opener:

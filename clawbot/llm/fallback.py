@@ -43,7 +43,7 @@ class FallbackModel:
         """Answer `request`. Raises the error of the last model when all have failed."""
         if self._current and self._clock.monotonic() - self._changed_at >= RETURN_SECONDS:
             self._current = 0
-            yield FallbackPart(self.info.ref, "it is tried again after a while")
+            yield FallbackPart(self.info.ref, "it is tried again")
         while True:
             shown = False
             try:
@@ -60,7 +60,11 @@ class FallbackModel:
 
     def _advance(self, error: ModelError) -> bool:
         """Put the next model in charge; False when there is none, or `error` is not to be answered so."""
-        if isinstance(error, ContextOverflowError | RefusedError) or self._current + 1 >= len(self._models):
+        if isinstance(error, ContextOverflowError | RefusedError):
+            return False
+        if self._current + 1 >= len(self._models):
+            # All have failed: the next call begins at the first one again, instead of staying with the last.
+            self._changed_at = float("-inf")
             return False
         failed = self.info.ref
         self._current += 1

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.llm.failures import Failure
+from clawbot.messages import scrub
 
 _PREFIX = 4
 LARGEST_FRAME = 256 * 1024**2
@@ -81,8 +82,14 @@ report_decoder: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report
 
 
 def encode(frame: Request | Report) -> bytes:
-    """`frame` with its length before it."""
-    body = _encoder.encode(frame)
+    """`frame` with its length before it. Halves of surrogate pairs, which a server's JSON may hold, become U+FFFD.
+
+    Raises OverflowError for an integer beyond 64 bits.
+    """
+    try:
+        body = _encoder.encode(frame)
+    except UnicodeEncodeError:
+        body = _encoder.encode(scrub(msgspec.to_builtins(frame)))
     return len(body).to_bytes(_PREFIX, "big") + body
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ _OUTPUT = ("output", "outputTokens", "output_tokens", "completionTokens", "compl
 _CACHE_READ = ("cacheRead", "cache_read", "cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
 _CACHE_WRITE = ("cacheWrite", "cache_write", "cache_creation_input_tokens", "cache_creation_tokens")
 _TOTAL = ("total", "totalTokens", "total_tokens")
+_LARGEST = 2**53
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 
 
@@ -70,7 +71,7 @@ def usage_from(raw: Mapping[str, Any], prices: Prices | None = None) -> Usage | 
 
 def _cost(raw: Mapping[str, Any], usage: Usage, prices: Prices | None) -> Cost | None:
     reported = raw.get("cost")
-    if isinstance(reported, int | float) and not isinstance(reported, bool) and reported > 0:
+    if _is_figure(reported) and reported > 0:
         return Cost(total=float(reported))
     return prices.cost(usage) if prices else None
 
@@ -78,15 +79,21 @@ def _cost(raw: Mapping[str, Any], usage: Usage, prices: Prices | None) -> Cost |
 def merge_usage(seen: dict[str, Any], new: Mapping[str, Any]) -> None:
     """Add a usage report to those `seen` in one stream: figures are cumulative, so the largest one holds."""
     for name, value in new.items():
-        if isinstance(value, Mapping):
+        nested = isinstance(seen.get(name, value), Mapping)
+        if nested and isinstance(value, Mapping):
             merge_usage(seen.setdefault(name, {}), value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif not nested and _is_figure(value):
             seen[name] = max(seen.get(name, 0), value)
 
 
 def _first(source: Mapping[str, Any], names: tuple[str, ...]) -> int:
     for name in names:
         value = source.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if _is_figure(value):
             return max(0, int(value))
     return 0
+
+
+def _is_figure(value: object) -> TypeGuard[int | float]:
+    """Whether `value` is a number that can be a count or a price: not infinite, not beyond what JSON can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST

@@ -68,10 +68,11 @@ class Outbox:
         self._chunks: list[dict[str, Any]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._sent_at = 0.0
+        self._unsendable: Exception | None = None
         self.started = False
 
     def add(self, chunk: dict[str, Any]) -> None:
-        """Take a chunk. Text that follows text is joined to it."""
+        """Take a chunk. Text that follows text is joined to it. Raises what kept earlier ones from being sent."""
         self.started = True
         if not (self._chunks and _join(self._chunks[-1], chunk)):
             self._chunks.append(chunk)
@@ -80,17 +81,27 @@ class Outbox:
         if loop.time() >= due:
             self.flush()
         elif self._timer is None:
-            self._timer = loop.call_at(due, self.flush)
+            self._timer = loop.call_at(due, self._send)
 
     def flush(self) -> None:
-        """Send what is gathered."""
+        """Send what is gathered. Raises what kept it, or something before it, from being sent: an answer with a hole
+        in it must not pass for a whole one."""
+        self._send()
+        if self._unsendable is not None:
+            raise self._unsendable
+
+    def _send(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._chunks:
-            self._worker.send(Deltas(self._id, self._chunks))
-            self._chunks = []
-            self._sent_at = asyncio.get_running_loop().time()
+        chunks, self._chunks = self._chunks, []
+        if not chunks or self._unsendable is not None:
+            return
+        try:
+            self._worker.send(Deltas(self._id, chunks))
+        except (ValueError, OverflowError, TypeError) as error:
+            self._unsendable = error
+        self._sent_at = asyncio.get_running_loop().time()
 
 
 def _join(last: dict[str, Any], chunk: dict[str, Any]) -> bool:
@@ -152,15 +163,16 @@ class Worker:
         engine: Engine | None = None
         try:
             engine = await asyncio.shield(self._loaded)
-            await _perform(engine, request, out)
+            try:
+                await _perform(engine, request, out)
+            finally:
+                out.flush()
         except asyncio.CancelledError:
             self.send(Ended(request.id))
         except Exception as error:
             _logger.exception("call %d failed", request.id)
-            out.flush()
             self.send(Failed(request.id, _failure(engine, error, out.started)))
         else:
-            out.flush()
             self.send(Ended(request.id))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from clawbot.messages import AssistantMessage, Usage
+from clawbot.messages import AssistantMessage, Usage, scrub
 from clawbot.sessions.entries import (
     ENTRY_TYPES,
     CustomMessageEntry,
@@ -25,7 +24,6 @@ E = TypeVar("E", bound=Entry)
 # Left by a power cut (a block that never reached the disk), by other systems (BOM, CRLF): no part of the line.
 PADDING = b"\x00 \t\r\xef\xbb\xbf"
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _HEADS = msgspec.json.Decoder(EntryHead)
 _HEADERS = msgspec.json.Decoder(Header)
 _DECODERS = {name: msgspec.json.Decoder(kind) for name, kind in ENTRY_TYPES.items()}
@@ -226,14 +224,3 @@ def _tidied_usage(usage: Any) -> Any:
             continue
         return candidate
     return None
-
-
-def scrub(value: Any) -> Any:
-    """`value` (JSON data) without halves of surrogate pairs, which no UTF-8 can hold."""
-    if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [scrub(item) for item in value]
-    if isinstance(value, dict):
-        return {_SURROGATE.sub("\ufffd", name): scrub(item) for name, item in value.items()}
-    return value

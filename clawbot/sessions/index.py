@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from clawbot.clock import Clock
 from clawbot.files import PRIVATE_FILE, write_atomic
-from clawbot.sessions.codec import scrub
+from clawbot.messages import scrub
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error
 from clawbot.sessions.names import is_session_id
 

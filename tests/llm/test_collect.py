@@ -207,6 +207,26 @@ def test_usage_that_says_nothing_is_none() -> None:
     assert collect(chunk("stop", content="a")).usage is None
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"prompt_tokens": float("inf")},
+        {"prompt_tokens": float("nan")},
+        {"prompt_tokens": 10**400},
+        {"prompt_tokens": {"text": 3}},
+        {"prompt_tokens_details": 4},
+        {"completion_tokens": -5, "cost": float("inf")},
+    ],
+)
+def test_impossible_figures_cost_no_answer(lie: dict[str, Any]) -> None:
+    good = {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}}
+    for reports in ((good, lie), (lie, good)):
+        answer = collect(chunk("stop", content="a"), *({"choices": [], "usage": raw} for raw in reports))
+        assert answer.text == "a"
+        assert answer.usage is not None
+        assert answer.usage.output == 2
+
+
 def test_usage_in_several_reports_is_not_added_up() -> None:
     usage = collect(
         {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 1}},

@@ -16,6 +16,7 @@ from clawbot.llm.errors import RefusedError
 from clawbot.llm.factory import open_model
 from clawbot.llm.fallback import FallbackModel
 from clawbot.llm.local import LocalModel
+from clawbot.llm.process import acquire_worker, release_worker
 from clawbot.llm.protocol import ChatModel
 from clawbot.llm.scripted import ScriptUnused
 
@@ -109,6 +110,15 @@ async def test_fallbacks() -> None:
     await model.aclose()
     with pytest.raises(ClawbotError):
         await opened("openai/m", fallbacks=["script:no-such-file.yaml"])
+
+
+async def test_a_fallback_that_cannot_be_opened_leaves_no_other_model_open() -> None:
+    """Else the worker process would be kept for a model that nobody has."""
+    before = acquire_worker()
+    with pytest.raises(ClawbotError):
+        await opened("openai/m", fallbacks=["anthropic/x", "script:no-such-file.yaml"])
+    assert before.users == 1
+    await release_worker(before)
 
 
 @pytest.mark.parametrize("ref", ["gpt", "/gpt", "gpt/", ""])

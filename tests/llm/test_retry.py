@@ -187,6 +187,14 @@ async def test_the_last_error_is_raised_when_all_fail() -> None:
         await read(model)
 
 
+async def test_when_all_have_failed_the_next_call_begins_at_the_first_again() -> None:
+    first = Model("a/a", [UnreachableError("one")], [FINAL])
+    model = FallbackModel([first, Model("b/b", [UnreachableError("two")])], Clock())
+    with pytest.raises(UnreachableError, match="two"):
+        await read(model)
+    assert await read(model) == [FallbackPart("a/a", "it is tried again"), FINAL]
+
+
 async def test_the_first_model_is_tried_again_after_a_while() -> None:
     clock = Clock()
     first = Model("a/a", [UnreachableError("x")], [FINAL])

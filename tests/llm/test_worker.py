@@ -64,8 +64,11 @@ async def seen_to_end(pid: int) -> AsyncIterator[None]:
 class Sender:
     def __init__(self) -> None:
         self.sent: list[Report] = []
+        self.refuse: Exception | None = None
 
     def send(self, report: Report) -> None:
+        if self.refuse is not None:
+            raise self.refuse
         self.sent.append(report)
 
 
@@ -87,6 +90,28 @@ async def test_the_first_delta_goes_at_once_and_the_rest_in_one_frame() -> None:
     assert sender.sent[1:] == [Deltas(7, [text("ab"), call, call, text("c"), reasoning, end])]
     out.flush()
     assert len(sender.sent) == 2
+
+
+async def test_a_chunk_that_no_frame_can_hold_fails_the_answer_and_nothing_after_it_is_sent() -> None:
+    """Else the answer would have a hole in it, or the main process would wait for its end in vain."""
+    sender = Sender()
+    out = Outbox(sender, 7)
+    out.add(text("first"))
+    sender.refuse = OverflowError("an integer beyond 64 bits")
+    out.add(text("hole"))
+    with pytest.raises(OverflowError):
+        out.flush()
+    sender.refuse = None
+    out.add(text("after it"))
+    with pytest.raises(OverflowError):
+        out.flush()
+    assert sender.sent == [Deltas(7, [text("first")])]
+
+
+def test_half_characters_do_not_break_a_frame() -> None:
+    """A server's JSON may hold halves of surrogate pairs, split between two chunks or alone."""
+    frame = encode(Deltas(1, [text("\ud83d\ude00 and \ud83d"), {"x\udc00": ["\udc00"]}]))
+    assert report_decoder.decode(frame[4:]) == Deltas(1, [text("😀 and \ufffd"), {"x\ufffd": ["\ufffd"]}])
 
 
 async def test_frames_that_are_cut_off_or_out_of_step() -> None:
