@@ -6,7 +6,9 @@ The front ends (tui, cli) talk to `Runtime` and read events.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -15,6 +17,7 @@ from msgspec import Struct
 
 from clawbot.agent.agent import Agent, AgentParts
 from clawbot.agent.commands import COMMANDS
+from clawbot.agent.conversation import notices_of
 from clawbot.agent.events import Event, Notice, SessionChanged
 from clawbot.agent.views import CommandInfo, HistoryItem, RuntimeStatus
 from clawbot.clock import SystemClock
@@ -23,6 +26,7 @@ from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.workspace import seed_workspace
+from clawbot.errors import ClawbotError
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models
 from clawbot.llm.protocol import ChatModel, ModelInfo
@@ -31,7 +35,7 @@ from clawbot.llm.tokens import count_tokens
 from clawbot.logs import setup_logging
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import MAIN
-from clawbot.sessions.store import OpenSession, SessionStore
+from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
 from clawbot.tools.protocol import Decision
 from clawbot.tools.registry import build_toolbox
@@ -71,15 +75,14 @@ class Runtime:
         left open then."""
         ground = await asyncio.to_thread(_Ground, options)
         session = await asyncio.to_thread(ground.store.open, options.session or MAIN, fresh=options.new)
-        try:
-            chosen = options.model or session.record.model_override or ground.agent_settings.model
-            model = await ground.open_model(chosen)
-        except BaseException:
-            await asyncio.to_thread(session.close)
-            raise
-        ground.notices += _notices_of(session)
-        runtime = cls(Agent(ground.parts(), session, model), ground)
-        await runtime.agent.count_notes()
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(asyncio.to_thread, session.close)
+            model, ref = await ground.open_first_model(session.record.model_override)
+            undo.push_async_callback(model.aclose)
+            ground.notices += notices_of(session)
+            runtime = cls(Agent(ground.parts, session, model, ref), ground)
+            await runtime.agent.count_notes()
+            undo.pop_all()
         return runtime
 
     # -- the conversation ------------------------------------------------------------------------------------------
@@ -140,7 +143,7 @@ class Runtime:
     async def resume(self, name: str) -> SessionChanged:
         """Go on in another conversation, once the running turn has ended.
 
-        Raises UnknownSessionError and SessionLockedError; the conversation stays as it is then.
+        Raises UnknownSessionError, SessionLockedError and SessionStoreError; the conversation stays as it is then.
         """
         async with self.agent.exclusive():
             record = await asyncio.to_thread(self.agent.parts.store.find, name)
@@ -203,11 +206,13 @@ class _Ground:
         zone = self.agent_settings.timezone
         self.clock = SystemClock(ZoneInfo(zone) if zone else None)
         self.workspace = self.agent_settings.workspace
-        self.first_start = not self.workspace.exists()
+        self.first_start = not os.access(self.workspace, os.F_OK)
         seed_workspace(self.workspace, shipped("workspace_template"), self.clock)
         self.store = SessionStore(
             self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
         )
+        self.usual_model = options.model or self.agent_settings.model
+        self.parts = self._parts()
 
     def _load(self) -> LoadedSettings:
         overrides: dict[str, str] = {}
@@ -225,12 +230,26 @@ class _Ground:
         """Open the model that `ref` names. Raises ModelError."""
         return await open_model(ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file)
 
+    async def open_first_model(self, chosen: str | None) -> tuple[ChatModel, str]:
+        """The model that answers first, and the reference it was opened by: the command line's, else the one `chosen`
+        for the session, else that of the settings.
+
+        A choice that has become impossible (a script that is gone) is told and passed over: it was made in the chat,
+        which would not open any more. Raises ModelError for the others.
+        """
+        if chosen and self.options.model is None:
+            try:
+                return await self.open_model(chosen), chosen
+            except ClawbotError as error:
+                text = f"{chosen}, chosen for this session, can't be used ({error}), so {self.usual_model} answers."
+                self.notices.append(Notice(level="warning", text=text))
+        return await self.open_model(self.usual_model), self.usual_model
+
     async def find_models(self) -> list[ModelInfo]:
         """The models that can be used here."""
         return await find_models(self.agent_settings)
 
-    def parts(self) -> AgentParts:
-        """What the agent is built of."""
+    def _parts(self) -> AgentParts:
         return AgentParts(
             agent_id=self.agent_id,
             settings=self.agent_settings,
@@ -240,9 +259,6 @@ class _Ground:
             clock=self.clock,
             open_model=self.open_model,
             find_models=self.find_models,
+            usual_model=self.usual_model,
             interactive=self.options.interactive,
         )
-
-
-def _notices_of(session: OpenSession) -> list[Notice]:
-    return [Notice(level="warning", text=str(problem)) for problem in session.notices]

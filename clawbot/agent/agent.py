@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from pathlib import Path
 
 from msgspec import Struct
@@ -14,12 +15,13 @@ from msgspec import Struct
 from clawbot.agent.approvals import Approvals
 from clawbot.agent.cancel import Cancellation, InterruptedTurnError
 from clawbot.agent.commands import run_command
-from clawbot.agent.conversation import Conversation
+from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.events import (
     ContextUsed,
     Event,
     MessageFinished,
     MessageQueued,
+    Notice,
     SessionChanged,
     TurnEnded,
     TurnStarted,
@@ -35,7 +37,9 @@ from clawbot.context.window import DEFAULT_WINDOW, context_used
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
-from clawbot.messages import AssistantMessage, ToolSpec, UserMessage
+from clawbot.logs import redact
+from clawbot.messages import AssistantMessage, ToolSpec, UserMessage, scrub
+from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
@@ -49,7 +53,7 @@ Emit = Callable[[Event], None]
 
 class AgentParts(Struct, frozen=True):
     """What an agent is built of; `runtime.py` builds it. `open_model` resolves a reference as the user writes it,
-    `find_models` lists what can be used here."""
+    `find_models` lists what can be used here; `usual_model` answers in sessions for which no other was chosen."""
 
     agent_id: str
     settings: AgentSettings
@@ -59,22 +63,29 @@ class AgentParts(Struct, frozen=True):
     clock: Clock
     open_model: Callable[[str], Awaitable[ChatModel]]
     find_models: Callable[[], Awaitable[list[ModelInfo]]]
+    usual_model: str
     interactive: bool = True
 
 
 class Agent:
-    """One conversation. `submit` may be called while a turn runs: texts are taken up in their order."""
+    """One conversation. `submit` may be called while a turn runs: texts are taken up in their order.
 
-    def __init__(self, parts: AgentParts, session: OpenSession, model: ChatModel) -> None:
+    `model` was opened by the reference `model_ref`.
+    """
+
+    def __init__(self, parts: AgentParts, session: OpenSession, model: ChatModel, model_ref: str) -> None:
         self.parts = parts
         self.model = model
+        self._model_ref = model_ref
         self.conversation = Conversation(parts.store, session, parts.clock)
-        self._prompting = Prompting(parts.workspace, parts.settings, parts.tools, parts.clock)
+        self._prompting = Prompting(parts.workspace, parts.settings, parts.tools, parts.clock, parts.agent_id)
         self._approvals = Approvals(interactive=parts.interactive)
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._running: Cancellation | None = None
+        self._closing = False
         self._notes = 0
+        self._owed: list[Notice] = []
 
     # -- what front ends call -------------------------------------------------------------------------------------
 
@@ -85,7 +96,7 @@ class Agent:
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         cancel = Cancellation()
-        driver = asyncio.create_task(self._drive(text, events.put_nowait, cancel))
+        driver = asyncio.create_task(self._drive(scrub(text), events.put_nowait, cancel))
         driver.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -148,24 +159,56 @@ class Agent:
 
     async def reset(self, reason: str) -> SessionChanged:
         """Go on in a fresh session under the same key."""
-        return await self.conversation.rotate(reason)
-
-    async def switch(self, session: OpenSession) -> SessionChanged:
-        """Go on in another session, with the model that was chosen there."""
-        changed = await self.conversation.switch(session)
-        chosen = session.record.model_override
-        if chosen and chosen != self.model.info.ref:
-            await self._take_model(await self.parts.open_model(chosen))
+        changed = await self.conversation.rotate(reason)
+        self._owed += notices_of(self.conversation.session)
         return changed
 
-    async def set_model(self, ref: str) -> ModelInfo:
-        """Answer with another model from now on, also after a restart. Raises ModelError for an unknown one."""
-        await self._take_model(await self.parts.open_model(ref))
-        await self.conversation.choose_model(ref, self.model.info)
-        return self.model.info
+    async def switch(self, session: OpenSession) -> SessionChanged:
+        """Go on in another session, with the model that was chosen there, else the usual one.
 
-    async def _take_model(self, model: ChatModel) -> None:
-        old, self.model = self.model, model
+        A model that can't be opened is told with the next message, and the present one goes on. Raises
+        SessionStoreError; `session` is closed then, and the conversation as it was.
+        """
+        wanted = session.record.model_override or self.parts.usual_model
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(asyncio.to_thread, session.close)
+            model = await self._open_if_other(wanted)
+            if model is not None:
+                undo.push_async_callback(model.aclose)
+            changed = await self.conversation.switch(session)
+            undo.pop_all()
+        self._owed += notices_of(session)
+        if model is not None:
+            await self._take_model(model, wanted)
+        return changed
+
+    async def _open_if_other(self, ref: str) -> ChatModel | None:
+        if ref == self._model_ref:
+            return None
+        try:
+            return await self.parts.open_model(ref)
+        except ClawbotError as error:
+            log.warning("the model of the session can't be opened: %s", error)
+            text = f"{ref} can't be used ({error}), so {self.model.info.ref} answers."
+            self._owed.append(Notice(level="warning", text=text))
+            return None
+
+    async def set_model(self, ref: str) -> ModelInfo:
+        """Answer with another model from now on, also after a restart.
+
+        Raises ModelError for an unknown one, SessionStoreError when the choice can't be stored; the old one stays then.
+        """
+        model = await self.parts.open_model(ref)
+        try:
+            await self.conversation.choose_model(ref, model.info)
+        except BaseException:
+            await model.aclose()
+            raise
+        await self._take_model(model, ref)
+        return model.info
+
+    async def _take_model(self, model: ChatModel, ref: str) -> None:
+        old, self.model, self._model_ref = self.model, model, ref
         await old.aclose()
 
     async def models(self) -> list[ModelInfo]:
@@ -191,7 +234,8 @@ class Agent:
         self._notes = await asyncio.to_thread(_memory_files, self.parts.workspace)
 
     async def close(self) -> None:
-        """Interrupt what runs, write what is left, let go of the session and the model."""
+        """Interrupt what runs, hand back what waits, write what is left, let go of the session and the model."""
+        self._closing = True
         self.interrupt()
         async with self._turn:
             try:
@@ -202,7 +246,8 @@ class Agent:
     # -- one submission -------------------------------------------------------------------------------------------
 
     async def _drive(self, text: str, emit: Emit, cancel: Cancellation) -> None:
-        if self._turn.locked():
+        # The lock is free for a moment between two turns: who waits already goes first.
+        if self._turn.locked() or self._waiting:
             self._waiting += 1
             emit(MessageQueued(text=text, position=self._waiting))
             try:
@@ -223,6 +268,8 @@ class Agent:
     async def _take_up(self, text: str, emit: Emit, cancel: Cancellation) -> TurnEnded:
         """Run a command or a turn; whatever goes wrong becomes the last event."""
         try:
+            if self._closing:
+                raise ClawbotError("The conversation was closed before this was taken up.", hint="Send it again.")
             command = parse_command(text)
             message = text if command is None else await self._command(command, text, emit)
             if message.strip():
@@ -238,7 +285,7 @@ class Agent:
             return TurnEnded(
                 status="failed",
                 error_kind="internal",
-                error=f"Something in clawbot failed: {type(error).__name__}: {error}",
+                error=redact(f"Something in clawbot failed: {type(error).__name__}: {error}"),
                 hint="The log has the details (clawbot doctor says where it is); the conversation is kept.",
             )
         return TurnEnded(status="done")
@@ -247,7 +294,7 @@ class Agent:
         """Run a slash command; returns the text that is to be submitted after it."""
         emit(self._started(text))
         result = await run_command(command, self)
-        for event in result.events:
+        for event in (*result.events, *self._take_owed()):
             emit(event)
         return result.message
 
@@ -255,10 +302,12 @@ class Agent:
         message = UserMessage(content=text, timestamp=epoch_ms(self.parts.clock.now()))
         await self.conversation.add_user(message)
         emit(self._started(text))
+        for notice in self._take_owed():
+            emit(notice)
         parts = TurnParts(
             model=self.model,
             tools=self.parts.tools,
-            prepare=self._prompting.for_turn(self.model.info, self.conversation.session.record.key),
+            prepare=self._prompting.for_turn(self.model.info, self.conversation.session.record.key, emit),
             approve=functools.partial(self._approver, emit),
             clock=self.parts.clock,
             max_rounds=self.parts.settings.tools.max_rounds,
@@ -271,9 +320,18 @@ class Agent:
                     else:
                         emit(step)
         finally:
+            await self._settle(emit)
+
+    async def _settle(self, emit: Emit) -> None:
+        """Bring the list of sessions and the figures up to date. What fails here must not hide how the turn ended:
+        the transcript holds everything, the list is made of it."""
+        try:
             await self.conversation.settle(self.window)
-            await self.count_notes()
-            emit(self._context())
+        except SessionStoreError as error:
+            log.warning("the list of sessions is behind: %s", error)
+            emit(Notice(level="warning", text=str(error)))
+        await self.count_notes()
+        emit(self._context())
 
     async def _commit(self, step: Committed, emit: Emit) -> None:
         entry_id = await self.conversation.add(step.message)
@@ -286,6 +344,11 @@ class Agent:
                     usage=step.message.usage,
                 )
             )
+
+    def _take_owed(self) -> list[Notice]:
+        """What was found while nobody read events."""
+        owed, self._owed = self._owed, []
+        return owed
 
     def _approver(self, emit: Emit, call_id: str) -> Approver:
         return lambda question: self._approvals.ask(question, call_id, emit)
@@ -314,9 +377,10 @@ def _timed(ended: TurnEnded, seconds: float) -> TurnEnded:
 
 
 def _named(error: ModelError) -> str:
-    return f"{error.provider}: {error.message}" if error.provider else error.message
+    return redact(f"{error.provider}: {error.message}" if error.provider else error.message)
 
 
 def _memory_files(workspace: Path) -> int:
-    notes = sum(1 for path in (workspace / "memory").rglob("*.md") if path.is_file())
-    return notes + (workspace / "MEMORY.md").is_file()
+    """How many there are. A folder that can't be read counts as empty: a figure must not end a turn."""
+    notes = sum(name.endswith(".md") for _, _, names in os.walk(workspace / "memory") for name in names)
+    return notes + os.access(workspace / "MEMORY.md", os.F_OK)

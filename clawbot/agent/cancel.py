@@ -25,7 +25,12 @@ class Cancellation:
         self._scope: asyncio.Timeout | None = None
 
     def request(self) -> None:
-        """Stop the turn: now if it waits in `run`, else at the next `run`. Must be called on the event loop."""
+        """Stop the turn: now if it waits in `run`, else at the next `run`. Must be called on the event loop.
+
+        Asked again while the await is still cleaning up (a connection, a process group), it changes nothing.
+        """
+        if self.requested:
+            return
         self.requested = True
         if self._scope is not None:
             self._scope.reschedule(asyncio.get_running_loop().time())

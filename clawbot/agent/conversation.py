@@ -6,7 +6,7 @@ import asyncio
 
 from msgspec import structs
 
-from clawbot.agent.events import SessionChanged
+from clawbot.agent.events import Notice, SessionChanged
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, Message, UserMessage
@@ -107,8 +107,12 @@ class Conversation:
 
     async def choose_model(self, ref: str, info: ModelInfo) -> None:
         """Remember the user's choice of a model, for this session and those that follow it under its key."""
-        provider, _, name = info.ref.rpartition("/")
-        entry = ModelChangeEntry(provider=provider, model_id=name)
+        provider, slash, name = info.ref.partition("/")
+        entry = (
+            ModelChangeEntry(provider=provider, model_id=name)
+            if slash
+            else ModelChangeEntry(provider="", model_id=provider)
+        )
         await asyncio.to_thread(self.session.transcript.append, entry)
         record = structs.replace(self.session.record, model_override=ref)
         self.session.record = await asyncio.to_thread(self._store.update, record)
@@ -134,3 +138,8 @@ class Conversation:
             await self._save_rest()
         finally:
             await asyncio.to_thread(self.session.close)
+
+
+def notices_of(session: OpenSession) -> list[Notice]:
+    """What was survived while `session` was opened, for the user."""
+    return [Notice(level="warning", text=str(problem)) for problem in session.notices]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +17,9 @@ from clawbot.sessions.transcript import Transcript
 
 def default_target(workspace: Path, session_key: str, form: str, now: datetime) -> Path:
     """Where an export goes when the user names no path: a new file in the workspace's `exports` folder."""
-    return workspace / "exports" / f"{session_key}-{now:%Y-%m-%d-%H%M%S}.{form}"
+    # Keys of other programs may hold anything that is no space: `telegram:group:../5`.
+    name = re.sub(r"[^\w.-]+", "-", session_key).lstrip(".")
+    return workspace / "exports" / f"{name}-{now:%Y-%m-%d-%H%M%S}.{form}"
 
 
 def write_export(transcript: Path, target: Path, form: str, clock: Clock) -> None:

@@ -35,6 +35,7 @@ from clawbot.llm.protocol import (
     StreamPart,
     TextPart,
 )
+from clawbot.logs import redact
 from clawbot.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -76,8 +77,8 @@ async def run_turn(
     """Answer the last message of `history`.
 
     Ends when the model calls no more tools, or after `max_rounds`, which a notice reports. Raises
-    InterruptedTurnError when it was told to stop and ModelError when the model failed; what was said until then has
-    been committed, and every tool call has its result.
+    InterruptedTurnError when it was told to stop and ModelError when the model failed, or what else went wrong; what
+    was said until then has been committed, and every tool call has its result.
     """
     messages: list[Message] = list(history)
     for _ in range(parts.max_rounds):
@@ -120,13 +121,19 @@ async def _ask(request: ChatRequest, parts: TurnParts, cancel: Cancellation) -> 
             if not partial.finished and partial.has_text:
                 yield Committed(partial.message("aborted"))
             raise
-        except ModelError as error:
-            yield Committed(partial.message("error", str(error)))
+        except Exception as error:
+            if not partial.finished:
+                yield Committed(partial.message("error", _reason(error)))
             raise
     if not partial.finished:
         problem = BadResponseError("The answer ended without its last part.", provider=parts.model.info.ref)
         yield Committed(partial.message("error", str(problem)))
         raise problem
+
+
+def _reason(error: Exception) -> str:
+    """What the transcript keeps of a failure. Only the texts of ModelErrors are made without secrets."""
+    return redact(str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}")
 
 
 async def _next_part(stream: AsyncGenerator[StreamPart, None]) -> StreamPart | None:

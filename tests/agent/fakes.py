@@ -20,6 +20,7 @@ class FakeModel:
         self.answers = list(answers)
         self.requests: list[ChatRequest] = []
         self.closed_streams = 0
+        self.closed = False
         self.info = ModelInfo(ref="fake/model", window=8000)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
@@ -39,7 +40,7 @@ class FakeModel:
         """Nothing to load."""
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        self.closed = True
 
 
 def says(text: str) -> list[StreamPart]:

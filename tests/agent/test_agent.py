@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 
 from clawbot.agent.agent import Agent, AgentParts
 from clawbot.agent.events import (
@@ -19,6 +21,7 @@ from clawbot.agent.events import (
     MessageFinished,
     MessageQueued,
     ModelChanged,
+    Notice,
     SessionChanged,
     TextDelta,
     ToolFinished,
@@ -27,7 +30,7 @@ from clawbot.agent.events import (
 )
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.llm.errors import AuthenticationError
+from clawbot.llm.errors import AuthenticationError, RefusedError
 from clawbot.llm.protocol import ChatModel, FinalPart, ModelInfo, TextPart
 from clawbot.messages import AssistantMessage, Cost, TextBlock, ToolCallBlock, Usage
 from clawbot.sessions.errors import SessionStoreError
@@ -46,13 +49,15 @@ class AskingTool(FakeTool):
         return ToolOutcome(f"{answer.decision} {answer.command or ''} {answer.reason}".strip())
 
 
-def make(tmp_path: Path, model: ChatModel, *tools: AnyTool, interactive: bool = True, session: str = "main") -> Agent:
+def make(tmp_path: Path, model: FakeModel, *tools: AnyTool, interactive: bool = True, session: str = "main") -> Agent:
     clock = SystemClock()
     workspace = tmp_path / "workspace"
     workspace.mkdir(exist_ok=True)
     store = SessionStore(tmp_path / "sessions", clock, cwd=workspace)
 
     async def open_model(ref: str) -> ChatModel:
+        if ref.startswith("gone/"):
+            raise RefusedError("there is no such model.", provider=ref)
         other = FakeModel(says("from the other"))
         other.info = ModelInfo(ref=ref, reason="chosen")
         return other
@@ -69,9 +74,10 @@ def make(tmp_path: Path, model: ChatModel, *tools: AnyTool, interactive: bool = 
         clock=clock,
         open_model=open_model,
         find_models=find_models,
+        usual_model="fake/model",
         interactive=interactive,
     )
-    return Agent(parts, store.open(session), model)
+    return Agent(parts, store.open(session), model, "fake/model")
 
 
 async def talk(agent: Agent, text: str) -> list[Event]:
@@ -305,4 +311,163 @@ async def test_an_unexpected_failure_is_told_and_the_conversation_stays(
     assert "a bug" in end.error
     assert "a turn failed unexpectedly" in caplog.text
     assert ended(await talk(agent, "hello")).status == "done"
+    await agent.close()
+
+
+async def test_an_index_that_cannot_be_written_hides_neither_the_reply_nor_the_real_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of sessions is made of the transcripts, so it may be behind."""
+
+    def failing(self: SessionStore, record: object) -> object:
+        raise SessionStoreError("sessions.json: the disk is full.", hint="Make room.")
+
+    monkeypatch.setattr(SessionStore, "update", failing)
+    problem = AuthenticationError("the key is wrong.", provider="OpenAI", hint="Set OPENAI_API_KEY.")
+    agent = make(tmp_path, FakeModel(says("hi"), [problem]))
+    events = await talk(agent, "hello")
+    assert ended(events).status == "done"
+    assert [event.text for event in events if isinstance(event, Notice) and "sessions.json" in event.text]
+    assert ended(await talk(agent, "hello")).error_kind == "authentication"
+    await agent.close()
+
+
+async def test_notes_that_cannot_be_counted_end_no_turn(tmp_path: Path) -> None:
+    agent = make(tmp_path, FakeModel(says("hi")))
+    (tmp_path / "workspace" / "memory").write_text("a file where a folder belongs")
+    assert ended(await talk(agent, "hello")).status == "done"
+    await agent.close()
+
+
+async def test_half_characters_in_a_text_reach_neither_the_events_nor_the_model(tmp_path: Path) -> None:
+    """A terminal or an argument that is no UTF-8 may hold such."""
+    model = FakeModel(says("hi"))
+    agent = make(tmp_path, model)
+    events = await talk(agent, "a\udcff and \0 b")
+    assert [event.text for event in events if isinstance(event, TurnStarted)] == ["a\ufffd and \0 b"]
+    assert model.requests[0].messages[-1].text == "a\ufffd and \0 b"
+    msgspec.json.encode(events)
+    await agent.close()
+
+
+async def test_closing_interrupts_what_runs_and_hands_back_what_waits(tmp_path: Path) -> None:
+    stalled, queued = asyncio.Event(), asyncio.Event()
+
+    async def stall() -> None:
+        stalled.set()
+        await asyncio.Event().wait()
+
+    model = FakeModel([TextPart("as I "), stall])
+    agent = make(tmp_path, model)
+    running = asyncio.create_task(talk(agent, "a"))
+    await stalled.wait()
+
+    async def wait_in_line() -> list[Event]:
+        events = []
+        async for event in agent.submit("b"):
+            events.append(event)
+            queued.set()
+        return events
+
+    waiting = asyncio.create_task(wait_in_line())
+    await queued.wait()
+    agent.interrupt()
+    await agent.close()
+    assert ended(await running).status == "interrupted"
+    events = await waiting
+    assert [type(event) for event in events] == [MessageQueued, TurnEnded]
+    assert ended(events).status == "failed"
+    assert len(model.requests) == 1
+    assert model.closed
+
+
+async def test_a_model_that_cannot_be_had_or_stored_leaves_the_old_one_in_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = FakeModel(says("still me"), says("and me"))
+    agent = make(tmp_path, model)
+    assert ended(await talk(agent, "/model gone/model")).status == "failed"
+
+    def failing(self: SessionStore, record: object) -> object:
+        raise SessionStoreError("The disk is full.")
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(SessionStore, "update", failing)
+        assert ended(await talk(agent, "/model openai/other")).error == "The disk is full."
+    assert agent.status.model.ref == "fake/model"
+    assert not model.closed
+    assert ended(await talk(agent, "hello")).status == "done"
+    await agent.close()
+
+
+async def test_another_session_brings_its_own_model_and_the_usual_one_where_none_was_chosen(tmp_path: Path) -> None:
+    agent = make(tmp_path, FakeModel())
+    store = agent.parts.store
+    await talk(agent, "/model openai/other")
+    await agent.switch(store.open("plain"))
+    assert agent.status.model.ref == "fake/model"
+    await agent.switch(store.open("main"))
+    assert agent.status.model.ref == "openai/other"
+    await agent.close()
+
+
+async def test_a_session_whose_model_is_gone_opens_all_the_same_and_says_so_once(tmp_path: Path) -> None:
+    agent = make(tmp_path, FakeModel(says("me again"), says("me again")))
+    with agent.parts.store.open("old") as old:
+        agent.parts.store.update(structs.replace(old.record, model_override="gone/model"))
+    changed = await agent.switch(agent.parts.store.open("old"))
+    assert (changed.session_key, agent.conversation.key) == ("old", "old")
+    first, second = [await talk(agent, "hello") for _ in range(2)]
+    [notice] = [event for event in first if isinstance(event, Notice)]
+    assert "gone/model" in notice.text
+    assert "fake/model answers" in notice.text
+    assert not any(isinstance(event, Notice) for event in second)
+    await agent.close()
+
+
+async def test_a_switch_that_fails_gives_the_other_session_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = make(tmp_path, FakeModel(says("precious")))
+    append = Transcript.append_message
+    monkeypatch.setattr(Transcript, "append_message", _only_users(append))
+    await talk(agent, "hello")
+    with pytest.raises(SessionStoreError):
+        await agent.switch(agent.parts.store.open("other"))
+    assert agent.conversation.key == "main"
+    agent.parts.store.open("other").close()
+    monkeypatch.setattr(Transcript, "append_message", append)
+    await agent.close()
+    assert said(agent) == ["user", "assistant"]
+
+
+def _only_users(append: Any) -> Any:
+    def failing(self: Transcript, message: Any, *, sync: bool = False) -> object:
+        if isinstance(message, AssistantMessage):
+            raise SessionStoreError("The disk is full.")
+        return append(self, message, sync=sync)
+
+    return failing
+
+
+async def test_what_is_wrong_with_the_workspace_files_is_said_once_and_again_when_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    agent = make(tmp_path, FakeModel(*(says("ok") for _ in range(5))))
+    memory = tmp_path / "workspace" / "MEMORY.md"
+
+    async def notices() -> list[str]:
+        return [event.text for event in await talk(agent, "hello") if isinstance(event, Notice)]
+
+    assert await notices() == []
+    memory.write_bytes(b"x" * 30_000)
+    [cut] = await notices()
+    assert "MEMORY.md is cut in the prompt: 30,000 characters" in cut
+    memory.write_bytes(b"x" * 31_000)
+    assert await notices() == []
+    memory.write_bytes(b"caf\xe9")
+    [bad] = await notices()
+    assert "not valid UTF-8" in bad
+    memory.write_bytes(b"x" * 30_000)
+    assert await notices() == [cut]
     await agent.close()

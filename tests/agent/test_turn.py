@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -186,6 +187,44 @@ async def test_an_interrupt_before_any_text_leaves_nothing() -> None:
         await asyncio.Event().wait()
 
     assert committed(await interrupted(FakeModel([stall]), reached)) == []
+
+
+async def test_a_second_interrupt_while_the_first_one_cleans_up_changes_nothing() -> None:
+    """Esc pressed twice, or the end of the program during an interrupt: a connection takes its time to close."""
+    reached, cleaning, cleaned = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def stall() -> None:
+        reached.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            await cleaned.wait()
+
+    cancel = Cancellation()
+    running = asyncio.create_task(cancel.run(stall))
+    await reached.wait()
+    cancel.request()
+    await cleaning.wait()
+    cancel.request()
+    cleaned.set()
+    with pytest.raises(InterruptedTurnError):
+        await running
+
+
+async def test_what_was_said_before_an_unexpected_failure_is_kept_without_secrets() -> None:
+    steps: list[TurnStep] = []
+    problem = ValueError("https://h/v1?key=abcdefghij and sk-proj-0123456789abcdef")
+    with suppress(ValueError):
+        async for step in run_turn(HELLO, parts(FakeModel([TextPart("half"), problem])), Cancellation()):
+            steps.append(step)
+    [kept] = committed(steps)
+    assert isinstance(kept, AssistantMessage)
+    assert (kept.text, kept.stop_reason) == ("half", "error")
+    assert kept.error_message is not None
+    assert kept.error_message.startswith("ValueError: https://h/v1?key=")
+    assert "abcdefghij" not in kept.error_message
+    assert "sk-proj" not in kept.error_message
 
 
 async def test_an_interrupted_tool_and_those_after_it_get_results() -> None:
