@@ -11,7 +11,7 @@ import click
 
 from clawbot.cli.output import reports_errors
 from clawbot.errors import ClawbotError
-from clawbot.llm.script_server import LOOPBACK, serve_script
+from clawbot.llm.script.server import LOOPBACK, serve_script
 from clawbot.llm.scripted import ScriptEngine, load_script
 
 

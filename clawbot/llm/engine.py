@@ -18,7 +18,7 @@ import litellm
 
 from clawbot.llm.failures import Failure
 from clawbot.llm.frames import Call
-from clawbot.llm.script_provider import make_provider
+from clawbot.llm.script.provider import make_provider
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch, load_script
 from clawbot.llm.usage import merge_usage
 from clawbot.logs import silence_libraries

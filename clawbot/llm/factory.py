@@ -19,7 +19,7 @@ from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.llm.providers import OLLAMA, key_names, local_server
 from clawbot.llm.retry import RetryPolicy
-from clawbot.llm.script_model import ScriptModel
+from clawbot.llm.script.model import ScriptModel
 from clawbot.llm.scripted import Script, load_script
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The scripted model: an engine that answers OpenAI chat requests from a script, and says when they do not fit it.
 
-It knows neither HTTP nor litellm: `script_server.py` serves it, `script_provider.py` puts it behind litellm, and
+It knows neither HTTP nor litellm: `script/server.py` serves it, `script/provider.py` puts it behind litellm, and
 `clawbot.testing.ScriptedModel` asks it directly. `docs/testing-agents.md` is the guide for those who write scripts.
 """
 
@@ -13,18 +13,18 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from clawbot.errors import ClawbotError
-from clawbot.llm.script_chunks import (
+from clawbot.llm.script.chunks import (
     Chunk,
     deltas_of,
     finish_reason_of,
     text_of_delta,
     usage_of,
 )
-from clawbot.llm.script_faults import ScriptedFault, dropped, overflow_fault, status_fault
-from clawbot.llm.script_file import load_script, parse_script
-from clawbot.llm.script_match import RequestView, ScriptMismatch, beyond_last, mismatch, unmet, view_of
-from clawbot.llm.script_types import Fault, Script, Turn
-from clawbot.llm.script_yaml import ScriptFileError
+from clawbot.llm.script.faults import ScriptedFault, dropped, overflow_fault, status_fault
+from clawbot.llm.script.file import load_script, parse_script
+from clawbot.llm.script.match import RequestView, ScriptMismatch, beyond_last, mismatch, unmet, view_of
+from clawbot.llm.script.types import Fault, Script, Turn
+from clawbot.llm.script.yaml import ScriptFileError
 from clawbot.llm.tokens import weigh_tokens
 
 __all__ = [

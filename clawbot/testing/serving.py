@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from clawbot.llm.script_server import serve_script
+from clawbot.llm.script.server import serve_script
 from clawbot.llm.scripted import ScriptEngine
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from clawbot.llm.script_chunks import whole_answer
+from clawbot.llm.script.chunks import whole_answer
 from clawbot.llm.scripted import ScriptEngine, parse_script
 
 FILE = Path("talk.yaml")

@@ -37,7 +37,7 @@ from clawbot.llm.protocol import (
     ToolCallPart,
 )
 from clawbot.llm.retry import RetryPolicy
-from clawbot.llm.script_model import ScriptModel
+from clawbot.llm.script.model import ScriptModel
 from clawbot.llm.scripted import ScriptUnused, parse_script
 from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolSpec, UserMessage
 

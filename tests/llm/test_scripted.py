@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.llm.script_chunks import whole_answer
+from clawbot.llm.script.chunks import whole_answer
 from clawbot.llm.scripted import (
     ScriptMismatch,
     ScriptUnused,

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from clawbot.config.schema import Settings
-from clawbot.llm.script_file import FAULT_KEYS, FAULT_WORDS, FILE_KEYS, REPLY_KEYS, TURN_KEYS
-from clawbot.llm.script_templates import NAMES
+from clawbot.llm.script.file import FAULT_KEYS, FAULT_WORDS, FILE_KEYS, REPLY_KEYS, TURN_KEYS
+from clawbot.llm.script.templates import NAMES
 from clawbot.llm.scripted import ScriptEngine, ScriptFileError, ScriptMismatch, parse_script
 
 pytest_plugins = ("pytester",)

@@ -21,10 +21,10 @@ import pytest
 from click.testing import CliRunner
 
 from clawbot.cli.script import command
-from clawbot.llm.script_server import ServedScript, serve_script
+from clawbot.llm.script.server import ServedScript, serve_script
 from clawbot.llm.scripted import ScriptEngine, parse_script
 
-SCRIPTS = Path(__file__).parent.parent / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 @asynccontextmanager
@@ -238,7 +238,7 @@ class Served:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         )
         assert self.process.stdout is not None
         self.line = self.process.stdout.readline()

@@ -15,9 +15,9 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from clawbot.llm.script_chunks import Chunk, whole_answer
-from clawbot.llm.script_embed import MAX_DIMENSIONS, USUAL_DIMENSIONS, embed, packed
-from clawbot.llm.script_faults import ScriptedFault, error_body
+from clawbot.llm.script.chunks import Chunk, whole_answer
+from clawbot.llm.script.embed import MAX_DIMENSIONS, USUAL_DIMENSIONS, embed, packed
+from clawbot.llm.script.faults import ScriptedFault, error_body
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch
 from clawbot.llm.tokens import weigh_tokens
 

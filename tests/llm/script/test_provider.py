@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 PROBE = Path(__file__).parent / "litellm_probe.py"
 SCRIPT = """
 turns:

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from clawbot.llm.script_templates import render, render_all
-from clawbot.llm.script_types import Figures, Piece, Reply, ScriptedCall
+from clawbot.llm.script.templates import render, render_all
+from clawbot.llm.script.types import Figures, Piece, Reply, ScriptedCall
 
 Chunk = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Literal
 
-from clawbot.llm.script_types import Fault, Wording
+from clawbot.llm.script.types import Fault, Wording
 
 Body = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from clawbot.llm.errors import RefusedError
-from clawbot.llm.script_types import Check, CheckKey, Script, Turn
+from clawbot.llm.script.types import Check, CheckKey, Script, Turn
 
 # Both sides must fit into one line of an error; the requests themselves can be looked at whole.
 SHOWN_CHARS = 200

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from clawbot.llm.script_chunks import Chunk
-from clawbot.llm.script_faults import ScriptedFault
+from clawbot.llm.script.chunks import Chunk
+from clawbot.llm.script.faults import ScriptedFault
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch
 
 PROVIDER = "script"

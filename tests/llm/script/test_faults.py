@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clawbot.llm.overflow import is_overflow
-from clawbot.llm.script_chunks import whole_answer
+from clawbot.llm.script.chunks import whole_answer
 from clawbot.llm.scripted import ScriptedFault, ScriptEngine, parse_script
 from tests.llm.playing import FILE, asks, chunks_of, deltas, engine, said
 

@@ -1,6 +1,6 @@
 """Asks litellm for every turn of a script, as its own provider and over HTTP, and prints what came as JSON.
 
-Run as a process by `test_script_provider.py`, since litellm is too large to share a process with other tests.
+Run as a process by `test_provider.py`, since litellm is too large to share a process with other tests.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import litellm
 import openai
 
-from clawbot.llm.script_provider import make_provider
-from clawbot.llm.script_server import serve_script
+from clawbot.llm.script.provider import make_provider
+from clawbot.llm.script.server import serve_script
 from clawbot.llm.scripted import ScriptEngine, load_script
 
 TOOL = {"type": "function", "function": {"name": "read", "description": "", "parameters": {"type": "object"}}}

@@ -11,8 +11,8 @@ from typing import Any, cast, get_args
 
 import yaml
 
-from clawbot.llm.script_templates import NAMES, names_in
-from clawbot.llm.script_types import (
+from clawbot.llm.script.templates import NAMES, names_in
+from clawbot.llm.script.types import (
     DEFAULT_MODEL,
     Check,
     CheckKey,
@@ -28,7 +28,7 @@ from clawbot.llm.script_types import (
     Turn,
     Wording,
 )
-from clawbot.llm.script_yaml import ScriptFileError, YamlReader, line_of
+from clawbot.llm.script.yaml import ScriptFileError, YamlReader, line_of
 
 FILE_KEYS = ("turns", "model", "window")
 TURN_KEYS = ("name", "expect", "reply", "repeat")

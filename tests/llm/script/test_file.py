@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.llm.script_types import Check, Fault, Figures, Piece, ScriptedCall
+from clawbot.llm.script.types import Check, Fault, Figures, Piece, ScriptedCall
 from clawbot.llm.scripted import Script, ScriptFileError, load_script, parse_script
 
 FILE = Path("talk.yaml")
-EXAMPLES = Path(__file__).parent.parent / "scripts"
+EXAMPLES = Path(__file__).parents[2] / "scripts"
 
 
 def turns(text: str) -> Script:
