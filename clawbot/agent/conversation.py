@@ -56,9 +56,10 @@ class Conversation:
         entry = await asyncio.to_thread(self.session.transcript.append_message, message, sync=True)
         self.messages.append(entry.message)
         record = self.session.record
-        self.session.record = structs.replace(
-            record, turns=(record.turns or 0) + 1, last_interaction_at=epoch_ms(self._clock.now())
-        )
+        # Where nobody counted the turns before (a transcript from elsewhere), one more is no count either.
+        before = 0 if record.turns is None and len(self.messages) == 1 else record.turns
+        turns = None if before is None else before + 1
+        self.session.record = structs.replace(record, turns=turns, last_interaction_at=epoch_ms(self._clock.now()))
         return entry.id
 
     async def add(self, message: Message) -> str:

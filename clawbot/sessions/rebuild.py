@@ -86,6 +86,7 @@ def _record(path: Path, facts: Facts, agent_id: str) -> SessionRecord:
         last_interaction_at=updated,
         model_override=facts.model,
         label=facts.name or None,
+        turns=facts.turns,
         compaction_count=facts.compactions,
         ended_reason=facts.ended or None,
         previous_key=claimed if facts.ended else None,

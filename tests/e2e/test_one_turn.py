@@ -92,3 +92,19 @@ turns:
     assert failed.stderr.startswith("clawbot: ")
     shown = machine.run("sessions", "show", "main", "--json")
     assert "half an" in shown.stdout
+
+
+@pytest.mark.parametrize("index", [None, "{broken"], ids=["unlisted", "rebuilt"])
+def test_the_turns_of_a_transcript_that_came_from_elsewhere_are_counted_on(machine: Machine, index: str | None) -> None:
+    machine.run("-p", "one")
+    machine.run("-p", "two", "--new")
+    folder = machine.state / "agents" / "main" / "sessions"
+    (path,) = [path for path in folder.glob("*.jsonl") if '"one"' in path.read_text(encoding="utf-8")]
+    known = json.loads((folder / "sessions.json").read_text(encoding="utf-8"))
+    kept = {key: record for key, record in known.items() if record["sessionId"] != path.stem}
+    (folder / "sessions.json").write_text(index or json.dumps(kept), encoding="utf-8")
+
+    assert machine.run("-p", "three", "--session", path.stem).returncode == 0
+
+    listed = json.loads(machine.run("sessions", "list", "--json").stdout)
+    assert {row["sessionId"]: row["turns"] for row in listed}[path.stem] == 2
