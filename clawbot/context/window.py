@@ -84,7 +84,7 @@ def _reported(message: Message) -> int:
     match message:
         case AssistantMessage(stop_reason="error" | "aborted"):
             return 0
-        case AssistantMessage(usage=Usage() as usage) if usage.prompt_tokens:
+        case AssistantMessage(usage=Usage() as usage) if usage.prompt_tokens > 0:
             return usage.prompt_tokens + usage.output
         case _:
             return 0

@@ -49,7 +49,7 @@ def test_a_failed_answer_reports_nothing(stop: StopReason) -> None:
     assert context_used(messages, "") == (501 + estimate_message(messages[1]), False)
 
 
-@pytest.mark.parametrize("usage", [None, Usage(), Usage(output=7)])
+@pytest.mark.parametrize("usage", [None, Usage(), Usage(output=7), Usage(input=-5)])
 def test_without_a_report_everything_is_estimated(usage: Usage | None) -> None:
     messages: list[Message] = [UserMessage("hello"), answer("hi", usage)]
     tools = [ToolSpec("read", "Read.", {"type": "object"})]
