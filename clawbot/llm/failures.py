@@ -53,6 +53,8 @@ _EXHAUSTED = re.compile(
 _NO_MODEL = re.compile(
     r"model\b.{0,60}(?:not found|does not exist|not exist|unknown|not supported)|no such model", re.IGNORECASE
 )
+_NO_PROVIDER = "LLM Provider NOT provided"
+_NAME_HINT = "Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here."
 _DNS = re.compile(r"name or service not known|nodename nor servname|getaddrinfo|name resolution")
 _CERTIFICATE = re.compile(r"certificate|\bssl\b", re.IGNORECASE)
 # litellm's own words before those of the provider: "litellm.BadRequestError: OpenAIException - ".
@@ -84,12 +86,14 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     if kind is RateLimitError:
         return _rate_limit(failure, text, provider, now)
     if kind is ContextOverflowError:
-        hint = "Use /compact to shorten the conversation, or /new to begin another."
+        hint = "/new begins another conversation; this one stays in /sessions."
         return ContextOverflowError(text, provider=provider, hint=hint)
     if kind is UnreachableError:
         return UnreachableError(_unreachable_text(failure, text, base), provider=provider, hint=_address_hint(base))
     if kind is BadResponseError:
         return BadResponseError(f"the answer broke off: {text}", provider=provider, hint="Send the message again.")
+    if _NO_PROVIDER in failure.message:
+        return RefusedError(f"litellm knows no provider of that name ({ref}).", provider=provider, hint=_NAME_HINT)
     return RefusedError(text, provider=provider, hint=_refusal_hint(failure))
 
 

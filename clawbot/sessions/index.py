@@ -178,7 +178,8 @@ class SessionIndex:
     def _write(self, state: IndexState) -> None:
         try:
             if state.unreadable:
-                self.path.rename(self._aside())
+                self.path.rename(aside := self._aside())
+                aside.chmod(PRIVATE_FILE)
             write_atomic(self.path, state.encoded(), mode=PRIVATE_FILE)
         except OSError as error:
             raise store_error("write", self.path, error) from error

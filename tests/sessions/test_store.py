@@ -238,6 +238,7 @@ def test_a_lost_index_is_made_again_from_the_transcripts(
     assert index(folder)["agent:main:work"]["sessionId"] == work
     asides = list(folder.glob("sessions.json.bad-*"))
     assert [path.read_bytes() for path in asides] == ([] if content is None else [content])
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in asides)
     assert store.open().notices == []
 
 
