@@ -29,7 +29,7 @@ def test_the_first_run_remembers_and_the_next_one_recalls(machine: Machine) -> N
     chat.send("remember that I prefer tabs", "enter")
     chat.wait_for("Noted in")
     chat.send("记住我喜欢喝绿茶", "enter")
-    chat.wait_for("绿茶\n")
+    chat.wait_for("已记到")
     chat.send("/quit", "enter")
     assert chat.wait_end() == 0
     assert "Resume with: clawbot" in chat.raw.decode()
@@ -39,7 +39,7 @@ def test_the_first_run_remembers_and_the_next_one_recalls(machine: Machine) -> N
     again.send("what do I prefer?", "enter")
     again.wait_for(lambda text: "I prefer tabs" in text and "memory/" in text and ".md:3" in text)
     again.send("我喜欢什么?", "enter")
-    again.wait_for(lambda text: "绿茶" in text and ".md:" in text)
+    again.wait_for(lambda text: "你的笔记里写着" in text and "我喜欢喝绿茶" in text and ".md:4" in text)
     again.send("ctrl+d")
     assert again.wait_end() == 0
 
