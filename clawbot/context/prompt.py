@@ -16,7 +16,6 @@ from clawbot.context.bootstrap import PERSONA, Bootstrap
 from clawbot.messages import ToolSpec
 
 SEARCH, GET, GREP = "memory_search", "memory_get", "grep"
-SILENT = "NO_REPLY"
 # Characters that would reorder or break the line which a path is quoted on.
 BREAKING = {"\u2028", "\u2029", *map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F))}
 
@@ -38,10 +37,6 @@ COMMANDS = """\
 ## Commands
 A message of the user that begins with `/` is a command to the program and never reaches you. You cannot run one
 yourself; name it when it helps: `/new` starts a fresh session, `/status` shows the state, `/help` lists them all."""
-SILENCE = f"""\
-## Silent Replies
-When a turn is not meant for the user and there is nothing to tell them, answer with {SILENT} alone: the whole message,
-as plain text. Never put it beside other text and never into Markdown or code."""
 DUTY = (
     "Before you answer about earlier work, decisions, dates, people, preferences or todos, look them up, even when you "
     "believe you know"
@@ -116,7 +111,6 @@ def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
         PromptSection("memory recall", _recall({tool.name for tool in inputs.tools}, citations=inputs.citations)),
         PromptSection("workspace", _workspace(inputs.workspace)),
         PromptSection("commands", COMMANDS),
-        PromptSection("silent replies", SILENCE),
         PromptSection("project context", _project_context(inputs.bootstrap)),
     ]
     stable = [section for section in stable if section.text]

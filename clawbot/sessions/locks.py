@@ -104,15 +104,27 @@ def is_free(path: Path) -> bool:
         return False
 
 
-def remove_stale(path: Path) -> bool:
-    """Remove the lock files of the transcript `path` unless somebody holds them. Whether anything was removed."""
-    there = [file for file in (lock_file(path), holder_file(path)) if file.exists()]
-    if not there:
+def is_left_over(path: Path) -> bool:
+    """Whether the lock of the transcript `path` tells of a process that died, or of a transcript that is gone.
+
+    A lock file alone is neither: it stays when a session is closed in good order.
+    """
+    there = holder_file(path).exists() or (lock_file(path).exists() and not path.exists())
+    return there and is_free(path)
+
+
+def remove_left_over(path: Path) -> bool:
+    """Remove what `is_left_over` finds, while nobody holds the lock. Whether anything was removed.
+
+    The lock file of a transcript that is there stays, as the class says. Raises SessionStoreError.
+    """
+    if not is_left_over(path):
         return False
     try:
         with FileLock(lock_file(path), mode=PRIVATE_FILE).acquire(timeout=0):
-            for file in (holder_file(path), lock_file(path)):
-                file.unlink(missing_ok=True)
+            holder_file(path).unlink(missing_ok=True)
+            if not path.exists():
+                lock_file(path).unlink(missing_ok=True)
     except Timeout:
         return False
     except OSError as error:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from clawbot.clock import Clock
 from clawbot.sessions.errors import Problem, SessionLockedError, store_error
 from clawbot.sessions.lines import ByteSource, line_numbers
-from clawbot.sessions.locks import SessionLock, holder_of, is_free, remove_stale
+from clawbot.sessions.locks import SessionLock, holder_of, is_left_over, remove_left_over
 from clawbot.sessions.rebuild import transcripts_in
 from clawbot.sessions.spans import HEADER, read_entry, spans_backwards, torn_end
 from clawbot.sessions.store import SessionStore
@@ -38,19 +38,19 @@ class RepairReport(Struct, frozen=True, rename="camel"):
 
 
 def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_run: bool = False) -> RepairReport:
-    """Cut torn ends off, list bad lines, complete the index, remove stale locks: of all transcripts, or `only` one.
+    """Cut torn ends off, list bad lines, complete the index, remove left-over locks: of all transcripts, or `only` one.
 
     Raises SessionStoreError.
     """
     try:
         paths = [only] if only is not None else transcripts_in(store.folder)
-        locks = _stale_locks(store.folder, only)
+        locks = _left_over_locks(store.folder, only)
     except OSError as error:
         raise store_error("read", store.folder, error) from error
-    reports = [_repair_one(path, clock, dry_run=dry_run) for path in paths]
     if not dry_run:
-        for path in [*locks, *paths]:
-            remove_stale(path)
+        for path in locks:
+            remove_left_over(path)
+    reports = [_repair_one(path, clock, dry_run=dry_run) for path in paths]
     return RepairReport(
         dry_run=dry_run,
         index=list(store.repair_index(dry_run=dry_run)) if only is None else [],
@@ -100,10 +100,10 @@ def _repair_one(path: Path, clock: Clock, *, dry_run: bool) -> TranscriptReport:
     )
 
 
-def _stale_locks(folder: Path, only: Path | None) -> list[Path]:
-    """The transcripts (there or gone) that have a lock file which nobody holds."""
+def _left_over_locks(folder: Path, only: Path | None) -> list[Path]:
+    """The transcripts (there or gone) whose lock a dead process or a gone transcript left behind."""
     if not folder.is_dir():
         return []
     found = {folder / name.name.split(f"{SUFFIX}.lock")[0] for name in folder.glob(f"*{SUFFIX}.lock*")}
     paths = sorted(path.with_name(path.name + SUFFIX) for path in found)
-    return [path for path in paths if only in (None, path) and is_free(path)]
+    return [path for path in paths if only in (None, path) and is_left_over(path)]

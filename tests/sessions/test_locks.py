@@ -17,7 +17,7 @@ import pytest
 
 from clawbot.sessions import locks
 from clawbot.sessions.errors import SessionLockedError, SessionStoreError
-from clawbot.sessions.locks import SessionLock, holder_file, holder_of, lock_file, remove_stale
+from clawbot.sessions.locks import SessionLock, holder_file, holder_of, lock_file, remove_left_over
 from clawbot.sessions.store import SessionStore
 
 from .helpers import CLOCK, texts
@@ -116,14 +116,20 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:
         SessionLock(tmp_path / "file" / "s.jsonl").acquire("s", CLOCK)
 
 
-def test_only_locks_that_nobody_holds_are_removed(tmp_path: Path) -> None:
+def test_only_what_a_dead_process_or_a_gone_transcript_left_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    assert not remove_stale(path)
+    path.write_bytes(b"")
+    assert not remove_left_over(path)
     lock = SessionLock(path)
     lock.acquire("s", CLOCK)
-    assert not remove_stale(path)
+    assert not remove_left_over(path)
     lock.release()
-    assert remove_stale(path)
+    assert not remove_left_over(path)
+    holder_file(path).write_bytes(b'{"pid": 999999999}')
+    assert remove_left_over(path)
+    assert (lock_file(path).exists(), holder_file(path).exists()) == (True, False)
+    path.unlink()
+    assert remove_left_over(path)
     assert not lock_file(path).exists()
 
 

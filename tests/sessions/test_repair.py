@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.locks import lock_file
+from clawbot.sessions.locks import holder_file, lock_file
 from clawbot.sessions.repair import check, repair
 from clawbot.sessions.store import SessionStore
 
@@ -22,6 +22,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def damaged(tmp_path: Path) -> Path:
     write(tmp_path / "s1.jsonl", HEADER, b"bad\n", entry(1, "a"), entry(2, "", message={"role": 5}), b'{"torn')
     lock_file(tmp_path / "s1.jsonl").write_bytes(b"")
+    holder_file(tmp_path / "s1.jsonl").write_bytes(b'{"pid": 999999999}')
     lock_file(tmp_path / "gone.jsonl").write_bytes(b"")
     (tmp_path / "sessions.json").write_text("[broken")
     return tmp_path
@@ -42,11 +43,21 @@ def test_a_repair_mends_and_a_second_one_finds_only_what_is_kept(damaged: Path) 
     assert report.transcripts[0].torn_to == str(damaged / "s1.jsonl.torn")
     names = set(files(damaged))
     assert {"s1.jsonl", "s1.jsonl.torn", "sessions.json", "sessions.json.bad-20261121T021600"} <= names
-    assert not [name for name in names if name.endswith(".jsonl.lock")]
+    # The lock of a transcript that is there stays: to remove it would let two processes hold one session.
+    assert {name for name in names if ".jsonl.lock" in name} == {"s1.jsonl.lock"}
     assert store.find("main").session_id == "s1"
     again = repair(store, CLOCK)
     assert [problem.line for problem in again.transcripts[0].problems] == [2, 4]
     assert (again.index, again.removed_locks, again.transcripts[0].torn_to) == ([], [], None)
+
+
+def test_a_session_that_was_closed_in_good_order_leaves_nothing_to_repair(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path, CLOCK)
+    with store.open() as opened:
+        opened.transcript.append_message(user("a"))
+        path = opened.transcript.path
+    assert repair(store, CLOCK).removed_locks == []
+    assert lock_file(path).exists()
 
 
 def test_a_session_in_use_is_only_looked_at(tmp_path: Path) -> None:
