@@ -1,0 +1,130 @@
+"""Owns how text becomes words: one tokenizer for what is indexed and for what is asked.
+
+The keyword index is FTS5 with `FTS5_TOKENIZER`, which takes letters and digits as words and everything else, also `_`,
+as gaps. So `user_id`, `v1.2.3` and `foo/bar.py` are rows of neighbouring words, and a phrase finds them whole. What
+FTS5 does not know is added here: scripts without blanks are spread into characters and pairs, camelCase is taken apart.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import chain, pairwise
+
+TOKENIZER_VERSION = 1
+"""Changes with every change of what `index_text` returns: an index of another version is built anew."""
+
+FTS5_TOKENIZER = "porter unicode61 remove_diacritics 2"
+"""The `tokenize` option of the FTS5 table that `index_text` is written for."""
+
+CJK = (
+    r"\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+    r"\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff"
+)
+"""Han, kana and Hangul, to stand inside a character class."""
+
+# Halfwidth and fullwidth forms, ideographs and radicals that double another one, decomposed Hangul, ligatures,
+# numbers in circles, letters that pose as bold or italic. Superscripts and fractions are not among them: 10² is no 102.
+_DOUBLES = (
+    r"\u1100-\u11ff\u2160-\u217f\u2460-\u24ff\u2e80-\u2fdf\u3131-\u318e\u3200-\u33ff\ua960-\ua97f\ud7b0-\ud7fb"
+    r"\uf900-\ufaff\ufb00-\ufb06\uff01-\uffee\U0001d400-\U0001d7ff\U0002f800-\U0002fa1f"
+)
+_ACCENTS = r"\u0300-\u036f"
+_MARKS = rf"{_ACCENTS}\u3099\u309a"
+_LONE_SURROGATES = r"\ud800-\udfff"
+_LONGEST_CAMEL = 64
+
+# A capital letter after a small one, or before two small ones in a row of capitals; APIs stays whole.
+_HUMP = r"(?:(?<=[a-z][A-Z])|(?<=[A-Z0-9][A-Z])(?=[a-z]{2}))"
+_ASCII_WORK = re.compile(rf"[A-Z]{_HUMP}")
+_WORK = re.compile(rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}](?:(?<![A-Z])|{_HUMP})")
+_DOUBLED = re.compile(rf"[^\W{_LONE_SURROGATES}]?[{_MARKS}]+|[{_DOUBLES}]+")
+_ACCENT = re.compile(rf"[{_ACCENTS}]")
+_SURROGATE = re.compile(rf"[{_LONE_SURROGATES}]")
+_CJK_RUN = re.compile(rf"[{CJK}]+")
+_CAMEL = re.compile(r"(?<![A-Za-z0-9])(?=[A-Z]*[a-z0-9]+[A-Z]|[A-Z]{2,}[a-z]{2})[A-Za-z0-9]+(?![A-Za-z0-9])")
+_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z]{2})")
+_TOKEN = re.compile(r"[^\W_]+")
+_FOREIGN_TOKEN = re.compile(r"(?:[^\W_]|[\ue000-\uf8ff])+")
+
+
+def index_text(text: str) -> str:
+    """What the keyword index stores for `text`: mostly `text` itself.
+
+    Runs of Chinese, Japanese and Korean come as characters and pairs in turn (`数据库`: `数 数据 据 据库 库`), so that
+    a phrase of the same form still finds its place. The parts of camelCase words stand after the text, so that
+    nothing comes between its own words. Lone surrogates, which SQLite can't store, become question marks.
+    """
+    work = _ASCII_WORK if text.isascii() else _WORK
+    if work.search(text) is None:
+        return text
+    parts = " ".join(chain.from_iterable(map(camel_parts, _CAMEL.findall(text))))
+    spread = spread_text(text)
+    return f"{spread}\n{parts}" if parts else spread
+
+
+def spread_text(text: str) -> str:
+    """`text` in plain forms and with its CJK runs spread, as `index_text` does, but without the parts of camelCase.
+
+    Between double quotes this is the FTS5 phrase that finds `text`.
+    """
+    if text.isascii():
+        return text
+    return _CJK_RUN.sub(_spread_run, plain_forms(text))
+
+
+def plain_forms(text: str) -> str:
+    """`text` with characters that only double others replaced by those (fullwidth, ligatures, decomposed accents).
+
+    What a character becomes does not depend on its surroundings, so that index and query always agree.
+    """
+    if text.isascii():
+        return text
+    text = _SURROGATE.sub("?", text)
+    return _DOUBLED.sub(_compose, text)
+
+
+def camel_parts(word: str) -> list[str]:
+    """The parts of a camelCase word: getUserName is get, User, Name. Empty when it has one part or is just long."""
+    if len(word) > _LONGEST_CAMEL:
+        return []
+    parts = _HUMPS.split(word)
+    return parts if len(parts) > 1 else []
+
+
+def words_of(text: str) -> list[str]:
+    """The words that the index keeps of `text`, in lower case and in the index's order, before stemming."""
+    indexed = index_text(text)
+    if indexed.isascii():
+        return _TOKEN.findall(indexed.lower())
+    return [_fold(token) for token in _FOREIGN_TOKEN.findall(indexed)]
+
+
+def fts_quote(token: str) -> str:
+    """`token` as an FTS5 string, which holds no operators: a word, or several as a phrase."""
+    return '"' + token.replace('"', '""').replace("\0", " ") + '"'
+
+
+def _spread_run(match: re.Match[str]) -> str:
+    run = match[0]
+    # Blanks around it: an English word may stand right beside a Chinese one.
+    pairs = [f"{left} {left}{right}" for left, right in pairwise(run)]
+    return f" {' '.join((*pairs, run[-1]))} "
+
+
+def _compose(match: re.Match[str]) -> str:
+    # FTS5 drops the accents that don't compose, within a word and without a gap.
+    return _ACCENT.sub("", unicodedata.normalize("NFKC", match[0]))
+
+
+def _fold(token: str) -> str:
+    """`token` as unicode61 folds it: lower case, and Latin letters (no others) without their accents."""
+    if token.isascii():
+        return token.lower()
+    return "".join(_fold_character(character) for character in token)
+
+
+def _fold_character(character: str) -> str:
+    base = unicodedata.normalize("NFD", character)[0]
+    folded = (base if base.isascii() else character).casefold()
+    return folded if len(folded) == 1 else character
