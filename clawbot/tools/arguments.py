@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Container
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -22,6 +24,8 @@ class Arguments(Struct, frozen=True, forbid_unknown_fields=True):
 A = TypeVar("A", bound=Arguments)
 TITLE_CHARS = 100  # about what fits on one line of a wide terminal
 
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
+
 
 def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     """The JSON schema of `arguments`: one flat object without references, closed to unknown names."""
@@ -31,11 +35,13 @@ def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def parse(arguments: type[A], raw: dict[str, Any]) -> A:
-    """`raw` as `arguments`: "3" passes for 3, and null for an optional one means that it was left out.
+    """`raw` as `arguments`: "3" passes for 3, `maxResults` for `max_results`, and null for an optional one means that
+    it was left out.
 
     Raises ToolError that names the argument, what was expected and the valid names.
     """
     known = {field.encode_name: field for field in msgspec.structs.fields(arguments)}
+    raw = {_spelled(name, known, raw): value for name, value in raw.items()}
     for name in raw:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -46,6 +52,12 @@ def parse(arguments: type[A], raw: dict[str, Any]) -> A:
         return msgspec.convert(given, arguments, strict=False)
     except msgspec.ValidationError as error:
         raise ToolError(f"Wrong arguments: {_in_words(str(error))}. Valid arguments: {', '.join(known)}.") from None
+
+
+def _spelled(name: str, known: Container[str], given: Container[str]) -> str:
+    """`maxResults` as `max_results`, where that is a name of ours and not given as well."""
+    plain = _HUMP.sub(r"_\g<0>", name).lower()
+    return plain if plain in known and plain not in given else name
 
 
 def _in_words(problem: str) -> str:
@@ -61,11 +73,9 @@ def one_line(text: str, limit: int = TITLE_CHARS) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
-class TypedTool(ABC, Generic[A]):
-    """A tool whose arguments are a struct and whose work blocks: it runs in a thread.
-
-    Implements `Tool`. `subject` names the argument that stands for the call in its title.
-    """
+class ArgumentTool(ABC, Generic[A]):
+    """What a tool is whose arguments are a struct. `subject` names the argument that stands for the call in its
+    title."""
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -81,6 +91,22 @@ class TypedTool(ABC, Generic[A]):
     def title(self, arguments: dict[str, Any]) -> str:
         """`name subject`."""
         return one_line(f"{self.name} {arguments.get(self.subject, '')}")
+
+
+class AsyncTool(ArgumentTool[A]):
+    """A tool that waits for something else to do its work. Implements `Tool`."""
+
+    async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
+        """Check the arguments and do the work."""
+        return await self.act(parse(self.arguments, arguments))
+
+    @abstractmethod
+    async def act(self, arguments: A) -> ToolOutcome:
+        """Do the work; never blocks the event loop. Raises ToolError with a text for the model."""
+
+
+class TypedTool(ArgumentTool[A]):
+    """A tool whose work blocks: it runs in a thread. Implements `Tool`."""
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
         """Check the arguments and do the work in a thread. A change that has begun is completed before a

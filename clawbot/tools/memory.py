@@ -1,0 +1,272 @@
+"""The tools that recall: `memory_search` over the index, and `memory_get` for the lines around a hit.
+
+They never fail: what could not be done comes back as `disabled` with the reason and the remedy, so that a model tells
+the user instead of guessing (reference sheet 14).
+"""
+
+from __future__ import annotations
+
+import calendar
+import logging
+import re
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import Annotated, Any, Protocol
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from clawbot.errors import ClawbotError
+from clawbot.memory.values import MAX_QUERIES, Excerpt, SearchRequest, SearchResult
+from clawbot.tools.arguments import Arguments, AsyncTool, one_line
+from clawbot.tools.memory_output import (
+    Citations,
+    Shown,
+    excerpt_text,
+    failure_text,
+    fit,
+    plain_hit,
+    refusal_text,
+    results_text,
+)
+from clawbot.tools.protocol import AnyTool, ToolError, ToolOutcome
+
+log = logging.getLogger(__name__)
+
+GET_LINES = 120
+"""Lines that memory_get returns when none are asked for."""
+
+GET_CHARS = 12_000
+"""Characters that memory_get returns at most."""
+
+MONTHS = 12
+
+_DAY = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:T.*)?")
+
+
+class Recall(Protocol):
+    """What the tools need of the memory index."""
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """Search. Raises ClawbotError when there is no way to."""
+        ...
+
+    async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
+        """Read lines of a memory file. Raises ClawbotError for one that may not or can't be read."""
+        ...
+
+
+class SearchArguments(Arguments, frozen=True):
+    """Arguments of `memory_search`."""
+
+    query: Annotated[str, Meta(description="What to look for, in a few telling words or as a question.")] = ""
+    queries: (
+        Annotated[
+            list[str],
+            Meta(
+                description="Up to four wordings of the same question instead of `query`, also in other languages; "
+                "their results are joined.",
+                max_length=MAX_QUERIES,
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    max_results: Annotated[int, Meta(description="Results at most.", ge=1)] | UnsetType = UNSET
+    max_chars: Annotated[int, Meta(description="Characters of all snippets together.", ge=1)] | UnsetType = UNSET
+    min_score: Annotated[float, Meta(description="Leave out results below (0 to 1).", ge=0, le=1)] | UnsetType = UNSET
+    after: Annotated[str, Meta(description="Only notes of this day or later: YYYY-MM-DD, YYYY-MM or YYYY.")] = ""
+    before: Annotated[str, Meta(description="Only notes of this day or earlier: YYYY-MM-DD, YYYY-MM or YYYY.")] = ""
+    path: Annotated[str, Meta(description="Only this file, folder or glob, such as `memory/2026-11*.md`.")] = ""
+
+
+class MemorySearchTool(AsyncTool[SearchArguments]):
+    """`memory_search`: the places in the notes that fit best, with file and lines."""
+
+    name = "memory_search"
+    description = (
+        "Search the user's notes (MEMORY.md, memory/*.md and what else is configured) by meaning and by word. "
+        "Mandatory before you answer anything about earlier work, decisions, dates, people, preferences or todos, "
+        "even when you believe you know: what was said before is in the notes, not in your head. "
+        "Answers the best snippets with path and lines; read around a hit with memory_get. "
+        "When nothing fits, search once more in other words (`queries`) before you say so. "
+        "If the answer says `disabled`, recall does not work now: tell the user the reason and the remedy it names."
+    )
+    subject = "query"
+    arguments = SearchArguments
+
+    def __init__(
+        self,
+        index: Recall,
+        *,
+        max_injected_chars: int,
+        output_max_chars: int,
+        citations: Citations,
+        is_private: Callable[[], bool],
+    ) -> None:
+        self._index = index
+        self._budget = max_injected_chars
+        self._output_max_chars = output_max_chars
+        self._citations = citations
+        self._is_private = is_private
+
+    def title(self, arguments: dict[str, Any]) -> str:
+        """`memory_search`, and the first wording."""
+        queries = arguments.get("queries")
+        first = queries[0] if isinstance(queries, list) and queries else ""
+        return one_line(f"{self.name} {arguments.get('query') or first}")
+
+    async def act(self, arguments: SearchArguments) -> ToolOutcome:
+        """Search; whatever keeps the index from answering is told as `disabled`."""
+        request = self._request(arguments)
+        try:
+            result = await self._index.search(request)
+        except ClawbotError as error:
+            return _unavailable(error.message, error.hint)
+        except Exception as error:
+            log.exception("the memory index failed")
+            return _unavailable(f"{type(error).__name__}: {error}".rstrip(": "), "")
+        shown, text = self._within_output(result, request.max_chars or self._budget)
+        count = len(shown)
+        return ToolOutcome(
+            text,
+            summary=f"{count} {'hit' if count == 1 else 'hits'}" if count else "no hits",
+            details={"results": [plain_hit(one) for one in shown]},
+        )
+
+    def _within_output(self, result: SearchResult, budget: int) -> tuple[Sequence[Shown], str]:
+        """The hits that are told, and the text: escaped, it must not be longer than what a model sees of a result, or
+        the toolbox would cut through the JSON."""
+        cite = self._citations == "on" or (self._citations == "auto" and self._is_private())
+        shown = fit(result.hits, budget)
+        text = results_text(result, shown, self._citations, cite=cite)
+        while len(text) > self._output_max_chars and shown:
+            budget = min(budget, sum(len(one.snippet) for one in shown)) // 2
+            shown = fit(result.hits, budget)
+            text = results_text(result, shown, self._citations, cite=cite)
+        return shown, text
+
+    def _request(self, arguments: SearchArguments) -> SearchRequest:
+        wordings = [arguments.query, *(arguments.queries or ())]
+        queries = tuple(dict.fromkeys(text for text in wordings if text.strip()))
+        if not queries:
+            raise ToolError("`query` is empty: say what to look for.")
+        asked = arguments.max_chars or self._budget
+        return SearchRequest(
+            queries=queries[:MAX_QUERIES],
+            max_results=arguments.max_results or None,
+            max_chars=min(asked, self._budget) if arguments.max_chars else None,
+            min_score=None if arguments.min_score is UNSET else arguments.min_score,
+            after=_first_day(arguments.after),
+            before=_last_day(arguments.before),
+            path=arguments.path or None,
+        )
+
+
+class GetArguments(Arguments, frozen=True):
+    """Arguments of `memory_get`."""
+
+    path: Annotated[str, Meta(description="The file, as memory_search names it: MEMORY.md, memory/2026-11-20.md.")]
+    from_: Annotated[int, Meta(description="First line, from 1.", ge=1)] | UnsetType = field(default=UNSET, name="from")
+    lines: Annotated[int, Meta(description=f"How many lines; {GET_LINES} when left out.", ge=1)] = GET_LINES
+
+
+class MemoryGetTool(AsyncTool[GetArguments]):
+    """`memory_get`: lines of one memory file."""
+
+    name = "memory_get"
+    description = (
+        "Read lines of a memory file, for what stands around a hit of memory_search. "
+        "Take just the lines you need. A file that does not exist is empty text, no error."
+    )
+    arguments = GetArguments
+
+    def __init__(self, index: Recall, output_max_chars: int) -> None:
+        self._index = index
+        self._output_max_chars = output_max_chars
+
+    async def act(self, arguments: GetArguments) -> ToolOutcome:
+        """Read; what is refused or can't be read is told as `disabled`."""
+        first = arguments.from_ or None
+        try:
+            excerpt = await self._index.read(arguments.path, first, arguments.lines)
+        except ClawbotError as error:
+            return ToolOutcome(refusal_text(arguments.path, str(error)), summary="refused")
+        except Exception as error:
+            log.exception("a memory file could not be read")
+            reason = f"{type(error).__name__}: {error}".rstrip(": ")
+            return ToolOutcome(refusal_text(arguments.path, reason), summary="failed")
+        count = excerpt.to_line - excerpt.from_line + 1 if excerpt.text else 0
+        summary = f"{count} {'line' if count == 1 else 'lines'}" if excerpt.found else "no such file"
+        return ToolOutcome(self._within_output(excerpt), summary=summary)
+
+    def _within_output(self, excerpt: Excerpt) -> str:
+        budget = GET_CHARS
+        text = excerpt_text(excerpt, budget)
+        while len(text) > self._output_max_chars and budget > 1:
+            budget //= 2
+            text = excerpt_text(excerpt, budget)
+        return text
+
+
+def memory_tools(
+    index: Recall,
+    *,
+    max_injected_chars: int,
+    output_max_chars: int,
+    citations: Citations,
+    is_private: Callable[[], bool],
+) -> tuple[AnyTool, ...]:
+    """Both tools on `index`.
+
+    `max_injected_chars` is `memory_search.query.max_injected_chars`, `output_max_chars` what a model sees of a result
+    at all (`tools.output_max_chars`), `citations` is `memory.citations`. `is_private` says whether only the user talks
+    in the session that is running.
+    """
+    search = MemorySearchTool(
+        index,
+        max_injected_chars=max_injected_chars,
+        output_max_chars=output_max_chars,
+        citations=citations,
+        is_private=is_private,
+    )
+    return search, MemoryGetTool(index, output_max_chars)
+
+
+def _unavailable(error: str, remedy: str) -> ToolOutcome:
+    return ToolOutcome(failure_text(error, remedy), summary="unavailable", details={"results": []})
+
+
+def _first_day(text: str) -> date | None:
+    parts = _date_parts("after", text)
+    return _day("after", text, parts[0], parts[1] or 1, parts[2] or 1) if parts else None
+
+
+def _last_day(text: str) -> date | None:
+    parts = _date_parts("before", text)
+    if not parts:
+        return None
+    year, month, day = parts[0], parts[1] or MONTHS, parts[2]
+    if not day and year and 1 <= month <= MONTHS:
+        day = calendar.monthrange(year, month)[1]
+    return _day("before", text, year, month, day)
+
+
+def _date_parts(name: str, text: str) -> tuple[int, int, int] | None:
+    """Year, month and day, 0 for what is not said; None for no date."""
+    if not text.strip():
+        return None
+    found = _DAY.fullmatch(text.strip())
+    if found is None:
+        raise _no_date(name, text)
+    year, month, day = (int(part or 0) for part in found.groups())
+    return year, month, day
+
+
+def _day(name: str, text: str, year: int, month: int, day: int) -> date:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        raise _no_date(name, text) from None
+
+
+def _no_date(name: str, text: str) -> ToolError:
+    return ToolError(f"`{name}`: {one_line(text)!r} is no date. Expected YYYY-MM-DD, YYYY-MM or YYYY.")
