@@ -42,20 +42,20 @@ def lexicon() -> Lexicon:
 
 
 def test_english_leads_to_chinese_and_back() -> None:
-    assert words(SMALL, "Where was my WIFE born?") == ["better half", "妻子", "老婆", "太太"]
-    assert words(SMALL, "我老婆在哪里出生?") == ["wife", "better half", "妻子", "太太"]
+    assert words(SMALL, "Where was my WIFE born?") == ["妻子", "better half", "老婆", "太太"]
+    assert words(SMALL, "我老婆在哪里出生?") == ["wife", "妻子", "better half", "太太"]
 
 
 def test_a_broad_word_leads_to_its_kinds_after_its_synonyms() -> None:
-    assert words(SMALL, "drink") == ["beverage", "饮料", "喝的", "tea", "coffee", "茶", "咖啡", "乌龙茶"]
+    assert words(SMALL, "drink") == ["饮料", "beverage", "喝的", "tea", "茶", "coffee", "咖啡", "乌龙茶"]
 
 
 def test_a_narrow_word_leads_to_its_translation_and_the_broad_words_but_not_to_its_neighbours() -> None:
     assert SMALL.expand("coffee") == (
         Expansion("coffee", "咖啡", broader=False),
         Expansion("coffee", "drink", broader=True),
-        Expansion("coffee", "beverage", broader=True),
         Expansion("coffee", "饮料", broader=True),
+        Expansion("coffee", "beverage", broader=True),
         Expansion("coffee", "喝的", broader=True),
     )
 
@@ -76,7 +76,7 @@ def test_inflections_are_found(text: str) -> None:
 
 
 def test_an_inflection_leads_to_its_base_form_first() -> None:
-    assert words(SMALL, "plans") == ["plan", "planning", "计划"]
+    assert words(SMALL, "plans") == ["plan", "计划", "planning"]
     assert SMALL.expand("deployed")[0] == Expansion("deployed", "deploy", broader=False)
 
 
@@ -90,7 +90,11 @@ def test_a_mixed_word_is_found() -> None:
 
 
 def test_words_that_the_query_says_are_not_offered_again() -> None:
-    assert words(SMALL, "wife 太太") == ["better half", "妻子", "老婆"]
+    assert words(SMALL, "wife 太太") == ["妻子", "better half", "老婆"]
+
+
+def test_a_short_word_is_no_inflection_of_another() -> None:
+    assert words(Lexicon("bee, wasp\nhi, hello"), "being his") == []
 
 
 def test_nothing_known_leads_to_nothing() -> None:

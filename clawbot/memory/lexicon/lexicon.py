@@ -18,6 +18,7 @@ PER_WORD = 24
 IN_ALL = 60
 
 _LATIN = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*(?:\+\+|#)?")
+# What is shorter is no stem: "being" is no bee, "his" no "hi".
 _STEM = 3
 
 
@@ -56,15 +57,15 @@ class Lexicon:
     def __init__(self, text: str) -> None:
         """Reads `text`, the content of a concepts file. Details of a line wait until a query asks for it."""
         self._lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-        self._places: dict[str, tuple[int, ...]] = {}
-        places = self._places
+        # Most words stand in one line: a number for each costs a third of what a tuple does.
+        self._first: dict[str, int] = {}
+        self._further: dict[str, list[int]] = {}
+        first = self._first
         flat = plain("\n".join(self._lines)).replace(" | ", ", ").replace(" > ", ", ")
         for number, line in enumerate(flat.split("\n")):
             for word in line.split(", "):
-                if word in places:
-                    places[word] += (number,)
-                else:
-                    places[word] = (number,)
+                if first.setdefault(word, number) != number:
+                    self._further.setdefault(word, []).append(number)
 
     @staticmethod
     def load() -> Lexicon:
@@ -96,7 +97,7 @@ class Lexicon:
         equal: list[str] = [match.word]
         broader: list[str] = []
         narrower: list[str] = []
-        for number in self._places[match.word]:
+        for number in (self._first[match.word], *self._further.get(match.word, ())):
             found = concept(self._lines[number])
             if match.word in map(plain, found.words):
                 equal += found.words
@@ -128,7 +129,7 @@ class Lexicon:
         """The longest word with Chinese characters that begins at `at`; some begin with a Latin letter (T恤)."""
         for length in range(min(CHINESE_CHARACTERS, len(text) - at), 0, -1):
             word = text[at : at + length]
-            if word in self._places and not word.isascii():
+            if word in self._first and not word.isascii():
                 return word
         return ""
 
@@ -144,7 +145,7 @@ class Lexicon:
         while tokens:
             words = [token.group() for token in tokens]
             for form in _forms(words):
-                if form in self._places:
+                if form in self._first:
                     return Match(" ".join(words), form), tokens[-1].end()
             tokens.pop()
         return None
@@ -163,13 +164,15 @@ def plain(word: str) -> str:
 @lru_cache(maxsize=512)
 def concept(line: str) -> Concept:
     """The concept of a line `english > narrower | chinese > narrower`; any of the four may be missing."""
-    words: list[str] = []
-    narrower: list[str] = []
-    for side in line.split(" | "):
-        own, _, kinds = side.partition(" > ")
-        words += own.split(", ")
-        narrower += kinds.split(", ") if kinds else []
-    return Concept(tuple(words), tuple(narrower))
+    sides = [side.partition(" > ") for side in line.split(" | ")]
+    words = [own.split(", ") for own, _, _ in sides]
+    narrower = [kinds.split(", ") for _, _, kinds in sides if kinds]
+    return Concept(_in_turn(words), _in_turn(narrower))
+
+
+def _in_turn(sides: list[list[str]]) -> tuple[str, ...]:
+    """A word of each language in turn, so that a bound cuts off neither."""
+    return tuple(word for pair in zip_longest(*sides) for word in pair if word is not None)
 
 
 @lru_cache(maxsize=1)
@@ -194,8 +197,8 @@ def _bases(word: str) -> list[str]:
         if word.endswith(suffix) and not word.endswith("ss"):
             bases.append(word[: -len(suffix)] + ending)
     for suffix in ("ing", "ed"):
-        if word.endswith(suffix):
-            stem = word[: -len(suffix)]
+        stem = word.removesuffix(suffix)
+        if stem != word and len(stem) >= _STEM:
             bases += [stem, stem + "e"]
             if stem[-1:] == stem[-2:-1]:
                 bases.append(stem[:-1])
