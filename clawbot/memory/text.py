@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import chain, pairwise
+from itertools import pairwise
 
 TOKENIZER_VERSION = 1
 """Changes with every change of what `index_text` returns: an index of another version is built anew."""
@@ -36,13 +36,16 @@ _LONGEST_CAMEL = 64
 
 # A capital letter after a small one, or before two small ones in a row of capitals; APIs stays whole.
 _HUMP = r"(?:(?<=[a-z][A-Z])|(?<=[A-Z0-9][A-Z])(?=[a-z]{2}))"
-_ASCII_WORK = re.compile(rf"[A-Z]{_HUMP}")
-_WORK = re.compile(rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}](?:(?<![A-Z])|{_HUMP})")
+# wi-fi, e-mail, to-do: many write such words together. Longer first parts are words by themselves.
+_HYPHEN = r"(?<=[A-Za-z]-)(?<![\w-]{3}-)(?=[A-Za-z]{2})"
+_ASCII_WORK = re.compile(rf"[A-Z-](?:{_HUMP}|{_HYPHEN})")
+_WORK = re.compile(rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}-](?:(?<![A-Z-])|{_HUMP}|{_HYPHEN})")
 _DOUBLED = re.compile(rf"[^\W{_LONE_SURROGATES}]?[{_MARKS}]+|[{_DOUBLES}]+")
 _ACCENT = re.compile(rf"[{_ACCENTS}]")
 _SURROGATE = re.compile(rf"[{_LONE_SURROGATES}]")
 _CJK_RUN = re.compile(rf"[{CJK}]+")
 _CAMEL = re.compile(r"(?<![A-Za-z0-9])(?=[A-Z]*[a-z0-9]+[A-Z]|[A-Z]{2,}[a-z]{2})[A-Za-z0-9]+(?![A-Za-z0-9])")
+_COMPOUND = re.compile(r"(?<![\w-])[A-Za-z]{1,2}-[A-Za-z]{2,}(?![\w-])")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z]{2})")
 _TOKEN = re.compile(r"[^\W_]+")
 _FOREIGN_TOKEN = re.compile(r"(?:[^\W_]|[\ue000-\uf8ff])+")
@@ -52,19 +55,21 @@ def index_text(text: str) -> str:
     """What the keyword index stores for `text`: mostly `text` itself.
 
     Runs of Chinese, Japanese and Korean come as characters and pairs in turn (`数据库`: `数 数据 据 据库 库`), so that
-    a phrase of the same form still finds its place. The parts of camelCase words stand after the text, so that
-    nothing comes between its own words. Lone surrogates, which SQLite can't store, become question marks.
+    a phrase of the same form still finds its place. The parts of camelCase words and the joined form of `wi-fi` stand
+    after the text, so that nothing comes between its own words. Lone surrogates, which SQLite can't store, become
+    question marks.
     """
     work = _ASCII_WORK if text.isascii() else _WORK
     if work.search(text) is None:
         return text
-    parts = " ".join(chain.from_iterable(map(camel_parts, _CAMEL.findall(text))))
     spread = spread_text(text)
-    return f"{spread}\n{parts}" if parts else spread
+    parts = [part for word in _CAMEL.findall(spread) for part in camel_parts(word)]
+    parts += [word.replace("-", "") for word in _COMPOUND.findall(spread)]
+    return f"{spread}\n{' '.join(parts)}" if parts else spread
 
 
 def spread_text(text: str) -> str:
-    """`text` in plain forms and with its CJK runs spread, as `index_text` does, but without the parts of camelCase.
+    """`text` in plain forms and with its CJK runs spread, as `index_text` does, but without the other forms behind it.
 
     Between double quotes this is the FTS5 phrase that finds `text`.
     """

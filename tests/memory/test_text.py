@@ -52,7 +52,7 @@ def finds(text: str, phrase: str) -> bool:
     "text",
     [
         "",
-        "Plain English, with numbers like 12,500 and user_id, v1.2.3, ABC-123 and foo/bar.py.",
+        "Plain English, a well-known blue-green -x or a-1, 12,500 and user_id, v1.2.3, ABC-123 and foo/bar.py.",
         "Curly “quotes”, a dash — and café.",
         "APIs, URLs and 5GB, 40P01, NASA, I'm",
         "---\n***\n\n",
@@ -83,6 +83,7 @@ def test_text_without_work_stays_the_same_object(text: str) -> None:
         ("user_id", ["user", "id"]),
         ("call getUserName now", ["call", "getusername", "now", "get", "user", "name"]),
         ("HTTPServer utf8Decode", ["httpserver", "utf8decode", "http", "server", "utf8", "decode"]),
+        ("Wi-Fi, 用e-mail, blue-green", ["wi", "fi", "用", "e", "mail", "blue", "green", "wifi", "email"]),
         ("10² and 3½", ["10²", "and", "3½"]),
     ],
 )
@@ -116,6 +117,8 @@ def test_camel_parts(word: str, parts: list[str]) -> None:
         ("用 API 方案来做", "用API方案"),
         ("调用 getUserName 接口", "调用getusername接口"),
         ("getUserName", "user name"),
+        ("the wi-fi key", "wifi"),
+        ("the wi-fi key", "wi-fi key"),
         ("ＡＢＣ－１２３ 已关闭", "ABC-123"),
         ("the cafe\u0301 next door", "café next"),
     ],
