@@ -6,9 +6,7 @@ the user instead of guessing (reference sheet 14).
 
 from __future__ import annotations
 
-import calendar
 import logging
-import re
 from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Annotated, Any, Protocol
@@ -18,6 +16,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import MAX_QUERIES, Excerpt, SearchRequest, SearchResult
 from clawbot.tools.arguments import Arguments, AsyncTool, one_line
+from clawbot.tools.memory_dates import first_day, last_day
 from clawbot.tools.memory_output import (
     Citations,
     Shown,
@@ -37,10 +36,6 @@ GET_LINES = 120
 
 GET_CHARS = 12_000
 """Characters that memory_get returns at most."""
-
-MONTHS = 12
-
-_DAY = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:T.*)?")
 
 
 class Recall(Protocol):
@@ -155,8 +150,8 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
             max_results=arguments.max_results or None,
             max_chars=min(asked, self._budget) if arguments.max_chars else None,
             min_score=None if arguments.min_score is UNSET else arguments.min_score,
-            after=_first_day(arguments.after),
-            before=_last_day(arguments.before),
+            after=_bound("after", first_day, arguments.after),
+            before=_bound("before", last_day, arguments.before),
             path=arguments.path or None,
         )
 
@@ -235,38 +230,8 @@ def _unavailable(error: str, remedy: str) -> ToolOutcome:
     return ToolOutcome(failure_text(error, remedy), summary="unavailable", details={"results": []})
 
 
-def _first_day(text: str) -> date | None:
-    parts = _date_parts("after", text)
-    return _day("after", text, parts[0], parts[1] or 1, parts[2] or 1) if parts else None
-
-
-def _last_day(text: str) -> date | None:
-    parts = _date_parts("before", text)
-    if not parts:
-        return None
-    year, month, day = parts[0], parts[1] or MONTHS, parts[2]
-    if not day and year and 1 <= month <= MONTHS:
-        day = calendar.monthrange(year, month)[1]
-    return _day("before", text, year, month, day)
-
-
-def _date_parts(name: str, text: str) -> tuple[int, int, int] | None:
-    """Year, month and day, 0 for what is not said; None for no date."""
-    if not text.strip():
-        return None
-    found = _DAY.fullmatch(text.strip())
-    if found is None:
-        raise _no_date(name, text)
-    year, month, day = (int(part or 0) for part in found.groups())
-    return year, month, day
-
-
-def _day(name: str, text: str, year: int, month: int, day: int) -> date:
+def _bound(name: str, day: Callable[[str], date | None], text: str) -> date | None:
     try:
-        return date(year, month, day)
-    except ValueError:
-        raise _no_date(name, text) from None
-
-
-def _no_date(name: str, text: str) -> ToolError:
-    return ToolError(f"`{name}`: {one_line(text)!r} is no date. Expected YYYY-MM-DD, YYYY-MM or YYYY.")
+        return day(text)
+    except ValueError as error:
+        raise ToolError(f"`{name}`: {error}.") from None
