@@ -1,0 +1,139 @@
+"""Keeps the vectors of remote models: asking for them again costs money and time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Protocol
+
+from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
+
+MAX_MEMORY = 8 * 1024 * 1024
+"""Bytes of vectors kept in memory, over the table on disk: the last 1,300 at 1,536 dimensions."""
+SLICE = 1024
+"""Texts after which what came is stored: a stop or a failure costs no more than this."""
+_HASH_BYTES = 16
+
+
+class CacheTable(Protocol):
+    """Vectors on disk. Both methods block and may be called from any thread, one at a time."""
+
+    def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """The rows that are there, by hash."""
+        ...
+
+    def put_many(self, identity: str, rows: Mapping[bytes, bytes]) -> None:
+        """Store rows by hash."""
+        ...
+
+
+class CachedEmbedder:
+    """An `Embedder` that asks `inner` only for what neither memory nor the table holds."""
+
+    def __init__(self, inner: Embedder, table: CacheTable, max_memory: int = MAX_MEMORY) -> None:
+        """`max_memory` is in bytes of vectors."""
+        self._inner = inner
+        self._table = table
+        self._memory = _Recent(max_memory)
+        self._at_table = threading.Lock()
+
+    @property
+    def provider(self) -> str:
+        """That of the inner embedder."""
+        return self._inner.provider
+
+    @property
+    def model(self) -> str:
+        """That of the inner embedder."""
+        return self._inner.model
+
+    @property
+    def remote(self) -> bool:
+        """That of the inner embedder."""
+        return self._inner.remote
+
+    @property
+    def identity(self) -> str:
+        """That of the inner embedder."""
+        return self._inner.identity
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """One row for each text; equal texts are asked for once. Raises EmbeddingError, and what the table raises."""
+        hashes = [_hash(text, purpose) for text in texts]
+        known = await self._find(list(dict.fromkeys(hashes)))
+        missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
+        known |= await self._ask(missing, purpose)
+        if len({len(row) for row in known.values()}) > 1:
+            # The model behind this name has changed its vectors: what was kept is of no use beside the new ones.
+            known = await self._ask(dict(zip(hashes, texts, strict=True)), purpose)
+        try:
+            return Vectors.of_rows(known[key] for key in hashes)
+        except ValueError as error:
+            raise EmbeddingError(
+                f"{self.provider}/{self.model} gave vectors of different sizes.", hint="Try again.", retryable=True
+            ) from error
+
+    async def aclose(self) -> None:
+        """Close the inner embedder; the table is the store's."""
+        await self._inner.aclose()
+
+    async def _find(self, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
+        known = {key: row for key in hashes if (row := self._memory.get(key)) is not None}
+        wanted = [key for key in hashes if key not in known]
+        if wanted:
+            stored = await asyncio.to_thread(self._stored, wanted)
+            self._memory.put(stored)
+            known |= stored
+        return known
+
+    async def _ask(self, missing: Mapping[bytes, str], purpose: Purpose) -> dict[bytes, bytes]:
+        keys = list(missing)
+        found: dict[bytes, bytes] = {}
+        for start in range(0, len(keys), SLICE):
+            part = keys[start : start + SLICE]
+            vectors = await self._inner.embed([missing[key] for key in part], purpose)
+            rows = dict(zip(part, vectors.rows(), strict=True))
+            await asyncio.to_thread(self._store, rows)
+            self._memory.put(rows)
+            found |= rows
+        return found
+
+    def _stored(self, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """Blocks."""
+        with self._at_table:
+            return self._table.get_many(self.identity, hashes)
+
+    def _store(self, rows: Mapping[bytes, bytes]) -> None:
+        """Blocks."""
+        with self._at_table:
+            self._table.put_many(self.identity, rows)
+
+
+class _Recent:
+    """The rows used last, up to a number of bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max = max_bytes
+        self._bytes = 0
+        self._rows: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def get(self, key: bytes) -> bytes | None:
+        row = self._rows.get(key)
+        if row is not None:
+            self._rows.move_to_end(key)
+        return row
+
+    def put(self, rows: Mapping[bytes, bytes]) -> None:
+        for key, row in rows.items():
+            self._bytes += len(row) - len(self._rows.pop(key, b""))
+            self._rows[key] = row
+        while self._bytes > self._max:
+            self._bytes -= len(self._rows.popitem(last=False)[1])
+
+
+def _hash(text: str, purpose: Purpose) -> bytes:
+    # Some models embed questions in another way, so the purpose is a part of what is kept.
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES, person=purpose.encode()).digest()
