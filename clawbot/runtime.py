@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
@@ -33,6 +33,7 @@ from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.llm.providers import PROVIDERS, Provider
 from clawbot.llm.tokens import count_tokens
 from clawbot.logs import setup_logging
+from clawbot.memory.values import Progress, SearchResult
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import MAIN
 from clawbot.sessions.store import SessionStore
@@ -59,6 +60,8 @@ class Runtime:
     """One running clawbot: one agent in one session at a time.
 
     `notices` is what was found while opening, `first_start` says that the workspace was made by this start.
+    `memory_progress` is how far the index is (None: it rests); `on_memory_progress` is called on the event loop when
+    that changes.
     """
 
     def __init__(self, agent: Agent, ground: _Ground) -> None:
@@ -67,6 +70,8 @@ class Runtime:
         self.settings = ground.loaded.settings
         self.notices = ground.notices
         self.first_start = ground.first_start
+        self.memory_progress: Progress | None = None
+        self.on_memory_progress: Callable[[], None] | None = None
         self._clock = ground.clock
 
     @classmethod
@@ -184,6 +189,19 @@ class Runtime:
     async def write_workspace_file(self, name: str, text: str) -> None:
         """Replace a workspace file, whole or not at all. Raises ClawbotError."""
         await asyncio.to_thread(write_workspace_file, self.status.workspace, name, text)
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    async def search_memory(self, query: str, limit: int = 30) -> SearchResult:
+        """What is remembered about `query`, at most `limit` places, the best first.
+
+        Raises ClawbotError when the memory can't be searched.
+        """
+        raise ClawbotError("The memory has no index here.", hint="Notes can be read as files: /edit MEMORY.md")
+
+    async def read_memory(self, path: str) -> str:
+        """The text of a memory file as it is now; empty when there is none. Raises ClawbotError."""
+        return await self.read_workspace_file(path)
 
     async def count_tokens(self, text: str) -> int:
         """How many tokens `text` takes in the context, exactly where a vocabulary is at hand."""

@@ -187,6 +187,12 @@ async def edit(host: CommandHost, argument: str) -> CommandResult:
     return _said("edit", f"`{target}` opens in the chat screen (`clawbot`), or in any editor.")
 
 
+@command("memory", "[QUERY]")
+async def memory(host: CommandHost, argument: str) -> CommandResult:
+    """Search what is remembered; without a query, the notes of the last days."""
+    return _said("memory", "The chat screen (`clawbot`) searches the notes; so does `clawbot memory search QUERY`.")
+
+
 @command("export", "[md|json] [path]")
 async def export(host: CommandHost, argument: str) -> CommandResult:
     """Write this conversation to a Markdown or JSON file."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
@@ -147,6 +145,8 @@ class ClawbotApp(App[object]):
                 self.action_choose_model()
             case "/edit":
                 self._edit(argument or None, None)
+            case "/memory":
+                self.action_search_memory(argument)
             case "/help":
                 self.action_help()
             case "/copy":
@@ -250,13 +250,28 @@ class ClawbotApp(App[object]):
         from clawbot.tui.screens.sessions import SessionsScreen
 
         name = await self._shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
-        if name and self.runtime is not None:
-            try:
-                await self.runtime.resume(name)
-            except ClawbotError as error:
-                self.notify(str(error), severity="error", markup=False)
-            else:
-                await self.chat.reload()
+        if name:
+            await self._resume(name)
+
+    @work
+    async def action_search_memory(self, query: str = "") -> None:
+        """The notes that answer a query, or those of the last days; a place in a conversation leads there."""
+        from clawbot.tui.screens.memory import MemoryScreen
+
+        name = await self._shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
+        if name:
+            await self._resume(name)
+
+    async def _resume(self, name: str) -> None:
+        """Go on in the session that `name` names."""
+        if self.runtime is None:
+            return
+        try:
+            await self.runtime.resume(name)
+        except ClawbotError as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            await self.chat.reload()
 
     @work
     async def _edit(self, file: str | None, line: int | None) -> None:
@@ -267,20 +282,12 @@ class ClawbotApp(App[object]):
     @work
     async def action_edit_prompt(self) -> None:
         """The input in the user's own editor."""
-        from clawbot.tui.screens.external import edit_external
+        from clawbot.tui.screens.external import edit_external, private_file
 
         prompt = self.chat.composer.prompt
-        path = await asyncio.to_thread(_private_file, prompt.expanded(prompt.text))
+        path = await asyncio.to_thread(private_file, prompt.expanded(prompt.text))
         try:
             if await edit_external(self, path):
                 prompt.take((await asyncio.to_thread(path.read_text, "utf-8", "replace")).rstrip("\n"))
         finally:
             await asyncio.to_thread(path.unlink, missing_ok=True)
-
-
-def _private_file(text: str) -> Path:
-    """A file that only the user can read, with `text` in it."""
-    handle, name = tempfile.mkstemp(prefix="clawbot-", suffix=".md")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    return Path(name)

@@ -16,6 +16,7 @@ SCREEN_COMMANDS = {
     "/sessions": False,
     "/model": False,
     "/edit": True,
+    "/memory": True,
     "/help": False,
     "/quit": True,
     "/exit": True,

@@ -35,12 +35,14 @@ class Gauge:
 @dataclass(frozen=True)
 class StatusState:
     """All that the status line shows. `place` is agent and session, `cost` in US dollars, `activity` what runs now,
-    `seconds` for how long, `hint` the key that matters most at the moment."""
+    `seconds` for how long, `hint` the key that matters most at the moment; `indexing` stands in place of the count of
+    notes while the memory is indexed."""
 
     place: str = ""
     gauge: Gauge = Gauge()
     cost: float | None = None
     notes: int = 0
+    indexing: str = ""
     activity: str = ""
     seconds: int = 0
     hint: str = ""
@@ -101,7 +103,9 @@ def _parts(state: StatusState) -> list[tuple[bool, list[Span]]]:
     parts: list[tuple[bool, list[Span]]] = [(number > 0, part) for number, part in enumerate(meter)]
     if state.cost is not None:
         parts.append((False, [Span(f"${state.cost:.2f}" if state.cost >= 0.01 or not state.cost else "<$0.01")]))
-    if state.notes:
+    if state.indexing:
+        parts.append((False, [Span(state.indexing)]))
+    elif state.notes:
         parts.append((False, [Span(f"memory {state.notes:,} note{'s' if state.notes != 1 else ''}")]))
     return parts
 

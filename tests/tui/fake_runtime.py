@@ -7,7 +7,7 @@ An `ApprovalRequested` waits by itself for `answer`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,6 +32,7 @@ from clawbot.agent.views import CommandInfo, HistoryItem
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
+from clawbot.memory.values import Hit, Progress, SearchResult
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=UTC)
@@ -125,6 +126,7 @@ COMMANDS = [
     CommandInfo("/sessions", "", "Choose an earlier conversation"),
     CommandInfo("/tools", "", "What the agent can do"),
     CommandInfo("/edit", "FILE", "Edit a workspace file"),
+    CommandInfo("/memory", "[QUERY]", "Search what is remembered"),
     CommandInfo("/export", "[md|json] [path]", "Write the conversation to a file"),
     CommandInfo("/help", "", "Keys and commands"),
     CommandInfo("/quit", "", "Leave"),
@@ -174,6 +176,16 @@ def reply(text: str, *, pieces: int = 1) -> list[Event]:
     return [*deltas, MessageFinished(entry_id="m1", text=text, stop_reason="stop")]
 
 
+def hit(path: str, line: int, snippet: str, score: float = 0.5, *, last: int = 0, source: str = "memory") -> Hit:
+    """A place that a search finds."""
+    return Hit(path, line, last or line, score, snippet, "sessions" if source == "sessions" else "memory")
+
+
+def found(*hits: Hit, **values: Any) -> SearchResult:
+    """The answer to a search."""
+    return SearchResult(hits, **{"mode": "hybrid", "provider": "offline", "model": "wordllama", **values})
+
+
 class FakeRuntime:
     """See the module. `turns` are played one for each message; a message beyond them is echoed."""
 
@@ -205,7 +217,13 @@ class FakeRuntime:
         self.saved_keys: dict[str, str] = {}
         self.providers = list(PROVIDERS)
         self.exported: list[str | None] = []
+        self.resumed: list[str] = []
         self.warmed = 0
+        self.memory: dict[str, SearchResult] = {}  # what a search for each query finds
+        self.searches: list[str] = []
+        self.search_holds: dict[str, Hold] = {}  # searches that wait until they are released
+        self.memory_progress: Progress | None = None
+        self.on_memory_progress: Callable[[], None] | None = None
         self.full_disk = False  # a turn then fails before it begins: its message could not be stored
         self.closed = False
         self._turn = asyncio.Lock()
@@ -300,6 +318,7 @@ class FakeRuntime:
         return self.items[-limit:]
 
     async def resume(self, name: str) -> SessionChanged:
+        self.resumed.append(name)
         self.status = structs.replace(self.status, session_id=name)
         return SessionChanged(session_key=self.status.session_key, session_id=name, reason="resumed")
 
@@ -322,6 +341,23 @@ class FakeRuntime:
 
     async def workspace_files(self) -> list[str]:
         return sorted(self.files)
+
+    async def search_memory(self, query: str, limit: int = 30) -> SearchResult:
+        self.searches.append(query)
+        if hold := self.search_holds.get(query):
+            hold.reached.set()
+            await hold.released.wait()
+        result = self.memory.get(query, found())
+        return structs.replace(result, hits=result.hits[:limit])
+
+    async def read_memory(self, path: str) -> str:
+        return self.files.get(path, "")
+
+    def index(self, progress: Progress | None) -> None:
+        """The index has come so far, or rests."""
+        self.memory_progress = progress
+        if self.on_memory_progress is not None:
+            self.on_memory_progress()
 
     async def count_tokens(self, text: str) -> int:
         return len(text) // 4

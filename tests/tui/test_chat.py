@@ -23,10 +23,11 @@ from clawbot.errors import ClawbotError
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.screens.chat import PAGE_OF_HISTORY
 from clawbot.tui.screens.editor import EditorScreen
+from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.parts import AskScreen
 from clawbot.tui.widgets.approval import REST
 from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
-from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, reply
+from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, found, hit, reply
 
 ASKS = ApprovalRequested(
     request_id="r1", call_id="c1", tool="shell", command="make -j2", folder="~/w", pattern="make *", reach="your files"
@@ -513,7 +514,8 @@ async def test_ctrl_q_asks_before_an_edit_is_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "screen"), [("ctrl+l", "ModelsScreen"), ("ctrl+r", "SessionsScreen"), ("f1", "HelpScreen")]
+    ("key", "screen"),
+    [("ctrl+l", "ModelsScreen"), ("ctrl+r", "SessionsScreen"), ("ctrl+f", "MemoryScreen"), ("f1", "HelpScreen")],
 )
 async def test_keys_lead_to_the_other_screens_and_back(tmp_path: Path, key: str, screen: str) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
@@ -521,6 +523,62 @@ async def test_keys_lead_to_the_other_screens_and_back(tmp_path: Path, key: str,
         await until(pilot, lambda: type(app.screen).__name__ == screen)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.chat)
+
+
+async def test_a_search_in_the_memory_leaves_the_prompt_as_it_is(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    runtime.memory["代理 port"] = found(hit("memory/2026-10-02.md", 1, "# Notes"))
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "/memory 代理 port")
+        await until(
+            pilot, lambda: isinstance(app.screen, MemoryScreen) and "memory/2026-10-02.md:1" in screen_text(app)
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.chat)
+        assert runtime.submitted == []
+        await pilot.press(*"half a word", "ctrl+f", "x", "escape")
+        await until(pilot, lambda: app.screen is app.chat)
+        assert app.chat.composer.prompt.text == "half a word"
+
+
+async def test_a_place_in_another_conversation_is_gone_on_with(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path, history=conversation(1))
+    for session in ("5f0c1d2e", "0a1b2c3d"):
+        runtime.memory[session] = found(hit(f"sessions/{session}.jsonl", 3, "User: hi", source="sessions"))
+    async with chatting(runtime) as (app, pilot):
+        resumed = runtime.resumed
+        for session, expected in (("5f0c1d2e", []), ("0a1b2c3d", ["0a1b2c3d"])):
+            await send(app, pilot, f"/memory {session}")
+            await until(pilot, lambda: "jsonl:3" in screen_text(app))
+            await pilot.press("enter")
+            await until(pilot, lambda: app.screen is app.chat and not app.workers)
+            assert resumed == expected
+
+
+async def test_the_notes_that_a_search_found_are_lines_that_open(tmp_path: Path) -> None:
+    results = [{"path": f"memory/2026-10-0{n}.md", "startLine": n, "snippet": f"note\n{n}"} for n in range(1, 9)]
+    results.append({"path": "sessions/5f0c.jsonl", "startLine": 9, "snippet": "User: said \x1b[2Jearlier"})
+    turn = [
+        ToolStarted(call_id="c1", name="memory_search", title="memory_search proxy", arguments={"query": "proxy"}),
+        ToolFinished(call_id="c1", name="memory_search", output="{}", summary="9 hits", details={"results": results}),
+    ]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "where is the proxy?")
+        await until(pilot, lambda: "9 hits" in page_text(app))
+        lines = [line.strip() for line in page_text(app).splitlines() if "2026-10" in line]
+        assert lines == [f"memory/2026-10-0{n}.md:{n}   note {n}" for n in range(1, 7)]
+        assert "… 3 more" in page_text(app)
+        row = next(n for n, line in enumerate(screen_text(app).split("\n")) if "2026-10-02" in line)
+        await pilot.click(offset=(9, row))
+        await until(pilot, lambda: isinstance(app.screen, EditorScreen))
+        assert (app.screen.file, app.screen.line) == ("memory/2026-10-02.md", 2)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.chat)
+        row = next(n for n, line in enumerate(screen_text(app).split("\n")) if "3 more" in line)
+        await pilot.click(offset=(9, row))
+        await until(pilot, lambda: "sessions/5f0c.jsonl:9   User: said earlier" in page_text(app))
+        assert "more" not in page_text(app)
+        assert "query: proxy" in page_text(app)
 
 
 async def test_a_reply_is_copied_and_ctrl_d_leaves(tmp_path: Path) -> None:

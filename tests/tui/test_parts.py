@@ -39,6 +39,8 @@ COMMANDS = ["/new", "/reset", "/status", "/model", "/export"]
         ("/model", ScreenCommand("/model", "")),
         ("/model openai/gpt-5", AgentCommand("/model openai/gpt-5")),
         ("/edit USER.md", ScreenCommand("/edit", "USER.md")),
+        ("/memory 代理 port", ScreenCommand("/memory", "代理 port")),
+        ("/memory", ScreenCommand("/memory", "")),
         ("/quit", ScreenCommand("/quit", "")),
         ("/staus", UnknownCommand("/staus", "/status")),
         ("/zzzz", UnknownCommand("/zzzz", None)),
@@ -141,6 +143,11 @@ def test_the_status_line_says_what_runs() -> None:
     narrow = line(60, activity="waits for your answer", hint="esc stops")
     assert narrow.startswith(" main ")
     assert narrow.endswith(" waits for your answer 0 s · esc stops ")
+
+
+def test_the_status_line_tells_of_the_index_in_place_of_the_notes() -> None:
+    assert line(100, indexing="indexing 42%").split()[-3:] == ["indexing", "42%", "/help"]
+    assert "indexing" not in line(66, indexing="indexing 42%")
 
 
 def test_an_estimate_is_marked_and_an_unknown_window_has_no_bar() -> None:

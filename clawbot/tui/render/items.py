@@ -22,7 +22,7 @@ from clawbot.tui.render.sanitize import clean, clean_line, isolate
 FOLD = "fold:"
 OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
 USER_CHARS = 8000  # of what the user sent: a pasted file is not read again on the page
-HITS_SHOWN = 5
+HITS_SHOWN = 6  # of the notes that a search found, until the call is unfolded
 DIFF_STYLES = {"+": "tool-added", "-": "tool-removed", "@": "tool"}  # by the first sign of a line
 TEXT_INDENT = 3
 
@@ -137,7 +137,7 @@ class ReasoningItem(Item):
 
 @dataclass(frozen=True)
 class NoteHit:
-    """A note that a search brought back."""
+    """A note that a search brought back. One that is no Markdown (a transcript) can't be opened at a line."""
 
     path: str
     line: int
@@ -175,15 +175,16 @@ class ToolItem(Item):
         lines.append(spread(head, [Span(right, style)], page.width))
         shown = self.hits if self.unfolded else self.hits[:HITS_SHOWN]
         lines += [self._hit(hit, page) for hit in shown]
+        if len(shown) < len(self.hits):
+            lines.append(Line((Span("       "), Span(f"… {len(self.hits) - len(shown)} more", "tool", FOLD))))
         return lines + self._inside(page) if self.unfolded else lines
 
     def _hit(self, hit: NoteHit, page: Page) -> Line:
-        place = f"{hit.path}:{hit.line}"
+        place = f"{clean_line(hit.path)}:{hit.line}"
         room = page.width - TEXT_INDENT - 4 - width_of(place) - 3
         text = ellipsis(isolate(clean_line(hit.text)), room)
-        return Line(
-            (Span("       "), Span(place, "note", note_link(hit.path, hit.line)), Span("   "), Span(text, "tool"))
-        )
+        link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
+        return Line((Span("       "), Span(place, "note" if link else "tool", link), Span("   "), Span(text, "tool")))
 
     def _inside(self, page: Page) -> list[Line]:
         room = page.width - TEXT_INDENT - 4

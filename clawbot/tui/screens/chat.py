@@ -32,6 +32,7 @@ from clawbot.agent.events import (
 )
 from clawbot.clock import Clock
 from clawbot.tui.gauge import gauge_of
+from clawbot.tui.indexing import IndexingWatch, indexing_share
 from clawbot.tui.turns import Turns
 from clawbot.tui.widgets.approval import Approval
 from clawbot.tui.widgets.bars import Header, NewBelow, QueueLines, StatusLine
@@ -40,6 +41,7 @@ from clawbot.tui.widgets.transcript import Transcript
 from clawbot.tui.writer import TranscriptWriter
 
 if TYPE_CHECKING:
+    from clawbot.memory.values import Progress
     from clawbot.runtime import Runtime
 
 STARTING = "starting"
@@ -67,6 +69,7 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False),
         Binding("ctrl+l", "app.choose_model", "Choose a model", show=False, priority=True),
         Binding("ctrl+r", "app.choose_session", "Choose an earlier conversation", show=False, priority=True),
+        Binding("ctrl+f", "app.search_memory", "Search the memory", show=False, priority=True),
         Binding("ctrl+g", "app.edit_prompt", "Write in your own editor", show=False, priority=True),
         Binding("f1", "app.help", "Keys and commands", show=False, priority=True),
         Binding("shift+tab", "switch_focus", "Go through links and tool calls", show=False, priority=True),
@@ -119,6 +122,7 @@ class ChatScreen(Screen[None]):
         await self.reload()
         for notice in runtime.notices:
             self.writer.notice(notice)
+        IndexingWatch(self, runtime, self._indexing).start()
         self.turns.ready(runtime)
 
     async def reload(self) -> None:
@@ -160,6 +164,10 @@ class ChatScreen(Screen[None]):
             notes=status.notes,
             hint=BUSY_HINT if self.turns.busy else IDLE_HINT,
         )
+
+    def _indexing(self, progress: Progress | None) -> None:
+        """The memory's index has come further, or rests."""
+        self.status.show(indexing=indexing_share(progress) if progress else "")
 
     def hint(self, text: str, seconds: float) -> None:
         """Say `text` at the end of the status line, for so long."""

@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -61,6 +62,14 @@ async def edit_external(app: App[object], path: Path, line: int | None = None) -
     if code:
         app.notify(f"{command[0]} ended with code {code}.", title="Not edited", severity="warning", markup=False)
     return code == 0
+
+
+def private_file(text: str) -> Path:
+    """A new file that only the user can read, with `text` in it. Blocks."""
+    handle, name = tempfile.mkstemp(prefix="clawbot-", suffix=".md")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    return Path(name)
 
 
 def editor_command(environ: Mapping[str, str], path: Path, line: int | None = None) -> list[str]:

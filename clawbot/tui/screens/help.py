@@ -32,6 +32,7 @@ CHAT_KEYS = (
     ("ctrl+z", "undo; with nothing to undo, suspend"),
     ("ctrl+l", "choose a model"),
     ("ctrl+r", "choose an earlier conversation"),
+    ("ctrl+f", "search the memory"),
     ("pageup, pagedown", "scroll"),
     ("ctrl+home, ctrl+end", "the start, the end"),
     ("shift+tab", "go through links and tool calls"),

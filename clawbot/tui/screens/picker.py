@@ -140,8 +140,12 @@ class PickerScreen(ModalScreen[ResultT]):
             self.add_class("-failed")
             self.notify(self.absence, severity="error", markup=False)
         self.refilter()
+        self.highlight(highlight)
+
+    def highlight(self, row_id: str | None) -> None:
+        """Highlight the row with this id, when it is there."""
         for index, row in enumerate(self.shown):
-            if row.id == highlight:
+            if row.id == row_id:
                 self.list.highlighted = index
 
     @property
@@ -160,16 +164,37 @@ class PickerScreen(ModalScreen[ResultT]):
         at = self.list.highlighted
         return self.shown[at] if at is not None and at < len(self.shown) else None
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the list answers what is typed: Enter chooses nothing else."""
+        return True
+
     @on(Input.Changed, "#filter")
-    def refilter(self) -> None:
-        """Show the rows that answer what is typed, the best first."""
-        query = self.typed
+    def _changed(self) -> None:
+        self.typing()
+
+    def typing(self) -> None:
+        """Something was typed: the list follows."""
+        self.refilter()
+
+    def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
+        """The rows that answer `query`, the best first, and the places of their titles that it met."""
         found = [(hit, row) for row in self.rows if (hit := match(self.search, query, row.searched))]
         if query:
             found.sort(key=lambda pair: -pair[0][0])
+        return [(row, places) for (_, places), row in found]
+
+    def count(self, query: str, found: int) -> str:
+        """What stands at the right of the line to type in, when `found` rows answer `query`."""
+        return f"{found:,} of {len(self.rows):,}" if query else f"{len(self.rows):,}"
+
+    def refilter(self) -> None:
+        """Show the rows that answer what is typed."""
+        query = self.typed
+        found = self.matching(query)
         fixed = self.fixed_rows(query)
-        self.shown = [row for _, row in found[:MAX_ROWS]] + fixed
-        prompts = [row.prompt(hit[1]) for hit, row in found[:MAX_ROWS]] + [row.prompt() for row in fixed]
+        self.shown = [row for row, _ in found[:MAX_ROWS]] + fixed
+        prompts = [row.prompt(places) for row, places in found[:MAX_ROWS]] + [row.prompt() for row in fixed]
         self.list.set_options(prompts)
         self.set_class(not self.shown, "-empty")
         if self.shown:
@@ -178,8 +203,7 @@ class PickerScreen(ModalScreen[ResultT]):
             self.query_one("#note", Static).update(
                 f"Nothing matches “{query}”." if query and self.rows else self.absence
             )
-        count = f"{len(found):,} of {len(self.rows):,}" if query else f"{len(self.rows):,}"
-        self.query_one("#count", Static).update(count if self.rows else "")
+        self.query_one("#count", Static).update(self.count(query, len(found)) if self.rows else "")
 
     def on_key(self, event: KeyPress) -> None:
         """In the list: run the keys of one letter, and bring any other back to the line to type in."""
@@ -196,7 +220,7 @@ class PickerScreen(ModalScreen[ResultT]):
     @on(Input.Submitted, "#filter")
     def action_choose(self) -> None:
         """Choose the highlighted row."""
-        if self.current is not None:
+        if self.current is not None and self.is_settled:
             self.chosen(self.current)
 
     @on(OptionList.OptionSelected, "#rows")

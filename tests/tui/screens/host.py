@@ -13,6 +13,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from clawbot.tui.themes import DARK, LIGHT
 from tests.tui.fake_runtime import NOW, FakeRuntime
 
 PENDING = object()
@@ -32,6 +33,8 @@ class Host(App[None]):
 
     def __init__(self, screen: Screen[Any], theme: str = "textual-dark") -> None:
         super().__init__()
+        for own in (DARK, LIGHT):
+            self.register_theme(own)
         self.theme = theme
         self.shown = screen
         self.result: Any = PENDING
@@ -72,6 +75,7 @@ class Runtime(FakeRuntime):
         self.faults: dict[str, Exception] = {}
         self.previewed: list[str] = []
         self.counted: list[str] = []
+        self.reads: list[str] = []
 
     def _fail(self, method: str) -> None:
         if fault := self.faults.get(method):
@@ -107,6 +111,15 @@ class Runtime(FakeRuntime):
     async def write_workspace_file(self, name: str, text: str) -> None:
         self._fail("write")
         await super().write_workspace_file(name, text)
+
+    async def search_memory(self, query: str, limit: int = 30) -> Any:
+        self._fail("search")
+        return await super().search_memory(query, limit)
+
+    async def read_memory(self, path: str) -> str:
+        self.reads.append(path)
+        self._fail("read_memory")
+        return await super().read_memory(path)
 
     async def count_tokens(self, text: str) -> int:
         self.counted.append(text)

@@ -9,15 +9,21 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
+from clawbot.memory.values import Fallback
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.help import HelpScreen
+from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.models import ModelsScreen
 from clawbot.tui.screens.sessions import SessionsScreen
-from tests.tui.fake_runtime import HistoryItem, RuntimeStatus, conversation, summary
+from tests.tui.fake_runtime import HistoryItem, RuntimeStatus, conversation, found, hit, summary
 from tests.tui.screens.host import FixedClock, Host, Runtime, seen, until
 
 SMALL, LARGE = (80, 24), (140, 45)
+DAY = (
+    "# 2026-10-02\n\n## 15:20\n\n- 晚饭吃了面条\n- staging proxy moved to **8443**; 8080 clashed\n  with grafana\n"
+    "- certificates renew on the 1st\n\n## 17:05\n\n- 我们把数据库端口改成 5433 🎉，因为代理也要用 5432\n"
+)
 NOTE = "# Rules\n\n- 用户喜欢制表符 🎉\n- staging proxy: **8443**\n\n## Hosts\n\nproxy.stg\tdb.stg \x1b[31m\n"
 
 
@@ -38,11 +44,31 @@ def editor() -> EditorScreen:
     return EditorScreen(Runtime(files={"AGENTS.md": NOTE}), "AGENTS.md", 4)
 
 
+def memory(query: str = "staging proxy port 端口", **values: object) -> MemoryScreen:
+    hits = [
+        hit("memory/2026-10-02.md", 6, "- staging proxy moved to **8443**; 8080 clashed\n  with grafana", 0.93, last=7),
+        hit("memory/2026-10-02.md", 12, "- 我们把数据库端口改成 5433 🎉，因为代理也要用 5432", 0.88),
+        hit("memory/2025-09-18-hosts.md", 3, "- the proxies answer on 8080", 0.81),
+        hit("MEMORY.md", 31, "- the hosts of the staging area are proxy.stg and db.stg", 0.4),
+    ]
+    below = Runtime(files={"memory/2026-10-02.md": DAY, "MEMORY.md": "", "memory/2025-09-18-hosts.md": ""})
+    below.memory[query] = found(*hits, **values)
+    return MemoryScreen(below, query, clock=FixedClock())
+
+
+def memory_words() -> MemoryScreen:
+    return memory(mode="fts-only", fallback=Fallback("openai", "the key was refused"), partial=True)
+
+
 CASES: list[tuple[str, Callable[[], Screen[object]], tuple[int, int], str, str]] = [
     ("sessions_dark", sessions, SMALL, "textual-dark", "memory/2026"),
     ("sessions_light", sessions, LARGE, "textual-light", "memory/2026"),
     ("models", lambda: ModelsScreen(Runtime()), SMALL, "textual-light", "add a key"),
     ("editor", editor, SMALL, "textual-dark", "tokens · saved"),
+    ("memory_dark", memory, LARGE, "clawbot-dark", "with grafana"),
+    ("memory_small", memory_words, SMALL, "clawbot-light", "with grafana"),
+    ("memory_narrow", memory, (60, 30), "clawbot-dark", "with grafana"),
+    ("memory_recent", lambda: memory(""), SMALL, "clawbot-dark", "with grafana"),
     ("help", lambda: HelpScreen(Runtime()), LARGE, "textual-dark", "/quit"),
 ]
 

@@ -1,0 +1,367 @@
+"""The search in the memory: answers while one types, each with its place, and the note around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.events import Resize
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Input, OptionList, Static
+
+from clawbot.clock import Clock, SystemClock
+from clawbot.errors import ClawbotError
+from clawbot.memory.documents import date_of
+from clawbot.tui.indexing import IndexingWatch, indexing_text
+from clawbot.tui.render.lines import width_of
+from clawbot.tui.render.sanitize import clean, clean_line
+from clawbot.tui.screens.editor import EditorScreen
+from clawbot.tui.screens.marking import marks
+from clawbot.tui.screens.parts import Key, KeyLine, plural
+from clawbot.tui.screens.picker import PickerScreen, Row, Styles
+from clawbot.tui.transcript import took
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from clawbot.memory.values import Hit, Progress, SearchResult
+    from clawbot.runtime import Runtime
+
+# A search begins when the typing pauses for so long, in seconds; so does the reading of a note when the list rests.
+SEARCH_DELAY = 0.12
+PREVIEW_DELAY = 0.08
+RESULTS = 30
+RECENT = 30
+# The preview stands beside the list from so many columns on, else below it where there are so many lines.
+BESIDE_WIDTH = 80
+BELOW_HEIGHT = 24
+# Of a long file the preview holds the lines around the place, each cut: it is a look, the editor has the rest.
+LINES_AROUND = 80
+LINE_CHARS = 2_000
+LINES_ABOVE = 3  # of them in view over the place
+SNIPPET_LEAD = 16  # cells before the first word that was meant
+NOTHING_YET = "Nothing is remembered yet. Notes are Markdown files: MEMORY.md, and one a day in memory/."
+MODES = {"hybrid": "hybrid", "fts-only": "words only", "vector-only": "meaning only"}
+SEARCH_ERRORS = (ClawbotError, OSError)
+_MARKER = re.compile(r"(?:[-*+>]|#+) ")  # of a list, a quote, a heading
+
+
+@dataclass(frozen=True)
+class NoteRow(Row):
+    """A place in the memory: lines `first` to `last` (from 1) of `path`, as the search for `query` found it.
+
+    A note that nobody searched for has no `snippet` and no `score`.
+    """
+
+    path: str = ""
+    first: int = 1
+    last: int = 0
+    snippet: str = ""
+    query: str = ""
+    score: float | None = None
+    is_session: bool = False
+
+    def prompt(self, found: Sequence[int] = ()) -> Content:
+        """The score, the place, and below them what stands there."""
+        score = "" if self.score is None else f"{self.score:.2f}  "
+        lines = [Content.assemble((score, "$foreground 60%"), self.title)]
+        if self.detail or self.snippet:
+            day = f"{self.detail}  " if self.detail and self.snippet else self.detail
+            start = marked(self.query, snippet_start(self.snippet, self.query), "$foreground 75%")
+            lines.append(Content.assemble(" " * len(score), (day, "$foreground 50%"), start))
+        return Content("\n").join(lines)
+
+
+def marked(query: str, text: str, style: str) -> Content:
+    """`text` in `style`, the words that `query` meant set off."""
+    content = Content.styled(text, style)
+    for start, end in marks(query, text):
+        content = content.stylize("$text-accent bold", start, end)
+    return content
+
+
+def snippet_start(snippet: str, query: str) -> str:
+    """The snippet on one line, from shortly before the first word that `query` meant."""
+    text = clean_line(snippet)
+    text = text[marker.end() :] if (marker := _MARKER.match(text)) else text
+    first = next(iter(marks(query, text)), (0, 0))[0]
+    if width_of(text[:first]) <= SNIPPET_LEAD:
+        return text
+    lead = text[max(0, first - SNIPPET_LEAD) : first]
+    while width_of(lead) > SNIPPET_LEAD:
+        lead = lead[1:]
+    return f"… {lead[lead.find(' ') + 1 :]}{text[first:]}"
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text in three parts: what stands before a place, the place, what stands after it."""
+
+    before: str
+    place: str
+    after: str
+
+
+def passage(text: str, first: int, last: int) -> Passage:
+    """Lines `first` to `last` (from 1) of `text`, and some lines around them. `last` 0: no place, the text's start."""
+    lines = [line[:LINE_CHARS] for line in clean(text).expandtabs(4).split("\n")]
+    if not last:
+        return Passage("", "", "\n".join(lines[: 2 * LINES_AROUND]))
+    start = min(max(1, first), len(lines)) - 1
+    end = min(max(last, first), start + LINES_AROUND)
+    parts = lines[max(0, start - LINES_AROUND) : start], lines[start:end], lines[end : end + LINES_AROUND]
+    return Passage(*("\n".join(part) for part in parts))
+
+
+class MemoryScreen(PickerScreen[str]):
+    """Searches for what is typed, beginning with `query`. Enter opens a note in the editor, at its line.
+
+    Gives back the id of a session when the place that was chosen was said in another conversation, else None.
+    """
+
+    CSS_PATH: ClassVar[Styles] = ["../styles/picker.tcss", "../styles/memory.tcss"]
+    BINDINGS: ClassVar = [
+        Binding("shift+up", "preview_up", "Preview up", show=False),
+        Binding("shift+down", "preview_down", "Preview down", show=False),
+    ]
+    heading = "memory"
+    nothing = NOTHING_YET
+    keys = (
+        Key("enter", "open at the line", "screen.choose"),
+        Key("shift+↑ ↓", "read on", "screen.preview_down"),
+        Key("esc", "back", "screen.back"),
+    )
+
+    def __init__(self, runtime: Runtime, query: str = "", *, clock: Clock | None = None) -> None:
+        super().__init__()
+        self.runtime = runtime
+        self.first_query = query
+        self.clock = clock or SystemClock()
+        self.notes: dict[str, str] = {}  # the texts that were read for these results
+        self.result: SearchResult | None = None
+        self.seconds = 0.0
+        self.asked = 0  # searches so far: an answer to another one than the last is late
+        self.answered: str | None = None
+        self.pause: Timer | None = None
+        self.resting: Timer | None = None
+        self.watch_index = IndexingWatch(self, runtime, self._indexing)
+        self.progress: Progress | None = None
+
+    def compose(self) -> ComposeResult:
+        """The picker, and over its keys a line for what the search has to say."""
+        for widget in super().compose():
+            if isinstance(widget, KeyLine):
+                yield Static(id="told", markup=False)
+            yield widget
+
+    def beside(self) -> list[Widget]:
+        """The preview: the place, and dimmer what stands around it."""
+        parts = [Static(id=name, markup=False) for name in ("before", "place", "after")]
+        return [VerticalScroll(*parts, id="preview", can_focus=False)]
+
+    def on_mount(self) -> None:
+        """Begin with the query that the screen was opened with; the picker's own start follows."""
+        self.query_one("#filter", Input).value = self.first_query
+        self.watch_index.start()
+
+    def on_unmount(self) -> None:
+        """The index may go on; nobody looks."""
+        self.watch_index.stop()
+
+    def on_resize(self, event: Resize) -> None:
+        """The preview goes where there is room for it."""
+        narrow = event.size.width < BESIDE_WIDTH
+        self.set_class(narrow, "-narrow")
+        self.set_class(narrow and event.size.height < BELOW_HEIGHT, "-low")
+        self.call_after_refresh(self._show_place)
+
+    # Searching
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the rows answer what is typed."""
+        return self.answered == self.typed
+
+    def typing(self) -> None:
+        """Search when the typing pauses."""
+        if self.pause is not None:
+            self.pause.stop()
+        self.pause = None if self.is_settled and self.asked else self.set_timer(SEARCH_DELAY, self.fetch)
+
+    def fetch(self, highlight: str | None = None) -> None:
+        """Search for what is typed; a search that still runs is given up."""
+        self.asked += 1
+        self.run_worker(self._answer(self.typed, self.asked, highlight), group="rows", exclusive=True)
+
+    async def _answer(self, query: str, number: int, highlight: str | None) -> None:
+        self.result = None
+        try:
+            rows = await (self._search(query) if query else self.load())
+            absence = self.nothing if not query else f"Nothing is remembered about “{clean_line(query)}”."
+            failed = False
+        except SEARCH_ERRORS as error:
+            rows, absence, failed = [], clean(f"{error}"), True
+        if number != self.asked:
+            return
+        self.rows, self.absence, self.answered = rows, absence, query
+        self.notes.clear()
+        self.set_class(failed, "-failed")
+        self.refilter()
+        self.highlight(highlight)
+        self._tell()
+
+    async def _search(self, query: str) -> list[Row]:
+        started = self.clock.monotonic()
+        self.result = await self.runtime.search_memory(query, RESULTS)
+        self.seconds = self.clock.monotonic() - started
+        return [self._row(hit, query) for hit in self.result.hits]
+
+    async def load(self) -> list[Row]:
+        """The notes to read in when nothing is typed: the last days first."""
+        names = [name for name in await self.runtime.workspace_files() if is_note(name)]
+        days = {name: date_of(name) or date.min for name in names}
+        names.sort(key=lambda name: days[name], reverse=True)
+        return [NoteRow(name, clean_line(name), self._day(name), path=name) for name in names[:RECENT]]
+
+    def _row(self, hit: Hit, query: str) -> NoteRow:
+        return NoteRow(
+            id=f"{hit.path}:{hit.start_line}-{hit.end_line}",
+            title=f"{clean_line(hit.path)}:{hit.start_line}",
+            detail=self._day(hit.path),
+            path=hit.path,
+            first=hit.start_line,
+            last=hit.end_line,
+            snippet=hit.snippet,
+            query=query,
+            score=hit.score,
+            is_session=hit.source == "sessions",
+        )
+
+    def _day(self, path: str) -> str:
+        day = date_of(path)
+        if day is None:
+            return ""
+        year = "" if day.year == self.clock.now().year else f" {day.year}"
+        return f"{day:%a} {day.day} {day:%b}{year}"
+
+    # What is shown
+
+    def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
+        """All rows: the search has chosen them."""
+        return [(row, ()) for row in self.rows]
+
+    def count(self, query: str, found: int) -> str:
+        """How many, how fast, and how they were found."""
+        if self.result is None:
+            return "the last notes"
+        return f"{plural(found, 'result')} · {took(round(self.seconds * 1000))} · {MODES[self.result.mode]}"
+
+    def _indexing(self, progress: Progress | None) -> None:
+        """The index has come further; when it rests there may be more to find."""
+        finished = progress is None and self.progress is not None
+        self.progress = progress
+        self._tell()
+        if finished and self.is_settled:
+            self.fetch(self.current.id if self.current else None)
+
+    def _tell(self) -> None:
+        self.query_one("#told", Static).update(" · ".join(told(self.result, self.progress)))
+
+    # The preview
+
+    @on(OptionList.OptionHighlighted, "#rows")
+    def show_preview(self) -> None:
+        """Show the note of the highlighted row, as soon as the list rests there."""
+        if self.resting is not None:
+            self.resting.stop()
+        row = self.current
+        if not isinstance(row, NoteRow):
+            return
+        if row.path in self.notes:
+            self._show(row)
+        else:
+            self.resting = self.set_timer(PREVIEW_DELAY, lambda: self._read_later(row))
+
+    def _read_later(self, row: NoteRow) -> None:
+        self.run_worker(self._read(row), group="preview", exclusive=True)
+
+    async def _read(self, row: NoteRow) -> None:
+        """Fetch the text of the note; a transcript is shown by its snippet alone, since its file is no prose."""
+        try:
+            self.notes[row.path] = "" if row.is_session else await self.runtime.read_memory(row.path)
+        except SEARCH_ERRORS as error:
+            self.notes[row.path] = ""
+            self.notify(clean(f"{error}"), title="Not read", severity="warning", markup=False)
+        self._show(row)
+
+    def _show(self, row: NoteRow) -> None:
+        if self.current != row:
+            return
+        text = self.notes[row.path]
+        shown = passage(text, row.first, row.last) if text else Passage("", clean(row.snippet), "")
+        self.query_one("#before", Static).update(Content(shown.before))
+        self.query_one("#place", Static).update(marked(row.query, shown.place, "$foreground"))
+        self.query_one("#after", Static).update(Content(shown.after))
+        for name, part in (("#before", shown.before), ("#place", shown.place), ("#after", shown.after)):
+            self.query_one(name).display = bool(part)
+        self.set_class(not row.last, "-whole")
+        self.call_after_refresh(self._show_place)
+
+    def _show_place(self) -> None:
+        """Scroll to the place, with a few lines over it."""
+        line = self.query_one("#place").virtual_region.y
+        self.query_one("#preview").scroll_to(y=max(0, line - LINES_ABOVE), animate=False, force=True)
+
+    def action_preview_up(self) -> None:
+        """Look further up in the note."""
+        self.query_one("#preview").scroll_page_up(animate=False)
+
+    def action_preview_down(self) -> None:
+        """Look further down in the note."""
+        self.query_one("#preview").scroll_page_down(animate=False)
+
+    # Choosing
+
+    def chosen(self, row: Row) -> None:
+        """Open the note in the editor at its line; what was said in a conversation is read there."""
+        if isinstance(row, NoteRow) and row.is_session:
+            session = session_of(row.path)
+            self.dismiss(None if session == self.runtime.status.session_id else session)
+        elif isinstance(row, NoteRow):
+            self.run_worker(self._edit(row), group="edit", exclusive=True)
+
+    async def _edit(self, row: NoteRow) -> None:
+        if await self.app.push_screen_wait(EditorScreen(self.runtime, row.path, row.first)):
+            self.fetch(row.id)
+
+
+def is_note(name: str) -> bool:
+    """Whether a workspace file is one that the agent keeps notes in."""
+    return name.endswith(".md") and (name.startswith("memory/") or name.lower() == "memory.md")
+
+
+def session_of(path: str) -> str:
+    """The id of the session whose transcript is at `path`."""
+    return PurePosixPath(path).name.partition(".")[0]
+
+
+def told(result: SearchResult | None, progress: Progress | None) -> list[str]:
+    """What the search has to say about itself: what it could not use, what is missing, how far the index is."""
+    parts = [indexing_text(progress)] if progress is not None else []
+    if result is not None:
+        if result.fallback is not None:
+            words = "words only" if result.mode == "fts-only" else f"{result.fallback.from_} is not used"
+            parts.append(f"{words}: {result.fallback.reason}")
+        if result.partial:
+            parts.append("time was up before everything was searched")
+        parts += result.notes
+    return list(dict.fromkeys(clean_line(part) for part in parts))

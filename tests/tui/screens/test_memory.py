@@ -1,0 +1,359 @@
+"""The search in the memory: what is asked when, what is shown of it, where Enter leads."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from textual.containers import VerticalScroll
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from clawbot.errors import ClawbotError
+from clawbot.memory.values import Fallback, Progress
+from clawbot.tui.screens import memory
+from clawbot.tui.screens.editor import EditorScreen
+from clawbot.tui.screens.memory import LINES_AROUND, MemoryScreen, is_note, passage, session_of, snippet_start
+from tests.tui.fake_runtime import Hold, found, hit
+from tests.tui.screens.host import PENDING, FixedClock, Host, Runtime, seen, showing, until
+
+DAY = "# 2026-10-02\n\n- staging proxy moved to 8443;\n  8080 clashed with grafana\n- 数据库端口改成 5433\n"
+FACTS = "".join(f"- fact {number}\n" for number in range(1, 201))
+FILES = {"memory/2026-10-02.md": DAY, "memory/2025-09-18.md": "proxy on 8080\n", "MEMORY.md": FACTS, "AGENTS.md": ""}
+PROXY = found(
+    hit("memory/2026-10-02.md", 3, "- staging proxy moved to 8443;\n  8080 clashed with grafana", 0.934, last=4),
+    hit("memory/2025-09-18.md", 1, "proxy on 8080", 0.5),
+    hit("MEMORY.md", 150, "- fact 150", 0.25),
+)
+CHINESE = found(hit("memory/2026-10-02.md", 5, "- 数据库端口改成 5433", 0.9))
+WIDE = (120, 30)
+UNHURRIED = 0.7  # seconds: longer than a busy machine takes from key to key
+
+
+def runtime(**answers: Any) -> Runtime:
+    below = Runtime(files=dict(FILES))
+    below.memory = {"proxy": PROXY, "端口": CHINESE, **answers}
+    return below
+
+
+def screen(below: Runtime, query: str = "") -> MemoryScreen:
+    return MemoryScreen(below, query, clock=FixedClock())
+
+
+def retype(host: Host, query: str) -> None:
+    host.screen.query_one(Input).value = query
+
+
+def preview(host: Host) -> str:
+    return "\n".join(str(part.content) for part in host.screen.query("#preview Static").results(Static) if part.display)
+
+
+async def shows_first(host: Host, pilot: Pilot[None], words: str) -> None:
+    await until(pilot, lambda: words in preview(host))
+
+
+async def test_a_query_is_answered_with_score_day_and_place() -> None:
+    async with showing(screen(runtime(), "proxy"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "MEMORY.md:150" in seen(host))
+        page = seen(host)
+        assert "0.93  memory/2026-10-02.md:3 " in page
+        assert "Fri 2 Oct  staging proxy moved to " in page
+        assert "Thu 18 Sep 2025  proxy on 8080" in page
+        assert "3 results · 0 ms · hybrid" in page
+
+
+async def test_one_search_is_made_for_what_was_typed_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SEARCH_DELAY", UNHURRIED)
+    below = runtime()
+    async with showing(screen(below), WIDE) as (host, pilot):
+        await pilot.press(*"proxy")
+        await until(pilot, lambda: "0.93" in seen(host))
+        await pilot.press("space")
+        retype(host, "端口")
+        await until(pilot, lambda: "0.90" in seen(host))
+        assert below.searches == ["proxy", "端口"]
+
+
+async def test_a_late_answer_never_replaces_a_newer_one() -> None:
+    below = runtime(old=found(hit("MEMORY.md", 1, "the old answer")))
+    old = below.search_holds["old"] = Hold()
+    async with showing(screen(below, "old"), WIDE) as (host, pilot):
+        await old.reached.wait()
+        retype(host, "proxy")
+        await until(pilot, lambda: "0.93" in seen(host))
+        old.release()
+        retype(host, "端口")
+        await until(pilot, lambda: "0.90" in seen(host))
+        assert below.searches == ["old", "proxy", "端口"]
+        assert "the old answer" not in seen(host)
+
+
+class Stubborn(Runtime):
+    """A search that answers although it was given up."""
+
+    async def search_memory(self, query: str, limit: int = 30) -> Any:
+        try:
+            return await super().search_memory(query, limit)
+        except asyncio.CancelledError:
+            return found(hit("MEMORY.md", 1, "the old answer"))
+
+
+async def test_a_search_that_does_not_give_up_changes_nothing() -> None:
+    below = Stubborn(files=dict(FILES))
+    below.memory["proxy"] = PROXY
+    old = below.search_holds["old"] = Hold()
+    async with showing(screen(below, "old"), WIDE) as (host, pilot):
+        await old.reached.wait()
+        retype(host, "proxy")
+        await until(pilot, lambda: "0.93" in seen(host))
+        assert not [worker for worker in host.workers if worker.group == "rows" and not worker.is_finished]
+        assert "the old answer" not in seen(host)
+
+
+async def test_typing_goes_on_while_a_search_runs() -> None:
+    below = runtime()
+    hold = below.search_holds["proxy"] = Hold()
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await hold.reached.wait()
+        await pilot.press(*" port")
+        assert host.screen.query_one(Input).value == "proxy port"
+
+
+async def test_enter_opens_nothing_that_was_found_for_other_words() -> None:
+    below = runtime()
+    hold = below.search_holds["端口"] = Hold()
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "0.93" in seen(host))
+        retype(host, "端口")
+        await hold.reached.wait()
+        await pilot.press("enter")
+        assert not isinstance(host.screen, EditorScreen)
+        hold.release()
+        await until(pilot, lambda: "0.90" in seen(host))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(host.screen, EditorScreen))
+
+
+async def test_enter_opens_the_file_at_the_line_and_an_edit_is_searched_anew() -> None:
+    below = runtime()
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "0.93" in seen(host))
+        await pilot.press("down", "down", "enter")
+        await until(pilot, lambda: isinstance(host.screen, EditorScreen) and not host.screen.area.disabled)
+        editor = host.screen
+        assert isinstance(editor, EditorScreen)
+        await until(pilot, lambda: editor.area.cursor_location == (149, 0))
+        assert editor.file == "MEMORY.md"
+        await pilot.press("x", "ctrl+s")
+        await until(pilot, lambda: "x- fact 150" in below.files["MEMORY.md"])
+        await pilot.press("escape")
+        await until(pilot, lambda: below.searches == ["proxy", "proxy"] and "x- fact 150" in preview(host))
+        assert host.result is PENDING
+
+
+async def test_escape_gives_nothing() -> None:
+    async with showing(screen(runtime(), "proxy")) as (host, pilot):
+        await pilot.press("escape")
+        assert host.result is None
+
+
+async def test_a_place_in_a_conversation_leads_there() -> None:
+    said = hit("sessions/0a1b.jsonl", 12, "User: which port does the proxy use?", 0.4, source="sessions")
+    below = runtime(port=found(said))
+    async with showing(screen(below, "port"), WIDE) as (host, pilot):
+        await shows_first(host, pilot, "User: which port does the proxy use?")
+        assert below.reads == []
+        await pilot.press("enter")
+        assert host.result == "0a1b"
+
+
+# The preview
+
+
+async def test_the_preview_marks_the_lines_and_dims_what_is_around_them() -> None:
+    async with showing(screen(runtime(), "proxy"), WIDE) as (host, pilot):
+        await shows_first(host, pilot, "8080 clashed with grafana")
+        parts = [str(host.screen.query_one(name, Static).content) for name in ("#before", "#place", "#after")]
+        assert parts == [
+            "# 2026-10-02\n",
+            "- staging proxy moved to 8443;\n  8080 clashed with grafana",
+            "- 数据库端口改成 5433\n",
+        ]
+
+
+async def test_the_preview_shows_the_place_deep_in_a_file() -> None:
+    async with showing(screen(runtime(), "proxy"), WIDE) as (host, pilot):
+        await shows_first(host, pilot, "8080 clashed")
+        await pilot.press("down", "down")
+        await until(pilot, lambda: "fact 150" in seen(host) and "fact 147" in seen(host))
+        rows = [line.split("│")[-1].strip() for line in seen(host).splitlines() if "│" in line]
+        assert rows[:4] == ["- fact 147", "- fact 148", "- fact 149", "▌ - fact 150"]
+        await pilot.press("shift+down")
+        await until(pilot, lambda: "fact 150" not in seen(host).split("│", 20)[-1] and "- fact 174" in seen(host))
+        await pilot.press("shift+up")
+        await until(pilot, lambda: "▌ - fact 150" in seen(host))
+
+
+async def test_only_the_note_where_the_list_rests_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "PREVIEW_DELAY", UNHURRIED)
+    below = runtime()
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await shows_first(host, pilot, "8080 clashed")
+        await pilot.press("down", "down", "up", "up", "down", "down")
+        await shows_first(host, pilot, "fact 150")
+        await pilot.press("up", "up")
+        await shows_first(host, pilot, "8080 clashed")
+        assert below.reads == ["memory/2026-10-02.md", "MEMORY.md"]
+
+
+async def test_a_note_that_is_gone_is_shown_by_its_snippet() -> None:
+    below = runtime()
+    del below.files["memory/2026-10-02.md"]
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await shows_first(host, pilot, "8080 clashed with grafana")
+
+
+async def test_a_note_that_can_not_be_read_is_told_and_shown_by_its_snippet() -> None:
+    below = runtime()
+    below.faults["read_memory"] = ClawbotError("memory/2026-10-02.md is not valid UTF-8.")
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await shows_first(host, pilot, "8080 clashed with grafana")
+        assert host.notices == ["Not read: memory/2026-10-02.md is not valid UTF-8."]
+
+
+@pytest.mark.parametrize(
+    ("size", "beside", "below"), [((80, 20), True, False), ((60, 30), False, True), ((60, 20), False, False)]
+)
+async def test_the_preview_stands_where_there_is_room(size: tuple[int, int], beside: bool, below: bool) -> None:
+    async with showing(screen(runtime(), "proxy"), size) as (host, pilot):
+        await until(pilot, lambda: "0.93" in seen(host))
+        rows, note = host.screen.query_one("#rows").region, host.screen.query_one("#preview", VerticalScroll)
+        assert (note.display and note.region.x >= rows.right) == beside
+        assert (note.display and note.region.y >= rows.bottom) == below
+        await pilot.resize_terminal(140, 40)
+        await until(pilot, lambda: note.region.x >= host.screen.query_one("#rows").region.right)
+
+
+async def test_what_could_steer_the_terminal_is_not_shown() -> None:
+    below = runtime(evil=found(hit("memory/\x1b[2Jx.md", 1, "\x1b]0;owned\x07[b]evil[/b]")))
+    below.files["memory/\x1b[2Jx.md"] = "\x1b]0;owned\x07[b]evil[/b]\n"
+    async with showing(screen(below, "evil"), WIDE) as (host, pilot):
+        await until(pilot, lambda: seen(host).count("[b]evil[/b]") == 2)
+        assert "owned" not in seen(host)
+        assert "\x1b" not in seen(host)
+
+
+# What the search says of itself
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (
+            {"mode": "fts-only", "fallback": Fallback("openai", "the key was refused")},
+            "words only: the key was refused",
+        ),
+        ({"fallback": Fallback("openai", "no answer")}, "openai is not used: no answer"),
+        ({"partial": True}, "time was up before everything was searched"),
+        ({"notes": ("3 files wait.", "3 files wait.")}, "3 files wait."),
+    ],
+)
+async def test_what_the_search_could_not_do_is_told(values: dict[str, Any], line: str) -> None:
+    below = runtime(proxy=found(*PROXY.hits, **values))
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await until(pilot, lambda: line in seen(host))
+        assert seen(host).count(line) == 1
+        assert ("words only" in seen(host)) == ("mode" in values)
+
+
+async def test_while_the_index_is_built_its_progress_is_told_and_then_it_is_searched_anew() -> None:
+    below = runtime()
+    below.memory_progress = Progress("text", 1, 1000, "files")
+    heard: list[bool] = []
+    below.on_memory_progress = lambda: heard.append(True)
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "indexing 1 of 1,000 files" in seen(host) and "0.93" in seen(host))
+        below.index(Progress("text", 420, 1000, "files", 35.0, 12.4))
+        await until(pilot, lambda: "indexing 420 of 1,000 files, 12 s left" in seen(host))
+        await pilot.press("down")
+        below.memory["proxy"] = found(hit("MEMORY.md", 1, "proxy, new"), *PROXY.hits)
+        below.index(None)
+        await until(pilot, lambda: "proxy, new" in seen(host))
+        assert "indexing" not in seen(host)
+        assert host.screen.query_one("#rows").highlighted == 2
+        await pilot.press("escape")
+        below.index(None)
+        assert heard == [True] * 3
+
+
+async def test_nothing_found_says_so() -> None:
+    async with showing(screen(runtime(), "什么都没有")) as (host, pilot):
+        await until(pilot, lambda: "Nothing is remembered about “什么都没有”." in seen(host))
+
+
+async def test_a_search_that_fails_says_why_and_the_next_one_works() -> None:
+    below = runtime()
+    below.faults["search"] = ClawbotError("The memory is not searched.", hint="Set memory_search.enabled to true.")
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "not searched. Set memory_search.enabled to true." in seen(host))
+        below.faults.clear()
+        retype(host, "端口")
+        await until(pilot, lambda: "0.90" in seen(host))
+        assert not host.screen.has_class("-failed")
+
+
+async def test_without_a_query_the_last_notes_are_offered() -> None:
+    below = runtime()
+    async with showing(screen(below), WIDE) as (host, pilot):
+        await until(pilot, lambda: "the last notes" in seen(host))
+        page = seen(host)
+        places = [page.index(name) for name in ("memory/2026-10-02.md", "memory/2025-09-18.md", "MEMORY.md")]
+        assert places == sorted(places)
+        assert "AGENTS.md" not in page
+        assert below.searches == []
+        await shows_first(host, pilot, "staging proxy")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(host.screen, EditorScreen))
+
+
+async def test_without_any_notes_it_says_where_they_go() -> None:
+    below = Runtime(files={"AGENTS.md": "# Rules\n"})
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "Nothing is remembered yet." in seen(host))
+
+
+def test_a_passage_is_cut_out_of_a_long_text() -> None:
+    part = passage(FACTS, 100, 101)
+    assert part.place == "- fact 100\n- fact 101"
+    assert part.before.count("\n") == LINES_AROUND - 1
+    assert part.before.endswith("- fact 99")
+    assert part.after.startswith("- fact 102\n")
+
+
+@pytest.mark.parametrize(("first", "last", "place"), [(1, 1, "one"), (0, 0, ""), (9, 9, "two"), (2, 1, "two")])
+def test_a_place_that_does_not_exist_any_more_is_the_nearest(first: int, last: int, place: str) -> None:
+    part = passage("one\ntwo", first, last)
+    assert part.place == place
+    assert "one" in part.before + part.place + part.after
+
+
+def test_a_snippet_begins_shortly_before_the_words_that_were_meant() -> None:
+    text = "- a long way to go until the proxy comes"
+    assert snippet_start(text, "proxy") == "… go until the proxy comes"
+    assert snippet_start(text, "long") == "a long way to go until the proxy comes"
+    assert snippet_start("今天我们把很多东西都整理了一下，数据库端口改了", "端口") == "… 理了一下，数据库端口改了"
+    assert snippet_start("> quoted\n> more", "x") == "quoted > more"
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("MEMORY.md", True), ("memory.md", True), ("memory/a/b.md", True), ("USER.md", False), ("memory/a.json", False)],
+)
+def test_notes_are_the_files_of_the_memory(name: str, kept: bool) -> None:
+    assert is_note(name) == kept
+
+
+def test_a_transcript_is_named_by_its_session() -> None:
+    assert session_of("sessions/5f0c1d2e.jsonl") == "5f0c1d2e"
+    assert session_of("sessions/5f0c1d2e.jsonl.reset.2026") == "5f0c1d2e"
