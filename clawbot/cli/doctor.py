@@ -81,14 +81,17 @@ def look_around(agent: str, *, ping: bool) -> Here:
     notices: tuple[str, ...] = ()
     try:
         loaded = load_settings(paths)
-        settings, notices = loaded.settings.agent(agent), loaded.notices
+        whole, notices = loaded.settings, loaded.notices
+        settings = whole.agent(agent)
     except ConfigError as caught:
         error = caught
-        settings = Settings.model_validate({}, context={"home": paths.home}).agent(MAIN_AGENT)
+        whole = Settings.model_validate({}, context={"home": paths.home})
+        settings = whole.agent(MAIN_AGENT)
     return Here(
         paths=paths,
         agent=agent,
         settings=settings,
+        all_settings=whole,
         config_error=error,
         config_notices=notices,
         environ=dict(os.environ),

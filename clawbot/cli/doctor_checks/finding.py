@@ -13,6 +13,7 @@ from msgspec import Struct
 from clawbot.clock import Clock
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths
+from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
 
 State = Literal["ok", "warning", "problem"]
@@ -30,13 +31,15 @@ class Finding(Struct, frozen=True):
 class Here(Struct, frozen=True, kw_only=True):
     """Where the checks look.
 
-    `config_error` is set when the settings can't be used; `settings` are then the shipped ones. `environ` is the
-    environment with what `.env` adds to it, `ping` says whether the model may be called.
+    `settings` are the agent's, `all_settings` those of the program. `config_error` is set when they can't be used;
+    these are then the shipped ones. `environ` is the environment with what `.env` adds to it, `ping` says whether the
+    model may be called.
     """
 
     paths: Paths
     agent: str
     settings: AgentSettings
+    all_settings: Settings
     config_error: ConfigError | None
     config_notices: tuple[str, ...]
     environ: Mapping[str, str]

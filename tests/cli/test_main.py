@@ -1,0 +1,42 @@
+"""The root command: how it takes in the module of a noun."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from clawbot.cli.main import COMMANDS, root
+
+
+@pytest.fixture
+def noun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a noun's module."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(COMMANDS, "noun", ("noun_of_a_test", ""))
+    monkeypatch.delitem(sys.modules, "noun_of_a_test", raising=False)
+    return tmp_path / "noun_of_a_test.py"
+
+
+def test_the_collector_rests_while_a_noun_is_imported(noun: Path) -> None:
+    noun.write_text("import click, gc\ncommand = click.Command('collecting' if gc.isenabled() else 'resting')\n")
+    found = root.get_command(click.Context(root), "noun")
+    assert found is not None
+    assert found.name == "resting"
+    assert gc.isenabled()
+
+
+def test_the_collector_works_on_after_an_import_that_fails(noun: Path) -> None:
+    noun.write_text("raise ValueError\n")
+    with pytest.raises(ValueError, match=""):
+        root.get_command(click.Context(root), "noun")
+    assert gc.isenabled()
+
+
+def test_what_is_no_command_is_told(noun: Path) -> None:
+    noun.write_text("command = 1\n")
+    with pytest.raises(TypeError, match="no click command"):
+        root.get_command(click.Context(root), "noun")
