@@ -162,7 +162,7 @@ class MemoryDocuments:
         absolute = os.path.normpath(path)
         if self._root_of(absolute) is not None:
             return not self._is_ignored(absolute)
-        inside = any(_is_within(root.absolute, absolute) for root in self._roots)
+        inside = any(absolute == root.absolute or _is_within(root.absolute, absolute) for root in self._roots)
         if not inside and not any(_is_within(absolute, root.absolute) for root in self._extras):
             return False
         # A folder that went away took its files along, and nothing tells any more that it was one.

@@ -89,7 +89,7 @@ class Walk:
         shown = root.shown or "."
         try:
             found = os.lstat(root.absolute)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             if root.configured or not isinstance(error, FileNotFoundError | NotADirectoryError):
                 self.report(shown, _reason(error))
             return
@@ -188,9 +188,7 @@ def printable(path: str) -> str:
     return path if path.isascii() else path.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
-def _reason(error: OSError | ValueError) -> str:
-    if isinstance(error, ValueError):
-        return "it is no usable path"
+def _reason(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "it is not there"
     if isinstance(error, PermissionError):
