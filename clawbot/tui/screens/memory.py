@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -22,11 +21,11 @@ from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
 from clawbot.memory.documents import date_of
 from clawbot.tui.indexing import IndexingWatch, indexing_text
-from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.sanitize import clean, clean_line
 from clawbot.tui.screens.editor import EditorScreen
-from clawbot.tui.screens.marking import marks
+from clawbot.tui.screens.external import edit_external
 from clawbot.tui.screens.parts import Key, KeyLine, plural
+from clawbot.tui.screens.passages import WHOLE, marked, passage, snippet_start
 from clawbot.tui.screens.picker import PickerScreen, Row, Styles
 from clawbot.tui.transcript import took
 
@@ -39,20 +38,16 @@ if TYPE_CHECKING:
 # A search begins when the typing pauses for so long, in seconds; so does the reading of a note when the list rests.
 SEARCH_DELAY = 0.12
 PREVIEW_DELAY = 0.08
+SLOW = 0.4  # seconds without an answer after which a word says that the search runs
 RESULTS = 30
 RECENT = 30
 # The preview stands beside the list from so many columns on, else below it where there are so many lines.
 BESIDE_WIDTH = 80
 BELOW_HEIGHT = 24
-# Of a long file the preview holds the lines around the place, each cut: it is a look, the editor has the rest.
-LINES_AROUND = 80
-LINE_CHARS = 2_000
-LINES_ABOVE = 3  # of them in view over the place
-SNIPPET_LEAD = 16  # cells before the first word that was meant
+LINES_ABOVE = 3  # of the note, in view over the place
 NOTHING_YET = "Nothing is remembered yet. Notes are Markdown files: MEMORY.md, and one a day in memory/."
 MODES = {"hybrid": "hybrid", "fts-only": "words only", "vector-only": "meaning only"}
 SEARCH_ERRORS = (ClawbotError, OSError)
-_MARKER = re.compile(r"(?:[-*+>]|#+) ")  # of a list, a quote, a heading
 
 
 @dataclass(frozen=True)
@@ -81,45 +76,16 @@ class NoteRow(Row):
         return Content("\n").join(lines)
 
 
-def marked(query: str, text: str, style: str) -> Content:
-    """`text` in `style`, the words that `query` meant set off."""
-    content = Content.styled(text, style)
-    for start, end in marks(query, text):
-        content = content.stylize("$text-accent bold", start, end)
-    return content
-
-
-def snippet_start(snippet: str, query: str) -> str:
-    """The snippet on one line, from shortly before the first word that `query` meant."""
-    text = clean_line(snippet)
-    text = text[marker.end() :] if (marker := _MARKER.match(text)) else text
-    first = next(iter(marks(query, text)), (0, 0))[0]
-    if width_of(text[:first]) <= SNIPPET_LEAD:
-        return text
-    lead = text[max(0, first - SNIPPET_LEAD) : first]
-    while width_of(lead) > SNIPPET_LEAD:
-        lead = lead[1:]
-    return f"… {lead[lead.find(' ') + 1 :]}{text[first:]}"
-
-
 @dataclass(frozen=True)
-class Passage:
-    """A text in three parts: what stands before a place, the place, what stands after it."""
+class Answer:
+    """What came of a question: rows, or a word on why there are none. `result` and the `seconds` it took are those of
+    a search."""
 
-    before: str
-    place: str
-    after: str
-
-
-def passage(text: str, first: int, last: int) -> Passage:
-    """Lines `first` to `last` (from 1) of `text`, and some lines around them. `last` 0: no place, the text's start."""
-    lines = [line[:LINE_CHARS] for line in clean(text).expandtabs(4).split("\n")]
-    if not last:
-        return Passage("", "", "\n".join(lines[: 2 * LINES_AROUND]))
-    start = min(max(1, first), len(lines)) - 1
-    end = min(max(last, first), start + LINES_AROUND)
-    parts = lines[max(0, start - LINES_AROUND) : start], lines[start:end], lines[end : end + LINES_AROUND]
-    return Passage(*("\n".join(part) for part in parts))
+    rows: list[Row]
+    absence: str
+    failed: bool = False
+    result: SearchResult | None = None
+    seconds: float = 0.0
 
 
 class MemoryScreen(PickerScreen[str]):
@@ -147,9 +113,8 @@ class MemoryScreen(PickerScreen[str]):
         self.first_query = query
         self.clock = clock or SystemClock()
         self.notes: dict[str, str] = {}  # the texts that were read for these results
-        self.result: SearchResult | None = None
-        self.seconds = 0.0
-        self.asked = 0  # searches so far: an answer to another one than the last is late
+        self.answer = Answer([], "")
+        self.asked = 0  # questions so far: an answer to another one than the last is late
         self.answered: str | None = None
         self.pause: Timer | None = None
         self.resting: Timer | None = None
@@ -200,30 +165,36 @@ class MemoryScreen(PickerScreen[str]):
     def fetch(self, highlight: str | None = None) -> None:
         """Search for what is typed; a search that still runs is given up."""
         self.asked += 1
-        self.run_worker(self._answer(self.typed, self.asked, highlight), group="rows", exclusive=True)
+        self.run_worker(self._ask(self.typed, self.asked, highlight), group="rows", exclusive=True)
 
-    async def _answer(self, query: str, number: int, highlight: str | None) -> None:
-        self.result = None
+    async def _ask(self, query: str, number: int, highlight: str | None) -> None:
+        slow = self.set_timer(SLOW, lambda: self.query_one("#count", Static).update("searching …"))
         try:
-            rows = await (self._search(query) if query else self.load())
-            absence = self.nothing if not query else f"Nothing is remembered about “{clean_line(query)}”."
-            failed = False
+            answer = await (self._search(query) if query else self._last_notes())
         except SEARCH_ERRORS as error:
-            rows, absence, failed = [], clean(f"{error}"), True
+            answer = Answer([], clean(f"{error}"), failed=True)
+        finally:
+            slow.stop()
         if number != self.asked:
             return
-        self.rows, self.absence, self.answered = rows, absence, query
+        self.answer, self.answered = answer, query
+        self.rows, self.absence = answer.rows, answer.absence
         self.notes.clear()
-        self.set_class(failed, "-failed")
+        self.set_class(answer.failed, "-failed")
         self.refilter()
         self.highlight(highlight)
         self._tell()
 
-    async def _search(self, query: str) -> list[Row]:
+    async def _search(self, query: str) -> Answer:
         started = self.clock.monotonic()
-        self.result = await self.runtime.search_memory(query, RESULTS)
-        self.seconds = self.clock.monotonic() - started
-        return [self._row(hit, query) for hit in self.result.hits]
+        result = await self.runtime.search_memory(query, RESULTS)
+        seconds = self.clock.monotonic() - started
+        rows: list[Row] = [self._row(hit, query) for hit in result.hits]
+        absence = f"Nothing is remembered about “{clean_line(query)}”."
+        return Answer(rows, absence, result=result, seconds=seconds)
+
+    async def _last_notes(self) -> Answer:
+        return Answer(await self.load(), self.nothing)
 
     async def load(self) -> list[Row]:
         """The notes to read in when nothing is typed: the last days first."""
@@ -261,9 +232,10 @@ class MemoryScreen(PickerScreen[str]):
 
     def count(self, query: str, found: int) -> str:
         """How many, how fast, and how they were found."""
-        if self.result is None:
+        if self.answer.result is None:
             return "the last notes"
-        return f"{plural(found, 'result')} · {took(round(self.seconds * 1000))} · {MODES[self.result.mode]}"
+        milliseconds = round(self.answer.seconds * 1000)
+        return f"{plural(found, 'result')} · {took(milliseconds)} · {MODES[self.answer.result.mode]}"
 
     def _indexing(self, progress: Progress | None) -> None:
         """The index has come further; when it rests there may be more to find."""
@@ -274,7 +246,7 @@ class MemoryScreen(PickerScreen[str]):
             self.fetch(self.current.id if self.current else None)
 
     def _tell(self) -> None:
-        self.query_one("#told", Static).update(" · ".join(told(self.result, self.progress)))
+        self.query_one("#told", Static).update(" · ".join(told(self.answer.result, self.progress)))
 
     # The preview
 
@@ -307,7 +279,7 @@ class MemoryScreen(PickerScreen[str]):
         if self.current != row:
             return
         text = self.notes[row.path]
-        shown = passage(text, row.first, row.last) if text else Passage("", clean(row.snippet), "")
+        shown = passage(text, row.first, row.last) if text else passage(row.snippet, 1, WHOLE)
         self.query_one("#before", Static).update(Content(shown.before))
         self.query_one("#place", Static).update(marked(row.query, shown.place, "$foreground"))
         self.query_one("#after", Static).update(Content(shown.after))
@@ -340,13 +312,23 @@ class MemoryScreen(PickerScreen[str]):
             self.run_worker(self._edit(row), group="edit", exclusive=True)
 
     async def _edit(self, row: NoteRow) -> None:
-        if await self.app.push_screen_wait(EditorScreen(self.runtime, row.path, row.first)):
+        """A note outside the workspace (an extra path of the settings) is for the user's own editor."""
+        if is_outside(row.path):
+            changed = await edit_external(self.app, self.runtime.status.workspace / row.path, row.first)
+        else:
+            changed = await self.app.push_screen_wait(EditorScreen(self.runtime, row.path, row.first)) or False
+        if changed:
             self.fetch(row.id)
 
 
 def is_note(name: str) -> bool:
     """Whether a workspace file is one that the agent keeps notes in."""
     return name.endswith(".md") and (name.startswith("memory/") or name.lower() == "memory.md")
+
+
+def is_outside(path: str) -> bool:
+    """Whether a path of the index leads out of the workspace."""
+    return path.startswith(("../", "/"))
 
 
 def session_of(path: str) -> str:

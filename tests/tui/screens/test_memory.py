@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from clawbot.errors import ClawbotError
 from clawbot.memory.values import Fallback, Progress
 from clawbot.tui.screens import memory
 from clawbot.tui.screens.editor import EditorScreen
-from clawbot.tui.screens.memory import LINES_AROUND, MemoryScreen, is_note, passage, session_of, snippet_start
+from clawbot.tui.screens.memory import MemoryScreen, is_note, session_of
 from tests.tui.fake_runtime import Hold, found, hit
 from tests.tui.screens.host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 
@@ -90,25 +91,32 @@ async def test_a_late_answer_never_replaces_a_newer_one() -> None:
 
 
 class Stubborn(Runtime):
-    """A search that answers although it was given up."""
+    """A search that answers although it was given up, when `late` is released."""
+
+    late: Hold
 
     async def search_memory(self, query: str, limit: int = 30) -> Any:
         try:
             return await super().search_memory(query, limit)
         except asyncio.CancelledError:
+            await self.late.released.wait()
+            self.late.reached.set()
             return found(hit("MEMORY.md", 1, "the old answer"))
 
 
 async def test_a_search_that_does_not_give_up_changes_nothing() -> None:
     below = Stubborn(files=dict(FILES))
+    below.late = Hold()
     below.memory["proxy"] = PROXY
     old = below.search_holds["old"] = Hold()
     async with showing(screen(below, "old"), WIDE) as (host, pilot):
         await old.reached.wait()
         retype(host, "proxy")
         await until(pilot, lambda: "0.93" in seen(host))
-        assert not [worker for worker in host.workers if worker.group == "rows" and not worker.is_finished]
+        below.late.release()
+        await until(pilot, lambda: below.late.reached.is_set() and not host.workers)
         assert "the old answer" not in seen(host)
+        assert "3 results" in seen(host)
 
 
 async def test_typing_goes_on_while_a_search_runs() -> None:
@@ -118,6 +126,15 @@ async def test_typing_goes_on_while_a_search_runs() -> None:
         await hold.reached.wait()
         await pilot.press(*" port")
         assert host.screen.query_one(Input).value == "proxy port"
+
+
+async def test_a_slow_search_says_that_it_runs() -> None:
+    below = runtime()
+    hold = below.search_holds["proxy"] = Hold()
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "searching …" in seen(host))
+        hold.release()
+        await until(pilot, lambda: "3 results" in seen(host))
 
 
 async def test_enter_opens_nothing_that_was_found_for_other_words() -> None:
@@ -150,6 +167,25 @@ async def test_enter_opens_the_file_at_the_line_and_an_edit_is_searched_anew() -
         await pilot.press("escape")
         await until(pilot, lambda: below.searches == ["proxy", "proxy"] and "x- fact 150" in preview(host))
         assert host.result is PENDING
+
+
+async def test_a_note_outside_the_workspace_is_for_the_users_own_editor(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[str, int | None]] = []
+
+    async def edit(app: object, path: Path, line: int | None = None) -> bool:
+        opened.append((f"{path}", line))
+        return True
+
+    monkeypatch.setattr(memory, "edit_external", edit)
+    below = runtime(wiki=found(hit("../wiki/hosts.md", 7, "a host"), hit("/srv/wiki/hosts.md", 8, "another")))
+    async with showing(screen(below, "wiki"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "/srv/wiki/hosts.md:8" in seen(host))
+        await pilot.press("enter")
+        await until(pilot, lambda: below.searches == ["wiki", "wiki"])
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: len(opened) == 2)
+        workspace = below.status.workspace
+        assert opened == [(f"{workspace}/../wiki/hosts.md", 7), ("/srv/wiki/hosts.md", 8)]
 
 
 async def test_escape_gives_nothing() -> None:
@@ -321,29 +357,6 @@ async def test_without_any_notes_it_says_where_they_go() -> None:
     below = Runtime(files={"AGENTS.md": "# Rules\n"})
     async with showing(screen(below)) as (host, pilot):
         await until(pilot, lambda: "Nothing is remembered yet." in seen(host))
-
-
-def test_a_passage_is_cut_out_of_a_long_text() -> None:
-    part = passage(FACTS, 100, 101)
-    assert part.place == "- fact 100\n- fact 101"
-    assert part.before.count("\n") == LINES_AROUND - 1
-    assert part.before.endswith("- fact 99")
-    assert part.after.startswith("- fact 102\n")
-
-
-@pytest.mark.parametrize(("first", "last", "place"), [(1, 1, "one"), (0, 0, ""), (9, 9, "two"), (2, 1, "two")])
-def test_a_place_that_does_not_exist_any_more_is_the_nearest(first: int, last: int, place: str) -> None:
-    part = passage("one\ntwo", first, last)
-    assert part.place == place
-    assert "one" in part.before + part.place + part.after
-
-
-def test_a_snippet_begins_shortly_before_the_words_that_were_meant() -> None:
-    text = "- a long way to go until the proxy comes"
-    assert snippet_start(text, "proxy") == "… go until the proxy comes"
-    assert snippet_start(text, "long") == "a long way to go until the proxy comes"
-    assert snippet_start("今天我们把很多东西都整理了一下，数据库端口改了", "端口") == "… 理了一下，数据库端口改了"
-    assert snippet_start("> quoted\n> more", "x") == "quoted > more"
 
 
 @pytest.mark.parametrize(
