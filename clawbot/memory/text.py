@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from itertools import pairwise
 
 TOKENIZER_VERSION = 1
@@ -39,16 +40,26 @@ _HUMP = r"(?:(?<=[a-z][A-Z])|(?<=[A-Z0-9][A-Z])(?=[a-z]{2}))"
 # wi-fi, e-mail, to-do: many write such words together. Longer first parts are words by themselves.
 _HYPHEN = r"(?<=[A-Za-z]-)(?<![\w-]{3}-)(?=[A-Za-z]{2})"
 _ASCII_WORK = re.compile(rf"[A-Z-](?:{_HUMP}|{_HYPHEN})")
-_WORK = re.compile(rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}-](?:(?<![A-Z-])|{_HUMP}|{_HYPHEN})")
+_WORK = rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}-](?:(?<![A-Z-])|{_HUMP}|{_HYPHEN})"
 _DOUBLED = re.compile(rf"[^\W{_LONE_SURROGATES}]?[{_MARKS}]+|[{_DOUBLES}]+")
 _ACCENT = re.compile(rf"[{_ACCENTS}]")
 _SURROGATE = re.compile(rf"[{_LONE_SURROGATES}]")
-_CJK_RUN = re.compile(rf"[{CJK}]+")
 _CAMEL = re.compile(r"(?<![A-Za-z0-9])(?=[A-Z]*[a-z0-9]+[A-Z]|[A-Z]{2,}[a-z]{2})[A-Za-z0-9]+(?![A-Za-z0-9])")
 _COMPOUND = re.compile(r"(?<![\w-])[A-Za-z]{1,2}-[A-Za-z]{2,}(?![\w-])")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z]{2})")
 _TOKEN = re.compile(r"[^\W_]+")
 _FOREIGN_TOKEN = re.compile(r"(?:[^\W_]|[\ue000-\uf8ff])+")
+
+
+@cache
+def cjk_run() -> re.Pattern[str]:
+    """A run of Han, kana or Hangul. Compiled when it is needed: large classes take a millisecond or more."""
+    return re.compile(f"[{CJK}]+")
+
+
+@cache
+def _work() -> re.Pattern[str]:
+    return re.compile(_WORK)
 
 
 def index_text(text: str) -> str:
@@ -59,7 +70,7 @@ def index_text(text: str) -> str:
     after the text, so that nothing comes between its own words. Lone surrogates, which SQLite can't store, become
     question marks.
     """
-    work = _ASCII_WORK if text.isascii() else _WORK
+    work = _ASCII_WORK if text.isascii() else _work()
     if work.search(text) is None:
         return text
     spread = spread_text(text)
@@ -75,7 +86,7 @@ def spread_text(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _CJK_RUN.sub(_spread_run, plain_forms(text))
+    return cjk_run().sub(_spread_run, plain_forms(text))
 
 
 def plain_forms(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 
 from clawbot.memory.query.values import Found, Term
@@ -21,18 +22,13 @@ WEAK_PAIR = 0.4
 ONE_OF_MANY = 0.4
 """What a Chinese character counts beside its pairs: a synonym often shares one with the word that was written."""
 
-_STOP_PHRASE = re.compile("|".join(CHINESE_STOP_PHRASES))
-_KEPT = re.compile("|".join(sorted(CHINESE_KEPT, key=lambda word: (-len(word), word))))
-_HIRAGANA = re.compile(r"[\u3041-\u309f]")
-_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
-
 
 def cjk_found(run: str) -> Found:
     """The terms and the stretches with meaning of a run; nothing for a run of stop words."""
     terms: list[Term] = []
     content: list[str] = []
-    for stretch in _STOP_PHRASE.sub(" ", run).split():
-        kept = {at for match in _KEPT.finditer(stretch) for at in range(match.start(), match.end())}
+    for stretch in _stop_phrase().sub(" ", run).split():
+        kept = {at for match in _kept_word().finditer(stretch) for at in range(match.start(), match.end())}
         for start, end in _between_particles(stretch, kept):
             weak = [at not in kept and stretch[at] in CJK_WEAK for at in range(start, end)]
             terms += _terms(stretch[start:end], weak)
@@ -59,15 +55,15 @@ def _between_particles(stretch: str, kept: set[int]) -> Iterator[tuple[int, int]
 
 def _terms(piece: str, weak: list[bool]) -> Iterator[Term]:
     if len(piece) == 1:
-        if not weak[0] and not _HIRAGANA.match(piece):
+        if not weak[0] and not _is_hiragana(piece):
             yield _term(piece)
         return
     for at, (left, right) in enumerate(pairwise(piece)):
         if not (weak[at] and weak[at + 1]):
-            is_strong = not weak[at] and not weak[at + 1] and not _HIRAGANA.search(left + right)
+            is_strong = not weak[at] and not weak[at + 1] and not (_is_hiragana(left) or _is_hiragana(right))
             yield _term(left + right, 1.0 if is_strong else WEAK_PAIR)
     for at, character in enumerate(piece):
-        if not weak[at] and _HAN.match(character):
+        if not weak[at] and _is_han(character):
             yield _term(character, ONE_OF_MANY)
 
 
@@ -76,6 +72,24 @@ def _content(piece: str, weak: list[bool]) -> Iterator[str]:
     strong = [at for at, is_weak in enumerate(weak) if not is_weak]
     if strong:
         yield piece[strong[0] : strong[-1] + 1]
+
+
+def _is_hiragana(character: str) -> bool:
+    return "\u3041" <= character <= "\u309f"
+
+
+def _is_han(character: str) -> bool:
+    return "\u3400" <= character <= "\u9fff" or character >= "\U00020000"
+
+
+@cache
+def _stop_phrase() -> re.Pattern[str]:
+    return re.compile("|".join(CHINESE_STOP_PHRASES))
+
+
+@cache
+def _kept_word() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(CHINESE_KEPT, key=lambda word: (-len(word), word))))
 
 
 def _term(text: str, weight: float = 1.0) -> Term:

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from clawbot.memory.query.values import Found, Kind, Term, any_of
-from clawbot.memory.text import CJK, camel_parts, fts_quote
+from clawbot.memory.text import camel_parts, fts_quote
 from clawbot.memory.words import NAMES_LIKE_STOP_WORDS, STOP_WORDS
 
 PART = 0.5
 """What the parts of an identifier or of a quoted phrase count beside the whole."""
 
-LETTER = rf"[^\W_{CJK}]"
-# Parts joined by one sign (two for :: and ->, three for ://) are one identifier: user_id, v1.2.3, foo/bar.py, wi-fi.
-TOKEN = rf"{LETTER}+(?:(?:://|::|->|__|[-_./\\:@'’+#&=~,]){LETTER}+)*"
-
-_PART = re.compile(rf"{LETTER}+")
+_PART = re.compile(r"[^\W_]+")
 _CONTRACTION = re.compile(r"(.+?)(?:n['’]t|['’](?:s|m|re|ve|ll|d))", re.IGNORECASE)
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)+)", re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
 _DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}")
 _NUMBER = re.compile(r"v?\d[\d.,:/-]*", re.IGNORECASE)
-_LETTERS_THEN_DIGITS = re.compile(rf"(\d+)([^\W\d_{CJK}]+)|([^\W\d_{CJK}]+)(\d+)")
+_LETTERS_AND_DIGITS = re.compile(r"(\d+)([^\W\d_]+)|([^\W\d_]+)(\d+)")
 _DIGITS = re.compile(r"[1-9]\d{4,11}")
 _PLUMBING = frozenset({"http", "https", "www", "com"})
 _MAX_PARTS = 32
 _MAX_JOINED = 40
 _LONG_NUMBER = 3
+
+
+@cache
+def token_pattern(foreign: str = "") -> re.Pattern[str]:
+    """A word, number or identifier; `foreign` are characters that belong to none, to stand in a character class.
+
+    Parts joined by one sign (two for :: and ->, three for ://) are one identifier: user_id, v1.2.3, foo/bar.py, wi-fi.
+    """
+    letters = rf"[^\W_{foreign}]+"
+    run = f"[{foreign}]+|" if foreign else ""
+    return re.compile(rf"{run}{letters}(?:(?:://|::|->|__|[-_./\\:@'’+#&=~,]){letters})*")
 
 
 def base_of(token: str) -> str:
@@ -46,7 +54,7 @@ def is_stop(token: str, *, starts: bool) -> bool:
 
 
 def latin_found(token: str, unit: str = "") -> Found:
-    """The terms of `token`, a match of TOKEN; `unit` is the word behind a number that may be written together."""
+    """The terms of a match of `token_pattern`; `unit` is the word behind a number that may be written together."""
     base = base_of(token)
     parts = _PART.findall(base)[:_MAX_PARTS]
     kind: Kind = "number" if _NUMBER.fullmatch(base) else "identifier"
@@ -67,7 +75,7 @@ def _simple(word: str, unit: str) -> Found:
     spellings = [lower]
     if camel:
         spellings.append(" ".join(camel).lower())
-    if mixed := _LETTERS_THEN_DIGITS.fullmatch(lower):
+    if mixed := _LETTERS_AND_DIGITS.fullmatch(lower):
         spellings.append(" ".join(filter(None, mixed.groups())))
     if unit:
         spellings.append(lower + unit.lower())

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.memory.query.cjk import cjk_all, cjk_found
-from clawbot.memory.query.latin import PART, TOKEN, base_of, is_stop, latin_found
+from clawbot.memory.query.latin import PART, base_of, is_stop, latin_found, token_pattern
 from clawbot.memory.query.values import Found, Query, Term
-from clawbot.memory.text import CJK, fts_quote, plain_forms, spread_text, words_of
+from clawbot.memory.text import CJK, cjk_run, fts_quote, plain_forms, spread_text, words_of
 from clawbot.memory.words import CALENDAR_WORDS
 
 MAX_QUERY_CHARS = 2_000
@@ -23,8 +23,6 @@ _MAX_PHRASE = 200
 _QUOTES = (('"', '"'), ("“", "”"), ("「", "」"), ("『", "』"), ("《", "》"))
 _QUOTED = re.compile("|".join(rf"{left}([^{right}\n]{{1,{_MAX_PHRASE}}}){right}" for left, right in _QUOTES))
 _SCRUB = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-_TOKEN = re.compile(rf"[{CJK}]+|{TOKEN}")
-_CJK_RUN = re.compile(rf"[{CJK}]+")
 _SENTENCE_START = re.compile(r"(?:^|[.!?。！？:\n])[\s\"“'(]*$")
 _LOOK_BACK = 8
 _SHORT = 2
@@ -40,7 +38,7 @@ class _Token(Struct, frozen=True):
 
     @property
     def is_cjk(self) -> bool:
-        return _CJK_RUN.match(self.text) is not None
+        return not self.text.isascii() and cjk_run().match(self.text) is not None
 
 
 def parse_query(text: str) -> Query:
@@ -64,7 +62,7 @@ def _tokens(text: str) -> list[_Token]:
             _SENTENCE_START.search(text, max(0, match.start() - _LOOK_BACK), match.start()) is not None,
             text[match.end() : match.end() + _LOOK_BACK],
         )
-        for match in _TOKEN.finditer(text)
+        for match in token_pattern("" if text.isascii() else CJK).finditer(text)
     ]
 
 
@@ -82,7 +80,9 @@ def _found(token: _Token) -> Found:
 
 def _with_neighbour(found: Found, token: _Token) -> Found:
     """`found`, and what a number or a letter means together with a Chinese character right behind it: 11楼, B座."""
-    if not _CJK_RUN.match(token.next) or (len(token.text) > _SHORT and not token.text.isdigit()):
+    if token.next.isascii() or not cjk_run().match(token.next):
+        return found
+    if len(token.text) > _SHORT and not token.text.isdigit():
         return found
     together = token.text.lower() + token.next[0]
     return Found((*found.terms, Term(fts_quote(spread_text(together).strip()), "cjk", together)), found.content)
@@ -91,7 +91,7 @@ def _with_neighbour(found: Found, token: _Token) -> Found:
 def _phrase(inner: str) -> Term:
     """The term of a quoted phrase. In a Chinese one the pairs at its ends hold the characters beside them."""
     spread = spread_text(inner).split()
-    if len(spread) > 1 and _CJK_RUN.fullmatch(plain_forms(inner)):
+    if len(spread) > 1 and not inner.isascii() and cjk_run().fullmatch(plain_forms(inner)):
         spread = spread[1:-1]
     return Term(fts_quote(" ".join(spread)), "phrase", inner.lower())
 

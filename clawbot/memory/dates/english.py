@@ -1,0 +1,242 @@
+"""Owns how English names dates: 7 May 2023, last Tuesday, two weeks ago, the weekend before."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from clawbot.memory.dates import ranges
+from clawbot.memory.dates.english_words import (
+    ALSO_WORDS,
+    COUNT,
+    FULL_MONTH,
+    FULL_WEEKDAY,
+    HINT,
+    MONTH,
+    SEASON,
+    WEEKDAY,
+    YEAR,
+    count_named,
+    month_number,
+    offset_named,
+    unit_named,
+    weekday_number,
+)
+from clawbot.memory.dates.grammar import Grammar, Rule
+from clawbot.memory.dates.ranges import Context, Period
+
+_TO = r"(?:\s?[-–]\s?(?P<d2>\d\d?)(?:st|nd|rd|th)?)?"
+_DAY_MONTH = rf"(?P<d>\d\d?)(?P<th>st|nd|rd|th)?{_TO} (?:of )?(?P<m>{MONTH})\b\.?(?:,? (?P<y>{YEAR})\b)?"
+_MONTH_DAY = (
+    rf"(?P<m>{MONTH})\b\.? (?:the )?(?P<d>\d\d?)(?P<th>st|nd|rd|th)?{_TO}(?![\w%]|[.:,/-]\d)(?:,? (?P<y>{YEAR})\b)?"
+)
+_CLAUSE_END = r"(?=\s*(?:$|[.,;:!?)\n]))"
+_BEFORE_A_DAY = ("on", "by", "since", "until", "till", "from")
+_BEFORE_A_MONTH = frozenset(
+    {"in", "since", "until", "till", "during", "throughout", "between", "late", "early", "mid", "last", "next"}
+)
+_LOOK_BACK = 8
+
+
+def _day_of_month(match: re.Match[str], context: Context) -> Period | None:
+    """7 May 2023, May 7th, 7-9 May."""
+    name = match["m"]
+    says_more = match["th"] or match["y"] or name[0].isupper() or _word_before(match).endswith(_BEFORE_A_DAY)
+    if name.lower() in ALSO_WORDS and not says_more:
+        return None
+    month, first, year = month_number(name), int(match["d"]), match["y"]
+    start = ranges.day(date(int(year), month, first)) if year else ranges.day_near(month, first, context)
+    end = start.start.replace(day=int(match["d2"])) if match["d2"] else start.end
+    return Period(start.start, max(start.end, end), "day")
+
+
+def _word_before(match: re.Match[str]) -> str:
+    return match.string[max(0, match.start() - _LOOK_BACK) : match.start()].lower().rstrip()
+
+
+def _month_of_year(match: re.Match[str], _: Context) -> Period:
+    return ranges.month(int(match["y"]), month_number(match["m"]))
+
+
+def _month_alone(match: re.Match[str], context: Context) -> Period | None:
+    """In March, last May, by June, October."""
+    name, before = match["m"], (match["before"] or "").lower()
+    if name.lower() in ALSO_WORDS and not _is_month(match, name, before):
+        return None
+    month, reference = month_number(name), context.reference
+    if match["y"]:
+        return ranges.month(int(match["y"]), month)
+    if before not in ("last", "next"):
+        return ranges.month(reference.year, month) if before == "this" else ranges.month_near(month, context)
+    step = offset_named(before)
+    is_this_year = month * step > reference.month * step
+    return ranges.month(reference.year if is_this_year else reference.year + step, month)
+
+
+def _is_month(match: re.Match[str], name: str, before: str) -> bool:
+    """Whether a name that may be a word or a person is a month: "from May", but not "from May Jones" or "this may"."""
+    if before in _BEFORE_A_MONTH:
+        return name[0].isupper() or not _word_before(match).endswith("the")
+    behind = match.string[match.end() : match.end() + 3]
+    return bool(before) and name[0].isupper() and re.match(r" [A-Z][a-z]|['’]s", behind) is None
+
+
+def _word(match: re.Match[str], context: Context) -> Period:
+    """Today, yesterday, last night, the day after tomorrow."""
+    word = match[0].lower()
+    if "day before" in word or "day after" in word:
+        return ranges.days_from(context.reference, -2 if "before" in word else 2)
+    offset = -1 if word.startswith(("yesterday", "last")) else int(word.startswith("tomorrow"))
+    return ranges.days_from(context.reference, offset)
+
+
+def _ago(match: re.Match[str], context: Context) -> Period:
+    """Two weeks ago, a few days back, a month from now."""
+    step = 1 if match["way"].lower() == "from now" else -1
+    return ranges.away(context.reference, unit_named(match["u"]) or "day", count_named(match["n"]), step)
+
+
+def _last_some(match: re.Match[str], context: Context) -> Period:
+    """The last three days, the next couple of weeks: up to the reference, or from it."""
+    count = count_named(match["n"]) or ranges.SOME
+    unit = unit_named(match["u"]) or "day"
+    return ranges.last_of(context.reference, unit, -offset_named(match["q"]) * count)
+
+
+def _relative(match: re.Match[str], context: Context) -> Period | None:
+    """Last week, this weekend, next Tuesday, last summer."""
+    offset, word = offset_named(match["q"]), match["u"]
+    if unit := unit_named(word):
+        return ranges.unit_of(context.reference, unit, offset)
+    if re.fullmatch(SEASON, word, re.IGNORECASE):
+        return ranges.season_of(context.reference, word.lower(), offset)
+    # "He last sat there": a short form of a weekday has a capital.
+    if not word.lower().endswith("day") and not word[0].isupper():
+        return None
+    return _weekday(weekday_number(word), offset, context)
+
+
+def _weekday(number: int, offset: int, context: Context) -> Period:
+    """Last Tuesday is the one before the reference, next Tuesday the one after it, this Tuesday that of its week."""
+    if offset == 0:
+        return ranges.weekday_of(context.reference, number)
+    step = ranges.weekday_before if offset < 0 else ranges.weekday_after
+    return step(context.reference, number)
+
+
+def _weekday_of_week(match: re.Match[str], context: Context) -> Period:
+    return ranges.weekday_of(context.reference, weekday_number(match["w"]), offset_named(match["q"]))
+
+
+def _weekday_alone(match: re.Match[str], context: Context) -> Period | None:
+    name = match["w"]
+    if not name.lower().endswith("day") and not (match["before"] and name[0].isupper()):
+        return None
+    return ranges.weekday_near(weekday_number(name), context)
+
+
+def _weekend_alone(_: re.Match[str], context: Context) -> Period:
+    return ranges.weekend_near(context)
+
+
+def _beside(match: re.Match[str], context: Context) -> Period | None:
+    """The Sunday before 25 May 2023, the week before last; without a date, beside the reference."""
+    when, step = context.reference, -1 if match["way"].lower() == "before" else 1
+    anchor = match["anchor"] or ""
+    if anchor.lower() == "last":
+        step = -2
+    elif anchor:
+        matches = (re.fullmatch(pattern, anchor, re.IGNORECASE) for pattern in (_DAY_MONTH, _MONTH_DAY))
+        period = next((_day_of_month(each, context) for each in matches if each), None)
+        if period is None:
+            return None
+        when = period.start
+    if unit := unit_named(match["u"]):
+        return ranges.unit_of(when, unit, step)
+    number = weekday_number(match["u"])
+    if step > 0:
+        return ranges.weekday_after(when, number)
+    nearest = ranges.weekday_before(when, number)
+    return nearest if step == -1 else ranges.weekday_before(nearest.start, number)
+
+
+def _year_alone(match: re.Match[str], _: Context) -> Period:
+    return ranges.year(int(match["y"]))
+
+
+def _season_of_year(match: re.Match[str], _: Context) -> Period:
+    return ranges.season(int(match["y"]), match["s"].lower())
+
+
+def _quarter_of_year(match: re.Match[str], _: Context) -> Period:
+    return ranges.quarter(int(match["y"] or match["y2"]), int(match["n"] or match["n2"]))
+
+
+def _unnamed(pattern: str) -> str:
+    return re.sub(r"\(\?P<\w+>", "(?:", pattern)
+
+
+_UNIT = "(?:day|week|weekend|month|year)s?"
+_ANCHOR = rf"last|{_unnamed(_DAY_MONTH)}|{_unnamed(_MONTH_DAY)}"
+
+ENGLISH = Grammar(
+    [
+        Rule("recurring", rf"(?:every|each|most) {WEEKDAY}s?\b|{FULL_WEEKDAY}s\b", None),
+        Rule(
+            "word",
+            r"(?:the )?day (?:before yesterday|after tomorrow)\b|(?:today|tonight|yesterday|tomorrow)\b"
+            r"|this (?:morning|afternoon|evening)\b|last (?:night|evening)\b",
+            _word,
+        ),
+        Rule("day_month", _DAY_MONTH, _day_of_month),
+        Rule("month_day", _MONTH_DAY, _day_of_month),
+        Rule("month_year", rf"(?P<m>{MONTH})\b\.?,? (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)", _month_of_year),
+        Rule(
+            "beside",
+            rf"(?:the )?(?P<u>day|night|week|weekend|month|year|{FULL_WEEKDAY}) (?P<way>before|after)"
+            rf"(?: (?P<anchor>{_ANCHOR})\b|{_CLAUSE_END})",
+            _beside,
+        ),
+        Rule("ago", rf"(?P<n>{COUNT}) (?P<u>{_UNIT}) (?P<way>ago|back|from now)\b", _ago),
+        Rule("last_some", rf"(?P<q>last|past|previous|next|coming) (?P<n>{COUNT}) (?P<u>{_UNIT})\b(?! of)", _last_some),
+        Rule(
+            "weekday_of_week",
+            rf"(?P<w>{FULL_WEEKDAY}),? (?:of )?(?P<q>last|this|next) week\b",
+            _weekday_of_week,
+        ),
+        Rule(
+            "relative",
+            rf"(?P<q>last|past|previous|this|current|next|coming|upcoming) (?:past |coming )?"
+            rf"(?P<u>week|weekend|month|quarter|year|{SEASON}|{WEEKDAY})\b(?! (?:of|in)\b)",
+            _relative,
+        ),
+        Rule(
+            "season_of_year",
+            rf"(?P<s>{SEASON}) (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)",
+            _season_of_year,
+        ),
+        Rule(
+            "month_alone",
+            r"(?:(?P<before>in|since|until|till|during|throughout|between|late|early|mid|last|next|this|from|by|before"
+            rf"|after|for|of|to)[ -])?(?P<m>{FULL_MONTH})\b"
+            rf"(?:,? (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d))?",
+            _month_alone,
+        ),
+        Rule("weekday_alone", rf"(?:(?P<before>on|by|since|until|till|from) )?(?P<w>{WEEKDAY})\b", _weekday_alone),
+        Rule("weekend_alone", r"(?:over|at|on|during) the weekend\b(?! of\b)", _weekend_alone),
+        Rule(
+            "year_alone",
+            rf"(?:in|since|during|until|till|year|mid|late|early)[ -](?P<y>{YEAR})"
+            rf"(?![\w%]|[-./,:]\d| [A-Za-z]{{4,}}s\b)",
+            _year_alone,
+        ),
+        Rule(
+            "quarter_of_year",
+            rf"Q(?P<n>[1-4])[ /-]?(?P<y>{YEAR})\b|(?P<y2>{YEAR})[ /-]?Q(?P<n2>[1-4])\b",
+            _quarter_of_year,
+        ),
+    ],
+    hint=rf"\b(?:{HINT})",
+    start=r"\b\w",
+    reach=32,
+)

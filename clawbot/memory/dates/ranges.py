@@ -1,0 +1,231 @@
+"""Owns the arithmetic of the calendar: days, weeks, weekends, months, seasons and years, counted from a date.
+
+Weeks begin on Monday. Functions raise ValueError or OverflowError for what no calendar holds (31 February, the year
+10,000); `find.py` catches both for all of them.
+"""
+
+from __future__ import annotations
+
+import calendar
+from datetime import date, timedelta
+from typing import Literal
+
+from msgspec import Struct
+
+Precision = Literal["day", "week", "month", "year"]
+
+Prefer = Literal["past", "nearest"]
+"""Which year "3 March" means: `past` the last one that was, `nearest` the one closest to the reference."""
+
+Unit = Literal["day", "week", "weekend", "month", "quarter", "year"]
+
+SOME = 3
+"""How many "a few" are when a text says "the last few days"."""
+
+_FEW = (2, 6)
+_WEEKEND = 5
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_LEAP_CYCLE = 8
+
+
+class Period(Struct, frozen=True):
+    """The days from `start` to `end`, both included; `precision` is how exactly the text named them."""
+
+    start: date
+    end: date
+    precision: Precision
+
+
+class DateRange(Struct, frozen=True):
+    """A date that a text names: the days from `start` to `end`, both included.
+
+    `text` is the wording; `precision` says how exactly it names the days: "last week" is seven days, of precision week.
+    """
+
+    start: date
+    end: date
+    text: str
+    precision: Precision
+
+
+class Context(Struct, frozen=True):
+    """What relative dates are counted from."""
+
+    reference: date
+    prefer: Prefer
+
+
+def day(when: date) -> Period:
+    """One day."""
+    return Period(when, when, "day")
+
+
+def days_from(when: date, count: int) -> Period:
+    """The day `count` days after `when`, before it when negative."""
+    return day(when + timedelta(days=count))
+
+
+def week_of(when: date, offset: int = 0) -> Period:
+    """The week of `when`, `offset` weeks later."""
+    monday = when + timedelta(days=7 * offset - when.weekday())
+    return Period(monday, monday + timedelta(days=6), "week")
+
+
+def weekend_of(when: date, offset: int = 0) -> Period:
+    """The weekend of the week of `when`, `offset` weeks later. Days, as a weekend is named as exactly as a day."""
+    saturday = week_of(when, offset).start + timedelta(days=_WEEKEND)
+    return Period(saturday, saturday + timedelta(days=1), "day")
+
+
+def weekday_of(when: date, weekday: int, offset: int = 0) -> Period:
+    """`weekday` (Monday is 0) in the week of `when`, `offset` weeks later."""
+    return days_from(week_of(when, offset).start, weekday)
+
+
+def month(year: int, number: int) -> Period:
+    """A month of a year."""
+    return Period(date(year, number, 1), date(year, number, calendar.monthrange(year, number)[1]), "month")
+
+
+def month_of(when: date, offset: int = 0) -> Period:
+    """The month of `when`, `offset` months later."""
+    index = when.year * 12 + when.month - 1 + offset
+    return month(index // 12, index % 12 + 1)
+
+
+def months(first: Period, last: Period) -> Period:
+    """From the first day of one month to the last of another."""
+    return Period(first.start, last.end, "month")
+
+
+def quarter(year: int, number: int) -> Period:
+    """A quarter of a year, 1 to 4."""
+    return months(month(year, 3 * number - 2), month(year, 3 * number))
+
+
+def quarter_of(when: date, offset: int = 0) -> Period:
+    """The quarter of `when`, `offset` quarters later."""
+    index = when.year * 4 + (when.month - 1) // 3 + offset
+    return quarter(index // 4, index % 4 + 1)
+
+
+def year(number: int) -> Period:
+    """A whole year."""
+    return Period(date(number, 1, 1), date(number, 12, 31), "year")
+
+
+def unit_of(when: date, unit: Unit, offset: int) -> Period:
+    """The day, week, month … of `when`, `offset` of them later."""
+    match unit:
+        case "day":
+            return days_from(when, offset)
+        case "week":
+            return week_of(when, offset)
+        case "weekend":
+            return weekend_of(when, offset)
+        case "month":
+            return month_of(when, offset)
+        case "quarter":
+            return quarter_of(when, offset)
+        case "year":
+            return year(when.year + offset)
+
+
+def away(when: date, unit: Unit, count: int | None, step: int) -> Period:
+    """`count` days, weeks … before `when` (`step` -1) or after it (1); None stands for a few, which are two to six."""
+    if count is None:
+        edges = away(when, unit, _FEW[0], step), away(when, unit, _FEW[1], step)
+        return Period(min(edge.start for edge in edges), max(edge.end for edge in edges), _precision(unit))
+    if unit in ("week", "weekend"):
+        # "Two weeks ago" is loosely said: three days more or less.
+        middle = when + timedelta(weeks=step * count)
+        return Period(middle - timedelta(days=3), middle + timedelta(days=3), "week")
+    return unit_of(when, unit, step * count)
+
+
+def last_of(when: date, unit: Unit, count: int) -> Period:
+    """The last `count` days, weeks … up to `when`; the next ones when negative."""
+    edges = when, _back(when, unit, count)
+    return Period(min(edges), max(edges), _precision(unit))
+
+
+def pick(candidates: list[Period], context: Context) -> Period:
+    """The one of `candidates` that a text without a year means."""
+    reference = context.reference
+    if context.prefer == "past" and (past := [period for period in candidates if period.start <= reference]):
+        return max(past, key=lambda period: period.start)
+    return min(candidates, key=lambda period: (_distance(period, reference), period.start > reference))
+
+
+def month_near(number: int, context: Context) -> Period:
+    """A month without a year."""
+    return pick([month(each, number) for each in _years_around(context, 1)], context)
+
+
+def day_near(number: int, day_of_month: int, context: Context) -> Period:
+    """A day and month without a year; 29 February only in leap years."""
+    years = _years_around(context, _LEAP_CYCLE if (number, day_of_month) == (2, 29) else 1)
+    lengths = {each: calendar.monthrange(each, number)[1] for each in years}
+    candidates = [day(date(each, number, day_of_month)) for each in years if 0 < day_of_month <= lengths[each]]
+    if not candidates:
+        raise ValueError(f"there is no day {day_of_month} in month {number}")
+    return pick(candidates, context)
+
+
+def weekday_near(weekday: int, context: Context) -> Period:
+    """A weekday without "last" or "next": today counts."""
+    return pick([weekday_of(context.reference, weekday, offset) for offset in (-1, 0, 1)], context)
+
+
+def weekend_near(context: Context) -> Period:
+    """A weekend without "last" or "next"."""
+    return pick([weekend_of(context.reference, offset) for offset in (-1, 0, 1)], context)
+
+
+def weekday_before(when: date, weekday: int) -> Period:
+    """The last `weekday` before `when`."""
+    return days_from(when, -((when.weekday() - weekday - 1) % 7 + 1))
+
+
+def weekday_after(when: date, weekday: int) -> Period:
+    """The first `weekday` after `when`."""
+    return days_from(when, (weekday - when.weekday() - 1) % 7 + 1)
+
+
+def season(number: int, name: str) -> Period:
+    """A season (of the north) of a year; winter begins in December of it."""
+    first = _SEASONS[name]
+    return months(month(number, first), month_of(date(number, first, 1), 2))
+
+
+def season_of(when: date, name: str, offset: int) -> Period:
+    """The last (-1), this (0) or next (1) season of a name: last summer is over, next summer has not begun."""
+    seasons = [season(when.year + each, name) for each in (-2, -1, 0, 1, 2)]
+    if offset < 0:
+        return max((each for each in seasons if each.end < when), key=lambda each: each.start)
+    if offset > 0:
+        return min((each for each in seasons if each.start > when), key=lambda each: each.start)
+    return min(seasons, key=lambda each: _distance(each, when))
+
+
+def _back(when: date, unit: Unit, count: int) -> date:
+    """`when`, `count` days, weeks … earlier, on the same day of the month where there is one."""
+    if unit in ("day", "week", "weekend"):
+        return when - timedelta(days=count * (1 if unit == "day" else 7))
+    target = month_of(when, -count * {"month": 1, "quarter": 3, "year": 12}[unit])
+    return target.start.replace(day=min(when.day, target.end.day))
+
+
+def _precision(unit: Unit) -> Precision:
+    """How exactly a number of days, weeks … is named."""
+    exact: dict[Unit, Precision] = {"day": "day", "week": "week", "weekend": "week", "year": "year"}
+    return exact.get(unit, "month")
+
+
+def _years_around(context: Context, reach: int) -> range:
+    return range(context.reference.year - reach, context.reference.year + reach + 1)
+
+
+def _distance(period: Period, when: date) -> int:
+    """Days between `when` and the nearest day of `period`."""
+    return max((period.start - when).days, (when - period.end).days, 0)
