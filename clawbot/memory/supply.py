@@ -1,0 +1,92 @@
+"""Where the vectors of an index come from, and what is known of that: whether it works, why not, when to try again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from clawbot.clock import Clock
+from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
+from clawbot.memory.values import Fallback
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 15.0
+LONGEST_PAUSE = 30 * 60.0
+"""Seconds after which a provider that failed is asked again; each failure doubles the pause."""
+
+
+class Supply:
+    """An embedder, or the reason why there is none.
+
+    `requested` is the provider of the settings. `problem` says why it can't be used at all; empty when it can, and
+    when no vectors are wanted.
+    """
+
+    def __init__(self, requested: str, embedder: Embedder | None, clock: Clock, *, problem: str = "") -> None:
+        self.requested = requested
+        self.embedder = embedder
+        self.problem = problem
+        self._clock = clock
+        self._reason = ""
+        self._pause = 0.0
+        self._retry_at = 0.0
+
+    @property
+    def provider(self) -> str:
+        """The embedder's provider, `none` without one."""
+        return self.embedder.provider if self.embedder else "none"
+
+    @property
+    def model(self) -> str:
+        """The embedder's model, empty without one."""
+        return self.embedder.model if self.embedder else ""
+
+    @property
+    def remote(self) -> bool:
+        """Whether texts leave this machine."""
+        return self.embedder is not None and self.embedder.remote
+
+    @property
+    def fallback(self) -> Fallback | None:
+        """What can't be used now and why; None while all is well, and when words alone are what was asked for."""
+        reason = self.problem or self._reason
+        return Fallback(self.provider if self.embedder else self.requested, reason) if reason else None
+
+    @property
+    def seconds_to_retry(self) -> float:
+        """How long a provider that failed is still left alone; 0 when it may be asked."""
+        return max(0.0, self._retry_at - self._clock.monotonic()) if self._reason else 0.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether it may be asked now."""
+        return self.embedder is not None and not self.seconds_to_retry
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """One row for each text. Raises EmbeddingError, and then rests for a while."""
+        if self.embedder is None:
+            raise EmbeddingError(self.problem or "There is no embedding provider.")
+        try:
+            vectors = await self.embedder.embed(texts, purpose)
+        except EmbeddingError as error:
+            self.failed(str(error))
+            raise
+        if len(vectors) != len(texts):
+            self.failed(f"{self.provider} gave {len(vectors)} vectors for {len(texts)} texts.")
+            raise EmbeddingError(self._reason, retryable=True)
+        self._reason, self._pause = "", 0.0
+        return vectors
+
+    def failed(self, reason: str) -> None:
+        """Leave the provider alone for a while, longer each time."""
+        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
+        self._retry_at = self._clock.monotonic() + self._pause
+        if reason != self._reason:
+            log.warning("no vectors for now: %s", reason)
+        self._reason = reason
+
+    async def aclose(self) -> None:
+        """Let go of the embedder."""
+        if self.embedder is not None:
+            await self.embedder.aclose()
