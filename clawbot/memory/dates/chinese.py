@@ -34,7 +34,7 @@ _PART = "份?(?P<p>初|上旬|中旬|下旬|底|末)|份"
 _NOT_A_COUNT = r"(?<![\d十百千万个個第点點.几幾一二三四五六七八九])"
 # A name may sound like a month: 他叫三月, 「三月」, 三月兔.
 _NOT_A_NAME = r"(?<![每叫名姓小阿「『“《\"])"
-_NO_NAME_BEHIND = r"(?![」』”》\"兔花])"
+_NO_NAME_BEHIND = r"(?![」』”》\"兔花龄齡]|天(?![气氣]))"
 _WEEK = r"(?:周|週|星期|礼拜|禮拜)"
 # 下周一起去 and 一周三次 have no weekday, 周日志 neither.
 _NO_WEEKDAYS = "一[起定直些样樣般共次场場个個]|[二三四五六][次个個回遍场場]|日[志誌报報常程期本]|天[气氣]"
@@ -182,7 +182,11 @@ CHINESE = Grammar(
             rf"{_WEEK}{_WEEKDAY}?(?![边邊期])",
             _week,
         ),
-        Rule("weekday", rf"(?<![每逢个個一二两兩三四五六七八九十\d几幾半]){_WEEK}{_WEEKDAY}", _weekday),
+        Rule(
+            "weekday",
+            rf"(?<![每逢个個一二两兩三四五六七八九十\d几幾半日号號])(?<![日号號][(（]){_WEEK}{_WEEKDAY}",
+            _weekday,
+        ),
         Rule("ago", rf"{_NOT_A_COUNT}{_COUNT} ?{_UNIT}(?:之|以)?前(?![端台往面沿后後景])", _ago),
         Rule("recent", rf"(?:最近|过去|過去|近|(?:前|这|這)(?=[几幾]))的? ?{_COUNT} ?{_UNIT}", _recent),
         Rule("quarter", "(?P<q>上|这|這|本|下)(?:一?[个個])?季度?", _quarter),

@@ -31,17 +31,19 @@ _MONTH_DAY = (
     rf"(?P<m>{MONTH})\b\.? (?:the )?(?P<d>\d\d?)(?P<th>st|nd|rd|th)?{_TO}(?![\w%]|[.:,/-]\d)(?:,? (?P<y>{YEAR})\b)?"
 )
 _CLAUSE_END = r"(?=\s*(?:$|[.,;:!?)\n]))"
-_BEFORE_A_DAY = ("on", "by", "since", "until", "till", "from")
+_BEFORE_A_DAY = frozenset({"on", "by", "since", "until", "till", "from"})
 _BEFORE_A_MONTH = frozenset(
     {"in", "since", "until", "till", "during", "throughout", "between", "late", "early", "mid", "last", "next"}
 )
 _LOOK_BACK = 8
+_NAME_BEHIND = re.compile(" [A-Z]")
+_LAST_WORD = re.compile(r"([^\W\d_]+) *$")
 
 
 def _day_of_month(match: re.Match[str], context: Context) -> Period | None:
     """7 May 2023, May 7th, 7-9 May."""
     name = match["m"]
-    says_more = match["th"] or match["y"] or name[0].isupper() or _word_before(match).endswith(_BEFORE_A_DAY)
+    says_more = match["th"] or match["y"] or name[0].isupper() or _word_before(match) in _BEFORE_A_DAY
     if name.lower() in ALSO_WORDS and not says_more:
         return None
     month, first, year = month_number(name), int(match["d"]), match["y"]
@@ -51,7 +53,8 @@ def _day_of_month(match: re.Match[str], context: Context) -> Period | None:
 
 
 def _word_before(match: re.Match[str]) -> str:
-    return match.string[max(0, match.start() - _LOOK_BACK) : match.start()].lower().rstrip()
+    word = _LAST_WORD.search(match.string, max(0, match.start() - _LOOK_BACK), match.start())
+    return word[1].lower() if word else ""
 
 
 def _month_of_year(match: re.Match[str], _: Context) -> Period:
@@ -76,7 +79,7 @@ def _month_alone(match: re.Match[str], context: Context) -> Period | None:
 def _is_month(match: re.Match[str], name: str, before: str) -> bool:
     """Whether a name that may be a word or a person is a month: "from May", but not "from May Jones" or "this may"."""
     if before in _BEFORE_A_MONTH:
-        return name[0].isupper() or not _word_before(match).endswith("the")
+        return name[0].isupper() or _word_before(match) != "the"
     behind = match.string[match.end() : match.end() + 3]
     return bool(before) and name[0].isupper() and re.match(r" [A-Z][a-z]|['’]s", behind) is None
 
@@ -130,7 +133,10 @@ def _weekday_of_week(match: re.Match[str], context: Context) -> Period:
 
 def _weekday_alone(match: re.Match[str], context: Context) -> Period | None:
     name = match["w"]
-    if not name.lower().endswith("day") and not (match["before"] and name[0].isupper()):
+    is_short = not name.lower().endswith("day")
+    if is_short and not (
+        match["before"] and name[0].isupper() and _NAME_BEHIND.match(match.string, match.end()) is None
+    ):
         return None
     return ranges.weekday_near(weekday_number(name), context)
 
@@ -219,15 +225,21 @@ ENGLISH = Grammar(
             "month_alone",
             r"(?:(?P<before>in|since|until|till|during|throughout|between|late|early|mid|last|next|this|from|by|before"
             rf"|after|for|of|to)[ -])?(?P<m>{FULL_MONTH})\b"
-            rf"(?:,? (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d))?",
+            rf"(?:,? (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)|(?! (?:the )?\d))",
             _month_alone,
         ),
-        Rule("weekday_alone", rf"(?:(?P<before>on|by|since|until|till|from) )?(?P<w>{WEEKDAY})\b", _weekday_alone),
+        Rule(
+            "weekday_alone",
+            # "Sunday, 13 October" is found as the day that it is.
+            rf"(?:(?P<before>on|by|since|until|till|from) )?(?P<w>{WEEKDAY})\b"
+            rf"(?!,? (?:the )?(?:\d\d?(?:st|nd|rd|th)? (?:of )?)?{MONTH}\b)",
+            _weekday_alone,
+        ),
         Rule("weekend_alone", r"(?:over|at|on|during) the weekend\b(?! of\b)", _weekend_alone),
         Rule(
             "year_alone",
             rf"(?:in|since|during|until|till|year|mid|late|early)[ -](?P<y>{YEAR})"
-            rf"(?![\w%]|[-./,:]\d| [A-Za-z]{{4,}}s\b)",
+            rf"(?!['’]?[\w%]|[-./,:]\d| [A-Za-z]{{4,}}s\b)",
             _year_alone,
         ),
         Rule(
