@@ -137,6 +137,9 @@ def _fold(token: str) -> str:
     """`token` as unicode61 folds it: lower case, and Latin letters (no others) without their accents."""
     if token.isascii():
         return token.lower()
+    if "\u3005" <= token[0] <= "\u9fff" or "\uac00" <= token[0] <= "\ud7a3":
+        # CJK has no case, and stands alone after the spreading.
+        return token
     return "".join(_fold_character(character) for character in token)
 
 

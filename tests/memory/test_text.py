@@ -20,13 +20,13 @@ from clawbot.memory.text import (
 
 # Letters, digits, marks and signs of the scripts that notes are in.
 ALPHABET = st.one_of(
-    st.characters(max_codepoint=0x24F),
+    st.characters(max_codepoint=0x24F, exclude_categories=["Cn", "Cs"]),
     st.characters(min_codepoint=0x391, max_codepoint=0x3FF, categories=["Lu", "Ll"]),
     st.characters(min_codepoint=0x410, max_codepoint=0x44F),
-    st.characters(min_codepoint=0x3000, max_codepoint=0x30FF),
-    st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF),
-    st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3),
-    st.characters(min_codepoint=0xFF01, max_codepoint=0xFFEE),
+    st.characters(min_codepoint=0x3000, max_codepoint=0x30FF, exclude_categories=["Cn", "Cs"]),
+    st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF, exclude_categories=["Cn", "Cs"]),
+    st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3, exclude_categories=["Cn", "Cs"]),
+    st.characters(min_codepoint=0xFF01, max_codepoint=0xFFEE, exclude_categories=["Cn", "Cs"]),
     st.sampled_from(list("aBcD12_-. '\u0301\u0302\u3099\u00e9数据库的")),
 )
 

@@ -47,11 +47,12 @@ class Grammar:
         at = 0
         for hint in self._hints(lower):
             for start in self._starts(text, max(at, hint.start() - self._reach), hint.start() + 1):
-                match = self._match(text, start.start()) if start.start() >= at else None
-                if match:
-                    period, at = self._resolve(match, context)
-                    if period:
-                        yield Found(match.start(), match.end(), period)
+                if start.start() < at:
+                    continue
+                match = self._match(text, start.start())
+                period, at = self._resolve(match, context) if match else (None, start.end())
+                if match and period:
+                    yield Found(match.start(), match.end(), period)
 
     # Compiled when they are needed: all rules take some ten milliseconds, and most texts name no date.
 
