@@ -35,7 +35,7 @@ def token_pattern(foreign: str = "") -> re.Pattern[str]:
     """
     letters = rf"[^\W_{foreign}]+"
     run = f"[{foreign}]+|" if foreign else ""
-    return re.compile(rf"{run}{letters}(?:(?:://|::|->|__|[-_./\\:@'’+#&=~,]){letters})*")
+    return re.compile(rf"{run}{letters}(?:(?:://|::|->|__|[-_./\\:@'’+#&=~]|(?<=\d),(?=\d)){letters})*")
 
 
 def base_of(token: str) -> str:

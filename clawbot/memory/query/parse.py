@@ -26,7 +26,6 @@ _SCRUB = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _SENTENCE_START = re.compile(r"(?:^|[.!?。！？:\n])[\s\"“'(]*$")
 _LOOK_BACK = 8
 _SHORT = 2
-_UNIT = 4
 
 
 class _Token(Struct, frozen=True):
