@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import litellm
 
 from clawbot.llm.failures import Failure
-from clawbot.llm.frames import Call
+from clawbot.llm.frames import Call, Embed
+from clawbot.llm.rows import Rows, to_rows
 from clawbot.llm.script.provider import make_provider
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch, load_script
 from clawbot.llm.usage import merge_usage
@@ -31,6 +32,7 @@ _ALWAYS: dict[str, Any] = {
     "drop_params": True,
     "_skip_mcp_handler": True,
 }
+_ALWAYS_EMBEDDING: dict[str, Any] = {"max_retries": 0, "num_retries": 0, "drop_params": True}
 DRAIN_SECONDS = 5.0
 """How long a finished answer is held back for the usage that may follow."""
 _HELLO = [{"role": "user", "content": "hello"}]
@@ -69,6 +71,12 @@ class LiteLLMEngine:
             await _pump(stream, call.max_chars, out)
         finally:
             await stream.aclose()
+
+    async def embed(self, request: Embed) -> Rows:
+        """Make the vectors that `request` asks for. Raises BadVectorsError for an answer that cannot be used."""
+        response = await litellm.aembedding(**request.arguments, **_ALWAYS_EMBEDDING)
+        # In a thread: the streams of answers go on beside it.
+        return await asyncio.to_thread(to_rows, response.data, len(request.arguments["input"]))
 
     def failure_of(self, error: BaseException, *, streaming: bool) -> Failure:
         """What an exception of `stream` or of a script is to the main process."""

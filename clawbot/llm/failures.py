@@ -31,6 +31,9 @@ LONGEST_TEXT = 600
 LOAD_ERROR = "LoadError"
 """The `name` of a failure of litellm itself to come up."""
 
+BAD_VECTORS = "BadVectorsError"
+"""The `name` of a failure of an embedding answer to make sense."""
+
 _OVERFLOW_NAMES = {"ContextWindowExceededError"}
 _AUTH_NAMES = {"AuthenticationError", "PermissionDeniedError"}
 _CONNECTION_NAMES = {
@@ -41,7 +44,7 @@ _CONNECTION_NAMES = {
     "BadGatewayError",
     "InternalServerError",
 }
-_BROKEN_NAMES = {"APIResponseValidationError", "JSONSchemaValidationError"}
+_BROKEN_NAMES = {"APIResponseValidationError", "JSONSchemaValidationError", BAD_VECTORS}
 _BAD_KEY = re.compile(
     r"(?:invalid|incorrect|missing|wrong) .{0,20}api[ _-]?key|"
     r"api[ _-]?key\b.{0,40}(?:not valid|invalid|must be set|missing)",
@@ -59,6 +62,8 @@ _DNS = re.compile(r"name or service not known|nodename nor servname|getaddrinfo|
 _CERTIFICATE = re.compile(r"certificate|\bssl\b", re.IGNORECASE)
 # litellm's own words before those of the provider: "litellm.BadRequestError: OpenAIException - ".
 _PREFIX = re.compile(r"^(?:litellm\.)?\w*(?:Error|Timeout|Exception): ?")
+# What litellm appends to the words of errors that it does not know.
+_TRACEBACK = "Traceback (most recent call last)"
 _ORIGIN = re.compile(r"^\w*Exception(?: -|:) ?")
 
 
@@ -91,7 +96,8 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     if kind is UnreachableError:
         return UnreachableError(_unreachable_text(failure, text, base), provider=provider, hint=_address_hint(base))
     if kind is BadResponseError:
-        return BadResponseError(f"the answer broke off: {text}", provider=provider, hint="Send the message again.")
+        what = "cannot be used" if failure.name == BAD_VECTORS else "broke off"
+        return BadResponseError(f"the answer {what}: {text}", provider=provider, hint="Send the message again.")
     if _NO_PROVIDER in failure.message:
         return RefusedError(f"litellm knows no provider of that name ({ref}).", provider=provider, hint=_NAME_HINT)
     return RefusedError(text, provider=provider, hint=_refusal_hint(failure))
@@ -139,7 +145,7 @@ def retry_after(header: str, now: datetime | None = None) -> float | None:
 
 def shown(message: str) -> str:
     """A provider's message as it is shown: without keys, litellm's prefixes and line breaks, and of bounded length."""
-    text = re.sub(r"\s+", " ", redact(message)).strip()
+    text = re.sub(r"\s+", " ", redact(message.partition(_TRACEBACK)[0])).strip()
     while (stripped := _ORIGIN.sub("", _PREFIX.sub("", text))) != text:
         text = stripped
     if len(text) > LONGEST_TEXT:

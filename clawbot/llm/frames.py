@@ -28,6 +28,13 @@ class Call(Struct, frozen=True, tag="call"):
     script: int | None = None
 
 
+class Embed(Struct, frozen=True, tag="embed"):
+    """Turn texts into vectors: `arguments` are those of litellm's `aembedding`, with the texts in `input`."""
+
+    id: int
+    arguments: dict[str, Any]
+
+
 class Cancel(Struct, frozen=True, tag="cancel"):
     """Close the stream of call `id` and its connection; answered by its `Ended` or `Failed`, whatever comes first."""
 
@@ -56,6 +63,14 @@ class Deltas(Struct, frozen=True, tag="deltas"):
     chunks: list[dict[str, Any]]
 
 
+class Embedded(Struct, frozen=True, tag="embedded"):
+    """The next rows of an `Embed`: `dimensions` little-endian float32 each."""
+
+    id: int
+    dimensions: int
+    data: bytes
+
+
 class Ended(Struct, frozen=True, tag="ended"):
     """The call is over and its connection closed."""
 
@@ -73,8 +88,8 @@ class Ready(Struct, frozen=True, tag="ready"):
     """litellm is loaded, or cannot be: then every call says so."""
 
 
-Request = Call | Cancel | OpenScript | CloseScript
-Report = Deltas | Ended | Failed | Ready
+Request = Call | Embed | Cancel | OpenScript | CloseScript
+Report = Deltas | Embedded | Ended | Failed | Ready
 
 _encoder = msgspec.msgpack.Encoder()
 request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)

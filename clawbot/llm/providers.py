@@ -1,8 +1,8 @@
-"""The makers and servers of models that clawbot knows by name: keys, default models, addresses. Only tables."""
+"""The makers and servers of models that clawbot knows by name: keys, default models, addresses, limits. Only tables."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class Provider(Struct, frozen=True):
@@ -30,6 +30,26 @@ class LocalServer(Struct, frozen=True):
     def base(self) -> str:
         """The address of its API on its usual port."""
         return f"http://127.0.0.1:{self.port}{self.path}"
+
+
+class EmbeddingLimits(Struct, frozen=True):
+    """What one call takes: how many `texts`, how many `tokens` altogether, and of one text (`each`)."""
+
+    texts: int = 64
+    tokens: int = 32_000
+    each: int = 8_000
+
+
+class EmbeddingProvider(Struct, frozen=True):
+    """Who makes vectors of texts. `document` and `query` are litellm's arguments that say what a text is for."""
+
+    name: str
+    title: str
+    keys: tuple[str, ...]
+    default: str
+    limits: EmbeddingLimits = EmbeddingLimits()
+    document: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
 
 
 # In the order in which `auto` looks. The defaults are checked against litellm's own table by a test.
@@ -61,8 +81,51 @@ LLAMA_CPP = LocalServer("llamafile", "llama.cpp", 8080)
 VLLM = LocalServer("hosted_vllm", "vLLM", 8000)
 LOCAL_SERVERS: tuple[LocalServer, ...] = (OLLAMA, LM_STUDIO, LLAMA_CPP, VLLM)
 
+# The limits are those of the providers' documents, or below them: tokens are estimated before the call.
+EMBEDDERS: tuple[EmbeddingProvider, ...] = (
+    EmbeddingProvider(
+        "openai", "OpenAI", ("OPENAI_API_KEY",), "text-embedding-3-small", EmbeddingLimits(256, 200_000, 8_000)
+    ),
+    EmbeddingProvider(
+        "gemini",
+        "Google Gemini",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "gemini-embedding-001",
+        EmbeddingLimits(100, 100_000, 2_000),
+        {"task_type": "RETRIEVAL_DOCUMENT"},
+        {"task_type": "RETRIEVAL_QUERY"},
+    ),
+    EmbeddingProvider(
+        "voyage",
+        "Voyage",
+        ("VOYAGE_API_KEY",),
+        "voyage-3.5",
+        EmbeddingLimits(256, 100_000, 30_000),
+        {"input_type": "document"},
+        {"input_type": "query"},
+    ),
+    EmbeddingProvider("mistral", "Mistral", ("MISTRAL_API_KEY",), "mistral-embed", EmbeddingLimits(128, 14_000, 7_500)),
+    EmbeddingProvider(
+        "cohere",
+        "Cohere",
+        ("COHERE_API_KEY", "CO_API_KEY"),
+        "embed-v4.0",
+        EmbeddingLimits(96, 100_000, 8_000),
+        {"input_type": "search_document"},
+        {"input_type": "search_query"},
+    ),
+    EmbeddingProvider("ollama", "Ollama", (), "nomic-embed-text", EmbeddingLimits(32, 32_000, 8_000)),
+)
+EMBEDDING_PREFIXES: tuple[tuple[str, str, str], ...] = (
+    ("nomic-embed-text", "search_document: ", "search_query: "),
+    ("mxbai-embed", "", "Represent this sentence for searching relevant passages: "),
+    ("multilingual-e5", "passage: ", "query: "),
+)
+"""A part of a model's name -> what it was trained to read before a document and before a question."""
+
 _BY_NAME = {provider.name: provider for provider in PROVIDERS}
 _LOCAL_BY_NAME = {server.name: server for server in LOCAL_SERVERS}
+_EMBEDDERS_BY_NAME = {provider.name: provider for provider in EMBEDDERS}
 _TITLES = {"azure": "Azure", "bedrock": "Bedrock", "vertex_ai": "Vertex AI", "script": "The script"}
 
 
@@ -73,8 +136,14 @@ def provider_name(ref: str) -> str:
 
 def key_names(ref: str) -> tuple[str, ...]:
     """The environment variables that may hold the key for the model `ref`; empty when it is not in the table."""
-    provider = _BY_NAME.get(provider_name(ref))
+    name = provider_name(ref)
+    provider = _BY_NAME.get(name) or _EMBEDDERS_BY_NAME.get(name)
     return provider.keys if provider else ()
+
+
+def embedding_provider(ref: str) -> EmbeddingProvider | None:
+    """What is known of the provider of the embedding model `ref`; None for one that is not in the table."""
+    return _EMBEDDERS_BY_NAME.get(provider_name(ref))
 
 
 def local_server(ref: str) -> LocalServer | None:
@@ -85,5 +154,5 @@ def local_server(ref: str) -> LocalServer | None:
 def title_of(ref: str) -> str:
     """The provider's name as people write it."""
     name = provider_name(ref)
-    known = _BY_NAME.get(name) or _LOCAL_BY_NAME.get(name)
+    known = _BY_NAME.get(name) or _LOCAL_BY_NAME.get(name) or _EMBEDDERS_BY_NAME.get(name)
     return known.title if known else _TITLES.get(name, name)

@@ -21,6 +21,8 @@ from clawbot.llm.frames import (
     Cancel,
     CloseScript,
     Deltas,
+    Embed,
+    Embedded,
     Ended,
     Failed,
     OpenScript,
@@ -31,10 +33,13 @@ from clawbot.llm.frames import (
     read_frame,
     request_decoder,
 )
+from clawbot.llm.rows import Rows
 from clawbot.llm.tokens import vocabulary_folder
 
 COALESCE_SECONDS = 0.015
 """Deltas that come faster than this share a frame: each frame costs the reader, and the screen has 12 a second."""
+ROWS_BYTES = 4 * 1024**2
+"""Vectors are sent in pieces of about this size, so that the reader's screen does not wait for the copy of all."""
 _NICE_WHILE_LOADING = 10
 _logger = logging.getLogger("clawbot.llm.worker")
 
@@ -44,6 +49,10 @@ class Engine(Protocol):
 
     async def stream(self, call: Call, out: Outbox) -> None:
         """Make `call`, handing its chunks to `out`."""
+        ...
+
+    async def embed(self, request: Embed) -> Rows:
+        """Make the vectors that `request` asks for."""
         ...
 
     def failure_of(self, error: BaseException, *, streaming: bool) -> Failure:
@@ -82,6 +91,11 @@ class Outbox:
             self.flush()
         elif self._timer is None:
             self._timer = loop.call_at(due, self._send)
+
+    def add_rows(self, rows: Rows) -> None:
+        """Send vectors at once, in pieces."""
+        for data in rows.pieces(ROWS_BYTES):
+            self._worker.send(Embedded(self._id, rows.dimensions, data))
 
     def flush(self) -> None:
         """Send what is gathered. Raises what kept it, or something before it, from being sent: an answer with a hole
@@ -158,7 +172,7 @@ class Worker:
         self._tasks[request.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
 
-    async def _serve(self, request: Call | OpenScript | CloseScript) -> None:
+    async def _serve(self, request: Call | Embed | OpenScript | CloseScript) -> None:
         out = Outbox(self, request.id)
         engine: Engine | None = None
         try:
@@ -176,12 +190,20 @@ class Worker:
             self.send(Ended(request.id))
 
 
-def _perform(engine: Engine, request: Call | OpenScript | CloseScript, out: Outbox) -> Coroutine[Any, Any, None]:
+def _perform(
+    engine: Engine, request: Call | Embed | OpenScript | CloseScript, out: Outbox
+) -> Coroutine[Any, Any, None]:
     if isinstance(request, Call):
         return engine.stream(request, out)
+    if isinstance(request, Embed):
+        return _embed(engine, request, out)
     if isinstance(request, OpenScript):
         return asyncio.to_thread(engine.open_script, request.script, request.path)
     return asyncio.to_thread(engine.close_script, request.script)
+
+
+async def _embed(engine: Engine, request: Embed, out: Outbox) -> None:
+    out.add_rows(await engine.embed(request))
 
 
 def _failure(engine: Engine | None, error: Exception, started: bool) -> Failure:
@@ -236,6 +258,8 @@ def _prepare_environment() -> None:
     os.environ["LITELLM_MODE"] = "PRODUCTION"
     # litellm would break off an answer that repeats itself, a long rule of dashes for instance.
     os.environ["REPEATED_STREAMING_CHUNK_LIMIT"] = str(2**31)
+    # litellm takes `max_retries=0` of an embedding call for "as usual", which is two.
+    os.environ["DEFAULT_MAX_RETRIES"] = "0"
     folder = vocabulary_folder()
     if folder is not None:
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)

@@ -85,6 +85,7 @@ def test_no_text_holds_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "no reason was given."),
         ("really?", "really?"),
         ("满了。", "满了。"),
+        ("no route\nTraceback (most recent call last):\n  File x", "no route."),
     ],
 )
 def test_what_is_shown(message: str, expected: str) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = ("litellm", "httpx", "openai", "aiohttp", "pydantic", "tenacity", "tiktoken", "numpy", "textual")
 
 
-def test_the_factory_loads_nothing_heavy() -> None:
-    program = f"import sys, clawbot.llm.factory; print([name for name in {HEAVY!r} if name in sys.modules])"
+@pytest.mark.parametrize("module", ["factory", "embedding"])
+def test_what_opens_models_loads_nothing_heavy(module: str) -> None:
+    program = f"import sys, clawbot.llm.{module}; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

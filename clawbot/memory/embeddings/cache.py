@@ -63,14 +63,15 @@ class CachedEmbedder:
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         """One row for each text; equal texts are asked for once. Raises EmbeddingError, and what the table raises."""
         hashes = [_hash(text, purpose) for text in texts]
-        known = await self._find(list(dict.fromkeys(hashes)))
-        missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
-        known |= await self._ask(missing, purpose)
+        wanted = {key: text for key, text in zip(hashes, texts, strict=True) if text.strip()}
+        known = await self._find(list(wanted))
+        known |= await self._ask({key: text for key, text in wanted.items() if key not in known}, purpose)
         if len({len(row) for row in known.values()}) > 1:
             # The model behind this name has changed its vectors: what was kept is of no use beside the new ones.
-            known = await self._ask(dict(zip(hashes, texts, strict=True)), purpose)
+            known = await self._ask(wanted, purpose)
+        nothing = bytes(len(next(iter(known.values()), b"")))
         try:
-            return Vectors.of_rows(known[key] for key in hashes)
+            return Vectors.of_rows(known.get(key, nothing) for key in hashes)
         except ValueError as error:
             raise EmbeddingError(
                 f"{self.provider}/{self.model} gave vectors of different sizes.", hint="Try again.", retryable=True

@@ -76,7 +76,10 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text, in their order. Takes any number of texts; may be cancelled. Raises EmbeddingError."""
+        """One row for each text, in their order. Takes any number of texts; may be cancelled. Raises EmbeddingError.
+
+        A text of blanks alone gets zeros; where nothing else was asked for, the size may be unknown: no rows then.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -58,6 +58,15 @@ async def test_equal_texts_are_asked_for_once_and_answered_in_order() -> None:
     assert inner.asked == [("document", ["aa", "茶", "bbb"]), ("document", ["cccc"])]
 
 
+async def test_blank_texts_are_neither_asked_for_nor_kept() -> None:
+    inner, disk = Inner(), Disk()
+    cached = CachedEmbedder(inner, disk)
+    assert figures(await cached.embed(["", "aa", " \n"], "document")) == [(0, 0), (2, 0), (0, 0)]
+    assert len(await cached.embed([" "], "query")) == 0
+    assert inner.asked == [("document", ["aa"])]
+    assert len(disk.rows) == 1
+
+
 async def test_another_start_finds_them_on_disk_and_then_in_memory() -> None:
     disk, inner = Disk(), Inner()
     await CachedEmbedder(Inner(), disk).embed(["aa", "bbb"], "document")
