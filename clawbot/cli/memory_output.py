@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -116,9 +116,9 @@ def status_data(agent_id: str, found: IndexStatus | ClawbotError | None) -> dict
     return {"agentId": agent_id, "status": status, "scan": scan} | ({"embeddingProbe": probe} if probe else {})
 
 
-def status_lines(agent_id: str, status: IndexStatus, zone: tzinfo | None, keys: Sequence[str]) -> Iterator[str]:
-    """The status of one agent for people, with times in `zone`. `keys` are the providers of embeddings that have a key
-    in the environment."""
+def status_lines(agent_id: str, status: IndexStatus, zone: tzinfo | None, keys: Mapping[str, str]) -> Iterator[str]:
+    """The status of one agent for people, with times in `zone`. `keys` are the providers of embeddings whose key is in
+    the environment, each with the variable that holds it."""
     yield f"Memory of {agent_id}"
     rows = [
         ("notes", _notes(status)),
@@ -209,13 +209,14 @@ def _reach(status: IndexStatus) -> str:
     return "nothing: words and vectors are made on this machine" if status.vectors else "nothing"
 
 
-def _with_key(status: IndexStatus, keys: Sequence[str]) -> str:
+def _with_key(status: IndexStatus, keys: Mapping[str, str]) -> str:
     """What a key would add; empty where a remote provider is in use."""
     if status.remote:
         return ""
-    if keys:
-        return f"{' or '.join(keys)} could make the vectors (memory_search.provider); the texts would go there then"
-    return "a provider such as openai or gemini could make the vectors; none is needed"
+    if not keys:
+        return "vectors of a provider such as openai, gemini, voyage or mistral; none is needed"
+    named = " or ".join(f"{provider} ({variable} is set)" for provider, variable in keys.items())
+    return f"vectors of {named} by memory_search.provider; the texts go there then"
 
 
 # -- verify ------------------------------------------------------------------------------------------------------------

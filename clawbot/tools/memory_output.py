@@ -151,6 +151,8 @@ def excerpt_text(excerpt: Excerpt, max_chars: int) -> str:
     if following is not None or not whole_line:
         answer |= {"truncated": True} | ({"nextFrom": following} if following is not None else {})
         answer["continuation"] = _continuation(path, last, excerpt.total_lines, following, whole_line=whole_line)
+    elif not text and excerpt.total_lines:
+        answer["continuation"] = f"The file ends before that line: it has {excerpt.total_lines}."
     return _json(answer)
 
 

@@ -88,6 +88,8 @@ class FakeIndex:
         whole = self.files[path].removesuffix("\n").split("\n")
         first = from_line or 1
         taken = whole[first - 1 : first - 1 + lines] if lines else whole[first - 1 :]
+        if not taken:
+            return Excerpt(path, "", 0, 0, len(whole))
         last = first + len(taken) - 1
         more = last < len(whole)
         return Excerpt(path, "\n".join(taken), first, last, len(whole), more, last + 1 if more else None)

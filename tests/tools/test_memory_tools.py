@@ -315,6 +315,12 @@ async def test_a_line_beyond_any_measure_is_cut_and_passed_over() -> None:
     assert "nextFrom" not in answer
 
 
+async def test_beyond_the_end_the_model_is_told_where_that_is() -> None:
+    answer = await get("一\n二\n", **{"from": 9})
+    assert (answer["text"], answer["totalLines"]) == ("", 2)
+    assert answer["continuation"] == "The file ends before that line: it has 2."
+
+
 async def test_a_missing_file_is_empty_text() -> None:
     box = toolbox(FakeIndex())
     outcome = await ask(box, "memory_get", path="memory/2026-11-21.md")
