@@ -1,0 +1,90 @@
+"""The table of embeddings that are kept: what a remote model gave for a text, by the hash of the text."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clawbot.memory.arrays import numpy
+from clawbot.memory.store.database import fetch
+from clawbot.memory.store.errors import StoreErrors
+
+if TYPE_CHECKING:
+    import apsw
+
+_FIND = """
+SELECT digest, vector FROM embedding_cache
+WHERE identity = ? AND digest IN (SELECT unhex(value) FROM json_each(?))
+"""
+_USE = """
+UPDATE embedding_cache SET used = ? WHERE identity = ? AND digest IN (SELECT unhex(value) FROM json_each(?))
+"""
+_PRUNE = """
+DELETE FROM embedding_cache WHERE rowid IN (
+    SELECT rowid FROM embedding_cache ORDER BY used, rowid LIMIT max(0, (SELECT count(*) FROM embedding_cache) - ?))
+"""
+
+
+class StoredEmbeddings:
+    """A `CacheTable` on the writer's connection: it waits for the writer's transaction, and has its own.
+
+    Vectors are kept in 16 bits a figure, which is closer than the models are.
+    """
+
+    def __init__(self, connection: apsw.Connection, path: Path, lock: threading.RLock) -> None:
+        self._connection = connection
+        self._path = path
+        self._lock = lock
+
+    def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """The rows that are there, by hash; they count as used. Blocks. Raises StoreError."""
+        wanted = json.dumps([one.hex() for one in hashes])
+        with self._lock, StoreErrors(self._path):
+            found = fetch(self._connection, _FIND, (identity, wanted))
+            if found:
+                used = json.dumps([digest.hex() for digest, _ in found])
+                self._connection.execute(_USE, (self._tick(), identity, used))
+        return {digest: _widened(vector) for digest, vector in found}
+
+    def put_many(self, identity: str, rows: Mapping[bytes, bytes]) -> None:
+        """Store rows of float32 by hash. Blocks. Raises StoreError."""
+        with self._lock, StoreErrors(self._path):
+            tick = self._tick()
+            self._insert((identity, digest, _narrowed(row), tick) for digest, row in rows.items())
+
+    def prune(self, max_entries: int | None) -> int:
+        """Forget those unused longest beyond `max_entries` (None: no limit); returns how many. Blocks."""
+        if max_entries is None:
+            return 0
+        with self._lock, StoreErrors(self._path):
+            self._connection.execute(_PRUNE, (max_entries,))
+            return self._connection.changes()
+
+    def count(self) -> int:
+        """How many are kept. Blocks."""
+        with self._lock, StoreErrors(self._path):
+            return int(self._connection.execute("SELECT count(*) FROM embedding_cache").get)
+
+    def adopt(self, rows: Iterable[tuple[str, bytes, bytes, int]]) -> None:
+        """Take over the rows of another index, as they are stored there. Blocks. Raises StoreError."""
+        with self._lock, StoreErrors(self._path):
+            self._insert(rows)
+
+    def _insert(self, rows: Iterable[tuple[str, bytes, bytes, int]]) -> None:
+        # A savepoint, so that it is one transaction, and works inside of one.
+        with self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?)", rows)
+
+    def _tick(self) -> int:
+        return int(self._connection.execute("SELECT coalesce(max(used), 0) + 1 FROM embedding_cache").get)
+
+
+def _narrowed(row: bytes) -> bytes:
+    return bytes(numpy().frombuffer(row, "<f4").astype("<f2").tobytes())
+
+
+def _widened(row: bytes) -> bytes:
+    return bytes(numpy().frombuffer(row, "<f2").astype("<f4").tobytes())

@@ -1,0 +1,84 @@
+"""What can be wrong with the index on disk, and how SQLite's words for it become ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from clawbot.errors import ClawbotError
+
+_FULL_HINT = "Make room on the disk; indexing goes on from there, and nothing is lost."
+_ACCESS_HINT = "Check the permissions of the folder and the file."
+
+
+class StoreError(ClawbotError):
+    """The index could not be read or written. What it is made from is untouched."""
+
+
+class MissingIndexError(StoreError):
+    """There is no index yet."""
+
+
+class BusyIndexError(StoreError):
+    """Another process has it for longer than a wait is worth."""
+
+
+class DamagedIndexError(StoreError):
+    """The file is no index, a torn one, or one of a newer version: it is to be set aside and built anew.
+
+    `reason` is why, as the end of a sentence.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"The memory index {path} {reason}.", hint="`clawbot memory index` sets it aside and builds a new one."
+        )
+        self.reason = reason
+
+
+class InterruptedSearchError(StoreError):
+    """`IndexReader.interrupt` stopped the query."""
+
+
+class TooManyPiecesError(StoreError):
+    """A file has more pieces than the index can number."""
+
+
+class WrongDimensionsError(StoreError):
+    """Vectors of another size than those that the index holds."""
+
+
+class StoreErrors:
+    """A context in which SQLite's errors about `path` are raised as ours."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Any error of SQLite comes from a module that somebody has imported already; without it this is a dict lookup.
+        if kind is not None and error is not None and kind.__module__ == "apsw":
+            raise _translated(self._path, error) from error
+
+
+def _translated(path: Path, error: BaseException) -> StoreError:
+    said = str(error)
+    name = type(error).__name__
+    if name in {"CorruptError", "NotADBError"}:
+        return DamagedIndexError(path, f"is damaged ({said})")
+    if name in {"BusyError", "LockedError"}:
+        return BusyIndexError(f"The memory index {path} is in use by another process.", hint="Try again in a moment.")
+    if name == "InterruptError":
+        return InterruptedSearchError("The search was stopped.")
+    if name == "FullError":
+        return StoreError(f"The disk of the memory index {path} is full.", hint=_FULL_HINT)
+    if name == "IOError":
+        return StoreError(f"The memory index {path} can't be written or read ({said}).", hint=_FULL_HINT)
+    if name in {"ReadOnlyError", "CantOpenError", "PermissionsError"}:
+        return StoreError(f"The memory index {path} can't be opened for writing ({said}).", hint=_ACCESS_HINT)
+    return StoreError(f"The memory index {path} can't be used ({said}).")

@@ -1,0 +1,176 @@
+"""The pieces of a file in the tables `chunks`, `chunks_fts` and `chunks_vec`: writes only what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from clawbot.memory.store.database import fetch
+from clawbot.memory.store.records import KINDS, Piece, piece_id
+from clawbot.memory.store.vectors import Stored, VectorTable
+
+if TYPE_CHECKING:
+    import apsw
+
+MUTE = 128
+"""Bit of `flags` in the table alone: the piece says nothing that can be embedded, so it waits for no vector."""
+
+StoredPiece = tuple[int, int, int, "int | None", "int | None", int, str]
+"""Start line, end line, kind, heading, speaker, flags, text: a row of `chunks` behind its id."""
+
+Meaning = tuple[int, str, str]
+"""What a vector follows from: kind, text, and the text of the heading above."""
+
+_SELECT = """
+SELECT start_line, end_line, kind, heading, speaker, flags, text FROM chunks WHERE id >= ? AND id < ? ORDER BY id
+"""
+_INSERT = "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+
+
+class Change(Struct, frozen=True):
+    """What was done to a file's pieces. `pending` ones of all wait for a vector, `mute` ones never get one."""
+
+    kept: int
+    written: int
+    carried: int
+    pending: int
+    mute: int
+
+
+class PieceTable:
+    """The pieces on one connection, which is in a transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._speakers: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Forget what a transaction that was rolled back may have made."""
+        self._speakers.clear()
+
+    def stored(self, file_id: int) -> list[StoredPiece]:
+        """The pieces of a file."""
+        return fetch(self._connection, _SELECT, (piece_id(file_id, 0), piece_id(file_id + 1, 0)))
+
+    def replace(
+        self,
+        file_id: int,
+        pieces: Sequence[Piece],
+        vectors: VectorTable | None,
+        inherited: Mapping[Meaning, bytes | None],
+    ) -> Change:
+        """Make `pieces` those of the file. Leading ones that are the same stay; of the others vectors are kept.
+
+        `inherited` are vectors from elsewhere, None for pieces that say nothing.
+        """
+        old = self.stored(file_id)
+        new = [self._row(piece) for piece in pieces]
+        kept = _common(old, new)
+        known = dict(inherited)
+        have: dict[int, bytes] = {}
+        if vectors is not None and old:
+            have = dict(vectors.of_file(file_id))
+            known |= meanings(file_id, old, have)
+        self._remove(file_id, kept, len(old), vectors, have)
+        carried = self._insert(file_id, kept, new, pieces, known)
+        if vectors is not None:
+            vectors.insert(carried)
+        staying = old[:kept]
+        mute = sum(1 for row in [*staying, *new[kept:]] if row[5] & MUTE)
+        waiting = len(new) - mute - len(carried) - sum(1 for one in range(kept) if piece_id(file_id, one) in have)
+        return Change(kept, len(new) - kept, len(carried), waiting, mute)
+
+    def remove(self, file_id: int, count: int, vectors: VectorTable | None) -> None:
+        """Remove the `count` pieces of a file."""
+        ids = vectors.ids_of_file(file_id) if vectors is not None else ()
+        self._remove(file_id, 0, count, vectors, ids)
+
+    def _remove(self, file_id: int, first: int, end: int, vectors: VectorTable | None, have: Iterable[int]) -> None:
+        if first == end:
+            return
+        start = piece_id(file_id, first)
+        if vectors is not None:
+            vectors.delete([one for one in have if one >= start])
+        ids = [(one,) for one in range(start, piece_id(file_id, end))]
+        self._connection.executemany("DELETE FROM chunks_fts WHERE rowid = ?", ids)
+        self._connection.execute("DELETE FROM chunks WHERE id >= ? AND id < ?", (start, piece_id(file_id + 1, 0)))
+
+    def _insert(
+        self,
+        file_id: int,
+        first: int,
+        rows: list[StoredPiece],
+        pieces: Sequence[Piece],
+        known: Mapping[Meaning, bytes | None],
+    ) -> list[Stored]:
+        """Insert the rows from `first` on, marking mute ones in `rows`; returns the vectors that they keep."""
+        carried: list[Stored] = []
+        for ordinal in range(first, len(rows)) if known else ():
+            meaning = _meaning(rows, ordinal)
+            if meaning not in known:
+                continue
+            vector = known[meaning]
+            if vector is None:
+                rows[ordinal] = _muted(rows[ordinal])
+            else:
+                carried.append((piece_id(file_id, ordinal), vector))
+        start = piece_id(file_id, 0)
+        self._connection.executemany(_INSERT, [(start + one, *rows[one]) for one in range(first, len(rows))])
+        self._connection.executemany(
+            "INSERT INTO chunks_fts (rowid, text) VALUES (?, ?)",
+            [(start + one, pieces[one].indexed) for one in range(first, len(rows))],
+        )
+        return carried
+
+    def _row(self, piece: Piece) -> StoredPiece:
+        speaker = None if piece.speaker is None else self._speaker(piece.speaker)
+        kind = _NUMBERS[piece.kind]
+        text = _storable(piece.text)
+        return (piece.start_line, piece.end_line, kind, piece.heading, speaker, piece.flags & ~MUTE, text)
+
+    def _speaker(self, name: str) -> int:
+        known = self._speakers.get(name)
+        if known is None:
+            stored = _storable(name)
+            self._connection.execute("INSERT OR IGNORE INTO speakers (name) VALUES (?)", (stored,))
+            known = int(self._connection.execute("SELECT id FROM speakers WHERE name = ?", (stored,)).get)
+            self._speakers[name] = known
+        return known
+
+
+def meanings(file_id: int, rows: Sequence[StoredPiece], have: Mapping[int, bytes]) -> dict[Meaning, bytes | None]:
+    """The vectors of a file's pieces by what they follow from; None for those that say nothing."""
+    found: dict[Meaning, bytes | None] = {}
+    for ordinal, row in enumerate(rows):
+        vector = have.get(piece_id(file_id, ordinal))
+        if vector is not None or row[5] & MUTE:
+            found[_meaning(rows, ordinal)] = vector
+    return found
+
+
+def _meaning(rows: Sequence[StoredPiece], ordinal: int) -> Meaning:
+    _, _, kind, heading, _, _, text = rows[ordinal]
+    above = rows[heading][6] if heading is not None and heading < len(rows) else ""
+    return kind, text, above
+
+
+def _common(old: Sequence[StoredPiece], new: Sequence[StoredPiece]) -> int:
+    """How many rows at the start are the same, and stand under the same headings."""
+    count = 0
+    for one, other in zip(old, new, strict=False):
+        if one != other and (not one[5] & MUTE or (*one[:5], one[5] & ~MUTE, one[6]) != other):
+            break
+        count += 1
+    return count
+
+
+def _muted(row: StoredPiece) -> StoredPiece:
+    return (*row[:5], row[5] | MUTE, row[6])
+
+
+def _storable(text: str) -> str:
+    """`text` as SQLite can hold it: half characters, which JSON may bring, become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,0 +1,244 @@
+"""Reads the index for searches: one reader for each thread, which sees one state of the index at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clawbot.memory.arrays import numpy
+from clawbot.memory.store.database import fetch, file_mark, open_for_reading
+from clawbot.memory.store.errors import MissingIndexError, StoreErrors
+from clawbot.memory.store.facts import read_generation, read_identity, read_last_sync, read_totals, table_of
+from clawbot.memory.store.identity import Identity
+from clawbot.memory.store.locks import opening
+from clawbot.memory.store.pieces_table import MUTE, Meaning, PieceTable, meanings
+from clawbot.memory.store.records import KINDS, ORDINAL_BITS, ChunkRow, FileRow, Totals, file_of, piece_id
+from clawbot.memory.store.vectors import Stored, VectorTable
+from clawbot.memory.values import Source
+
+if TYPE_CHECKING:
+    import apsw
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ids = NDArray[np.int64]
+    Floats = NDArray[np.float32]
+
+_BEST = (
+    "SELECT rowid, bm25(chunks_fts) AS score FROM chunks_fts WHERE chunks_fts MATCH ?1 ORDER BY score, rowid LIMIT ?2"
+)
+_BEST_IN = """
+SELECT rowid, bm25(chunks_fts) AS score FROM chunks_fts
+WHERE chunks_fts MATCH ?1 AND rowid >> ?3 IN (SELECT value FROM json_each(?4)) ORDER BY score, rowid LIMIT ?2
+"""
+_ROWS = """
+SELECT id, start_line, end_line, kind, heading, speaker, flags, text FROM chunks
+WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
+"""
+
+
+class IndexReader:
+    """Reads an index. For one thread at a time, apart from `interrupt`; all methods block and raise StoreError.
+
+    What belongs together is read inside of `snapshot`: the ids of pieces mean others after a change.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the index at `path`: 2 ms. Raises MissingIndexError, DamagedIndexError."""
+        self.path = path
+        self._errors = StoreErrors(path)
+        self._connection, self._mark = _opened(path)
+        self._generation = -1
+        self._identity: Identity | None = None
+        self._table: VectorTable | None = None
+        self._files: dict[int, FileRow] | None = None
+        self._speakers: dict[int, str] | None = None
+
+    def close(self) -> None:
+        """Close the connection. Twice does no harm."""
+        self._connection.close()
+
+    def interrupt(self) -> None:
+        """Stop the query that runs, which raises InterruptedSearchError. From any thread."""
+        self._connection.interrupt()
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Inside, the index does not change. The file is opened anew before, when another took its place."""
+        if self._connection.in_transaction:
+            yield
+            return
+        self._renew()
+        with self._errors:
+            self._connection.execute("BEGIN")
+            try:
+                self._look()
+                yield
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("COMMIT")
+
+    @property
+    def generation(self) -> int:
+        """A number that is another one after each change of what a search may find, also after a rebuild."""
+        with self.snapshot():
+            return self._generation
+
+    @property
+    def identity(self) -> Identity | None:
+        """What the index was built with; None before its first sync."""
+        with self.snapshot():
+            return self._identity
+
+    @property
+    def dimensions(self) -> int:
+        """Of the vectors; 0 without any."""
+        identity = self.identity
+        return identity.dimensions if identity else 0
+
+    @property
+    def last_sync(self) -> dt.datetime | None:
+        """When the last complete sync was."""
+        with self.snapshot():
+            return read_last_sync(self._connection)
+
+    def totals(self) -> dict[Source, Totals]:
+        """How much there is of each source."""
+        with self.snapshot():
+            return read_totals(self._connection)
+
+    def cache_count(self) -> int:
+        """How many embeddings are kept."""
+        with self.snapshot():
+            return int(self._connection.execute("SELECT count(*) FROM embedding_cache").get)
+
+    def files(self) -> Mapping[int, FileRow]:
+        """The files by their id."""
+        with self.snapshot():
+            if self._files is None:
+                rows = self._connection.execute("SELECT id, path, source, day, chunks FROM files ORDER BY id")
+                self._files = {row[0]: _file(*row) for row in rows}
+            return self._files
+
+    def speakers(self) -> Mapping[int, str]:
+        """Who speaks in dialogue, by the number that pieces have."""
+        with self.snapshot():
+            if self._speakers is None:
+                self._speakers = dict(self._connection.execute("SELECT id, name FROM speakers"))
+            return self._speakers
+
+    def postings(self, match: str, limit: int) -> list[int]:
+        """The first `limit` pieces, by id, that fit the FTS5 expression `match`."""
+        with self.snapshot():
+            sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT ?"
+            return [one for (one,) in fetch(self._connection, sql, (match, limit))]
+
+    def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
+        """The `limit` pieces (of `file_ids` only, when given) that fit `match` best, with their bm25: less is more."""
+        with self.snapshot():
+            if file_ids is None:
+                return fetch(self._connection, _BEST, (match, limit))
+            asked = (match, limit, ORDINAL_BITS, json.dumps(list(file_ids)))
+            return fetch(self._connection, _BEST_IN, asked)
+
+    def nearest(self, vector: bytes, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
+        """The `limit` pieces (of `file_ids` only, when given) nearest to a unit vector, with their cosine, best first.
+
+        Empty for a vector of another size than the index has. In the profile `lines` the best few hundred by their
+        signs are compared, so the end of a long answer is not exact.
+        """
+        np = numpy()
+        with self.snapshot():
+            query = np.frombuffer(vector, "<f4")
+            if self._table is None or self._identity is None or len(query) != self._identity.dimensions:
+                return []
+            ids, rows = self._unpacked(self._table.select(self._table.nearest(query, limit, file_ids)))
+        cosines = rows @ query
+        order = np.lexsort((ids, -cosines))[:limit]
+        return list(zip(ids[order].tolist(), cosines[order].tolist(), strict=True))
+
+    def rows(self, ids: Collection[int]) -> list[ChunkRow]:
+        """The pieces of `ids` that there are, by id."""
+        with self.snapshot():
+            found = fetch(self._connection, _ROWS, (json.dumps(list(ids)),))
+        return [_chunk(row) for row in found]
+
+    def vectors(self, ids: Collection[int]) -> tuple[Ids, Floats]:
+        """The ids of those pieces of `ids` that have a vector, ascending, and their unit vectors."""
+        with self.snapshot():
+            return self._unpacked(self._table.select(ids) if self._table else [])
+
+    def all_vectors(self) -> tuple[Ids, Floats]:
+        """The ids of all pieces that have a vector, ascending, and their unit vectors."""
+        with self.snapshot():
+            return self._unpacked(self._table.all() if self._table else [])
+
+    def file_vectors(self, file_id: int) -> tuple[Ids, Floats]:
+        """The ids of the pieces of a file that have a vector, ascending, and their unit vectors."""
+        with self.snapshot():
+            return self._unpacked(self._table.of_file(file_id) if self._table else [])
+
+    def revisions(self) -> dict[int, tuple[int, int]]:
+        """For each file what is another pair of numbers after each change of its pieces or their vectors."""
+        with self.snapshot():
+            found = self._connection.execute("SELECT id, revision, pending FROM files")
+            return {one: (revision, pending) for one, revision, pending in found}
+
+    def meanings(self, path: str) -> dict[Meaning, bytes | None]:
+        """The vectors of a file, as they are stored, by what they follow from. For `IndexWriter.inherit`."""
+        with self.snapshot():
+            row = self._connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
+            if row is None or self._table is None:
+                return {}
+            return meanings(row[0], PieceTable(self._connection).stored(row[0]), dict(self._table.of_file(row[0])))
+
+    def cached_embeddings(self) -> Iterator[tuple[str, bytes, bytes, int]]:
+        """The rows of the table of kept embeddings, as they are stored. For `IndexWriter.inherit`."""
+        yield from self._connection.execute("SELECT identity, digest, vector, used FROM embedding_cache")
+
+    def _renew(self) -> None:
+        if file_mark(self.path) == self._mark:
+            return
+        replacement, self._mark = _opened(self.path)
+        self._connection.close()
+        self._connection = replacement
+
+    def _look(self) -> None:
+        """Forget what was kept of another generation."""
+        generation = read_generation(self._connection)
+        if generation == self._generation:
+            return
+        self._generation = generation
+        self._files = self._speakers = None
+        self._identity = read_identity(self._connection)
+        self._table = table_of(self._connection, self._identity)
+
+    def _unpacked(self, stored: list[Stored]) -> tuple[Ids, Floats]:
+        np = numpy()
+        dimensions = self._identity.dimensions if self._identity else 0
+        ids: Ids = np.fromiter((one for one, _ in stored), np.int64, len(stored))
+        if self._table is None or not stored:
+            return ids, np.zeros((0, dimensions), np.float32)
+        return ids, self._table.unpack([vector for _, vector in stored])
+
+
+def _opened(path: Path) -> tuple[apsw.Connection, tuple[int, ...]]:
+    """A connection and the mark of its file. Raises MissingIndexError, DamagedIndexError."""
+    if not path.exists():
+        raise MissingIndexError(f"There is no memory index at {path} yet.", hint="`clawbot memory index` builds it.")
+    with opening(path):
+        return open_for_reading(path), file_mark(path)
+
+
+def _file(file_id: int, path: str, source: Source, day: str | None, chunks: int) -> FileRow:
+    return FileRow(file_id, path, source, dt.date.fromisoformat(day) if day else None, chunks)
+
+
+def _chunk(row: tuple[Any, ...]) -> ChunkRow:
+    chunk_id, start, end, kind, heading, speaker, flags, text = row
+    above = None if heading is None else piece_id(file_of(chunk_id), heading)
+    return ChunkRow(chunk_id, start, end, KINDS[kind], above, speaker, flags & ~MUTE, text)
