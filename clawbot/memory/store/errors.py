@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -64,6 +66,16 @@ class StoreErrors:
         # Any error of SQLite comes from a module that somebody has imported already; without it this is a dict lookup.
         if kind is not None and error is not None and kind.__module__ == "apsw":
             raise _translated(self._path, error) from error
+
+
+@contextlib.contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """A context in which what the system says about the files of `path` is raised as a StoreError."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StoreError(f"The memory index {path} can't be opened or moved: {reason}.", hint=_ACCESS_HINT) from error
 
 
 def _translated(path: Path, error: BaseException) -> StoreError:

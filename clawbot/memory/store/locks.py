@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
-from clawbot.memory.store.errors import BusyIndexError, StoreError
+from clawbot.memory.store.errors import BusyIndexError, file_errors
 
 
 class WriterLock:
@@ -29,17 +29,13 @@ class WriterLock:
     def acquire(self, seconds: float = 0.0) -> None:
         """Take it, waiting for at most `seconds`. Blocks. Raises BusyIndexError when another has it, StoreError."""
         try:
-            ensure_private_dir(self._path.parent)
-            self._lock.acquire(timeout=seconds, poll_interval=0.02)
+            with file_errors(self._path):
+                ensure_private_dir(self._path.parent)
+                self._lock.acquire(timeout=seconds, poll_interval=0.02)
         except Timeout:
             raise BusyIndexError(
                 f"Another process is writing the memory index {self._path}.", hint="Wait until it is done."
             ) from None
-        except OSError as error:
-            raise StoreError(
-                f"The memory index {self._path} can't be locked: {error.strerror}.",
-                hint="Check the permissions of its folder.",
-            ) from error
 
     def release(self) -> None:
         """Give it back. Twice does no harm."""
@@ -63,12 +59,8 @@ def replacing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(path: Path, kind: int) -> Iterator[None]:
-    try:
+    with file_errors(path):
         descriptor = os.open(path.with_name(f"{path.name}.swap"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
-    except OSError as error:
-        raise StoreError(
-            f"The memory index {path} can't be opened: {error.strerror}.", hint="Check the permissions of its folder."
-        ) from error
     try:
         fcntl.flock(descriptor, kind)
         yield

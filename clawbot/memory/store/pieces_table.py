@@ -61,14 +61,16 @@ class PieceTable:
         pieces: Sequence[Piece],
         vectors: VectorTable | None,
         inherited: Mapping[Meaning, bytes | None],
+        *,
+        anew: bool = False,
     ) -> Change:
-        """Make `pieces` those of the file. Leading ones that are the same stay; of the others vectors are kept.
+        """Make `pieces` those of the file. Leading ones that are the same stay (unless `anew`); of others, vectors.
 
         `inherited` are vectors from elsewhere, None for pieces that say nothing.
         """
         old = self.stored(file_id)
-        new = [self._row(piece) for piece in pieces]
-        kept = _common(old, new)
+        new = self.rows(pieces)
+        kept = 0 if anew else common(old, new)
         known = dict(inherited)
         have: dict[int, bytes] = {}
         if vectors is not None and old:
@@ -82,6 +84,10 @@ class PieceTable:
         mute = sum(1 for row in [*staying, *new[kept:]] if row[5] & MUTE)
         waiting = len(new) - mute - len(carried) - sum(1 for one in range(kept) if piece_id(file_id, one) in have)
         return Change(kept, len(new) - kept, len(carried), waiting, mute)
+
+    def rows(self, pieces: Iterable[Piece]) -> list[StoredPiece]:
+        """The rows that `pieces` would have."""
+        return [self._row(piece) for piece in pieces]
 
     def remove(self, file_id: int, count: int, vectors: VectorTable | None) -> None:
         """Remove the `count` pieces of a file."""
@@ -157,7 +163,7 @@ def _meaning(rows: Sequence[StoredPiece], ordinal: int) -> Meaning:
     return kind, text, above
 
 
-def _common(old: Sequence[StoredPiece], new: Sequence[StoredPiece]) -> int:
+def common(old: Sequence[StoredPiece], new: Sequence[StoredPiece]) -> int:
     """How many rows at the start are the same, and stand under the same headings."""
     count = 0
     for one, other in zip(old, new, strict=False):

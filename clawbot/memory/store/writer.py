@@ -74,6 +74,21 @@ class IndexWriter:
         return file_mark(self.path) == self._mark
 
     @property
+    def connection(self) -> apsw.Connection:
+        """For the modules of the store."""
+        return self._connection
+
+    @property
+    def pieces(self) -> PieceTable:
+        """For the modules of the store."""
+        return self._pieces
+
+    @property
+    def vectors(self) -> VectorTable | None:
+        """The table of vectors, None before the first one came. For the modules of the store."""
+        return self._table
+
+    @property
     def identity(self) -> Identity | None:
         """What the index was built with; None for a new one."""
         return self._identity
@@ -122,23 +137,23 @@ class IndexWriter:
         with self._lock, self._errors:
             return {path: KnownFile(*values) for path, *values in self._connection.execute(sql)}
 
-    def replace_file(self, record: FileRecord, pieces: Sequence[Piece]) -> Written:
+    def replace_file(self, record: FileRecord, pieces: Sequence[Piece], *, anew: bool = False) -> Written:
         """Make `pieces` those of the file, which is added when it is new.
 
-        Leading pieces that are the same stay as they are, and those that were there in another place keep their
-        vector. Raises TooManyPiecesError.
+        Leading pieces that are the same stay as they are (unless `anew`), and those that were there in another place
+        keep their vector. Raises TooManyPiecesError.
         """
         state = record.state
         if len(pieces) >= MAX_PIECES:
             raise TooManyPiecesError(f"{state.path} has more than {MAX_PIECES:,} pieces and is not indexed.")
-        self._begin_change()
+        self.note_change()
         with self._errors:
             file_id = self._file_id(state.path)
             is_new = file_id is None
             if file_id is None:
                 file_id = int(self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM files").get)
             inherited = self._inherited(state.path) if is_new else {}
-            change = self._pieces.replace(file_id, pieces, self._table, inherited)
+            change = self._pieces.replace(file_id, pieces, self._table, inherited, anew=anew)
             chars = sum(len(piece.text) for piece in pieces)
             tokens = sum(_tokens(piece.text) for piece in pieces)
             day = record.day.isoformat() if record.day else None
@@ -149,14 +164,14 @@ class IndexWriter:
 
     def touch(self, states: Iterable[FileState]) -> None:
         """Note the new size and time of files whose content is the same."""
-        self._begin_change(content=False)
+        self.note_change(content=False)
         rows = [(state.size, state.mtime_ns, state.path) for state in states]
         with self._errors:
             self._connection.executemany("UPDATE files SET size = ?, mtime_ns = ? WHERE path = ?", rows)
 
     def remove(self, paths: Iterable[str]) -> int:
         """Forget files; returns how many were known."""
-        self._begin_change()
+        self.note_change()
         removed = 0
         with self._errors:
             for path in paths:
@@ -184,7 +199,7 @@ class IndexWriter:
         Pieces that changed or went since they were pending are left out; a row of zeros says that there is nothing
         to embed. Raises WrongDimensionsError when the index holds vectors of another size.
         """
-        self._begin_change()
+        self.note_change()
         with self._errors:
             return put_vectors(self._connection, self._table_for(vectors.dimensions), chunks, vectors)
 
@@ -210,7 +225,8 @@ class IndexWriter:
             self._table_for(self._old.dimensions)
         return found
 
-    def _begin_change(self, *, content: bool = True) -> None:
+    def note_change(self, *, content: bool = True) -> None:
+        """Note that this transaction changes what a search may find. For the modules of the store."""
         if not self._connection.in_transaction:
             raise RuntimeError("the index is changed outside of a transaction")
         self._changed |= content

@@ -1,0 +1,82 @@
+"""Replaces an index by one that was built beside it, so that a kill at any point leaves one of the two whole."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from clawbot.files import sync_dir
+from clawbot.memory.store.database import fetch, open_for_writing
+from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError, StoreErrors, file_errors
+from clawbot.memory.store.locks import replacing
+
+SIDE_FILES = ("-wal", "-shm")
+"""What SQLite keeps beside a database: its log, and the index of the log that processes share."""
+
+
+def building_path(path: Path) -> Path:
+    """Where the index that is to replace the one at `path` is built."""
+    return path.with_name(f"{path.name}.building")
+
+
+def publish(path: Path) -> None:
+    """Put the index from `building_path` at `path`. Blocks.
+
+    The caller holds the writer's lock and has no connection of its own to either. Readers go on with what they have
+    open, and see the new one at their next snapshot. Raises BusyIndexError when a reader does not end in time: the
+    new index stays where it is, to be published later; StoreError.
+    """
+    building = building_path(path)
+    if not building.exists():
+        raise MissingIndexError(f"There is no new memory index at {building}.")
+    _settle(building)
+    if path.exists():
+        # A damaged one is no loss: it is what is replaced.
+        with contextlib.suppress(DamagedIndexError):
+            _settle(path)
+    with replacing(path), file_errors(path):
+        # Both logs are empty by now. They go before the database does: a log beside the wrong one would be played
+        # into it.
+        _remove_side_files(building)
+        _remove_side_files(path)
+        building.replace(path)
+        sync_dir(path.parent)
+
+
+def discard_building(path: Path) -> None:
+    """Remove the index that is being built for `path`, if there is any. The caller holds the writer's lock. Blocks."""
+    building = building_path(path)
+    with file_errors(building):
+        building.unlink(missing_ok=True)
+        _remove_side_files(building)
+
+
+def recover(path: Path) -> None:
+    """Remove what a death left that is of no use: logs whose database is gone. The caller holds the lock. Blocks.
+
+    An index that was being built stays: it goes on from where it was.
+    """
+    for database in (path, building_path(path)):
+        if not database.exists():
+            with replacing(path), file_errors(database):
+                _remove_side_files(database)
+
+
+def _settle(database: Path) -> None:
+    """Bring everything from the log into the database. Raises BusyIndexError, DamagedIndexError, StoreError."""
+    connection = open_for_writing(database)
+    try:
+        with StoreErrors(database):
+            [(blocked, *_)] = fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+    if blocked:
+        raise BusyIndexError(
+            f"The memory index {database} is being read for too long to be replaced.",
+            hint="It is replaced with the next sync.",
+        )
+
+
+def _remove_side_files(database: Path) -> None:
+    for suffix in SIDE_FILES:
+        database.with_name(f"{database.name}{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,146 @@
+"""Proves an index right: files against pieces, pieces against words, pieces against vectors; repairs what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from clawbot.memory.store.database import fetch
+from clawbot.memory.store.errors import DamagedIndexError, StoreErrors
+from clawbot.memory.store.pieces_table import MUTE, common
+from clawbot.memory.store.records import ORDINAL_BITS, FileRecord, KnownFile, Piece, file_of, piece_id
+from clawbot.memory.store.writer import IndexWriter
+from clawbot.memory.values import Counts, VerifyReport
+
+MOST_LINES = 100
+"""More problems than this are counted, not listed."""
+
+
+def verify(writer: IndexWriter, documents: Iterable[tuple[FileRecord, Sequence[Piece]]], *, fix: bool) -> VerifyReport:
+    """Compare the index with `documents`, which are all that should be in it, as they are now. Blocks, for seconds.
+
+    With `fix` the difference is repaired: pieces are written again, words and vectors of none removed; what lost its
+    vector is pending then. Raises DamagedIndexError for what only a new index can repair.
+    """
+    check = _Check(writer, fix=fix)
+    check.database()
+    check.files(documents)
+    check.vectors()
+    return check.report()
+
+
+class _Check:
+    def __init__(self, writer: IndexWriter, *, fix: bool) -> None:
+        self._writer = writer
+        self._fix = fix
+        self._problems: list[str] = []
+        self._fixed: list[str] = []
+        self._keywords: set[int] = set()
+        self._counts = Counts()
+
+    def report(self) -> VerifyReport:
+        """What was found and done."""
+        clean = len(self._fixed) == len(self._problems)
+        return VerifyReport(_shortened(self._problems), _shortened(self._fixed), self._counts, clean)
+
+    def database(self) -> None:
+        """SQLite's own checks of its pages and of the keyword index. Raises DamagedIndexError."""
+        path, connection = self._writer.path, self._writer.connection
+        with StoreErrors(path):
+            said = [str(line) for (line,) in fetch(connection, "PRAGMA integrity_check(3)")]
+            if said != ["ok"]:
+                raise DamagedIndexError(path, f"is damaged ({'; '.join(said)})")
+            self._keywords = {one for (one,) in fetch(connection, "SELECT rowid FROM chunks_fts")}
+
+    def files(self, documents: Iterable[tuple[FileRecord, Sequence[Piece]]]) -> None:
+        """Each file against its pieces, and these against their words; then what belongs to no file."""
+        known = self._writer.known()
+        chunks = files = 0
+        with self._writer.transaction():
+            for record, pieces in documents:
+                files += 1
+                chunks += len(pieces)
+                self._file(record, pieces, known.pop(record.state.path, None))
+            for path in known:
+                self._found(f"{path}: in the index, and no longer a file", fixed=self._fix)
+            if self._fix and known:
+                self._writer.remove(known)
+            self._orphans()
+        self._counts = Counts(files, chunks, len(self._keywords), 0)
+
+    def _file(self, record: FileRecord, pieces: Sequence[Piece], known: KnownFile | None) -> None:
+        path = record.state.path
+        if known is None:
+            self._found(f"{path}: not in the index", fixed=self._fix)
+        else:
+            table = self._writer.pieces
+            rows = table.rows(pieces)
+            stored = table.stored(known.id)
+            words = {piece_id(known.id, ordinal) for ordinal in range(len(rows))}
+            if known.digest != record.digest:
+                self._found(f"{path}: changed since it was indexed", fixed=self._fix)
+            elif common(stored, rows) < max(len(stored), len(rows)):
+                self._found(f"{path}: its pieces are not those of the file", fixed=self._fix)
+            elif missing := len(words - self._keywords):
+                self._found(f"{path}: {missing:,} pieces are not found by their words", fixed=self._fix)
+            else:
+                return
+        if self._fix:
+            self._writer.replace_file(record, pieces, anew=True)
+
+    def _orphans(self) -> None:
+        """Pieces of files that there are not, and words of pieces that there are not."""
+        connection = self._writer.connection
+        sql = "SELECT id FROM chunks WHERE id >> ? NOT IN (SELECT id FROM files)"
+        lost = [one for (one,) in fetch(connection, sql, (ORDINAL_BITS,))]
+        self._remove(lost, "pieces of no file", "DELETE FROM chunks WHERE id = ?")
+        sql = "SELECT rowid FROM chunks_fts EXCEPT SELECT id FROM chunks"
+        lost = [one for (one,) in fetch(connection, sql)]
+        self._remove(lost, "words of no piece", "DELETE FROM chunks_fts WHERE rowid = ?")
+
+    def vectors(self) -> None:
+        """Vectors of pieces that there are not; then the counts of what waits for one."""
+        connection, table = self._writer.connection, self._writer.vectors
+        with self._writer.transaction():
+            have: set[int] = set()
+            if table is not None:
+                have = set(table.ids())
+                there = {one for (one,) in fetch(connection, "SELECT id FROM chunks WHERE flags & ? = 0", (MUTE,))}
+                self._remove(sorted(have - there), "vectors of no piece", "DELETE FROM chunks_vec WHERE chunk_id = ?")
+                have &= there
+            self._count_pending(have)
+        self._counts = Counts(self._counts.files, self._counts.chunks, self._counts.keywords, len(have))
+
+    def _count_pending(self, have: set[int]) -> None:
+        connection = self._writer.connection
+        vectors: dict[int, int] = {}
+        for one in have:
+            vectors[file_of(one)] = vectors.get(file_of(one), 0) + 1
+        wrong = [
+            (chunks - mute - vectors.get(file_id, 0), file_id)
+            for file_id, chunks, mute, pending in fetch(connection, "SELECT id, chunks, mute, pending FROM files")
+            if pending != chunks - mute - vectors.get(file_id, 0)
+        ]
+        if wrong:
+            self._found(f"{len(wrong):,} files count the pieces without a vector wrongly", fixed=self._fix)
+        if wrong and self._fix:
+            self._writer.note_change()
+            connection.executemany("UPDATE files SET pending = ? WHERE id = ?", wrong)
+
+    def _remove(self, ids: Sequence[int], what: str, sql: str) -> None:
+        if not ids:
+            return
+        self._found(f"{len(ids):,} {what}", fixed=self._fix)
+        if self._fix:
+            self._writer.note_change()
+            self._writer.connection.executemany(sql, [(one,) for one in ids])
+
+    def _found(self, problem: str, *, fixed: bool) -> None:
+        self._problems.append(problem)
+        if fixed:
+            self._fixed.append(problem)
+
+
+def _shortened(lines: Sequence[str]) -> tuple[str, ...]:
+    if len(lines) <= MOST_LINES:
+        return tuple(lines)
+    return (*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES:,} more")
