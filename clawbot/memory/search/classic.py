@@ -1,0 +1,229 @@
+"""The profile `classic`: the documented formula of older systems, so that who tuned one of them gets the same order.
+
+Sections 13.1 to 13.7 of the reference, with what was wrong in it put right: a better bm25 gives a better score, and
+hits by word alone are kept when nothing reaches the least score. Equal scores stand in the order of path and line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from clawbot.memory.query import parse_query
+from clawbot.memory.search.ranking import Budget, Ranked, reordered
+from clawbot.memory.search.reading import Reader, StopCheck
+from clawbot.memory.search.scope import Scope
+from clawbot.memory.store.records import ChunkRow, FileRow, file_of
+from clawbot.memory.text import CJK, fts_quote, spread_text
+from clawbot.memory.values import Hit
+
+if TYPE_CHECKING:
+    from clawbot.config.schema_memory import HybridSettings, TemporalDecaySettings
+
+VECTOR_WEIGHT, TEXT_WEIGHT = 0.7, 0.3
+LEAST_SCORE = 0.35
+MOST_CANDIDATES = 200
+SNIPPET_UNITS = 700
+"""Units of UTF-16 that a result shows at most."""
+
+_TOKEN = re.compile(r"\w+")
+_LATIN = re.compile(r"[a-z0-9_]+")
+_CJK_RUN = re.compile(rf"[{CJK}]+")
+_SHORTEST_KEYWORD = 3
+
+
+class Entry(Struct, frozen=True):
+    """A chunk that was found: its scores by meaning, by word (None: not found so) and together."""
+
+    row: ChunkRow
+    path: str
+    vector: float
+    text: float | None
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicResults:
+    """A `Ranking` of chunks: `entries` in their order."""
+
+    entries: Sequence[Entry]
+    files: Mapping[int, FileRow]
+    budget: Budget
+    text_weight: float
+    partial: bool
+    notes: tuple[str, ...]
+
+    def texts(self, count: int) -> list[str]:
+        """The texts of the first `count` chunks."""
+        return [entry.row.text for entry in self.entries[:count]]
+
+    def results(self, order: Sequence[int] | None = None) -> Ranked:
+        """Those that reach the least score; if none does, those that hold the words."""
+        entries = [self.entries[number] for number in reordered(len(self.entries), order)]
+        kept = [entry for entry in entries if entry.score >= self.budget.score]
+        if not kept:
+            kept = [entry for entry in entries if entry.text is not None and entry.score > 0]
+        return Ranked(tuple(map(self._hit, kept[: self.budget.results])), self.partial, self.notes)
+
+    def _hit(self, entry: Entry) -> Hit:
+        row = entry.row
+        snippet = _cut(row.text, SNIPPET_UNITS)
+        source = self.files[file_of(row.id)].source
+        return Hit(entry.path, row.start_line, row.end_line, max(0.0, min(entry.score, 1.0)), snippet, source)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicSearch:
+    """Searches one index by the formula. `today` is what the age of notes counts from. Everything blocks."""
+
+    reader: Reader
+    scope: Scope
+    hybrid: HybridSettings
+    budget: Budget
+    today: date
+
+    def rank(
+        self, queries: Sequence[str], vectors: Sequence[bytes | None], should_stop: StopCheck, notes: tuple[str, ...]
+    ) -> ClassicResults:
+        """The chunks for any of `queries`, each with the best score that one of them gives it, in the final order."""
+        vector_weight, text_weight = weights_of(self.hybrid)
+        best: dict[int, tuple[float, float | None, float]] = {}
+        partial = False
+        for query, vector in zip(queries, vectors, strict=False):
+            if should_stop():
+                partial = True
+                break
+            words = self._by_words(query, has_vector=vector is not None)
+            meaning = self._by_meaning(vector)
+            for number in words.keys() | meaning.keys():
+                near, text = meaning.get(number, 0.0), words.get(number)
+                score = near if not self.hybrid.enabled and vector is not None else text or 0.0
+                if self.hybrid.enabled and vector is not None:
+                    score = vector_weight * near + text_weight * (text or 0.0)
+                if number not in best or best[number][2] < score:
+                    best[number] = (near, text, score)
+        entries = self._entries(best)
+        if self.hybrid.mmr.enabled:
+            entries = diversified(entries, self.hybrid.mmr.lambda_)
+        return ClassicResults(entries, self.scope.files, self.budget, text_weight, partial, notes)
+
+    def _entries(self, found: Mapping[int, tuple[float, float | None, float]]) -> list[Entry]:
+        entries = []
+        for row in self.reader.rows(list(found)):
+            file = self.scope.files[file_of(row.id)]
+            near, text, score = found[row.id]
+            entries.append(
+                Entry(row, file.path, near, text, score * freshness(file.day, self.today, self.hybrid.temporal_decay))
+            )
+        return sorted(entries, key=lambda entry: (-entry.score, entry.path, entry.row.start_line))
+
+    @property
+    def _candidates(self) -> int:
+        return min(MOST_CANDIDATES, max(1, self.budget.results * self.hybrid.candidate_multiplier))
+
+    @property
+    def _files(self) -> Sequence[int] | None:
+        return None if self.scope.is_whole else list(self.scope.files)
+
+    def _by_words(self, query: str, *, has_vector: bool) -> dict[int, float]:
+        """Scores of the chunks that hold all words; without vectors, any word that says something."""
+        if has_vector and not self.hybrid.enabled:
+            return {}
+        best: dict[int, float] = {}
+        for match in [all_words(query)] if has_vector else single_words(query):
+            for number, rank in self.reader.best_keywords(match, self._candidates, self._files) if match else ():
+                best[number] = max(best.get(number, 0.0), text_score(rank))
+        return best
+
+    def _by_meaning(self, vector: bytes | None) -> dict[int, float]:
+        if vector is None:
+            return {}
+        return dict(self.reader.nearest(vector, self._candidates, self._files))
+
+
+def weights_of(hybrid: HybridSettings) -> tuple[float, float]:
+    """The weights of meaning and of words, which sum to 1."""
+    vector = VECTOR_WEIGHT if hybrid.vector_weight is None else hybrid.vector_weight
+    text = TEXT_WEIGHT if hybrid.text_weight is None else hybrid.text_weight
+    total = vector + text
+    return (vector / total, text / total) if total else (VECTOR_WEIGHT, TEXT_WEIGHT)
+
+
+def text_score(rank: float) -> float:
+    """The score of a bm25, which is negative for a hit, and lower for a better one."""
+    relevance = max(0.0, -rank)
+    return relevance / (1 + relevance)
+
+
+def all_words(query: str) -> str:
+    """The MATCH expression of chunks that hold all words of `query`; empty without any."""
+    return " AND ".join(fts_quote(spread_text(token).strip()) for token in _TOKEN.findall(query) if token.strip("_"))
+
+
+def single_words(query: str) -> list[str]:
+    """The MATCH expressions of the words of `query` that say something, each by itself; of all when none does."""
+    words = [word for word in parse_query(query).content_words if _is_keyword(word)]
+    found: dict[str, None] = {}
+    for word in words:
+        for part in spread_text(word).split() if _CJK_RUN.search(word) else [word]:
+            found.setdefault(fts_quote(part))
+    return list(found) or [all_words(query)]
+
+
+def _is_keyword(word: str) -> bool:
+    return not word.isdigit() and not (word.isascii() and word.isalpha() and len(word) < _SHORTEST_KEYWORD)
+
+
+def freshness(day: date | None, today: date, decay: TemporalDecaySettings) -> float:
+    """What a note's age leaves of its score: half after the half-life. Notes without a date don't age."""
+    if not decay.enabled or day is None:
+        return 1.0
+    return math.exp(-math.log(2) / decay.half_life_days * max(0, (today - day).days))
+
+
+def diversified(entries: Sequence[Entry], balance: float) -> list[Entry]:
+    """`entries` (best first) with less of the same (MMR): 1 looks at the score alone, 0 at difference alone."""
+    if balance >= 1 or len(entries) < 2:
+        return list(entries)
+    highest, lowest = entries[0].score, entries[-1].score
+    spread = highest - lowest
+    scores = [(entry.score - lowest) / spread if spread else 1.0 for entry in entries]
+    tokens = [token_set(_cut(entry.row.text, SNIPPET_UNITS)) for entry in entries]
+    nearest = [0.0] * len(entries)
+    left = list(range(len(entries)))
+    order: list[int] = []
+    while left:
+        best = max(left, key=lambda number: (balance * scores[number] - (1 - balance) * nearest[number], -number))
+        left.remove(best)
+        order.append(best)
+        for number in left:
+            nearest[number] = max(nearest[number], similarity(tokens[number], tokens[best]))
+    return [entries[number] for number in order]
+
+
+def token_set(text: str) -> frozenset[str]:
+    """What texts are compared by: words, and of Chinese, Japanese and Korean the characters and their pairs."""
+    lower = text.lower()
+    found = set(_LATIN.findall(lower))
+    for run in _CJK_RUN.findall(lower):
+        found.update(run, (left + right for left, right in pairwise(run)))
+    return frozenset(found)
+
+
+def similarity(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share of tokens that both have (Jaccard); texts without any are not alike."""
+    return len(one & other) / len(one | other) if one and other else 0.0
+
+
+def _cut(text: str, units: int) -> str:
+    """The first `units` of UTF-16 of `text`, without half a character."""
+    if text.isascii() or 2 * len(text) <= units:
+        return text[:units]
+    return text.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "ignore")

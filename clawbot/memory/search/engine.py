@@ -1,0 +1,109 @@
+"""The one door to the search: a request and vectors go in, a ranking comes out. Pure over a reader of the index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from clawbot.memory.lexicon import Lexicon
+from clawbot.memory.search.classic import LEAST_SCORE, ClassicSearch
+from clawbot.memory.search.lines.outline import Outline
+from clawbot.memory.search.lines.question import understand
+from clawbot.memory.search.lines.rank import LineRanking, Lines, Variant
+from clawbot.memory.search.lines.results import LineResults, read_lines
+from clawbot.memory.search.lines.weights import TEXT_SHARE, VECTOR_SHARE, LineWeights
+from clawbot.memory.search.ranking import Budget, Ranked, Ranking
+from clawbot.memory.search.reading import Matrix, Reader, StopCheck, never
+from clawbot.memory.search.scope import scope_of
+from clawbot.memory.values import MAX_QUERIES, SearchRequest
+
+if TYPE_CHECKING:
+    from clawbot.config.schema_memory import HybridSettings, MemorySearchSettings
+
+
+class SearchEngine:
+    """Searches the index in both profiles. May be used from several threads, each with its own reader."""
+
+    def __init__(self, weights: LineWeights | None = None) -> None:
+        self._weights = weights or LineWeights()
+        self._outline = Outline()
+
+    def run(
+        self,
+        reader: Reader,
+        request: SearchRequest,
+        vectors: Sequence[bytes | None],
+        settings: MemorySearchSettings,
+        *,
+        today: date,
+        matrix: Matrix | None = None,
+        should_stop: StopCheck = never,
+    ) -> Ranked:
+        """The results of `request`; see `rank`. Blocks."""
+        ranking = self.rank(reader, request, vectors, settings, today=today, matrix=matrix, should_stop=should_stop)
+        return ranking.results()
+
+    def rank(
+        self,
+        reader: Reader,
+        request: SearchRequest,
+        vectors: Sequence[bytes | None],
+        settings: MemorySearchSettings,
+        *,
+        today: date,
+        matrix: Matrix | None = None,
+        should_stop: StopCheck = never,
+    ) -> Ranking:
+        """What the index has for `request`, best first. Blocks; the same index and request give the same ranking.
+
+        `vectors` are unit float32 vectors of the request's queries, None where there is none: words alone are looked
+        for then. `today` is what "last week" counts from. With `matrix`, all vectors in memory, these are not read
+        from the index.
+        """
+        queries = request.queries[:MAX_QUERIES]
+        budget = budget_of(request, settings)
+        with reader.snapshot():
+            scope, notes = scope_of(reader.files(), request)
+            if settings.profile == "classic":
+                classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, today)
+                return classic.rank(queries, vectors, should_stop, notes)
+            weights = weighed(self._weights, settings.query.hybrid)
+            lexicon, speakers = Lexicon.load(), reader.speakers()
+            variants = [
+                Variant(understand(text, speakers, today, lexicon, weights), vector)
+                for text, vector in zip(queries, vectors, strict=True)
+            ]
+            table = None if matrix is None else self._outline.table(reader)
+            ranked = LineRanking(Lines(reader, matrix, table), scope, weights, should_stop).rank(variants)
+            lines = read_lines(reader, ranked.ids, weights.gap)
+            return LineResults(ranked, lines, scope.files, budget, weights, notes)
+
+
+def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
+    """What a search may return: what the request says, else the settings, else what is usual in the profile."""
+    query = settings.query
+    is_classic = settings.profile == "classic"
+    # The profile classic counts results, not characters, unless it is asked to.
+    chars = request.max_chars or (None if is_classic else query.max_chars)
+    scores = (request.min_score, query.min_score, LEAST_SCORE if is_classic else 0.0)
+    score = next(each for each in scores if each is not None)
+    return Budget(max(1, request.max_results or query.max_results), chars, score)
+
+
+def weighed(weights: LineWeights, hybrid: HybridSettings) -> LineWeights:
+    """`weights` with the two legs as the settings want them; the shares 0.3 and 0.7 are the weights as they are."""
+    vector = VECTOR_SHARE if hybrid.vector_weight is None else hybrid.vector_weight
+    text = TEXT_SHARE if hybrid.text_weight is None else hybrid.text_weight
+    if not hybrid.enabled:
+        vector, text = VECTOR_SHARE, 0.0
+    total = vector + text
+    by_meaning, by_words = vector / total / VECTOR_SHARE, text / total / TEXT_SHARE
+    return replace(
+        weights,
+        meaning=weights.meaning * by_meaning,
+        term=weights.term * by_words,
+        section=weights.section * by_words,
+        answer=weights.answer * by_words,
+    )

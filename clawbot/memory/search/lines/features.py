@@ -1,0 +1,119 @@
+"""Owns what speaks for a line: its words and those around it, who says it, when, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from clawbot.memory.arrays import numpy
+from clawbot.memory.dates import DateRange, dates_in
+from clawbot.memory.search.lines.postings import RAREST, Matches
+from clawbot.memory.search.lines.question import Question
+from clawbot.memory.search.lines.table import LineTable
+from clawbot.memory.search.lines.weights import LineWeights
+from clawbot.memory.store.records import DATED, ORDINAL_BITS, QUESTION
+
+if TYPE_CHECKING:
+    from clawbot.memory.search.reading import Floats
+
+_A_WEEK = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One wording of the question, and where each of `question.wanted` was found, as far as there was time."""
+
+    question: Question
+    matches: Sequence[Matches]
+
+
+def support(table: LineTable, asked: Asked, days: Mapping[int, date | None], weights: LineWeights) -> Floats:
+    """What speaks for each line of `table`, apart from its meaning. `days` are the days of the files."""
+    np = numpy()
+    total: Floats = np.zeros(len(table), np.float32)
+    for name, values in features(table, asked, days, weights.window).items():
+        total += np.float32(getattr(weights, name)) * values
+    return total
+
+
+def features(
+    table: LineTable, asked: Asked, days: Mapping[int, date | None], window: Sequence[tuple[int, float]]
+) -> dict[str, Floats]:
+    """What speaks for each line, by the names of `LineWeights`."""
+    np = numpy()
+    question, columns = asked.question, table.columns
+    count = len(table)
+    rarity = np.array([each.rarity for each in asked.matches], np.float32)
+    found = np.zeros((len(asked.matches), count + 1), np.float32)
+    for place, each in enumerate(asked.matches):
+        found[place, :count] = each.at(table.ids)
+    here = found[:, :count]
+    best = np.zeros_like(here)
+    for distance, weight in window:
+        np.maximum(best, weight * (found[:, table.beside(distance)] if distance else here), out=best)
+    asks = (columns.flags & QUESTION) > 0
+    before = table.beside(-1)
+    named = np.isin(columns.speaker, list(question.speakers))
+    near = np.zeros(len(table.section_names), np.bool_)
+    near[table.section[named]] = True
+    return {
+        "term": rarity @ best,
+        "section": np.where(columns.flowing, (rarity @ _in_sections(table, asked, here))[table.section], rarity @ here),
+        "speaker": named,
+        "speaker_near": near[table.section],
+        "day": np.isin(table.ids >> ORDINAL_BITS, _files_of(days, question.days)),
+        "when": ((columns.flags & DATED) > 0) & question.asks_when,
+        "question": asks,
+        "answer": (rarity @ found[:, before]) * np.append(asks, False)[before],
+        "heading": columns.is_heading,
+    }
+
+
+def scale_of(asked: Asked, weights: LineWeights, *, has_vector: bool) -> float:
+    """What a line that fits the question in every way would have: scores are shown as shares of this."""
+    words = sum(each.rarity for each in asked.matches)
+    best = (weights.term + weights.section) * max(words, RAREST)
+    best += weights.meaning if has_vector else 0.0
+    best += weights.speaker + weights.speaker_near if asked.question.speakers else 0.0
+    best += weights.day if asked.question.days else 0.0
+    best += weights.when if asked.question.asks_when else 0.0
+    return best
+
+
+def is_of_days(day: date, wanted: Sequence[DateRange]) -> bool:
+    """Whether `day` is in one of the periods."""
+    return any(each.start <= day <= each.end for each in wanted)
+
+
+def speaks_of(text: str, day: date, wanted: Sequence[DateRange]) -> bool:
+    """Whether a line, written on `day`, names one of the wanted periods about as closely as the question does."""
+    return any(
+        said.start <= each.end and each.start <= said.end and _days(said) <= max(_days(each), _A_WEEK)
+        for said in dates_in(text, day)
+        for each in wanted
+    )
+
+
+def _days(period: DateRange) -> int:
+    return (period.end - period.start).days + 1
+
+
+def _files_of(days: Mapping[int, date | None], wanted: Sequence[DateRange]) -> list[int]:
+    if not wanted:
+        return []
+    return [number for number, day in days.items() if day is not None and is_of_days(day, wanted)]
+
+
+def _in_sections(table: LineTable, asked: Asked, here: Floats) -> Floats:
+    """How well each section holds each thing: its best line, or its heading."""
+    np = numpy()
+    best: Floats = np.zeros((len(asked.matches), len(table.section_names)), np.float32)
+    if not best.size:
+        return best
+    np.maximum.reduceat(here, table.section_starts, axis=1, out=best)
+    order = np.argsort(table.section_names)
+    for place, each in enumerate(asked.matches):
+        best[place, order] = np.maximum(best[place, order], each.at(table.section_names[order]))
+    return best

@@ -1,0 +1,108 @@
+"""Owns what a question asks for: words with their other words, speakers, days, and whether it asks when."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from clawbot.memory.dates import DateRange, dates_in
+from clawbot.memory.lexicon import Expansion, Lexicon
+from clawbot.memory.query import Term, parse_query
+from clawbot.memory.search.lines.weights import LineWeights
+from clawbot.memory.text import CJK, fts_quote, plain_forms, spread_text
+
+_WHEN = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:date|year|month|day|week|time)\b|\bhow (?:long|often|old)\b|\bsince\b"
+    r"|什么时候|什麼時候|何时|何時|哪天|哪一天|哪年|哪一年|哪个月|哪個月|几点|幾點|几号|幾號|几月|幾月|多久|多长时间|いつ|언제",
+    re.IGNORECASE,
+)
+_CJK_RUN = re.compile(rf"[{CJK}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another spelling or word: its FTS5 expression, and what it counts beside the word of the question."""
+
+    match: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One thing that the question asks for, and other words for it."""
+
+    match: str
+    weight: float
+    others: tuple[Alternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, understood. `speakers` are ids of the index; `days` are the periods that the question names."""
+
+    wanted: tuple[Wanted, ...]
+    speakers: frozenset[int]
+    days: tuple[DateRange, ...]
+    asks_when: bool
+
+
+def understand(text: str, speakers: Mapping[int, str], today: date, lexicon: Lexicon, weights: LineWeights) -> Question:
+    """Take the question `text` apart. `speakers` are those of the index; relative dates count from `today`."""
+    days = dates_in(text, today, prefer="past")
+    terms = parse_query(_without(text, (each.text for each in days))).terms or parse_query(text).terms
+    named, others = _named(text, speakers, terms)
+    expansions = lexicon.expand(text)
+    wanted = tuple(_wanted(term, expansions, weights) for term in (others or terms))
+    return Question(wanted, frozenset(named), days, _WHEN.search(text) is not None)
+
+
+def _without(text: str, wordings: Iterable[str]) -> str:
+    """`text` without the dates in it: notes of a day seldom say the day."""
+    plain = plain_forms(text)
+    for wording in wordings:
+        plain = plain.replace(wording, " ", 1)
+    return plain
+
+
+def _named(text: str, speakers: Mapping[int, str], terms: Sequence[Term]) -> tuple[list[int], list[Term]]:
+    """The speakers that the question names, and the terms that are not their names."""
+    said = {term.text for term in terms if term.kind != "cjk"}
+    lower = text.lower()
+    named: list[int] = []
+    names: set[str] = set()
+    for number, name in speakers.items():
+        first = name.lower().split()[:1]
+        if first and (first[0] in said or (_CJK_RUN.fullmatch(name) and name.lower() in lower)):
+            named.append(number)
+            names.add(first[0])
+    return named, [term for term in terms if not any(_is_of(term, name) for name in names)]
+
+
+def _is_of(term: Term, name: str) -> bool:
+    return term.text in name if term.kind == "cjk" else term.text == name
+
+
+def _wanted(term: Term, expansions: Sequence[Expansion], weights: LineWeights) -> Wanted:
+    others = [
+        Alternative(_match_of(each.word), weights.broader if each.broader else weights.same_meaning)
+        for each in expansions
+        if _stands_for(term, each.source)
+    ]
+    return Wanted(term.match, term.weight, tuple(each for each in others if each.match != term.match))
+
+
+def _stands_for(term: Term, source: str) -> bool:
+    """Whether `term` is a part of `source`, the words that the thesaurus knows."""
+    if term.kind == "cjk":
+        return term.text in source
+    return term.text in source.split() or term.text == source
+
+
+def _match_of(word: str) -> str:
+    """The FTS5 expression of a word of the thesaurus. Of Chinese, the pairs at its ends hold its neighbours."""
+    spread = spread_text(word).split()
+    if len(spread) > 1 and _CJK_RUN.fullmatch(word):
+        spread = spread[1:-1]
+    return fts_quote(" ".join(spread))

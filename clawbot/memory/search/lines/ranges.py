@@ -1,0 +1,97 @@
+"""Owns how good lines become results: neighbouring ones as one range, within a budget of characters and results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from clawbot.memory.search.lines.weights import LineWeights
+from clawbot.memory.search.ranking import Budget
+from clawbot.memory.store.records import ChunkRow
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line to be returned: its chunk, the number of its section, and whether its neighbours belong to it."""
+
+    row: ChunkRow
+    section: int
+    flowing: bool
+
+
+@dataclass(slots=True)
+class Range:
+    """The chunks `first` to `last` (ids); `rank` is the place of its best line."""
+
+    first: int
+    last: int
+    rank: int
+
+
+@dataclass(slots=True)
+class _Page:
+    """Fills up with the lines it is given, best first. `lines` are all that may stand in a range, by id."""
+
+    lines: Mapping[int, Line]
+    weights: LineWeights
+    chars: int
+    count: int
+    taken: set[int]
+    ranges: list[Range] = field(default_factory=list)
+    spent: int = 0
+
+    def add(self, line: Line, rank: int) -> bool:
+        """Take `line` in, if there is room for it and for what lies between it and a range beside it."""
+        chunk = line.row.id
+        beside = [each for each in self.ranges if self._touches(each, line)]
+        grown = Range(
+            min([chunk, *(each.first for each in beside)]), max([chunk, *(each.last for each in beside)]), rank
+        )
+        if beside and not self._may_grow(grown, beside):
+            beside, grown = [], Range(chunk, chunk, rank)
+        size = self._size(grown) - sum(map(self._size, beside))
+        if (not beside and len(self.ranges) >= self.count) or self.spent + size > self.chars:
+            return False
+        self.spent += size
+        self.taken.update(range(grown.first, grown.last + 1))
+        if beside:
+            grown.rank = min(each.rank for each in beside)
+            self.ranges = [each for each in self.ranges if each not in beside]
+        self.ranges.append(grown)
+        return True
+
+    def _touches(self, known: Range, line: Line) -> bool:
+        reach = 1 + self.weights.gap
+        near = known.first - reach <= line.row.id <= known.last + reach
+        return near and line.flowing and self.lines[known.first].section == line.section
+
+    def _may_grow(self, grown: Range, parts: Sequence[Range]) -> bool:
+        inside = range(grown.first, grown.last + 1)
+        own = {number for each in parts for number in range(each.first, each.last + 1)}
+        free = all(number in own or number not in self.taken for number in inside)
+        return free and all(number in self.lines for number in inside) and self._size(grown) <= self.weights.range_chars
+
+    def _size(self, each: Range) -> int:
+        return sum(len(self.lines[number].row.text) + 1 for number in range(each.first, each.last + 1)) - 1
+
+
+def build_ranges(
+    ranked: Sequence[int], lines: Mapping[int, Line], budget: Budget, weights: LineWeights
+) -> Iterator[Range]:
+    """The ranges of the `ranked` line ids (best first), within the budget.
+
+    The first page keeps to few places, so that these get the lines that belong to them; the second takes more. In a
+    page a range stands where its best line does. The best line comes whole, however long it is.
+    """
+    taken: set[int] = set()
+    rest = list(enumerate(ranked))
+    chars, count = budget.chars or sys.maxsize, budget.results
+    for page_chars, page_count in ((weights.first_chars, weights.first_ranges), (chars, count)):
+        page = _Page(lines, weights, min(page_chars, chars), min(page_count, count), taken)
+        rest = [(rank, number) for rank, number in rest if number not in taken and not page.add(lines[number], rank)]
+        yield from sorted(page.ranges, key=lambda each: each.rank)
+        chars -= page.spent
+        count -= len(page.ranges)
+    if not taken and ranked:
+        yield Range(ranked[0], ranked[0], 0)

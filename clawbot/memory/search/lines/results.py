@@ -1,0 +1,74 @@
+"""Owns how ranked lines become the results of a search in the profile `lines`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from clawbot.memory.search.lines.ranges import Line, Range, build_ranges
+from clawbot.memory.search.lines.rank import RankedLines
+from clawbot.memory.search.lines.table import Columns, LineTable
+from clawbot.memory.search.lines.weights import LineWeights
+from clawbot.memory.search.ranking import Budget, Ranked, reordered
+from clawbot.memory.search.reading import Reader
+from clawbot.memory.store.records import ChunkRow, FileRow, file_of, piece_id
+from clawbot.memory.values import Hit
+
+_MOST_BLANK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LineResults:
+    """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id."""
+
+    ranked: RankedLines
+    lines: Mapping[int, Line]
+    files: Mapping[int, FileRow]
+    budget: Budget
+    weights: LineWeights
+    notes: tuple[str, ...]
+
+    def texts(self, count: int) -> list[str]:
+        """The texts of the first `count` lines."""
+        return [self.lines[number].row.text for number in self.ranked.ids[:count]]
+
+    def results(self, order: Sequence[int] | None = None) -> Ranked:
+        """The results: ranges of lines within the budget, each with the score of its best line."""
+        scores = [score for score in self.ranked.scores if score >= self.budget.score]
+        # In another order the first line is the best one: it gets the best score, and so on.
+        ids = [self.ranked.ids[number] for number in reordered(len(scores), order)]
+        ranges = build_ranges(ids, self.lines, self.budget, self.weights)
+        return Ranked(tuple(self._hit(each, scores[each.rank]) for each in ranges), self.ranked.partial, self.notes)
+
+    def _hit(self, found: Range, score: float) -> Hit:
+        rows = [self.lines[number].row for number in range(found.first, found.last + 1)]
+        file = self.files[file_of(found.first)]
+        snippet = joined(rows)[: self.budget.chars]
+        return Hit(file.path, rows[0].start_line, last_line(rows[-1]), round(score, 6), snippet, file.source)
+
+
+def read_lines(reader: Reader, ids: Sequence[int], gap: int) -> dict[int, Line]:
+    """The lines of `ids` and those up to `gap` beside them, by id. Blocks."""
+    around = {number + distance for number in ids for distance in range(-gap, gap + 1)}
+    rows = reader.rows(sorted(around))
+    table = LineTable(Columns.of(rows))
+    places = zip(rows, table.section.tolist(), table.columns.flowing.tolist(), strict=True)
+    return {row.id: Line(row, section, flowing) for row, section, flowing in places}
+
+
+def joined(rows: Sequence[ChunkRow]) -> str:
+    """The text of neighbouring chunks, with the blank lines that stand between them."""
+    text = rows[0].text
+    for before, row in pairwise(rows):
+        blank = row.start_line - last_line(before) - 1
+        text += "\n" * (1 + max(0, min(blank, _MOST_BLANK))) + row.text
+    return text
+
+
+def last_line(row: ChunkRow) -> int:
+    """The last line of a chunk that is not blank."""
+    if row.id == piece_id(file_of(row.id), 0):
+        # Only the first chunk of a file may have blank lines before its text, too.
+        return row.end_line
+    return min(row.end_line, row.start_line + row.text.count("\n"))

@@ -1,0 +1,105 @@
+"""Owns the lines of an index, or some of them, as arrays: what each is, and which stand beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from clawbot.memory.arrays import numpy
+from clawbot.memory.store.records import ORDINAL_BITS, ChunkRow
+
+if TYPE_CHECKING:
+    from clawbot.memory.search.reading import Bools, Ids
+
+FLOWING = frozenset({"prose", "dialogue", "code"})
+"""Kinds whose neighbours say something about them. List items and rows of tables stand for themselves."""
+
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Chunks in the order of their ids: what is known of each. `above` is the id of its heading, -1 without one."""
+
+    ids: Ids
+    above: Ids
+    flowing: Bools
+    is_heading: Bools
+    flags: Ids
+    speaker: Ids
+
+    @classmethod
+    def of(cls, rows: Sequence[ChunkRow]) -> Columns:
+        """The columns of `rows`, which are in the order of their ids."""
+        np = numpy()
+        count = len(rows)
+        return cls(
+            ids=np.fromiter((row.id for row in rows), np.int64, count),
+            above=np.fromiter((-1 if row.heading is None else row.heading for row in rows), np.int64, count),
+            flowing=np.fromiter((row.kind in FLOWING for row in rows), np.bool_, count),
+            is_heading=np.fromiter((row.kind == "heading" for row in rows), np.bool_, count),
+            flags=np.fromiter((row.flags for row in rows), np.int64, count),
+            speaker=np.fromiter((_NOBODY if row.speaker is None else row.speaker for row in rows), np.int64, count),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Columns]) -> Columns:
+        """The columns of `parts`, one after the other."""
+        np = numpy()
+        each = [*parts, cls.of(())]
+        return cls(
+            ids=np.concatenate([part.ids for part in each]),
+            above=np.concatenate([part.above for part in each]),
+            flowing=np.concatenate([part.flowing for part in each]),
+            is_heading=np.concatenate([part.is_heading for part in each]),
+            flags=np.concatenate([part.flags for part in each]),
+            speaker=np.concatenate([part.speaker for part in each]),
+        )
+
+
+@dataclass(slots=True)
+class LineTable:
+    """Lines by place, from 0. `section` numbers what stands under one heading; `section_names` are ids of headings."""
+
+    columns: Columns
+    section: Ids = field(init=False)
+    section_starts: Ids = field(init=False)
+    section_names: Ids = field(init=False)
+    _beside: dict[int, Ids] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        np = numpy()
+        known = self.columns
+        # What stands above all headings of a file is named by what no chunk has.
+        names = np.where(known.above >= 0, known.above, -1 - (known.ids >> ORDINAL_BITS))
+        names = np.where(known.is_heading, known.ids, names)
+        is_first = np.ones(len(names), np.bool_)
+        is_first[1:] = names[1:] != names[:-1]
+        self.section_starts = np.flatnonzero(is_first)
+        self.section_names = names[self.section_starts]
+        self.section = np.cumsum(is_first) - 1
+
+    def __len__(self) -> int:
+        return len(self.columns.ids)
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the lines, ascending."""
+        return self.columns.ids
+
+    def beside(self, distance: int) -> Ids:
+        """For each line the place of the one `distance` lines on; `len(self)` where that is no neighbour of it."""
+        if distance not in self._beside:
+            self._beside[distance] = self._neighbours(distance)
+        return self._beside[distance]
+
+    def _neighbours(self, distance: int) -> Ids:
+        np = numpy()
+        ids, flowing = self.ids, self.columns.flowing
+        # Ids are ascending, so the place of a neighbour is at most as many places away as its id.
+        places: Ids = np.searchsorted(ids, ids + distance)
+        known = np.minimum(places, len(self) - 1)
+        good = (ids[known] == ids + distance) & (self.section[known] == self.section) & flowing & flowing[known]
+        found: Ids = np.where(good, known, len(self))
+        return found
