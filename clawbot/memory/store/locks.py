@@ -28,14 +28,14 @@ class WriterLock:
 
     def acquire(self, seconds: float = 0.0) -> None:
         """Take it, waiting for at most `seconds`. Blocks. Raises BusyIndexError when another has it, StoreError."""
-        try:
-            with file_errors(self._path):
-                ensure_private_dir(self._path.parent)
+        with file_errors(self._path):
+            ensure_private_dir(self._path.parent)
+            try:
                 self._lock.acquire(timeout=seconds, poll_interval=0.02)
-        except Timeout:
-            raise BusyIndexError(
-                f"Another process is writing the memory index {self._path}.", hint="Wait until it is done."
-            ) from None
+            except Timeout:
+                raise BusyIndexError(
+                    f"Another process is writing the memory index {self._path}.", hint="Wait until it is done."
+                ) from None
 
     def release(self) -> None:
         """Give it back. Twice does no harm."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clawbot.memory.arrays import numpy
 from clawbot.memory.store.database import fetch, file_mark, open_for_reading
-from clawbot.memory.store.errors import MissingIndexError, StoreErrors
+from clawbot.memory.store.errors import InterruptedSearchError, MissingIndexError, StoreError, StoreErrors
 from clawbot.memory.store.facts import read_generation, read_identity, read_last_sync, read_totals, table_of
 from clawbot.memory.store.identity import Identity
 from clawbot.memory.store.locks import opening
@@ -52,6 +52,7 @@ class IndexReader:
         self.path = path
         self._errors = StoreErrors(path)
         self._connection, self._mark = _opened(path)
+        self._stopped = False
         self._generation = -1
         self._identity: Identity | None = None
         self._table: VectorTable | None = None
@@ -63,24 +64,32 @@ class IndexReader:
         self._connection.close()
 
     def interrupt(self) -> None:
-        """Stop the query that runs, which raises InterruptedSearchError. From any thread."""
+        """Stop what runs inside of a snapshot, which raises InterruptedSearchError. From any thread."""
+        self._stopped = True
         self._connection.interrupt()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Inside, the index does not change. The file is opened anew before, when another took its place."""
         if self._connection.in_transaction:
+            if self._stopped:
+                raise InterruptedSearchError("The search was stopped.")
             yield
             return
+        self._stopped = False
         self._renew()
-        with self._errors:
-            self._connection.execute("BEGIN")
-            try:
+        try:
+            with self._errors:
+                self._connection.execute("BEGIN")
                 self._look()
                 yield
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("COMMIT")
+        except StoreError as error:
+            # FTS5 has other words for being stopped while it opens its tables.
+            if self._stopped and not isinstance(error, InterruptedSearchError):
+                raise InterruptedSearchError("The search was stopped.") from error
+            raise
+        finally:
+            self._end()
 
     @property
     def generation(self) -> int:
@@ -199,6 +208,11 @@ class IndexReader:
     def cached_embeddings(self) -> Iterator[tuple[str, bytes, bytes, int]]:
         """The rows of the table of kept embeddings, as they are stored. For `IndexWriter.inherit`."""
         yield from self._connection.execute("SELECT identity, digest, vector, used FROM embedding_cache")
+
+    def _end(self) -> None:
+        if self._connection.in_transaction:
+            with self._errors:
+                self._connection.execute("COMMIT")
 
     def _renew(self) -> None:
         if file_mark(self.path) == self._mark:

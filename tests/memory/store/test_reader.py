@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clawbot.memory.store.codes import decode, encode
+from clawbot.memory.store.errors import InterruptedSearchError, MissingIndexError
+from clawbot.memory.store.identity import Profile
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.writer import IndexWriter
+from tests.memory.store.making import DIMENSIONS, opened, put, vector
+
+WORDS = [f"word{number} 词{number}" for number in range(300)]
+
+
+@pytest.fixture(params=["lines", "classic"])
+def filled(path: Path, request: pytest.FixtureRequest) -> Path:
+    profile: Profile = request.param
+    writer = opened(path, profile)
+    put(writer, {f"memory/{number}.md": "\n".join(WORDS[number * 30 : number * 30 + 30]) for number in range(10)})
+    writer.close()
+    return path
+
+
+def test_no_index_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(MissingIndexError):
+        IndexReader(tmp_path / "no" / "main.sqlite")
+    (tmp_path / "main.sqlite").touch()
+    with pytest.raises(MissingIndexError):
+        IndexReader(tmp_path / "main.sqlite")
+
+
+def test_the_nearest_are_those_of_exact_cosines(filled: Path) -> None:
+    reader = IndexReader(filled)
+    query = vector("word77 词77")
+    exact = sorted(((float(vector(word) @ query), word) for word in WORDS), reverse=True)
+    found = reader.nearest(query.tobytes(), 20)
+    assert found == sorted(found, key=lambda hit: (-hit[1], hit[0]))
+    texts = {row.id: row.text for row in reader.rows([one for one, _ in found])}
+    assert texts[found[0][0]] == "word77 词77"
+    assert len({texts[one] for one, _ in found} & {word for _, word in exact[:20]}) >= 17
+    assert found[5][1] == pytest.approx(exact[5][0], abs=0.05)
+
+
+def test_only_given_files_are_looked_at(filled: Path) -> None:
+    reader = IndexReader(filled)
+    found = reader.nearest(vector(WORDS[0]).tobytes(), 40, {3, 5})
+    assert len(found) == 40
+    assert {one >> 20 for one, _ in found} == {3, 5}
+    assert reader.nearest(vector(WORDS[0]).tobytes(), 40, set()) == []
+    assert [one >> 20 for one, _ in reader.best_keywords("word1 OR word100", 9, [4])] == [4]
+
+
+def test_a_query_of_another_size_finds_nothing(filled: Path) -> None:
+    assert IndexReader(filled).nearest(vector("x", 32).tobytes(), 5) == []
+
+
+def test_vectors_come_by_id_for_those_that_have_one(filled: Path) -> None:
+    reader = IndexReader(filled)
+    wanted = [(2 << 20) + 4, (1 << 20) + 7, 99]
+    ids, rows = reader.vectors(wanted)
+    assert ids.tolist() == [(1 << 20) + 7, (2 << 20) + 4]
+    assert float(rows[0] @ vector(WORDS[7])) > 0.98
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+    everything, matrix = reader.all_vectors()
+    assert len(everything) == 300
+    assert np.all(np.diff(everything) > 0)
+    assert np.allclose(matrix[7], rows[0])
+    assert reader.file_vectors(2)[0].tolist() == [(2 << 20) + number for number in range(30)]
+    assert reader.file_vectors(77)[0].tolist() == []
+
+
+def test_keywords_are_found_in_the_order_of_ids_and_best_first(filled: Path) -> None:
+    reader = IndexReader(filled)
+    assert reader.postings("word1 OR word200", 9) == [(1 << 20) + 1, (7 << 20) + 20]
+    assert reader.postings("word1 OR word200", 1) == [(1 << 20) + 1]
+    scores = reader.best_keywords("词 OR word2", 400)
+    assert scores[0][0] == (1 << 20) + 2
+    assert all(score < 0 for _, score in scores)
+    assert scores == sorted(scores, key=lambda hit: (hit[1], hit[0]))
+
+
+def test_a_snapshot_does_not_change(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"})
+    reader = IndexReader(path)
+    with reader.snapshot():
+        before = reader.generation
+        put(writer, {"a.md": "zero\none", "b.md": "two"})
+        assert [row.text for row in reader.rows([1 << 20])] == ["one"]
+        assert len(reader.files()) == 1
+        assert reader.generation == before
+    assert [row.text for row in reader.rows([1 << 20])] == ["zero"]
+    assert len(reader.files()) == 2
+
+
+def search_for_ever(reader: IndexReader) -> None:
+    while True:
+        reader.best_keywords("a OR b OR c OR d OR e OR f", 100)
+
+
+def test_a_query_is_stopped_from_another_thread(path: Path, writer: IndexWriter) -> None:
+    put(writer, {f"{number}.md": "\n".join(["a b c d e f"] * 500) for number in range(40)}, embed=False)
+    reader = IndexReader(path)
+    over = threading.Event()
+
+    def stop() -> None:
+        while not over.is_set():
+            reader.interrupt()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        with pytest.raises(InterruptedSearchError):
+            search_for_ever(reader)
+    finally:
+        over.set()
+        thread.join(10)
+    assert len(reader.postings("a", 10)) == 10
+    reader.close()
+
+
+def test_a_closed_index_that_was_deleted_and_made_again_is_read_again(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"})
+    reader = IndexReader(path)
+    before = reader.generation
+    writer.close()
+    for file in path.parent.iterdir():
+        file.unlink()
+    with pytest.raises(MissingIndexError):
+        reader.files()
+    again = opened(path)
+    put(again, {"b.md": "one"})
+    assert [file.path for file in reader.files().values()] == ["b.md"]
+    assert reader.generation != before
+    again.close()
+
+
+@pytest.mark.parametrize("dimensions", [1, 7, 8, 100, 256, 1536])
+def test_codes_are_near_what_they_stand_for(dimensions: int) -> None:
+    rows = np.array([vector(f"text {number}", dimensions) for number in range(50)], np.float32)
+    codes = encode(rows)
+    assert {len(code) for code in codes} == {(dimensions + 7) // 8 * 4}
+    near = np.einsum("ij,ij->i", decode(codes, dimensions), rows)
+    assert near.min() > 0.97
+
+
+def test_codes_of_nothing_are_nothing() -> None:
+    assert encode(np.zeros((0, DIMENSIONS), np.float32)) == []
+    assert decode([], DIMENSIONS).shape == (0, DIMENSIONS)

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clawbot.memory.store.errors import DamagedIndexError
+from clawbot.memory.store.identity import Profile
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.verify import verify
+from clawbot.memory.store.writer import IndexWriter
+from clawbot.memory.values import VerifyReport
+from tests.memory.store.making import embed_all, opened, pieces, put, record
+
+FILES = {
+    "MEMORY.md": "# 人\n- Anna 住在柏林\n...\nBob: hello",
+    "memory/a.md": "harbour\nlighthouse",
+    "memory/b.md": "x",
+}
+
+
+@pytest.fixture(params=["lines", "classic"])
+def index(path: Path, request: pytest.FixtureRequest) -> Iterator[IndexWriter]:
+    profile: Profile = request.param
+    writer = opened(path, profile)
+    put(writer, FILES)
+    yield writer
+    writer.close()
+
+
+def check(writer: IndexWriter, *, fix: bool = False, files: dict[str, str] | None = None) -> VerifyReport:
+    shown = FILES if files is None else files
+    return verify(writer, ((record(path, text), pieces(text)) for path, text in shown.items()), fix=fix)
+
+
+def test_an_index_in_order_is_clean(index: IndexWriter) -> None:
+    report = check(index)
+    assert (report.problems, report.fixed, report.clean) == ((), (), True)
+    assert (report.checked.files, report.checked.chunks, report.checked.keywords) == (3, 7, 7)
+    assert report.checked.vectors == 7
+    assert index.pending_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("UPDATE chunks SET text = 'other' WHERE text = 'harbour'", "pieces are not those"),
+        ("DELETE FROM chunks WHERE text = 'harbour'", "pieces are not those"),
+        (
+            "INSERT INTO chunks SELECT id + 9, 9, 9, 0, NULL, NULL, 0, 'more' FROM chunks LIMIT 1",
+            "pieces are not those",
+        ),
+        (
+            "INSERT INTO chunks SELECT id + (77 << 20), 9, 9, 0, NULL, NULL, 0, 'lost' FROM chunks LIMIT 1",
+            "pieces of no file",
+        ),
+        ("UPDATE files SET digest = x'00' WHERE path = 'memory/a.md'", "changed since"),
+        ("DELETE FROM files WHERE path = 'memory/b.md'", "not in the index"),
+        ("DELETE FROM chunks_fts WHERE rowid = 2 << 20", "not found by their words"),
+        ("INSERT INTO chunks_fts (rowid, text) VALUES (99 << 20, 'ghost')", "words of no piece"),
+        ("DELETE FROM chunks_vec WHERE chunk_id = 2 << 20", "without a vector"),
+        ("INSERT INTO chunks_vec SELECT 99 << 20, vector FROM chunks_vec LIMIT 1", "vectors of no piece"),
+        ("UPDATE files SET pending = 5", "without a vector"),
+    ],
+)
+def test_what_differs_is_found_and_repaired(index: IndexWriter, path: Path, sql: str, problem: str) -> None:
+    index.connection.execute(sql)
+    report = check(index)
+    assert any(problem in line for line in report.problems), report
+    assert not report.clean
+    assert not report.fixed
+    mended = check(index, fix=True)
+    assert mended.clean
+    assert mended.fixed == mended.problems
+    assert check(index).problems == ()
+    embed_all(index)
+    assert check(index).checked.vectors == 7
+    reader = IndexReader(path)
+    assert len(reader.postings("harbour OR lighthouse OR 柏林 OR bob", 99)) == 4
+
+
+def test_files_that_came_or_went_are_found(index: IndexWriter) -> None:
+    now = {"MEMORY.md": FILES["MEMORY.md"], "memory/new.md": "new"}
+    report = check(index, files=now)
+    assert len(report.problems) == 3
+    assert check(index, files=now, fix=True).clean
+    assert sorted(index.known()) == ["MEMORY.md", "memory/new.md"]
+    assert check(index, files=now).problems == ()
+
+
+def test_many_problems_are_counted(index: IndexWriter) -> None:
+    report = check(index, files={f"{number}.md": "x" for number in range(300)})
+    assert len(report.problems) == 101
+    assert "203 more" in report.problems[-1]
+
+
+def test_a_broken_keyword_index_is_damage(index: IndexWriter) -> None:
+    index.connection.execute("DELETE FROM chunks_fts_data WHERE id > 10")
+    with pytest.raises(DamagedIndexError):
+        check(index)
+
+
+def test_broken_pages_are_damage(path: Path) -> None:
+    writer = opened(path)
+    put(writer, {"a.md": "\n".join(f"line {number}" for number in range(5000))})
+    writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    writer.close()
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * 20_000)
+    writer = IndexWriter.open(path)
+    with pytest.raises(DamagedIndexError):
+        check(writer, files={})
+    writer.close()

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import datetime as dt
+import stat
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from clawbot.memory.embeddings.protocol import Vectors
+from clawbot.memory.store.errors import StoreError, TooManyPiecesError, WrongDimensionsError
+from clawbot.memory.store.identity import Profile
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.records import MAX_PIECES, Piece
+from clawbot.memory.store.writer import IndexWriter
+from clawbot.memory.walking import FileState
+from tests.memory.store.making import embed_all, embedded, identity, opened, pieces, put, record, vector
+
+DAY = "# 计划\n- call Anna about the 数据库\nBob: see you at the harbour\nlast line"
+
+
+def fail_after(writer: IndexWriter, path: str, text: str) -> None:
+    with writer.transaction():
+        writer.replace_file(record(path, text), pieces(text))
+        raise KeyError
+
+
+def texts(reader: IndexReader) -> list[str]:
+    return [row.text for row in reader.rows(range(1 << 20, (1 << 20) + 50))]
+
+
+def test_a_new_index_is_private_and_knows_what_it_is(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"MEMORY.md": DAY})
+    files = list(path.parent.iterdir())
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert writer.identity == structs.replace(identity(), dimensions=64)
+    assert writer.is_current()
+
+
+def test_what_was_written_is_read(path: Path, writer: IndexWriter) -> None:
+    with writer.transaction():
+        written = writer.replace_file(record("memory/2026-11-20.md", DAY, dt.date(2026, 11, 20)), pieces(DAY))
+    assert (written.written, written.kept, written.carried) == (4, 0, 0)
+    reader = IndexReader(path)
+    [file] = reader.files().values()
+    assert (file.path, file.source, file.day, file.chunks) == (
+        "memory/2026-11-20.md",
+        "memory",
+        dt.date(2026, 11, 20),
+        4,
+    )
+    heading, item, said, last = reader.rows([4, *range(file.id << 20, (file.id << 20) + 9)])
+    assert (heading.kind, heading.text, heading.heading) == ("heading", "# 计划", None)
+    assert (item.kind, item.start_line, item.end_line, item.heading) == ("item", 2, 2, heading.id)
+    assert reader.speakers()[said.speaker or 0] == "Bob"
+    assert last.id == heading.id + 3
+    totals = reader.totals()["memory"]
+    assert (totals.files, totals.chunks, totals.vectors, totals.pending) == (1, 4, 0, 4)
+    assert totals.chars == len(DAY) - 3
+    reader.close()
+
+
+def test_unchanged_leading_pieces_stay_and_an_appended_line_is_embedded_alone(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"MEMORY.md": DAY})
+    with writer.transaction():
+        written = writer.replace_file(record("MEMORY.md", f"{DAY}\nnew 一行"), pieces(f"{DAY}\nnew 一行"))
+    assert (written.written, written.kept, written.carried) == (1, 4, 0)
+    assert [chunk.text for chunk in writer.pending(0, 10)] == ["new 一行"]
+    assert writer.pending_count() == 1
+
+
+def test_a_line_that_moves_keeps_its_vector_unless_its_heading_is_another(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one\ntwo\n# top\nthree"})
+    moved = "zero\none\ntwo\n# other\nthree"
+    with writer.transaction():
+        written = writer.replace_file(record("a.md", moved), pieces(moved))
+    assert (written.written, written.kept, written.carried) == (5, 0, 2)
+    assert [(chunk.text, chunk.above) for chunk in writer.pending(0, 10)] == [
+        ("zero", ""),
+        ("# other", ""),
+        ("three", "# other"),
+    ]
+    embed_all(writer)
+    with IndexReader(path).snapshot():
+        [(best, cosine), *_] = IndexReader(path).nearest(vector("two").tobytes(), 1)
+    assert best == (1 << 20) + 2
+    assert cosine > 0.99
+
+
+def test_words_of_lines_that_are_gone_are_not_found(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "harbour\n数据库", "b.md": "harbour"})
+    put(writer, {"a.md": "lighthouse"})
+    reader = IndexReader(path)
+    assert reader.postings("harbour", 9) == [2 << 20]
+    assert reader.postings('"数据"', 9) == []
+    assert reader.postings("lighthouse", 9) == [1 << 20]
+    with writer.transaction():
+        assert writer.remove(["b.md", "unknown.md"]) == 1
+    assert reader.postings("harbour", 9) == []
+    assert list(writer.known()) == ["a.md"]
+    assert [one for one, _ in reader.nearest(vector("harbour").tobytes(), 9)] == [1 << 20]
+
+
+@pytest.mark.parametrize("profile", ["lines", "classic"])
+def test_zeros_say_that_a_piece_waits_for_nothing(path: Path, profile: Profile) -> None:
+    writer = opened(path, profile)
+    put(writer, {"a.md": "one\n...\ntwo"})
+    assert writer.pending(0, 9) == []
+    reader = IndexReader(path)
+    assert reader.totals()["memory"].vectors == 2
+    assert [row.flags for row in reader.rows(range(1 << 20, (1 << 20) + 3))] == [0, 0, 0]
+    put(writer, {"a.md": "new\none\n...\ntwo"}, embed=False)
+    assert [chunk.text for chunk in writer.pending(0, 9)] == ["new"]
+    put(writer, {"a.md": "new\none\n...\ntwo\nmore"}, embed=False)
+    assert writer.pending_count() == 2
+    writer.close()
+
+
+def test_vectors_of_a_text_that_changed_meanwhile_are_left_out(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one", "b.md": "two"}, embed=False)
+    chunks = writer.pending(0, 9)
+    put(writer, {"a.md": "something else"}, embed=False)
+    with writer.transaction():
+        assert writer.put_vectors(chunks, embedded(chunks)) == 1
+    with writer.transaction():
+        assert writer.put_vectors(chunks, embedded(chunks)) == 0
+    assert [chunk.text for chunk in writer.pending(0, 9)] == ["something else"]
+    assert writer.pending_count() == 1
+
+
+def test_pending_pieces_come_in_parts(writer: IndexWriter) -> None:
+    put(writer, {f"{number}.md": "a\nb\nc" for number in range(4)}, embed=False)
+    found = []
+    after = 0
+    while part := writer.pending(after, 5):
+        assert len(part) <= 5
+        found += [chunk.id for chunk in part]
+        after = part[-1].id
+    assert found == sorted(set(found))
+    assert len(found) == 12
+
+
+def test_figures_that_are_none_count_as_zero(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"}, embed=False)
+    row = vector("one")
+    row[3] = float("nan")
+    with writer.transaction():
+        writer.put_vectors(writer.pending(0, 9), Vectors(64, row.tobytes()))
+    [(_, cosine)] = IndexReader(path).nearest(vector("one").tobytes(), 1)
+    assert cosine > 0.9
+
+
+def test_vectors_of_another_size_are_refused_and_nothing_is_lost(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"})
+    put(writer, {"b.md": "two"}, embed=False)
+    chunks = writer.pending(0, 9)
+    with pytest.raises(WrongDimensionsError), writer.transaction():
+        writer.put_vectors(chunks, embedded(chunks, 32))
+    assert writer.identity is not None
+    assert writer.identity.dimensions == 64
+    assert embed_all(writer) == 1
+
+
+def test_a_transaction_that_fails_leaves_nothing(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"})
+    reader = IndexReader(path)
+    before = reader.generation
+    with pytest.raises(KeyError):
+        fail_after(writer, "b.md", "Eve: two")
+    assert list(writer.known()) == ["a.md"]
+    assert reader.generation == before
+    put(writer, {"b.md": "Eve: two"})
+    assert set(reader.speakers().values()) == {"Eve"}
+
+
+def test_generations_change_with_content_alone(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"})
+    reader = IndexReader(path)
+    before = reader.generation
+    with writer.transaction():
+        writer.touch([FileState("a.md", "memory", 3, 99)])
+    writer.finish(dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC))
+    assert reader.generation == before
+    assert writer.known()["a.md"].mtime_ns == 99
+    assert reader.last_sync == dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC)
+    put(writer, {"a.md": "two"})
+    assert reader.generation > before
+
+
+def test_changes_need_a_transaction(writer: IndexWriter) -> None:
+    with pytest.raises(RuntimeError):
+        writer.replace_file(record("a.md", "one"), pieces("one"))
+    assert writer.known() == {}
+
+
+def test_a_file_of_countless_pieces_is_refused(writer: IndexWriter) -> None:
+    many = [Piece(1, 1, "item", "a", "a")] * MAX_PIECES
+    with pytest.raises(TooManyPiecesError, match="memory/huge"), writer.transaction():
+        writer.replace_file(record("memory/huge.md", "a"), many)
+
+
+def test_half_characters_are_survived(path: Path, writer: IndexWriter) -> None:
+    with writer.transaction():
+        writer.replace_file(record("a.md", "x"), [Piece(1, 1, "prose", "torn \ud83d 数", "torn", speaker="\ud83d")])
+    reader = IndexReader(path)
+    assert texts(reader) == ["torn ? 数"]
+    assert list(reader.speakers().values()) == ["?"]
+    put(writer, {"a.md": "NUL \0 inside"})
+    assert texts(reader) == ["NUL \0 inside"]
+
+
+def test_a_deleted_database_is_noticed(path: Path, writer: IndexWriter) -> None:
+    assert writer.is_current()
+    path.unlink()
+    assert not writer.is_current()
+
+
+def test_a_folder_that_is_a_file_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "memory").write_text("no folder")
+    with pytest.raises(StoreError) as caught:
+        IndexWriter.open(tmp_path / "memory" / "main.sqlite")
+    assert caught.value.hint
+
+
+def test_vectors_are_inherited_from_an_index_with_the_same_ones(
+    path: Path, tmp_path: Path, writer: IndexWriter
+) -> None:
+    put(writer, {"a.md": "one\n...\n# h\ntwo", "b.md": "three"})
+    writer.cache.put_many("openai/x", {b"k" * 16: vector("k").tobytes()})
+    other = IndexWriter.open(tmp_path / "other.sqlite")
+    other.set_identity(identity(chunker="2"))
+    other.inherit(IndexReader(path))
+    put(other, {"a.md": "new\none\n...\n# h\ntwo\nthree", "b.md": "three"}, embed=False)
+    assert [chunk.text for chunk in other.pending(0, 9)] == ["new", "three"]
+    assert other.cache.count() == 1
+    [(best, _)] = IndexReader(tmp_path / "other.sqlite").nearest(vector("# h two").tobytes(), 1)
+    assert best == (1 << 20) + 4
+    other.close()
+
+
+def test_vectors_of_another_model_are_not_inherited(path: Path, tmp_path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"})
+    other = IndexWriter.open(tmp_path / "other.sqlite")
+    other.set_identity(identity(vectors="openai/other"))
+    other.inherit(IndexReader(path))
+    put(other, {"a.md": "one"}, embed=False)
+    assert other.pending_count() == 1
+    other.close()
