@@ -18,8 +18,9 @@ _SPEAKER = re.compile(
     r"\s*(?:>[ \t]?)*(?:\[?\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+(?:[-–—][ \t]+)?)?[*_<@]{0,3}"
     r"(?P<name>[^\W\d_][^\n:：*<>|/，。,!?！？]{0,39}?)\s*[*_>]{0,3}(?::[*_]{0,3}(?=\s)|：)\s*"
 )
-_EDGES = ".,!?;:()[]{}\"'“”‘’*_`~<>"
-_MOST_REMEMBERED = 200_000
+WORD_EDGES = ".,!?;:()[]{}\"'“”‘’*_`~<>"
+_MOST_REMEMBERED = 50_000
+_LONGEST_REMEMBERED = 40
 UNDER_HEADINGS: frozenset[Kind] = frozenset({"item", "table"})
 """Pieces that say little without the heading above them."""
 
@@ -57,15 +58,27 @@ def query_meaning(text: str, *, remote: bool) -> str:
     return text if remote else _telling_words(text) or text
 
 
-class _Telling(dict[str, bool]):
-    """Whether a word says something, by its spelling; remembered, since a few thousand make up most of any text."""
+class Remembered(dict[str, bool]):
+    """What is said of a word by its spelling, judged once: a few thousand words make up most of any text."""
 
     def __missing__(self, word: str) -> bool:
-        if len(self) > _MOST_REMEMBERED:
-            self.clear()
-        telling = word.lower().strip(_EDGES).replace("'", "").replace("’", "") not in STOP_WORDS
-        self[word] = telling
-        return telling
+        judged = self.judge(word)
+        if len(word) <= _LONGEST_REMEMBERED:
+            if len(self) >= _MOST_REMEMBERED:
+                self.clear()
+            self[word] = judged
+        return judged
+
+    def judge(self, word: str) -> bool:
+        """The answer for a word that is not remembered."""
+        raise NotImplementedError
+
+
+class _Telling(Remembered):
+    """Whether a word says something."""
+
+    def judge(self, word: str) -> bool:
+        return word.lower().strip(WORD_EDGES).replace("'", "").replace("’", "") not in STOP_WORDS
 
 
 _telling = _Telling()

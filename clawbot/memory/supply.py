@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from clawbot.clock import Clock
+from clawbot.errors import ClawbotError
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
 from clawbot.memory.values import Fallback
 
@@ -17,20 +19,39 @@ LONGEST_PAUSE = 30 * 60.0
 
 
 class Supply:
-    """An embedder, or the reason why there is none.
+    """An embedder, opened when it is needed first, or the reason why there is none.
 
-    `requested` is the provider of the settings. `problem` says why it can't be used at all; empty when it can, and
-    when no vectors are wanted.
+    `requested` is the provider of the settings. Everything belongs to the event loop.
     """
 
-    def __init__(self, requested: str, embedder: Embedder | None, clock: Clock, *, problem: str = "") -> None:
+    def __init__(self, requested: str, opener: Callable[[], Awaitable[Embedder | None]], clock: Clock) -> None:
+        """`opener` returns None where no vectors are wanted, and raises ClawbotError where there can be none."""
         self.requested = requested
-        self.embedder = embedder
-        self.problem = problem
+        self.embedder: Embedder | None = None
+        self.problem = ""
+        self._opener = opener
+        self._opening: asyncio.Lock | None = asyncio.Lock()
         self._clock = clock
         self._reason = ""
         self._pause = 0.0
         self._retry_at = 0.0
+
+    async def open(self) -> Embedder | None:
+        """The embedder. None when no vectors are wanted, and when there can be none: `problem` says why then."""
+        if self._opening is not None:
+            async with self._opening:
+                await self._open()
+        return self.embedder
+
+    async def _open(self) -> None:
+        if self._opening is None:
+            return
+        try:
+            self.embedder = await self._opener()
+        except ClawbotError as error:
+            self.problem = str(error)
+            log.warning("no vectors: %s", self.problem)
+        self._opening = None
 
     @property
     def provider(self) -> str:
@@ -59,16 +80,22 @@ class Supply:
         return max(0.0, self._retry_at - self._clock.monotonic()) if self._reason else 0.0
 
     @property
+    def wanted(self) -> bool:
+        """Whether there should be vectors, also while there can be none."""
+        return self.embedder is not None or bool(self.problem)
+
+    @property
     def ready(self) -> bool:
         """Whether it may be asked now."""
         return self.embedder is not None and not self.seconds_to_retry
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         """One row for each text. Raises EmbeddingError, and then rests for a while."""
-        if self.embedder is None:
-            raise EmbeddingError(self.problem or "There is no embedding provider.")
+        embedder = await self.open()
+        if embedder is None:
+            raise EmbeddingError(self.problem or "No embedding provider is set.")
         try:
-            vectors = await self.embedder.embed(texts, purpose)
+            vectors = await embedder.embed(texts, purpose)
         except EmbeddingError as error:
             self.failed(str(error))
             raise

@@ -1,0 +1,46 @@
+"""Makes an embedding model behind litellm an embedder of the memory index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clawbot.llm.embedding import LiteLLMEmbedder
+from clawbot.llm.errors import ModelError
+from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
+
+
+class RemoteEmbedder:
+    """An `Embedder` over `inner`."""
+
+    remote = True
+
+    def __init__(self, inner: LiteLLMEmbedder) -> None:
+        self._inner = inner
+
+    @property
+    def provider(self) -> str:
+        """That of the model."""
+        return self._inner.provider
+
+    @property
+    def model(self) -> str:
+        """The model, without the provider before it."""
+        return self._inner.model
+
+    @property
+    def identity(self) -> str:
+        """Provider, model and address; holds no key."""
+        return self._inner.identity
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """One row for each text. Raises EmbeddingError."""
+        try:
+            found = await self._inner.embed(texts, purpose)
+        except ModelError as error:
+            named = str(error).removesuffix(error.hint).rstrip()
+            raise EmbeddingError(named, hint=error.hint, retryable=error.retryable) from error
+        return Vectors(found.dimensions, found.data)
+
+    async def aclose(self) -> None:
+        """End the worker process, unless a language model uses it."""
+        await self._inner.aclose()
