@@ -57,7 +57,7 @@ def recover(path: Path) -> None:
     An index that was being built stays: it goes on from where it was.
     """
     for database in (path, building_path(path)):
-        if not database.exists():
+        if not database.exists() and any(side.exists() for side in _side_files(database)):
             with replacing(path), file_errors(database):
                 _remove_side_files(database)
 
@@ -78,5 +78,9 @@ def _settle(database: Path) -> None:
 
 
 def _remove_side_files(database: Path) -> None:
-    for suffix in SIDE_FILES:
-        database.with_name(f"{database.name}{suffix}").unlink(missing_ok=True)
+    for side in _side_files(database):
+        side.unlink(missing_ok=True)
+
+
+def _side_files(database: Path) -> list[Path]:
+    return [database.with_name(f"{database.name}{suffix}") for suffix in SIDE_FILES]

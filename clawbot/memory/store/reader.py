@@ -220,6 +220,8 @@ class IndexReader:
         replacement, self._mark = _opened(self.path)
         self._connection.close()
         self._connection = replacement
+        # The same generation may come back in a file that was opened anew, and tables belong to a connection.
+        self._generation = -1
 
     def _look(self) -> None:
         """Forget what was kept of another generation."""

@@ -1,0 +1,150 @@
+"""Deaths at any point, full disks, and several processes on one index."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clawbot.memory.store.errors import BusyIndexError, MissingIndexError, StoreError
+from clawbot.memory.store.locks import WriterLock
+from clawbot.memory.store.publish import building_path
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.verify import verify
+from clawbot.memory.store.writer import IndexWriter
+from tests.memory.store.making import embed_all, pieces, put, record, vector
+from tests.memory.store.victim import NAMES, build_beside, opened, text_of, version_of
+
+ROOT = Path(__file__).parents[3]
+KILLS = int(os.environ.get("CLAWBOT_TEST_KILLS", "4"))
+
+
+@contextlib.contextmanager
+def victim(path: Path, *what: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.memory.store.victim", str(path), *what]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(30)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def seen(reader: IndexReader) -> dict[str, int]:
+    """The version of each file, all of whose lines must say the same."""
+    with reader.snapshot():
+        found = {}
+        for file in reader.files().values():
+            rows = reader.rows(range(file.id << 20, (file.id << 20) + file.chunks))
+            version = version_of(rows[0].text)
+            assert [row.text for row in rows] == text_of(file.path, version).split("\n")
+            assert len(reader.postings(f'"version {version}"', 999)) >= len(rows)
+            found[file.path] = version
+        reader.nearest(vector("x").tobytes(), 5)
+        return found
+
+
+def assert_sound(path: Path) -> None:
+    lock = WriterLock(path)
+    lock.acquire(10)
+    writer = opened(path)
+    files = seen(IndexReader(path))
+    documents = [
+        (record(name, text_of(name, version)), pieces(text_of(name, version))) for name, version in files.items()
+    ]
+    report = verify(writer, documents, fix=False)
+    assert report.clean, report
+    embed_all(writer)
+    assert writer.pending_count() == 0
+    writer.close()
+    lock.release()
+
+
+@pytest.fixture
+def filled(path: Path) -> Path:
+    writer = opened(path)
+    put(writer, {name: text_of(name, 30) for name in NAMES})
+    writer.close()
+    return path
+
+
+def test_killed_anywhere_it_is_whole_and_was_readable_all_the_time(filled: Path) -> None:
+    choose = random.Random(3)
+    reader = IndexReader(filled)
+    for _ in range(KILLS):
+        with victim(filled, "churn") as process:
+            assert process.stdout is not None
+            for _ in range(choose.randint(1, 6)):
+                assert process.stdout.readline()
+                seen(reader)
+        assert set(seen(reader)) == set(NAMES)
+        assert_sound(filled)
+
+
+@pytest.mark.parametrize("operation", range(1, 7))
+def test_killed_while_publishing_one_of_both_is_there(filled: Path, operation: int) -> None:
+    reader = IndexReader(filled)
+    before = seen(reader)
+    with victim(filled, "publish", str(operation)) as process:
+        process.wait(60)
+    assert process.returncode in (0, -signal.SIGKILL)
+    assert seen(reader) == before
+    assert_sound(filled)
+    if building_path(filled).exists():
+        build_beside(filled)
+    assert seen(reader) == before
+    assert_sound(filled)
+    assert not list(filled.parent.glob("*.building*"))
+
+
+def test_killed_in_a_transaction_nothing_of_it_is_there(filled: Path) -> None:
+    with victim(filled, "write") as process:
+        process.wait(60)
+    assert process.returncode == -signal.SIGKILL
+    assert seen(IndexReader(filled)) == dict.fromkeys(NAMES, 30)
+    assert_sound(filled)
+
+
+def test_a_lock_dies_with_its_process(filled: Path) -> None:
+    lock = WriterLock(filled)
+    with victim(filled, "churn") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        with pytest.raises(BusyIndexError):
+            lock.acquire()
+    lock.acquire(10)
+    assert lock.held
+    lock.release()
+
+
+def test_a_full_disk_is_said_and_loses_nothing(filled: Path) -> None:
+    writer = IndexWriter.open(filled)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (filled.stat().st_size + 100_000, hard))
+    try:
+        with pytest.raises(StoreError, match=r"can't be written|full") as caught:
+            put(writer, {f"memory/new{number}.md": text_of(f"memory/new{number}.md", 39) for number in range(500)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "room" in caught.value.hint
+    assert set(seen(IndexReader(filled))) == set(NAMES)
+    put(writer, {"memory/new.md": text_of("memory/new.md", 1)})
+    writer.close()
+    assert_sound(filled)
+
+
+def test_readers_of_a_file_that_vanishes_say_so(filled: Path) -> None:
+    reader = IndexReader(filled)
+    filled.unlink()
+    with pytest.raises(MissingIndexError):
+        reader.files()
