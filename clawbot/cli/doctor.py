@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import click
 
 from clawbot import __version__
-from clawbot.cli.doctor_checks import model, program, setup, storage, talks, terminal
+from clawbot.cli.doctor_checks import model, program, recall, setup, storage, talks, terminal
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
 from clawbot.cli.output import json_option, print_json, reports_errors
 from clawbot.clock import SystemClock
@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     storage.disk,
     talks.sessions,
     talks.locks,
+    recall.index,
     terminal.terminal,
 )
 

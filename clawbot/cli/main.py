@@ -18,6 +18,7 @@ from clawbot.cli.output import dependable_streams
 COMMANDS = {
     "chat": ("clawbot.cli.chat", "Talk to the agent; `-p TEXT` for one turn without a screen."),
     "sessions": ("clawbot.cli.sessions", "List, show, export and repair conversations."),
+    "memory": ("clawbot.cli.memory", "Search the memory; its index: state, update, check."),
     "workspace": ("clawbot.cli.workspace", "Seed the workspace; compare it with the templates."),
     "config": ("clawbot.cli.config", "Show, check and locate the settings."),
     "doctor": ("clawbot.cli.doctor", "What works here and what does not, each with its remedy."),

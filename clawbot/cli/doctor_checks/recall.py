@@ -1,0 +1,83 @@
+"""The memory index: whether it can be used, what it could not take in, and whether meaning counts or words alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
+from clawbot.errors import ClawbotError
+from clawbot.indexing import open_index
+from clawbot.memory.index import MemoryIndex
+from clawbot.memory.values import IndexStatus
+
+# More files than a person mends before looking again.
+MOST_ISSUES = 5
+
+Open = Callable[[Here], MemoryIndex | None]
+
+
+def _open(here: Here) -> MemoryIndex | None:
+    return open_index(here.all_settings, here.agent, here.paths, here.clock, long_lived=False)
+
+
+async def index(here: Here, open_here: Open = _open) -> Findings:
+    """The index can be opened, holds what the files hold, and finds by meaning."""
+    if here.config_error is not None:
+        return [Finding("memory", "warning", "not tried: the configuration is not valid", "clawbot config check")]
+    if not here.settings.memory_search.enabled:
+        return [Finding("memory", "ok", "memory search is switched off (memory_search.enabled)")]
+    database = here.paths.memory_db(here.agent)
+    if not database.exists():
+        fix = f"clawbot memory index{here.for_agent}"
+        return [Finding("memory", "ok", "there is no index yet; the first search builds it", fix)]
+    try:
+        status = await _status(here, open_here)
+    except ClawbotError as error:
+        fix = f"{error.hint or 'it can be deleted, and is built again:'} rm {quoted(database)}*"
+        return [Finding("memory", "problem", error.message, fix)]
+    if status is None:
+        return [Finding("memory", "ok", "memory search is switched off (memory_search.enabled)")]
+    return [_state(status), *_parts(status, here), *_issues(status)]
+
+
+async def _status(here: Here, open_here: Open) -> IndexStatus | None:
+    opened = open_here(here)
+    if opened is None:
+        return None
+    try:
+        return await opened.status(deep=here.ping)
+    finally:
+        await opened.close()
+
+
+def _state(status: IndexStatus) -> Finding:
+    by = f"{status.provider} {status.model}".strip() if status.vectors else "words alone"
+    held = f"{status.files:,} of {status.total_files:,} files in {status.chunks:,} pieces, found by {by}"
+    waiting = f"; {status.pending_vectors:,} pieces wait for a vector" if status.pending_vectors else ""
+    return Finding("memory", "ok", f"{held}{waiting}")
+
+
+def _parts(status: IndexStatus, here: Here) -> Findings:
+    """What keeps the index from finding by meaning or by word."""
+    look = f"clawbot memory status --deep{here.for_agent}"
+    found = []
+    if not status.fts.available:
+        found.append(Finding("memory", "problem", f"searching by word does not work: {status.fts.error}", look))
+    if status.fallback is not None:
+        message = f"{status.fallback.from_} was not used: {status.fallback.reason}"
+        found.append(Finding("memory", "warning", message, look))
+    elif not status.vector.available and status.requested_provider != "none":
+        message = f"searching by words alone: {status.vector.error}"
+        found.append(Finding("memory", "warning", message, look))
+    probe = status.embedding_probe
+    if probe is not None and not probe.ok:
+        found.append(Finding("memory", "warning", f"{status.provider} makes no vectors now: {probe.error}", look))
+    return found
+
+
+def _issues(status: IndexStatus) -> Findings:
+    found = [Finding("memory", "warning", f"{issue.path}: {issue.text}") for issue in status.issues[:MOST_ISSUES]]
+    if len(status.issues) > MOST_ISSUES:
+        more = f"{len(status.issues) - MOST_ISSUES} more files could not be taken in"
+        found.append(Finding("memory", "warning", more, "clawbot memory status"))
+    return found

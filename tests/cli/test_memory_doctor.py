@@ -1,0 +1,116 @@
+"""What the doctor says of the memory index."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from clawbot.cli.doctor import look_around
+from clawbot.cli.doctor_checks import recall
+from clawbot.cli.doctor_checks.finding import Findings, Here
+from clawbot.errors import ClawbotError
+from clawbot.memory.values import Fallback, Issue, Part, Probe
+from tests.memory.fake_index import STATUS, FakeIndex
+
+
+@pytest.fixture
+def home() -> Path:
+    folder = Path(os.environ["CLAWBOT_HOME"])
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def here(home: Path) -> Here:
+    """A place where an index was built."""
+    found = look_around("main", ping=True)
+    database = found.paths.memory_db("main")
+    database.parent.mkdir()
+    database.touch()
+    return found
+
+
+async def findings(here: Here, **changes: Any) -> Findings:
+    index = FakeIndex(state=structs.replace(STATUS, **changes))
+    return await recall.index(here, lambda _: index)
+
+
+def never(here: Here) -> Any:
+    raise AssertionError("nothing should be opened")
+
+
+async def test_an_index_that_works_is_told_with_its_figures(here: Here) -> None:
+    index = FakeIndex()
+    [found] = await recall.index(here, lambda _: index)
+    assert (found.check, found.state) == ("memory", "ok")
+    assert found.message == "3 of 3 files in 41 pieces, found by offline wordllama-256"
+    assert index.calls == ["status deep=True"]
+    assert index.closed
+
+
+def test_nothing_is_made_where_there_is_no_index() -> None:
+    [found] = asyncio.run(recall.index(look_around("main", ping=False), never))
+    assert (found.state, found.fix) == ("ok", "clawbot memory index")
+    assert not Path(os.environ["CLAWBOT_HOME"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "state", "said"),
+    [
+        ("agents: {main: {memory_search: {enabled: false}}}", "ok", "switched off"),
+        ("agents: {main: {memory_search: {enabledd: false}}}", "warning", "not tried"),
+    ],
+)
+async def test_the_settings_come_first(home: Path, config: str, state: str, said: str) -> None:
+    (home / "config.yaml").write_text(config)
+    [found] = await recall.index(look_around("main", ping=False), never)
+    assert found.state == state
+    assert said in found.message
+
+
+async def test_an_index_that_cannot_be_opened_can_be_deleted(here: Here) -> None:
+    def broken(here: Here) -> Any:
+        raise ClawbotError("The database is on fire.")
+
+    [found] = await recall.index(here, broken)
+    assert (found.state, found.message) == ("problem", "The database is on fire.")
+    assert f"rm {here.paths.memory_db('main')}*" in (found.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "said"),
+    [
+        ({"fts": Part(available=False, error="no FTS5")}, "problem", "searching by word does not work: no FTS5"),
+        ({"fallback": Fallback(from_="openai", reason="no key")}, "warning", "openai was not used: no key"),
+        ({"vector": Part(available=False, error="no weights")}, "warning", "words alone: no weights"),
+        ({"embedding_probe": Probe(ok=False, error="HTTP 500")}, "warning", "offline makes no vectors now: HTTP 500"),
+        ({"issues": (Issue("memory/a.md", "is not UTF-8"),)}, "warning", "memory/a.md: is not UTF-8"),
+    ],
+)
+async def test_what_does_not_work_is_a_finding_of_its_own(
+    here: Here, changes: dict[str, Any], state: str, said: str
+) -> None:
+    quiet = structs.replace(here, ping=False)
+    _, found = await findings(quiet, **changes)
+    assert found.state == state
+    assert said in found.message
+
+
+async def test_words_alone_by_choice_is_no_fault(here: Here) -> None:
+    off = Part(available=False, error="switched off")
+    [found] = await findings(here, requested_provider="none", provider="none", vectors=0, vector=off)
+    assert found.state == "ok"
+    assert "by words alone" in found.message
+
+
+async def test_many_issues_are_counted(here: Here) -> None:
+    issues = tuple(Issue(f"memory/{at}.md", "is not UTF-8") for at in range(9))
+    found = await findings(here, issues=issues, pending_vectors=3)
+    assert "3 pieces wait for a vector" in found[0].message
+    assert len(found) == 7
+    assert found[-1].message == "4 more files could not be taken in"
