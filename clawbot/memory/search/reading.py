@@ -69,6 +69,10 @@ class Reader(Protocol):
         """The unit vectors of `ids`, as far as there are any, and which ids these are."""
         ...
 
+    def all_vectors(self) -> tuple[Ids, Floats]:
+        """The ids of all chunks that have a vector, ascending, and their unit vectors."""
+        ...
+
     def rows(self, ids: Collection[int]) -> Sequence[ChunkRow]:
         """The chunks of `ids` in the order of their ids; those that do not exist are left out."""
         ...

@@ -16,7 +16,7 @@ from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.store.records import DATED, ORDINAL_BITS, QUESTION
 
 if TYPE_CHECKING:
-    from clawbot.memory.search.reading import Floats
+    from clawbot.memory.search.reading import Floats, Ids
 
 _A_WEEK = 7
 
@@ -44,31 +44,69 @@ def features(
     """What speaks for each line, by the names of `LineWeights`."""
     np = numpy()
     question, columns = asked.question, table.columns
-    count = len(table)
-    rarity = np.array([each.rarity for each in asked.matches], np.float32)
-    found = np.zeros((len(asked.matches), count + 1), np.float32)
-    for place, each in enumerate(asked.matches):
-        found[place, :count] = each.at(table.ids)
-    here = found[:, :count]
-    best = np.zeros_like(here)
-    for distance, weight in window:
-        np.maximum(best, weight * (found[:, table.beside(distance)] if distance else here), out=best)
+    words = _weigh_words(table, asked.matches, window)
     asks = (columns.flags & QUESTION) > 0
     before = table.beside(-1)
     named = np.isin(columns.speaker, list(question.speakers))
     near = np.zeros(len(table.section_names), np.bool_)
     near[table.section[named]] = True
     return {
-        "term": rarity @ best,
-        "section": np.where(columns.flowing, (rarity @ _in_sections(table, asked, here))[table.section], rarity @ here),
+        "term": words.around,
+        "section": np.where(columns.flowing, words.sections[table.section], words.own),
         "speaker": named,
         "speaker_near": near[table.section],
         "day": np.isin(table.ids >> ORDINAL_BITS, _files_of(days, question.days)),
         "when": ((columns.flags & DATED) > 0) & question.asks_when,
         "question": asks,
-        "answer": (rarity @ found[:, before]) * np.append(asks, False)[before],
+        "answer": np.append(words.own * asks, np.float32(0))[before],
         "heading": columns.is_heading,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The rarities of what is found, summed: in each line itself, in its window, and in each section."""
+
+    own: Floats
+    around: Floats
+    sections: Floats
+
+
+def _weigh_words(table: LineTable, matches: Sequence[Matches], window: Sequence[tuple[int, float]]) -> _Words:
+    np = numpy()
+    own: Floats = np.zeros(len(table), np.float32)
+    around: Floats = np.zeros(len(table), np.float32)
+    sections: Floats = np.zeros(len(table.section_names), np.float32)
+    for each in matches:
+        places, values = each.within(table.ids)
+        values = values * np.float32(each.rarity)
+        own[places] += values
+        # The best place in the window counts, so each thing needs a column of its own. One more for what is outside.
+        best: Floats = np.zeros(len(table) + 1, np.float32)
+        for distance, weight in window:
+            # Who has this line at `distance` is the one as far on the other side.
+            beside = table.beside(-distance)[places] if distance else places
+            best[beside] = np.maximum(best[beside], np.float32(weight) * values)
+        around += best[:-1]
+        sections += _best_of_sections(table, each, places, values)
+    return _Words(own, around, sections)
+
+
+def _best_of_sections(table: LineTable, match: Matches, places: Ids, values: Floats) -> Floats:
+    """How much each section holds of one thing: as much as its best line, or its heading."""
+    np = numpy()
+    best: Floats = np.zeros(len(table.section_names), np.float32)
+    if len(places):
+        sections = table.section[places]
+        is_first = np.ones(len(sections), np.bool_)
+        is_first[1:] = sections[1:] != sections[:-1]
+        starts = np.flatnonzero(is_first)
+        best[sections[starts]] = np.maximum.reduceat(values, starts)
+    if not table.is_whole:
+        order = np.argsort(table.section_names)
+        headings, found = match.within(table.section_names[order])
+        best[order[headings]] = np.maximum(best[order[headings]], found * np.float32(match.rarity))
+    return best
 
 
 def scale_of(asked: Asked, weights: LineWeights, *, has_vector: bool) -> float:
@@ -104,16 +142,3 @@ def _files_of(days: Mapping[int, date | None], wanted: Sequence[DateRange]) -> l
     if not wanted:
         return []
     return [number for number, day in days.items() if day is not None and is_of_days(day, wanted)]
-
-
-def _in_sections(table: LineTable, asked: Asked, here: Floats) -> Floats:
-    """How well each section holds each thing: its best line, or its heading."""
-    np = numpy()
-    best: Floats = np.zeros((len(asked.matches), len(table.section_names)), np.float32)
-    if not best.size:
-        return best
-    np.maximum.reduceat(here, table.section_starts, axis=1, out=best)
-    order = np.argsort(table.section_names)
-    for place, each in enumerate(asked.matches):
-        best[place, order] = np.maximum(best[place, order], each.at(table.section_names[order]))
-    return best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clawbot.memory.arrays import numpy
@@ -21,6 +22,29 @@ _WINDOW = (-2, -1, 1, 2)
 _ALIKE = 0.3
 
 
+@dataclass(frozen=True, slots=True)
+class AllVectors:
+    """A `Matrix` for one search: ascending `ids` and their unit vectors."""
+
+    ids: Ids
+    unit_rows: Floats
+
+    def scores(self, vector: bytes) -> Floats:
+        """The cosine of each row and a unit vector."""
+        np = numpy()
+        query = np.frombuffer(vector, "<f4")
+        found: Floats = np.zeros(len(self.ids), np.float32)
+        if self.unit_rows.shape[1] == len(query):
+            np.dot(self.unit_rows, query, out=found)
+        return found
+
+    def rows(self, ids: Ids) -> tuple[Ids, Floats]:
+        """Those of `ids` that have a vector, ascending, and their vectors."""
+        np = numpy()
+        places = np.flatnonzero(np.isin(self.ids, ids))
+        return self.ids[places], self.unit_rows[places]
+
+
 def nearest(reader: Reader, vector: bytes, limit: int, scope: Scope) -> Ids:
     """Ids of the lines in `scope` nearest to `vector`, read from the index. Blocks."""
     np = numpy()
@@ -36,11 +60,16 @@ def rough_closeness(table: LineTable, matrix: Matrix, vector: bytes) -> Floats:
     has: Floats = np.zeros(len(table) + 1, np.float32)
     if not len(table):
         return own[:0]
-    places = np.minimum(np.searchsorted(table.ids, matrix.ids), len(table) - 1)
-    known = table.ids[places] == matrix.ids
-    own[places[known]] = matrix.scores(vector)[known]
-    has[places[known]] = 1
+    if np.array_equal(table.ids, matrix.ids):
+        own[:-1] = matrix.scores(vector)
+        has[:-1] = 1
+    else:
+        places = np.minimum(np.searchsorted(table.ids, matrix.ids), len(table) - 1)
+        known = table.ids[places] == matrix.ids
+        own[places[known]] = matrix.scores(vector)[known]
+        has[places[known]] = 1
     total, count = own[:-1].copy(), has[:-1].copy()
+    own[:-1][table.columns.is_heading] = has[:-1][table.columns.is_heading] = 0
     for distance in _WINDOW:
         beside = table.beside(distance)
         total += own[beside]
@@ -66,7 +95,12 @@ def closeness(table: LineTable, places: Ids, read: ReadVectors, vectors: Sequenc
 def _around(table: LineTable, places: Ids, read: ReadVectors, dimensions: int) -> Floats:
     """The sums of the vectors of the lines at `places` and their neighbours."""
     np = numpy()
-    groups = [places, *(table.beside(distance)[places] for distance in _WINDOW)]
+    # Headings are often times and dates: the vectors of the lines below would only blur.
+    is_heading = np.append(table.columns.is_heading, False)
+    groups = [places]
+    for distance in _WINDOW:
+        beside = table.beside(distance)[places]
+        groups.append(np.where(is_heading[beside], len(table), beside))
     needed = np.unique(np.concatenate(groups))
     needed = needed[needed < len(table)]
     ids, rows = read(table.ids[needed])

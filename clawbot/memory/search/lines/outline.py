@@ -50,7 +50,7 @@ class Outline:
             for number, places in columns.items():
                 parts[number] = Columns.of(rows[places[0] : places[-1] + 1])
         self._parts, self._revisions = parts, dict(now)
-        self._table = LineTable(Columns.joined([parts[number] for number in sorted(parts)]))
+        self._table = LineTable(Columns.joined([parts[number] for number in sorted(parts)]), is_whole=True)
         self._generation = reader.generation
 
 

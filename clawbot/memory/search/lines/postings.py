@@ -26,15 +26,14 @@ class Matches:
     values: Floats
     rarity: float
 
-    def at(self, ids: Ids) -> Floats:
-        """How well each of the ascending `ids` holds it; 0 where it does not."""
+    def within(self, ids: Ids) -> tuple[Ids, Floats]:
+        """The places in the ascending `ids` where it is found, and how well."""
         np = numpy()
-        found: Floats = np.zeros(len(ids), np.float32)
-        if len(self.ids):
-            places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-            same = self.ids[places] == ids
-            found[same] = self.values[places[same]]
-        return found
+        if not len(ids):
+            return np.zeros(0, np.int64), self.values[:0]
+        places = np.minimum(np.searchsorted(ids, self.ids), len(ids) - 1)
+        known = ids[places] == self.ids
+        return places[known], self.values[known]
 
 
 class WordFinder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clawbot.memory.search.lines.weights import LineWeights
@@ -43,13 +43,17 @@ class _Page:
 
     def add(self, line: Line, rank: int) -> bool:
         """Take `line` in, if there is room for it and for what lies between it and a range beside it."""
-        chunk = line.row.id
+        alone = Range(line.row.id, self._end(line), rank)
         beside = [each for each in self.ranges if self._touches(each, line)]
-        grown = Range(
-            min([chunk, *(each.first for each in beside)]), max([chunk, *(each.last for each in beside)]), rank
-        )
-        if beside and not self._may_grow(grown, beside):
-            beside, grown = [], Range(chunk, chunk, rank)
+        grown = alone
+        if beside:
+            grown = Range(
+                min(alone.first, *(each.first for each in beside)),
+                max(alone.last, *(each.last for each in beside)),
+                rank,
+            )
+            if not self._may_grow(grown, beside):
+                beside, grown = [], alone
         size = self._size(grown) - sum(map(self._size, beside))
         if (not beside and len(self.ranges) >= self.count) or self.spent + size > self.chars:
             return False
@@ -60,6 +64,12 @@ class _Page:
             self.ranges = [each for each in self.ranges if each not in beside]
         self.ranges.append(grown)
         return True
+
+    def _end(self, line: Line) -> int:
+        """The last chunk that comes with `line`: of a heading the one below it, since a heading alone says little."""
+        below = self.lines.get(line.row.id + 1)
+        is_with_it = line.row.kind == "heading" and below is not None and below.section == line.section
+        return line.row.id + 1 if is_with_it and line.row.id + 1 not in self.taken else line.row.id
 
     def _touches(self, known: Range, line: Line) -> bool:
         reach = 1 + self.weights.gap
@@ -76,22 +86,22 @@ class _Page:
         return sum(len(self.lines[number].row.text) + 1 for number in range(each.first, each.last + 1)) - 1
 
 
-def build_ranges(
-    ranked: Sequence[int], lines: Mapping[int, Line], budget: Budget, weights: LineWeights
-) -> Iterator[Range]:
+def build_ranges(ranked: Sequence[int], lines: Mapping[int, Line], budget: Budget, weights: LineWeights) -> list[Range]:
     """The ranges of the `ranked` line ids (best first), within the budget.
 
     The first page keeps to few places, so that these get the lines that belong to them; the second takes more. In a
     page a range stands where its best line does. The best line comes whole, however long it is.
     """
     taken: set[int] = set()
+    found: list[Range] = []
     rest = list(enumerate(ranked))
     chars, count = budget.chars or sys.maxsize, budget.results
     for page_chars, page_count in ((weights.first_chars, weights.first_ranges), (chars, count)):
         page = _Page(lines, weights, min(page_chars, chars), min(page_count, count), taken)
         rest = [(rank, number) for rank, number in rest if number not in taken and not page.add(lines[number], rank)]
-        yield from sorted(page.ranges, key=lambda each: each.rank)
+        found += page.ranges
         chars -= page.spent
         count -= len(page.ranges)
-    if not taken and ranked:
-        yield Range(ranked[0], ranked[0], 0)
+    if not found and ranked:
+        found.append(Range(ranked[0], ranked[0], 0))
+    return sorted(found, key=lambda each: each.rank)

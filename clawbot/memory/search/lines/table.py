@@ -12,8 +12,8 @@ from clawbot.memory.store.records import ORDINAL_BITS, ChunkRow
 if TYPE_CHECKING:
     from clawbot.memory.search.reading import Bools, Ids
 
-FLOWING = frozenset({"prose", "dialogue", "code"})
-"""Kinds whose neighbours say something about them. List items and rows of tables stand for themselves."""
+FLOWING = frozenset({"prose", "dialogue", "code", "heading"})
+"""Kinds whose neighbours in a section say something about them. Items and rows of tables stand for themselves."""
 
 _NOBODY = -1
 
@@ -60,9 +60,13 @@ class Columns:
 
 @dataclass(slots=True)
 class LineTable:
-    """Lines by place, from 0. `section` numbers what stands under one heading; `section_names` are ids of headings."""
+    """Lines by place, from 0. `section` numbers what stands under one heading; `section_names` are ids of headings.
+
+    `is_whole`: these are all lines of the index.
+    """
 
     columns: Columns
+    is_whole: bool = False
     section: Ids = field(init=False)
     section_starts: Ids = field(init=False)
     section_names: Ids = field(init=False)
@@ -95,11 +99,16 @@ class LineTable:
         return self._beside[distance]
 
     def _neighbours(self, distance: int) -> Ids:
+        """Between two lines that are looked at all others are, too: a neighbour's place is as far as its id."""
         np = numpy()
-        ids, flowing = self.ids, self.columns.flowing
-        # Ids are ascending, so the place of a neighbour is at most as many places away as its id.
-        places: Ids = np.searchsorted(ids, ids + distance)
-        known = np.minimum(places, len(self) - 1)
-        good = (ids[known] == ids + distance) & (self.section[known] == self.section) & flowing & flowing[known]
-        found: Ids = np.where(good, known, len(self))
+        count, near = len(self), abs(distance)
+        found: Ids = np.full(count, count)
+        first, second = slice(0, max(0, count - near)), slice(near, None)
+        good = (self.ids[second] - self.ids[first] == near) & (self.section[second] == self.section[first])
+        good &= self.columns.flowing[second] & self.columns.flowing[first]
+        places = np.flatnonzero(good)
+        if distance > 0:
+            found[places] = places + near
+        else:
+            found[places + near] = places
         return found

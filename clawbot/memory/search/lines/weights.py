@@ -50,7 +50,7 @@ class LineWeights:
     """Lines looked at for their vectors."""
     by_day: int = 300
     """Lines looked at because the question names their day."""
-    promising: int = 250
+    promising: int = 200
     """Lines of the whole index that are looked at exactly, where all of them are in memory."""
     postings: int = 20_000
     """A word in more lines than this tells little: the lines beyond are not read."""
