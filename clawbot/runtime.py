@@ -17,30 +17,39 @@ from msgspec import Struct
 
 from clawbot.agent.agent import Agent, AgentParts
 from clawbot.agent.commands import COMMANDS
+from clawbot.agent.complete import complete
 from clawbot.agent.conversation import notices_of
 from clawbot.agent.events import Event, Notice, SessionChanged
+from clawbot.agent.prompting import is_private_session
 from clawbot.agent.views import CommandInfo, HistoryItem, RuntimeStatus
-from clawbot.clock import SystemClock
+from clawbot.clock import SystemClock, epoch_ms
 from clawbot.config.env import load_env, save_key
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.workspace import seed_workspace
 from clawbot.errors import ClawbotError
+from clawbot.indexing import open_index
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.llm.providers import PROVIDERS, Provider
 from clawbot.llm.tokens import count_tokens
 from clawbot.logs import setup_logging
-from clawbot.memory.values import Progress, SearchResult
+from clawbot.memory.index import MemoryIndex
+from clawbot.memory.rerank import model_reranker
+from clawbot.memory.values import Progress, SearchRequest, SearchResult
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import MAIN
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
-from clawbot.tools.protocol import Decision
+from clawbot.tools.memory import memory_tools
+from clawbot.tools.protocol import AnyTool, Decision
 from clawbot.tools.registry import build_toolbox
 from clawbot.tools.workspace_files import list_workspace_files, read_workspace_file, write_workspace_file
+
+# Of one result in the search screen: what the index returns for one range at most.
+_RANGE_CHARS = 700
 
 
 class RuntimeOptions(Struct, frozen=True, kw_only=True):
@@ -59,9 +68,9 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
 class Runtime:
     """One running clawbot: one agent in one session at a time.
 
-    `notices` is what was found while opening, `first_start` says that the workspace was made by this start.
-    `memory_progress` is how far the index is (None: it rests); `on_memory_progress` is called on the event loop when
-    that changes.
+    `notices` is what was found while opening, `first_start` says that the workspace was made by this start. `memory` is
+    the index over the notes, None when it is switched off; `memory_progress` is how far it is (None: it rests), and
+    `on_memory_progress` is called on the event loop when that changes.
     """
 
     def __init__(self, agent: Agent, ground: _Ground) -> None:
@@ -70,9 +79,12 @@ class Runtime:
         self.settings = ground.loaded.settings
         self.notices = ground.notices
         self.first_start = ground.first_start
+        self.memory = ground.memory
         self.memory_progress: Progress | None = None
         self.on_memory_progress: Callable[[], None] | None = None
         self._clock = ground.clock
+        if self.memory is not None:
+            self.memory.on_progress = self._memory_progressed
 
     @classmethod
     async def open(cls, options: RuntimeOptions) -> Runtime:
@@ -85,9 +97,12 @@ class Runtime:
             model, ref = await ground.open_first_model(session.record.model_override)
             undo.push_async_callback(model.aclose)
             ground.notices += notices_of(session)
-            runtime = cls(Agent(ground.parts, session, model, ref), ground)
+            ground.agent = Agent(ground.parts, session, model, ref)
+            runtime = cls(ground.agent, ground)
             await runtime.agent.count_notes()
             undo.pop_all()
+        if runtime.memory is not None and options.interactive:
+            runtime.memory.start()
         return runtime
 
     # -- the conversation ------------------------------------------------------------------------------------------
@@ -127,8 +142,12 @@ class Runtime:
         return await self.agent.export(form, path, session=session)
 
     async def close(self) -> None:
-        """End the running turn, write what is left, let go of the session and the model."""
-        await self.agent.close()
+        """End the running turn, write what is left, let go of the session, the model and the memory index."""
+        try:
+            await self.agent.close()
+        finally:
+            if self.memory is not None:
+                await self.memory.close()
 
     # -- sessions and models ---------------------------------------------------------------------------------------
 
@@ -197,11 +216,21 @@ class Runtime:
 
         Raises ClawbotError when the memory can't be searched.
         """
-        raise ClawbotError("The memory has no index here.", hint="Notes can be read as files: /edit MEMORY.md")
+        if self.memory is None:
+            raise ClawbotError("The memory index is off.", hint="Set memory_search.enabled in the settings.")
+        request = SearchRequest(queries=(query,), max_results=limit, max_chars=limit * _RANGE_CHARS)
+        return await self.memory.search(request)
 
     async def read_memory(self, path: str) -> str:
         """The text of a memory file as it is now; empty when there is none. Raises ClawbotError."""
-        return await self.read_workspace_file(path)
+        if self.memory is None:
+            return await self.read_workspace_file(path)
+        return await self.memory.text(path)
+
+    def _memory_progressed(self, progress: Progress | None) -> None:
+        self.memory_progress = progress
+        if self.on_memory_progress is not None:
+            self.on_memory_progress()
 
     async def count_tokens(self, text: str) -> int:
         """How many tokens `text` takes in the context, exactly where a vocabulary is at hand."""
@@ -230,6 +259,8 @@ class _Ground:
             self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
         )
         self.usual_model = options.model or self.agent_settings.model
+        self.agent: Agent | None = None
+        self.memory = self._open_memory()
         self.parts = self._parts()
 
     def _load(self) -> LoadedSettings:
@@ -267,16 +298,46 @@ class _Ground:
         """The models that can be used here."""
         return await find_models(self.agent_settings)
 
+    def _open_memory(self) -> MemoryIndex | None:
+        wanted = self.agent_settings.memory_search.query.rerank == "model"
+        return open_index(
+            self.loaded.settings,
+            self.agent_id,
+            self.paths,
+            self.clock,
+            long_lived=self.options.interactive,
+            rerank=model_reranker(self._ask_model) if wanted else None,
+        )
+
+    async def _ask_model(self, system: str, prompt: str) -> str:
+        """What the model that answers now says to `prompt`. Raises ModelError."""
+        if self.agent is None:
+            return ""
+        now = epoch_ms(self.clock.now())
+        return await complete(self.agent.model, system, prompt, purpose="rerank", timestamp=now)
+
+    def _memory_tools(self) -> tuple[AnyTool, ...]:
+        if self.memory is None:
+            return ()
+        return memory_tools(
+            self.memory,
+            max_injected_chars=self.agent_settings.memory_search.query.max_injected_chars,
+            output_max_chars=self.agent_settings.tools.output_max_chars,
+            citations=self.loaded.settings.memory.citations,
+            is_private=lambda: self.agent is not None and is_private_session(self.agent.conversation.key),
+        )
+
     def _parts(self) -> AgentParts:
         return AgentParts(
             agent_id=self.agent_id,
             settings=self.agent_settings,
             workspace=self.workspace,
             store=self.store,
-            tools=build_toolbox(self.workspace, self.agent_settings, self.clock),
+            tools=build_toolbox(self.workspace, self.agent_settings, self.clock, self._memory_tools()),
             clock=self.clock,
             open_model=self.open_model,
             find_models=self.find_models,
             usual_model=self.usual_model,
             interactive=self.options.interactive,
+            recall=self.memory,
         )

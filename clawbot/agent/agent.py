@@ -43,6 +43,7 @@ from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
+from clawbot.tools.memory import Recall
 from clawbot.tools.protocol import Approver, Decision
 from clawbot.tools.registry import Toolbox
 
@@ -53,7 +54,8 @@ Emit = Callable[[Event], None]
 
 class AgentParts(Struct, frozen=True):
     """What an agent is built of; `runtime.py` builds it. `open_model` resolves a reference as the user writes it,
-    `find_models` lists what can be used here; `usual_model` answers in sessions for which no other was chosen."""
+    `find_models` lists what can be used here; `usual_model` answers in sessions for which no other was chosen. `recall`
+    is the memory index, None when it is switched off."""
 
     agent_id: str
     settings: AgentSettings
@@ -65,6 +67,7 @@ class AgentParts(Struct, frozen=True):
     find_models: Callable[[], Awaitable[list[ModelInfo]]]
     usual_model: str
     interactive: bool = True
+    recall: Recall | None = None
 
 
 class Agent:
@@ -154,6 +157,11 @@ class Agent:
     def tool_specs(self) -> Sequence[ToolSpec]:
         """The tools that the model may call."""
         return self.parts.tools.specs
+
+    @property
+    def recall(self) -> Recall | None:
+        """The memory index; None when it is switched off."""
+        return self.parts.recall
 
     # -- what commands and the runtime call, never during a turn --------------------------------------------------
 

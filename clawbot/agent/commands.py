@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from clawbot.agent.events import CommandOutput, Event, ModelChanged, SessionChanged
@@ -18,8 +19,10 @@ from clawbot.agent.slash import ParsedCommand
 from clawbot.agent.views import CommandInfo, RuntimeStatus
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
+from clawbot.memory.values import SearchRequest
 from clawbot.messages import ToolSpec
 from clawbot.sessions.listing import SessionSummary
+from clawbot.tools.memory import Recall
 
 
 class CommandHost(Protocol):
@@ -33,6 +36,11 @@ class CommandHost(Protocol):
     @property
     def tool_specs(self) -> Sequence[ToolSpec]:
         """The tools that the model may call."""
+        ...
+
+    @property
+    def recall(self) -> Recall | None:
+        """The memory index; None when it is switched off."""
         ...
 
     async def reset(self, reason: str) -> SessionChanged:
@@ -190,7 +198,14 @@ async def edit(host: CommandHost, argument: str) -> CommandResult:
 @command("memory", "[QUERY]")
 async def memory(host: CommandHost, argument: str) -> CommandResult:
     """Search what is remembered; without a query, the notes of the last days."""
-    return _said("memory", "The chat screen (`clawbot`) searches the notes; so does `clawbot memory search QUERY`.")
+    if host.recall is None:
+        return _said("memory", "The memory index is off: `memory_search.enabled` in the settings.")
+    if not argument:
+        return _said("memory", "`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
+    found = await host.recall.search(SearchRequest(queries=(argument,)))
+    lines = [f"- **{hit.path}:{hit.start_line}** {' '.join(hit.snippet.split())}" for hit in found.hits]
+    notes = [f"_{note}_" for note in found.notes]
+    return _said("memory", "\n".join([*(lines or ["Nothing found."]), *notes]), msgspec.to_builtins(found))
 
 
 @command("export", "[md|json] [path]")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolSpec
 
-Purpose = Literal["chat", "flush", "summary", "slug"]
+Purpose = Literal["chat", "flush", "summary", "slug", "rerank"]
 
 
 class ChatRequest(Struct, frozen=True):

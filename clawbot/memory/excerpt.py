@@ -35,6 +35,15 @@ def read_excerpt(
     return Excerpt(shown, "\n".join(taken), first, last, len(whole), more, last + 1 if more else None)
 
 
+def read_whole(documents: MemoryDocuments, path: str) -> str:
+    """The text of the memory file `path` as it is on disk now; empty for one that is not there. Blocks.
+
+    Raises ForbiddenPathError, UnreadableDocumentError.
+    """
+    document = documents.read_path(path)
+    return "" if document is None else document.text
+
+
 def _fitting(lines: list[str]) -> int:
     """How many of the first lines stay within MOST_CHARS; a first line that is longer by itself counts."""
     size = 0

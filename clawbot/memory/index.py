@@ -11,7 +11,7 @@ from clawbot.errors import ClawbotError
 from clawbot.memory.checking import check
 from clawbot.memory.describing import Holdings, Scan, describe
 from clawbot.memory.embeddings.protocol import EmbeddingError
-from clawbot.memory.excerpt import read_excerpt
+from clawbot.memory.excerpt import read_excerpt, read_whole
 from clawbot.memory.place import IndexPlace
 from clawbot.memory.rerank import Reranker
 from clawbot.memory.searchdesk import SearchDesk
@@ -76,6 +76,13 @@ class MemoryIndex:
         """
         return await asyncio.to_thread(read_excerpt, self._place.documents, path, from_line, lines)
 
+    async def text(self, path: str) -> str:
+        """The whole text of a memory file as it is on disk; empty for one that is not there.
+
+        Raises ForbiddenPathError, UnreadableDocumentError.
+        """
+        return await asyncio.to_thread(read_whole, self._place.documents, path)
+
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
         """Bring the index up to date with the files as they are now, with their vectors; `force` builds it anew.
 
@@ -113,7 +120,7 @@ class MemoryIndex:
         Raises ClawbotError when the index can't be read or, with `fix`, written.
         """
         embedder = await self._supply.open()
-        report = await self._sync.on_writer(lambda: check(self._place, embedder, fix=fix))
+        report = await self._sync.between_rounds(lambda: check(self._place, embedder, fix=fix))
         if fix and report.fixed:
             await self.sync()
         return report

@@ -77,6 +77,9 @@ class OfflineModel:
             return summarise(material(request), request.max_tokens)
         if request.purpose == "slug":
             return slug(material(request).said)
+        if request.purpose == "rerank":
+            # It knows no more than the ranking does, and no answer leaves the order as it is.
+            return ""
         turn = read_turn(request, self._clock.now())
         if request.purpose == "flush" or is_flush_prompt(turn.text):
             return replies.follow(flush.flush(turn, flush.writer(request.tools)), turn)
