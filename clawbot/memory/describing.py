@@ -60,7 +60,7 @@ class Scan(Struct, frozen=True):
         building = building_path(place.db)
         if library.is_stale() is None:
             library.remember(known_files(place.db))
-        stale = library.is_stale()
+        stale = library.is_stale(surely=True)
         return cls(counts, stale is not False, _disk_bytes(place.db), building.exists(), library.issues)
 
 

@@ -47,16 +47,17 @@ class Library:
         """Note what the index holds now."""
         self._known = known
 
-    def is_stale(self) -> bool | None:
-        """Whether files have changed since the index was brought up to date; None when that is not known yet.
+    def is_stale(self, *, surely: bool = False) -> bool | None:
+        """Whether files may have changed since the index was brought up to date; None when that is not known yet.
 
-        Files that could not be read, and are as they were then, don't count.
+        `surely`: have changed. Files that could not be read, and are as they were then, don't count.
         """
         known = self._known
         if known is None:
             return None
         files = self.list()
-        return is_stale(make_plan([state for state in files if state.path not in self._refused], known), known)
+        plan = make_plan([state for state in files if state.path not in self._refused], known)
+        return is_stale(plan, known) if surely else not plan.is_empty
 
     def read(self, state: FileState) -> Document | None:
         """The document; None when it is gone or can't be read, which is an issue then."""

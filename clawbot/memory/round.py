@@ -178,10 +178,10 @@ class Round:
         self._done.embedded += stored
         return stored
 
-    def finish(self) -> None:
-        """Note that all is done, and put a new index in the place of the old one; nothing when it was stopped."""
+    def finish(self) -> bool:
+        """Note that all is done, and put a new index in the place of the old one; False when it was stopped before."""
         if self._should_stop():
-            return
+            return False
         writer = self.writer
         writer.finish(self._place.clock.now())
         writer.cache.prune(self._place.settings.cache.max_entries)
@@ -194,6 +194,7 @@ class Round:
             except BusyIndexError as error:
                 log.info("%s", error)
                 self._unpublished = True
+        return True
 
     def report(self, seconds: float) -> SyncReport:
         """What was done."""

@@ -62,6 +62,7 @@ class SearchDesk:
         self._readers: list[IndexReader] = []
         self._matrix: VectorMatrix | None = None
         self._loading: asyncio.Future[None] | None = None
+        self._jobs: set[_Job] = set()
         self._closed = False
 
     async def read(self, work: Callable[[IndexReader], T]) -> T:
@@ -80,6 +81,7 @@ class SearchDesk:
         """
         job = _Job(self._clock.monotonic() + seconds, self._clock)
         loop = asyncio.get_running_loop()
+        self._jobs.add(job)
         deadline = loop.call_later(seconds, job.stop)
         running = loop.run_in_executor(self._pool, self._rank, job, request, asked, exact)
         try:
@@ -91,6 +93,7 @@ class SearchDesk:
             deadline.cancel()
             # Nobody waits any more, when this is a cancellation.
             job.stop()
+            self._jobs.discard(job)
 
     def keep_vectors(self) -> None:
         """Have the vectors in memory from now on, once they are loaded."""
@@ -100,6 +103,8 @@ class SearchDesk:
     async def close(self) -> None:
         """Let go of the threads and the memory."""
         self._closed = True
+        for job in self._jobs:
+            job.stop()
         await asyncio.to_thread(self._pool.shutdown)
         for reader in self._readers:
             reader.close()

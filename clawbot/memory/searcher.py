@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from clawbot.errors import ClawbotError
 from clawbot.memory.describing import search_mode
-from clawbot.memory.embeddings.protocol import EmbeddingError
 from clawbot.memory.meaning import query_meaning
 from clawbot.memory.place import IndexPlace
 from clawbot.memory.rerank import MAX_LINES, Reranker
@@ -103,7 +102,8 @@ class Searcher:
         try:
             async with asyncio.timeout(self._query.timeout):
                 vectors = await self._supply.embed(texts, "query")
-        except EmbeddingError:
+        except ClawbotError:
+            # The supply knows why; words go on.
             return nothing
         except TimeoutError:
             self._supply.failed(f"{self._supply.provider} did not answer within {self._query.timeout:g} s.")
@@ -116,8 +116,8 @@ class Searcher:
         try:
             try:
                 return await self._desk.rank(request, asked, seconds, exact=exact)
-            except DamagedIndexError:
-                # The sync sets it aside and builds another one, which may well be there in time.
+            except (DamagedIndexError, MissingIndexError):
+                # The sync builds another one, which may well be there in time.
                 await asyncio.wait([self._sync.request().text], timeout=min(seconds, self._query.wait_for_writes))
                 return await self._desk.rank(request, asked, seconds, exact=exact)
         except MissingIndexError as error:

@@ -21,7 +21,7 @@ from clawbot.memory.meaning import piece_meaning
 from clawbot.memory.pace import Pace
 from clawbot.memory.place import IndexPlace
 from clawbot.memory.round import Round
-from clawbot.memory.store.errors import BusyIndexError
+from clawbot.memory.store.errors import BusyIndexError, WrongDimensionsError
 from clawbot.memory.store.records import PendingChunk
 from clawbot.memory.supply import Supply
 from clawbot.memory.values import Progress, SyncReport
@@ -89,7 +89,6 @@ class Synchroniser:
         self.busy = False
         self.pending = 0
         self.on_progress: Tell | None = None
-        self.on_round: Callable[[SyncReport], None] | None = None
         self._place = place
         self._supply = supply
         self._clock = place.clock
@@ -100,6 +99,7 @@ class Synchroniser:
         self._embedding: asyncio.Task[Vectors] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._desk = ThreadPoolExecutor(1, "memory-writer")
+        self._alone = asyncio.Lock()
 
     @property
     def running(self) -> bool:
@@ -118,8 +118,12 @@ class Synchroniser:
             self._runner = asyncio.create_task(self._run())
         return ticket
 
-    async def on_writer(self, work: Callable[[], T]) -> T:
-        """Run `work` on the writer's thread, between rounds or steps of one."""
+    async def between_rounds(self, work: Callable[[], T]) -> T:
+        """Run `work` on the writer's thread while no round is going on."""
+        async with self._alone:
+            return await self._on_writer(work)
+
+    async def _on_writer(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._desk, work)
 
     async def close(self) -> None:
@@ -138,8 +142,11 @@ class Synchroniser:
         while self._waiting and not self._stop.is_set():
             served: list[Ticket] = []
             try:
-                result: SyncReport | ClawbotError = await self._round(served)
+                async with self._alone:
+                    result: SyncReport | ClawbotError = await self._round(served)
                 self.error = None
+            except ClosedError as error:
+                result = error
             except ClawbotError as error:
                 log.warning("the memory index could not be brought up to date: %s", error)
                 result = self.error = error
@@ -149,8 +156,6 @@ class Synchroniser:
                 result = self.error = ClawbotError(f"The memory index could not be brought up to date: {reason}")
             finally:
                 self.rebuilding = False
-            if self._stop.is_set() and not isinstance(result, ClawbotError):
-                result = ClosedError()
             for ticket in served:
                 ticket.settle(result)
             self._round_over(result)
@@ -164,8 +169,6 @@ class Synchroniser:
             return
         self.busy = result.busy
         self.pending = result.pending_vectors
-        if self.on_round is not None:
-            self.on_round(result)
         if result.busy:
             self._later(BUSY_SECONDS)
         elif result.pending_vectors and self._supply.seconds_to_retry:
@@ -184,20 +187,21 @@ class Synchroniser:
         embedder = await self._supply.open()
         work = Round(self._place, embedder, self._stop.is_set, wants_vectors=self._supply.wanted)
         try:
-            if not force and (nothing := await self.on_writer(lambda: work.look(ready=self._supply.ready))):
+            if not force and (nothing := await self._on_writer(lambda: work.look(ready=self._supply.ready))):
                 return nothing
             try:
-                await self.on_writer(lambda: work.open(force=force))
+                await self._on_writer(lambda: work.open(force=force))
             except BusyIndexError:
                 return SyncReport(busy=True)
             self.rebuilding = work.rebuilding
             await self._go_on(work, served)
-            await self.on_writer(work.finish)
+            if not await self._on_writer(work.finish):
+                raise ClosedError
             return work.report(self._clock.monotonic() - started)
         finally:
             self._embedding = None
             # After a cancellation too: the thread is not done before this.
-            await asyncio.shield(self.on_writer(work.close))
+            await asyncio.shield(self._on_writer(work.close))
 
     def _take(self, served: list[Ticket], *, first: bool = False) -> bool:
         """Take up what was asked, as far as this round serves it; whether it is to build anew."""
@@ -218,7 +222,7 @@ class Synchroniser:
                     embedding.begin_again()
                     continue
                 if self._embedding is None:
-                    chunks = await self.on_writer(embedding.next_chunks) if self._supply.ready else []
+                    chunks = await self._on_writer(embedding.next_chunks) if self._supply.ready else []
                     if not chunks:
                         return
                     self._embedding = asyncio.create_task(embedding.embed(chunks))
@@ -253,7 +257,13 @@ class Synchroniser:
         except EmbeddingError:
             # Keywords go on; the supply knows why, and when to try again.
             return False
-        self._tell(await self.on_writer(lambda: embedding.store(vectors)), served)
+        try:
+            progress = await self._on_writer(lambda: embedding.store(vectors))
+        except WrongDimensionsError as error:
+            self._supply.failed(str(error))
+            return False
+        self.pending = progress.total - progress.done
+        self._tell(progress, served)
         return True
 
     async def _drop_embedding(self) -> None:
@@ -271,7 +281,7 @@ class Synchroniser:
                 loop.call_soon_threadsafe(self._tell, progress, served)
 
         throttle = _Throttle(tell, self._clock)
-        if await self.on_writer(lambda: work.write_text(throttle)) and not work.rebuilding:
+        if await self._on_writer(lambda: work.write_text(throttle)) and work.searchable:
             for ticket in tickets:
                 ticket.settle_text()
 
