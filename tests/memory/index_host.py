@@ -20,6 +20,7 @@ from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose
 from clawbot.memory.index import MemoryIndex
 from clawbot.memory.place import IndexPlace
 from clawbot.memory.rerank import Reranker
+from clawbot.memory.store.errors import MissingIndexError
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.supply import Supply
 from clawbot.memory.values import SearchRequest, SearchResult
@@ -130,8 +131,11 @@ class House:
             await index.close()
 
     def stored(self) -> dict[str, int]:
-        """The files that the database holds, with their pieces."""
-        reader = IndexReader(self.db)
+        """The files that the database holds, with their pieces; none while there is no database."""
+        try:
+            reader = IndexReader(self.db)
+        except MissingIndexError:
+            return {}
         try:
             return {row.path: row.chunks for row in reader.files().values()}
         finally:

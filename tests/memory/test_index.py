@@ -1,0 +1,425 @@
+"""The index as its users see it: searching what was written a moment ago, reading, status, verification, following."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clawbot.memory.documents import ForbiddenPathError
+from clawbot.memory.embeddings.protocol import EmbeddingError
+from clawbot.memory.index import IndexUnavailableError
+from clawbot.memory.search.engine import SearchEngine
+from clawbot.memory.store.errors import StoreError
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.writer import IndexWriter
+from clawbot.memory.values import MAX_QUERIES, Progress, SearchRequest
+
+from .index_host import DIMENSIONS, House, WordEmbedder, find, paths, until
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+# -- search ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_search_finds_what_was_written_before_it(house: House) -> None:
+    async with house.opened(WordEmbedder()) as index:
+        for number in range(5):
+            house.write("memory/2026-11-21.md", f"- the word of round {number} is otter{number}\n")
+            found = await find(index, f"otter{number}")
+            assert [hit.snippet for hit in found.hits] == [f"- the word of round {number} is otter{number}"]
+            assert (found.mode, found.provider, found.model, found.notes) == ("hybrid", "words", "one", ())
+
+
+async def test_a_second_write_of_the_same_size_in_the_same_moment_is_found(house: House) -> None:
+    async with house.opened(WordEmbedder()) as index:
+        for word in ("alpha", "gamma", "delta", "otter"):
+            house.write("memory/a.md", word)
+            assert [hit.snippet for hit in (await find(index, word)).hits] == [word]
+
+
+async def test_a_search_that_can_t_wait_says_what_is_missing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.write("memory/a.md", "alpha")
+    async with house.opened(WordEmbedder(), query={"wait_for_writes": "50ms"}) as index:
+        await index.sync()
+        go_on = threading.Event()
+        replace = IndexWriter.replace_file
+
+        def slowly(self: IndexWriter, *values: object) -> object:
+            go_on.wait(20)
+            return replace(self, *values)
+
+        monkeypatch.setattr(IndexWriter, "replace_file", slowly)
+        try:
+            house.write("memory/b.md", "beta")
+            found = await find(index, "alpha")
+        finally:
+            go_on.set()
+        assert paths(found) == ["memory/a.md"]
+        assert any("may be missing" in note for note in found.notes)
+        await index.sync()
+        assert (await find(index, "beta")).notes == ()
+
+
+async def test_a_search_before_the_first_index_is_done_answers_with_what_there_is(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.notes(3)
+    go_on = threading.Event()
+    opened = IndexWriter.open.__func__
+
+    def slowly(cls: type[IndexWriter], path: Path) -> IndexWriter:
+        go_on.wait(20)
+        return opened(cls, path)
+
+    monkeypatch.setattr(IndexWriter, "open", classmethod(slowly))
+    async with house.opened(WordEmbedder(), query={"wait_for_writes": "20ms"}) as index:
+        try:
+            found = await find(index, "fact")
+        finally:
+            go_on.set()
+        assert (found.hits, found.partial) == ((), True)
+        assert found.notes
+        await index.sync()
+        assert (await find(index, "fact")).hits
+
+
+async def test_searching_does_not_sync_when_it_must_not(house: House) -> None:
+    house.write("memory/a.md", "alpha")
+    async with house.opened(WordEmbedder(), sync={"on_search": False}) as index:
+        await index.sync()
+        house.write("memory/b.md", "beta")
+        assert paths(await find(index, "beta")) == ["memory/a.md"]
+        await index.sync()
+        assert paths(await find(index, "beta"))[0] == "memory/b.md"
+
+
+async def test_no_way_to_search_is_an_error_that_says_why(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(cls: type[IndexWriter], path: Path) -> None:
+        raise StoreError("The disk is full.", hint="Make room.")
+
+    monkeypatch.setattr(IndexWriter, "open", classmethod(fail))
+    async with house.opened(WordEmbedder()) as index:
+        with pytest.raises(IndexUnavailableError, match=r"full.*Make room"):
+            await find(index, "alpha")
+
+
+async def test_a_provider_that_fails_for_the_question_leaves_words(house: House) -> None:
+    embedder = WordEmbedder()
+    house.write("memory/a.md", "alpha")
+    async with house.opened(embedder) as index:
+        await index.sync()
+        embedder.failure = EmbeddingError("no route to host.", retryable=True)
+        found = await find(index, "alpha")
+    assert paths(found) == ["memory/a.md"]
+    assert (found.mode, found.provider) == ("fts-only", "none")
+    assert found.fallback is not None
+    assert (found.fallback.from_, found.fallback.reason) == ("words", "no route to host.")
+
+
+async def test_the_deadline_ends_a_search_in_the_middle_of_a_query(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.notes(3)
+    started = threading.Event()
+
+    def endless(self: SearchEngine, reader: IndexReader, *values: object, **named: object) -> None:
+        started.set()
+        reader._connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+        )
+
+    async with house.opened(WordEmbedder(), query={"timeout": "100ms"}) as index:
+        await index.sync()
+        with monkeypatch.context() as patch:
+            patch.setattr(SearchEngine, "rank", endless)
+            found = await find(index, "fact")
+            assert started.is_set()
+            assert (found.hits, found.partial) == ((), True)
+        # Its reader is not harmed.
+        assert (await find(index, "word3")).hits
+
+
+async def test_a_cancelled_search_stops_working(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.notes(3)
+    started, ended = threading.Event(), threading.Event()
+
+    def patient(self: SearchEngine, *values: object, **named: object) -> None:
+        started.set()
+        should_stop = named["should_stop"]
+        assert callable(should_stop)
+        while not should_stop():
+            time.sleep(0.005)
+        ended.set()
+
+    async with house.opened(WordEmbedder()) as index:
+        await index.sync()
+        monkeypatch.setattr(SearchEngine, "rank", patient)
+        search = asyncio.create_task(find(index, "fact"))
+        await until(started.is_set)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        await until(ended.is_set)
+
+
+async def test_vectors_in_memory_give_the_same_answers(house: House) -> None:
+    house.notes(40)
+    questions = [f"fact {number} word{number * 7}" for number in range(10)]
+    once = []
+    async with house.opened(WordEmbedder()) as index:
+        await index.sync()
+    for question in questions:
+        async with house.opened(WordEmbedder()) as index:
+            once.append(await find(index, question))
+            assert index._desk._matrix is None
+    async with house.opened(WordEmbedder(), long_lived=True) as index:
+        await find(index, "anything")
+        await until(lambda: index._desk._matrix is not None)
+        assert [await find(index, question) for question in questions] == once
+        house.write("memory/new.md", "- a fact about otters")
+        assert paths(await find(index, "otters"))[0] == "memory/new.md"
+        assert index._desk._matrix is not None
+        assert len(index._desk._matrix) == house.vectors()
+
+
+async def test_bounds_go_through(house: House) -> None:
+    for day in ("2026-11-19", "2026-11-20", "2026-11-21"):
+        house.write(f"memory/{day}.md", "- tea with Ada")
+    async with house.opened(WordEmbedder()) as index:
+        found = await find(index, "tea", after=date(2026, 11, 20), before=date(2026, 11, 20))
+        assert paths(found) == ["memory/2026-11-20.md"]
+        assert paths(await find(index, "tea", path="memory/2026-11-19.md")) == ["memory/2026-11-19.md"]
+        assert len((await find(index, "tea", max_results=2)).hits) == 2
+
+
+async def test_several_wordings_are_embedded_and_joined(house: House) -> None:
+    embedder = WordEmbedder()
+    house.write("memory/a.md", "- tea in the morning")
+    house.write("memory/b.md", "- 早上喝茶")
+    async with house.opened(embedder) as index:
+        await index.sync()
+        found = await index.search(SearchRequest(queries=("morning tea", "早上喝茶", "x", "y", "beyond the fourth")))
+        assert set(paths(found)) == {"memory/a.md", "memory/b.md"}
+        assert len(embedder.queries) == MAX_QUERIES
+        assert (await index.search(SearchRequest(queries=()))).hits == ()
+
+
+async def test_a_model_may_order_the_results(house: House) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def backwards(question: str, texts: Sequence[str]) -> Sequence[int]:
+        asked.append((question, len(texts)))
+        return range(len(texts) - 1, -1, -1)
+
+    house.notes(3)
+    async with house.opened(WordEmbedder()) as index:
+        usual = paths(await find(index, "fact word4 word9"))
+    async with house.opened(WordEmbedder(), rerank=backwards, query={"rerank": "model"}) as index:
+        assert paths(await find(index, "fact word4 word9")) != usual
+    assert asked[0][0] == "fact word4 word9"
+    async with house.opened(WordEmbedder(), rerank=backwards) as index:
+        assert paths(await find(index, "fact word4 word9")) == usual
+    assert len(asked) == 1
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.text(), min_size=1, max_size=4))
+def test_any_text_is_a_query(house: House, texts: list[str]) -> None:
+    house.write("memory/a.md", "- alpha beta 数据库")
+
+    async def ask() -> None:
+        async with house.opened(WordEmbedder()) as index:
+            found = await index.search(SearchRequest(queries=tuple(texts)))
+            assert not found.partial
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("query", ["", " ", "\0", "\ud800", '"', "AND", "NEAR(", "x" * 1_000_000, "的"])
+async def test_odd_queries(house: House, query: str) -> None:
+    house.write("memory/a.md", "- alpha beta")
+    async with house.opened(WordEmbedder()) as index:
+        found = await find(index, query)
+        assert not found.partial
+        assert found.fallback is None
+
+
+# -- read, status, verify ----------------------------------------------------------------------------------------------
+
+
+async def test_reading_needs_no_index(house: House) -> None:
+    house.write("MEMORY.md", "one\ntwo\nthree\n")
+    async with house.opened(WordEmbedder()) as index:
+        assert (await index.read("MEMORY.md", 2, 1)).text == "two"
+        assert not (await index.read("memory/none.md")).found
+        with pytest.raises(ForbiddenPathError):
+            await index.read("../other.md")
+    assert not house.db.exists()
+
+
+async def test_the_status_of_an_index_that_is_not_there_yet(house: House) -> None:
+    house.notes(2)
+    async with house.opened(WordEmbedder()) as index:
+        status = await index.status()
+    assert (status.files, status.total_files, status.chunks, status.dirty) == (0, 2, 0, True)
+    assert (status.provider, status.last_sync, status.disk_bytes) == ("words", None, 0)
+    assert not house.db.exists()
+
+
+async def test_the_status_says_what_there_is(house: House) -> None:
+    house.notes(2, lines=3)
+    async with house.opened(WordEmbedder(), extra_paths=["/nowhere"]) as index:
+        await index.sync()
+        status = await index.status(deep=True)
+        assert (status.files, status.total_files, status.chunks, status.vectors) == (2, 2, 8, 8)
+        assert (status.dirty, status.pending_vectors, status.mode) == (False, 0, "hybrid")
+        assert (status.dimensions, status.sources, status.extra_paths) == (DIMENSIONS, ("memory",), ("/nowhere",))
+        assert status.text_bytes == sum(file.stat().st_size for file in house.workspace.glob("memory/*"))
+        assert status.disk_bytes >= house.db.stat().st_size
+        assert status.tokens > 0
+        assert "words one" in status.identity
+        assert status.embedding_probe is not None
+        assert status.embedding_probe.ok
+        assert [issue.path for issue in status.issues] == ["../../../../../../nowhere"] or status.issues
+        house.write("memory/0000.md", "other")
+        assert (await index.status()).dirty
+
+
+async def test_the_status_of_a_provider_that_fails(house: House) -> None:
+    embedder = WordEmbedder(remote=True)
+    embedder.failure = EmbeddingError("no key.")
+    async with house.opened(embedder) as index:
+        status = await index.status(deep=True)
+        assert status.remote
+        assert status.embedding_probe is not None
+        assert (status.embedding_probe.ok, status.embedding_probe.error) == (False, "no key.")
+        assert status.fallback is not None
+    async with house.opened(EmbeddingError("no model here.")) as index:
+        status = await index.status(deep=True)
+        assert not status.vector.available
+        assert status.vector.error == "no model here."
+
+
+async def test_verifying_finds_a_difference_and_repairs_it(house: House) -> None:
+    house.notes(3)
+    async with house.opened(WordEmbedder()) as index:
+        missing = await index.verify()
+        assert not missing.clean
+        await index.sync()
+        clean = await index.verify()
+        assert clean.clean
+        assert (clean.checked.files, clean.checked.vectors) == (3, clean.checked.chunks)
+    writer = IndexWriter.open(house.db)
+    with writer.transaction():
+        writer.remove(["memory/0001.md"])
+    writer.close()
+    async with house.opened(WordEmbedder()) as index:
+        found = await index.verify()
+        assert not found.clean
+        assert len(found.problems) == 1
+        assert "memory/0001.md" in found.problems[0]
+        fixed = await index.verify(fix=True)
+        assert fixed.fixed == fixed.problems
+        after = await index.verify()
+        assert after.clean
+        assert after.checked == clean.checked
+
+
+async def test_verifying_a_damaged_index_repairs_it_with_a_new_one(house: House) -> None:
+    house.notes(2)
+    async with house.opened(WordEmbedder()) as index:
+        await index.sync()
+    house.db.write_bytes(b"x" * 50_000)
+    async with house.opened(WordEmbedder()) as index:
+        assert not (await index.verify()).clean
+        assert (await index.verify(fix=True)).clean
+        assert (await index.verify()).clean
+
+
+async def test_verifying_waits_for_a_sync(house: House) -> None:
+    house.notes(20)
+    embedder = WordEmbedder()
+    embedder.gate.clear()
+    async with house.opened(embedder) as index:
+        sync = asyncio.create_task(index.sync())
+        await embedder.waiting.wait()
+        verify = asyncio.create_task(index.verify())
+        await find(index, "fact")
+        assert not verify.done()
+        embedder.gate.set()
+        assert (await verify).clean
+        assert (await sync).added == 20
+
+
+# -- following the files -----------------------------------------------------------------------------------------------
+
+
+async def test_a_started_index_follows_its_files(house: House) -> None:
+    house.notes(2)
+    told: list[Progress | None] = []
+    async with house.opened(WordEmbedder(), long_lived=True, sync={"watch_debounce_ms": 20}) as index:
+        index.on_progress = told.append
+        index.start()
+        await until(lambda: house.db.exists() and None in told)
+        house.write("memory/0000.md", "other text")
+        await until(lambda: house.stored().get("memory/0000.md") == 1)
+        (house.workspace / "memory/0001.md").unlink()
+        await until(lambda: "memory/0001.md" not in house.stored())
+        house.write("memory/deep/er/new.md", "new")
+        await until(lambda: "memory/deep/er/new.md" in house.stored())
+
+
+async def test_a_started_index_is_told_by_others(house: House) -> None:
+    house.notes(1)
+    async with house.opened(WordEmbedder(), sync={"watch": False, "on_session_start": False}) as index:
+        index.start()
+        index.changed()
+        await until(lambda: bool(house.stored()))
+        house.write("memory/new.md", "new")
+        await asyncio.to_thread(index.changed)
+        await until(lambda: "memory/new.md" in house.stored())
+    index.changed()
+
+
+async def test_a_file_that_is_written_all_the_time_ends_up_as_it_is(house: House) -> None:
+    house.notes(50)
+    async with house.opened(WordEmbedder(), long_lived=True, sync={"watch_debounce_ms": 5}) as index:
+        index.start()
+
+        def write() -> None:
+            for number in range(1000):
+                house.write("memory/busy.md", f"- round {number} of otter{number}\n")
+
+        await asyncio.to_thread(write)
+        found = await find(index, "otter999")
+        assert [hit.snippet for hit in found.hits][:1] == ["- round 999 of otter999"]
+        await index.sync()
+        assert (await index.verify()).clean
+
+
+async def test_two_indexes_of_one_database_both_find_what_is_written(house: House) -> None:
+    house.notes(10)
+    async with house.opened(WordEmbedder()) as one, house.opened(WordEmbedder()) as other:
+        await asyncio.gather(one.sync(), other.sync())
+        await until(lambda: len(house.stored()) == 10)
+        for number in range(5):
+            house.write("memory/new.md", f"- otter{number}")
+            results = await asyncio.gather(find(one, f"otter{number}"), find(other, f"otter{number}"))
+            assert all(result.hits for result in results)
+        await one.sync()
+        await other.sync()
+        assert paths(await find(other, "otter4"))[0] == "memory/new.md"
+        assert (await other.sync(force=True)).rebuilt
+        assert paths(await find(one, "otter4"))[0] == "memory/new.md"
