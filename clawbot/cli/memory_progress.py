@@ -11,12 +11,12 @@ from clawbot.clock import Clock
 from clawbot.memory.values import Progress
 
 BAR = 24
-"""Characters of the bar."""
+"""Characters of the bar, where there is room for them."""
 
 REDRAW = 0.1
 """Seconds between two drawings."""
 
-NAMES = {"scan": "looking at files", "text": "reading", "vectors": "embedding", "publish": "publishing"}
+NAMES = {"scan": "listing", "text": "reading", "vectors": "embedding", "publish": "publishing"}
 CLEAR = "\r\x1b[2K"
 
 
@@ -42,8 +42,8 @@ class ProgressLine:
         if self._drawn is not None and now - self._drawn < REDRAW and progress.phase == self._phase:
             return
         self._drawn, self._phase = now, progress.phase
-        line = self._name + describe(progress, fancy=self._is_unicode())
         width = shutil.get_terminal_size().columns - 1
+        line = self._name + describe(progress, width - len(self._name), fancy=self._is_unicode())
         self._stream.write(f"{CLEAR}{line[:width]}")
         self._stream.flush()
 
@@ -61,17 +61,22 @@ class ProgressLine:
             self._stream.flush()
 
 
-def describe(progress: Progress, *, fancy: bool) -> str:
-    """`embedding ━━━━━━━━────  420 of 1,000 pieces, 85 a second, 6 s left`; without `fancy` in ASCII."""
-    share = min(progress.done / progress.total, 1.0) if progress.total else 0.0
-    full, empty = ("━", "─") if fancy else ("#", "-")
-    done = round(share * BAR)
-    figures = [f"{progress.done:,} of {progress.total:,} {progress.unit}"]
+def describe(progress: Progress, width: int, *, fancy: bool) -> str:
+    """`embedding  ━━━━━━━━────  420/1,000 pieces  85/s  6 s left`; without `fancy` in ASCII.
+
+    The bar gives way first when there are less than `width` columns.
+    """
+    figures = [f"{progress.done:,}/{progress.total:,} {progress.unit}"]
     if progress.rate > 0:
-        figures.append(f"{progress.rate:,.0f} a second")
+        figures.append(f"{progress.rate:,.0f}/s")
     if progress.seconds_left is not None:
         figures.append(f"{_duration(progress.seconds_left)} left")
-    return f"{NAMES[progress.phase]:<16} {full * done}{empty * (BAR - done)}  {', '.join(figures)}"
+    name, rest = f"{NAMES[progress.phase]:<10}", "  ".join(figures)
+    room = max(min(BAR, width - len(name) - len(rest) - 3), 0)
+    share = min(progress.done / progress.total, 1.0) if progress.total else 0.0
+    full, empty = ("━", "─") if fancy else ("#", "-")
+    done = round(share * room)
+    return f"{name} {full * done}{empty * (room - done)}  {rest}"
 
 
 def _duration(seconds: float) -> str:

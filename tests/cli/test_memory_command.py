@@ -308,7 +308,7 @@ def test_indexing_tells_each_step_quietly_and_what_came_of_it(serve: Serve) -> N
         "1 piece still waits for a vector.\n"
     )
     assert result.stderr.splitlines() == [
-        "looking at files: 3 files",
+        "listing: 3 files",
         "reading: 3 files",
         "embedding: 41 pieces",
         "clawbot: memory/x.md: is not UTF-8",

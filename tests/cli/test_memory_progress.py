@@ -46,12 +46,20 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_figures_rate_and_time_left() -> None:
-    assert describe(Progress("vectors", 500, 1_000, "pieces", 85.2, 66.0), fancy=True) == (
-        f"embedding        {'━' * 12}{'─' * 12}  500 of 1,000 pieces, 85 a second, 1 min 6 s left"
+    assert describe(Progress("vectors", 500, 1_000, "pieces", 85.2, 66.0), 79, fancy=True) == (
+        f"embedding  {'━' * 12}{'─' * 12}  500/1,000 pieces  85/s  1 min 6 s left"
     )
-    assert describe(Progress("scan", 0, 0, "files"), fancy=False) == f"looking at files {'-' * 24}  0 of 0 files"
-    assert "3 s left" in describe(Progress("text", 9, 3, "files", 1.0, 3.2), fancy=False)
-    assert f"{'#' * 24}  9 of 3 files" in describe(Progress("text", 9, 3, "files"), fancy=False)
+    assert describe(Progress("scan", 0, 0, "files"), 79, fancy=False) == f"listing    {'-' * 24}  0/0 files"
+    assert "3 s left" in describe(Progress("text", 9, 3, "files", 1.0, 3.2), 79, fancy=False)
+    assert f"{'#' * 24}  9/3 files" in describe(Progress("text", 9, 3, "files"), 79, fancy=False)
+
+
+@pytest.mark.parametrize(("width", "bar"), [(79, 24), (60, 5), (40, 0)])
+def test_the_bar_gives_way_to_the_figures(width: int, bar: int) -> None:
+    line = describe(Progress("vectors", 0, 96_040, "pieces", 8_512.0, 3599.0), width, fancy=False)
+    assert line.count("-") == bar
+    assert line.endswith("0/96,040 pieces  8,512/s  59 min 59 s left")
+    assert len(line) <= width or not bar
 
 
 def test_a_terminal_shows_one_line_that_goes_away() -> None:
@@ -63,7 +71,7 @@ def test_a_terminal_shows_one_line_that_goes_away() -> None:
         clock.seconds = 1.0
         show(Progress("vectors", 9, 40, "pieces"))
     lines = drawn(stream)
-    assert [line.split("  ")[-1] for line in lines] == ["1 of 9 files", "1 of 40 pieces", "9 of 40 pieces", ""]
+    assert [line.split("  ")[-1] for line in lines] == ["1/9 files", "1/40 pieces", "9/40 pieces", ""]
     assert "\n" not in stream.getvalue()
 
 
