@@ -8,7 +8,6 @@ from collections.abc import Callable
 import msgspec
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.checking import check
 from clawbot.memory.describing import Holdings, Scan, describe
 from clawbot.memory.embeddings.protocol import EmbeddingError
 from clawbot.memory.excerpt import read_excerpt, read_whole
@@ -119,6 +118,9 @@ class MemoryIndex:
 
         Raises ClawbotError when the index can't be read or, with `fix`, written.
         """
+        # Deferred: what only this command needs.
+        from clawbot.memory.checking import check
+
         embedder = await self._supply.open()
         report = await self._sync.between_rounds(lambda: check(self._place, embedder, fix=fix))
         if fix and report.fixed:

@@ -95,7 +95,7 @@ class Round:
         self._wanted = wanted_identity(place.settings, place.library, embedder)
         self._should_stop = should_stop
         self._wants_vectors = wants_vectors
-        self._lock = WriterLock(place.db)
+        self._lock: WriterLock | None = None
         self._done = Done()
         self._writer: IndexWriter | None = None
         self._live: IndexWriter | None = None
@@ -141,6 +141,7 @@ class Round:
         An index that is damaged, foreign or of a newer version is set aside. A rebuild that a kill cut short goes on.
         """
         db = self._place.db
+        self._lock = WriterLock(db)
         self._lock.acquire(LOCK_SECONDS)
         live, self.set_aside = open_index(db, self._place.clock.now())
         self._writer = live
@@ -218,7 +219,8 @@ class Round:
         try:
             self._close_all()
         finally:
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
 
     def _begun_rebuild(self, wanted: Identity) -> bool:
         """Whether a rebuild to `wanted` was begun and cut short."""

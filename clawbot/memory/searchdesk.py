@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -16,13 +17,13 @@ from clawbot.clock import Clock
 from clawbot.memory.embeddings.protocol import FLOAT_BYTES
 from clawbot.memory.place import IndexPlace
 from clawbot.memory.round import same_vectors
-from clawbot.memory.search.engine import SearchEngine
-from clawbot.memory.search.ranking import Ranking
 from clawbot.memory.store.errors import InterruptedSearchError, StoreError
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.values import SearchRequest
 
 if TYPE_CHECKING:
+    from clawbot.memory.search.engine import SearchEngine
+    from clawbot.memory.search.ranking import Ranking
     from clawbot.memory.store.matrix import VectorMatrix
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,8 @@ class Asked(Struct, frozen=True):
     identity: str = ""
 
 
-class Found(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Found:
     """A ranking, and whether vectors had a part in it."""
 
     ranking: Ranking
@@ -56,7 +58,8 @@ class SearchDesk:
         self._db = place.db
         self._settings = place.settings
         self._clock = place.clock
-        self._engine = SearchEngine()
+        self._engine: SearchEngine | None = None
+        self._opening = threading.Lock()
         self._pool = ThreadPoolExecutor(THREADS, "memory-search")
         self._local = threading.local()
         self._readers: list[IndexReader] = []
@@ -115,7 +118,7 @@ class SearchDesk:
         try:
             with job.working(reader), reader.snapshot():
                 vectors = self._usable(reader, asked)
-                ranking = self._engine.rank(
+                ranking = self._search_engine().rank(
                     reader,
                     request,
                     vectors,
@@ -127,6 +130,15 @@ class SearchDesk:
                 return Found(ranking, with_vectors=any(vectors))
         except InterruptedSearchError:
             return None
+
+    def _search_engine(self) -> SearchEngine:
+        # Deferred: with numpy a third of a command's time, which a sync does without.
+        from clawbot.memory.search.engine import SearchEngine
+
+        with self._opening:
+            if self._engine is None:
+                self._engine = SearchEngine()
+            return self._engine
 
     def _usable(self, reader: IndexReader, asked: Asked) -> Sequence[bytes | None]:
         """The vectors of the question, as far as those of the index are of the same kind."""

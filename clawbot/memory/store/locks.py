@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
 from clawbot.memory.store.errors import BusyIndexError, file_errors
 
@@ -18,6 +16,9 @@ class WriterLock:
     """The right to write the index at `path`, as `<path>.lock`. The file stays: removed, it would let in two."""
 
     def __init__(self, path: Path) -> None:
+        # Deferred: to import it takes longer than all that a command does which finds nothing to write.
+        from filelock import FileLock
+
         self._path = path
         self._lock = FileLock(path.with_name(f"{path.name}.lock"), mode=PRIVATE_FILE, thread_local=False)
 
@@ -28,6 +29,8 @@ class WriterLock:
 
     def acquire(self, seconds: float = 0.0) -> None:
         """Take it, waiting for at most `seconds`. Blocks. Raises BusyIndexError when another has it, StoreError."""
+        from filelock import Timeout
+
         with file_errors(self._path):
             ensure_private_dir(self._path.parent)
             try:
