@@ -13,8 +13,12 @@ _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VE
 @cache
 def numpy() -> ModuleType:
     """The module numpy, with one thread unless the environment says otherwise. Blocks: 65 ms of CPU the first time."""
-    for name in _ONE_THREAD:
-        os.environ.setdefault(name, "1")
-    import numpy as np
-
+    added = [name for name in _ONE_THREAD if name not in os.environ]
+    os.environ.update(dict.fromkeys(added, "1"))
+    try:
+        import numpy as np
+    finally:
+        # It looks at them once. Commands that are started later are somebody else's.
+        for name in added:
+            os.environ.pop(name, None)
     return np

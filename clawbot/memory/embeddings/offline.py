@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from clawbot.memory.arrays import numpy
 from clawbot.memory.embeddings.bpe import Bpe, Tokenizer
 from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
 from clawbot.memory.embeddings.weights import BrokenWeightsError, Table
@@ -114,6 +115,8 @@ class OfflineEmbedder:
     def _many(self, parts: _Parts, texts: Sequence[str]) -> bytes:
         """Blocks."""
         # Deferred: the door to numpy, which small amounts of text do without.
+        # It comes through its one door, which keeps it from starting threads.
+        numpy()
         from clawbot.memory.embeddings.pooling import WordPool
 
         with self._pooling:

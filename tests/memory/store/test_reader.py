@@ -41,8 +41,8 @@ def test_the_nearest_are_those_of_exact_cosines(filled: Path) -> None:
     assert found == sorted(found, key=lambda hit: (-hit[1], hit[0]))
     texts = {row.id: row.text for row in reader.rows([one for one, _ in found])}
     assert texts[found[0][0]] == "word77 词77"
-    assert len({texts[one] for one, _ in found} & {word for _, word in exact[:20]}) >= 17
-    assert found[5][1] == pytest.approx(exact[5][0], abs=0.05)
+    assert len({texts[one] for one, _ in found} & {word for _, word in exact[:20]}) >= 14
+    assert found[5][1] == pytest.approx(exact[5][0], abs=0.1)
 
 
 def test_only_given_files_are_looked_at(filled: Path) -> None:
@@ -63,7 +63,7 @@ def test_vectors_come_by_id_for_those_that_have_one(filled: Path) -> None:
     wanted = [(2 << 20) + 4, (1 << 20) + 7, 99]
     ids, rows = reader.vectors(wanted)
     assert ids.tolist() == [(1 << 20) + 7, (2 << 20) + 4]
-    assert float(rows[0] @ vector(WORDS[7])) > 0.98
+    assert float(rows[0] @ vector(WORDS[7])) > 0.95
     assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
     everything, matrix = reader.all_vectors()
     assert len(everything) == 300
@@ -142,9 +142,10 @@ def test_a_closed_index_that_was_deleted_and_made_again_is_read_again(path: Path
 def test_codes_are_near_what_they_stand_for(dimensions: int) -> None:
     rows = np.array([vector(f"text {number}", dimensions) for number in range(50)], np.float32)
     codes = encode(rows)
-    assert {len(code) for code in codes} == {(dimensions + 7) // 8 * 4}
+    assert {len(code) for code in codes} == {(dimensions + 7) // 8 * 3}
     near = np.einsum("ij,ij->i", decode(codes, dimensions), rows)
-    assert near.min() > 0.97
+    assert near.min() > 0.94
+    assert near.mean() > 0.97
 
 
 def test_codes_of_nothing_are_nothing() -> None:
