@@ -49,6 +49,7 @@ class IndexingWatch:
         self._show = show
         self._before: Callable[[], None] | None = None
         self._timer: Timer | None = None
+        self._due = False
 
     def start(self) -> None:
         """Listen from now on."""
@@ -66,9 +67,14 @@ class IndexingWatch:
     def _changed(self) -> None:
         if self._before is not None:
             self._before()
-        if self._timer is None:
-            self._timer = self._widget.set_timer(TOLD_EVERY, self._tell)
+        if not self._due:
+            # Through the widget's own queue: the index calls from tasks of its own, in which a timer would not belong
+            # to the app.
+            self._due = self._widget.call_later(self._wait)
+
+    def _wait(self) -> None:
+        self._timer = self._widget.set_timer(TOLD_EVERY, self._tell)
 
     def _tell(self) -> None:
-        self._timer = None
+        self._due = False
         self._show(self._runtime.memory_progress)
