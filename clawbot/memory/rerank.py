@@ -30,7 +30,7 @@ _SYSTEM = (
 )
 _BLANK = re.compile(r"\s+")
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?![\w%]|\.\d)")
+_NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?![\w%]|\.\d)", re.ASCII)
 _LEADING_COUNT = re.compile(r"^\s*\d+[.)]\s+(?=\[?\d+\]?\s*$)", re.MULTILINE)
 
 

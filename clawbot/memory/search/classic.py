@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -70,7 +70,11 @@ class ClassicResults:
         kept = [entry for entry in entries if entry.score >= self.budget.score]
         if not kept:
             kept = [entry for entry in entries if entry.text is not None and entry.score > 0]
-        return Ranked(tuple(map(self._hit, kept[: self.budget.results])), self.partial, self.notes)
+        hits = [self._hit(entry) for entry in kept[: self.budget.results]]
+        spent = accumulate(len(hit.snippet) for hit in hits)
+        # Without a budget of characters as many as there are; the first one in any case.
+        fitting = sum(self.budget.chars is None or chars <= self.budget.chars for chars in spent)
+        return Ranked(tuple(hits[: max(1, fitting)]), self.partial, self.notes)
 
     def _hit(self, entry: Entry) -> Hit:
         row = entry.row

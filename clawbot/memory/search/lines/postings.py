@@ -83,4 +83,5 @@ class WordFinder:
     def _rarity(self, count: int) -> float:
         """RAREST for a word of no line, near 0 for one of every line."""
         total = max(self._total, 1)
-        return RAREST * math.log(1 + (total - count + 0.5) / (count + 0.5)) / math.log(1 + total)
+        rarity = RAREST * math.log(1 + (total - count + 0.5) / (count + 0.5)) / math.log(1 + total)
+        return min(rarity, RAREST)

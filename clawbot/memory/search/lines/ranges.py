@@ -73,8 +73,9 @@ class _Page:
 
     def _touches(self, known: Range, line: Line) -> bool:
         reach = 1 + self.weights.gap
+        ends = (self.lines[known.first], self.lines[known.last])
         near = known.first - reach <= line.row.id <= known.last + reach
-        return near and line.flowing and self.lines[known.first].section == line.section
+        return near and all(each.flowing and each.section == line.section for each in (*ends, line))
 
     def _may_grow(self, grown: Range, parts: Sequence[Range]) -> bool:
         inside = range(grown.first, grown.last + 1)

@@ -61,14 +61,16 @@ def joined(rows: Sequence[ChunkRow]) -> str:
     """The text of neighbouring chunks, with the blank lines that stand between them."""
     text = rows[0].text
     for before, row in pairwise(rows):
-        blank = row.start_line - last_line(before) - 1
+        blank = row.start_line - _end_of_text(before) - 1
         text += "\n" * (1 + max(0, min(blank, _MOST_BLANK))) + row.text
     return text
 
 
 def last_line(row: ChunkRow) -> int:
-    """The last line of a chunk that is not blank."""
-    if row.id == piece_id(file_of(row.id), 0):
-        # Only the first chunk of a file may have blank lines before its text, too.
-        return row.end_line
+    """The last line of a chunk without the blank ones behind its text."""
+    # The first chunk of a file may have blank lines before its text as well: it is not known where that ends.
+    return row.end_line if row.id == piece_id(file_of(row.id), 0) else _end_of_text(row)
+
+
+def _end_of_text(row: ChunkRow) -> int:
     return min(row.end_line, row.start_line + row.text.count("\n"))

@@ -39,7 +39,7 @@ class LineWeights:
 
     window: tuple[tuple[int, float], ...] = ((0, 1.0), (-1, 0.7), (1, 0.5), (-2, 0.35), (2, 0.25))
     """What a word counts at a distance in lines. The line before is often the question that this one answers."""
-    same_meaning: float = 0.6
+    same_meaning: float = 0.7
     """What another word of the same meaning counts beside the word itself."""
     broader: float = 0.35
     """What a broader word counts (drink for coffee)."""

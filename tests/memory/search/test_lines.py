@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis
+from hypothesis import strategies as st
+
+from clawbot.config.schema_memory import MemorySearchSettings
+from clawbot.memory.search import engine
+from clawbot.memory.search.lines.weights import LineWeights
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.writer import IndexWriter
+from tests.memory.search.notes import TODAY, Searcher, build, write
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\n- The user lives in Hangzhou and speaks Chinese and English.\n- 妻子对花生过敏。\n",
+    "memory/2026-03-02.md": (
+        "# 2026-03-02\n\n## Proxy\n\n"
+        "Anna: Where does the proxy listen now?\n"
+        "Ben: On 8443, since the old port was taken.\n"
+        "Anna: Fine, I will tell the others about the certificate.\n"
+        "\n## 家里\n\n- 早上只喝乌龙茶,不喝咖啡。\n- 周三下午接孩子放学。\n"
+    ),
+    "memory/2026-03-09.md": (
+        "# 2026-03-09\n\nAnna: I saw the dentist yesterday, nothing to do.\nBen: Good. 错误码 E4107 表示额度不足。\n"
+        "Anna: The function getUserName is slow, see user_id in foo/bar.py.\n"
+    ),
+    "memory/2026-05-01-trip.md": "# Trip\n\nWe went up the mountain with the red tent.\n\nThe automobile broke down.\n",
+}
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[IndexReader]:
+    found = build(tmp_path / "index.sqlite", NOTES)
+    yield found
+    found.close()
+
+
+@pytest.fixture(params=["in memory", "from disk"])
+def ways(request: pytest.FixtureRequest, reader: IndexReader, monkeypatch: pytest.MonkeyPatch) -> Searcher:
+    """Both ways to search: with all lines in memory, and with those alone that come into question."""
+    if request.param == "in memory":
+        return Searcher(reader).load()
+    monkeypatch.setattr(engine, "SMALL_CHUNKS", -1)
+    return Searcher(reader)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("which port does the proxy use", "8443"),
+        ("E4107", "额度不足"),
+        ("额度不足是什么错误码", "E4107"),
+        ("getUserName", "foo/bar.py"),
+        ("user name function", "getUserName"),
+        ("foo/bar.py", "user_id"),
+        ('"red tent"', "red tent"),
+        ("她对什么过敏", "花生"),
+        ("What is the user's wife allergic to?", "花生"),
+        ("早上喝什么茶", "乌龙茶"),
+        ("car broke down", "automobile"),
+        ("哪天接孩子", "周三"),
+        ("mountains", "mountain"),
+    ],
+)
+def test_what_was_written_is_the_best_hit(ways: Searcher, query: str, said: str) -> None:
+    assert said in ways.best(query)
+
+
+@pytest.mark.parametrize("query", ["E4107", "乌龙茶", "proxy port", "花生"])
+def test_words_alone_find_it_too(ways: Searcher, query: str) -> None:
+    ways.matrix = None
+    assert ways.best(query, vectors=False)
+
+
+def test_hits_are_the_lines_of_the_file(ways: Searcher) -> None:
+    for query in ("proxy port certificate", "乌龙茶", "mountain tent", "Hangzhou"):
+        for hit in ways.ask(query).hits:
+            lines = NOTES[hit.path].split("\n")[hit.start_line - 1 : hit.end_line]
+            assert hit.snippet == "\n".join(lines).strip()
+
+
+def test_an_answer_is_found_by_its_question(ways: Searcher) -> None:
+    hit = ways.ask("Where does the proxy listen?").hits[0]
+    assert "8443" in hit.snippet
+    assert hit.path == "memory/2026-03-02.md"
+
+
+def test_list_items_stand_for_themselves(ways: Searcher) -> None:
+    places = ways.places("乌龙茶 接孩子放学")
+    assert {"memory/2026-03-02.md:11-11", "memory/2026-03-02.md:12-12"} <= set(places)
+
+
+def test_a_heading_brings_the_line_below_it(reader: IndexReader) -> None:
+    searcher = Searcher(reader, weights=_narrow())
+    assert searcher.ask("trip").hits[0].snippet == "# Trip\n\nWe went up the mountain with the red tent."
+
+
+def test_whom_the_question_names_is_preferred(tmp_path: Path) -> None:
+    talk = (
+        "# Talk\n\nAnna: I like hiking a lot.\nBen: I like hiking a lot.\n"
+        "\n## Later\n\n小明：我喜欢爬山。\n小红：我喜欢爬山。\n"
+    )
+    searcher = Searcher(build(tmp_path / "i", {"memory/2026-01-01.md": talk}), weights=_narrow()).load()
+    assert searcher.best("What does Ben like?").startswith("Ben:")
+    assert searcher.best("What does Anna like?").startswith("Anna:")
+    assert searcher.best("小红喜欢什么").startswith("小红")
+
+
+def test_days_of_the_question_are_looked_up(tmp_path: Path) -> None:
+    files = {
+        f"memory/2026-03-{day:02}.md": f"# Notes\n\nWe met the team {day} minutes after lunch.\n"
+        for day in range(1, 29)
+    }
+    searcher = Searcher(build(tmp_path / "i", files)).load()
+    assert searcher.places("what happened on 17 March 2026")[0].startswith("memory/2026-03-17.md")
+    assert searcher.places("3月9日开会了吗", today=date(2026, 4, 1))[0].startswith("memory/2026-03-09.md")
+    assert searcher.places("the team yesterday", today=date(2026, 3, 6))[0].startswith("memory/2026-03-05.md")
+
+
+@pytest.mark.parametrize(
+    ("line", "query"),
+    [("I saw the dentist yesterday.", "dentist on 8 March 2026"), ("上周三去看了牙医。", "2026年3月4日看牙医")],
+)
+def test_relative_dates_of_lines_count_from_their_file(tmp_path: Path, line: str, query: str) -> None:
+    files = {
+        "memory/2026-03-09.md": f"Something else.\n\n{line}\n",
+        "memory/2026-03-29.md": f"Something else.\n\n{line}\n",
+    }
+    searcher = Searcher(build(tmp_path / "i", files)).load()
+    hits = searcher.ask(query).hits
+    assert hits[0].path == "memory/2026-03-09.md"
+    assert hits[0].score > hits[1].score
+
+
+def test_when_prefers_lines_with_a_time(tmp_path: Path) -> None:
+    text = "Ben: The concert was loud.\n\nAnna: Later we danced.\n\nBen: The concert was last Friday.\n"
+    searcher = Searcher(build(tmp_path / "i", {"memory/2026-03-09.md": text}), weights=_narrow()).load()
+    assert searcher.best("When was the concert?") == "Ben: The concert was last Friday."
+
+
+def test_variants_are_fused_by_the_best_of_each(ways: Searcher) -> None:
+    fused = ways.places("E4107", "mountain tent", "乌龙茶")
+    for query in ("E4107", "mountain tent", "乌龙茶"):
+        assert ways.places(query)[0] in fused
+
+
+def test_the_order_is_always_the_same(tmp_path: Path) -> None:
+    files = {f"memory/2026-01-{day:02}.md": "The same line in each file.\n" for day in range(1, 31)}
+    results = []
+    for name in ("a", "b"):
+        searcher = Searcher(build(tmp_path / name, files))
+        results += [searcher.places("same line"), searcher.load().places("same line")]
+    assert results[0] == [f"memory/2026-01-{day:02}.md:1-1" for day in range(1, 7)]
+    assert all(each == results[0] for each in results)
+
+
+def test_scores_are_shares_and_fall(ways: Searcher) -> None:
+    scores = [hit.score for hit in ways.ask("proxy port certificate").hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+    assert ways.ask("dentist yesterday nothing").hits[0].score > ways.ask("quantum chromodynamics").hits[0].score
+
+
+def test_min_score_leaves_out_what_is_below(ways: Searcher) -> None:
+    scores = [hit.score for hit in ways.ask("proxy port certificate").hits]
+    limit = (scores[0] + scores[1]) / 2
+    assert [hit.score for hit in ways.ask("proxy port certificate", min_score=limit).hits] == scores[:1]
+    assert not ways.ask("proxy port certificate", min_score=1.0).hits
+
+
+def test_results_keep_to_their_budget(tmp_path: Path) -> None:
+    text = "\n\n".join(f"The garden has {number} roses and some more words of no interest." for number in range(200))
+    searcher = Searcher(build(tmp_path / "i", {"memory/2026-03-09.md": text})).load()
+    for chars, count in ((2_500, 6), (3_000, 12), (400, 6), (200, 1)):
+        hits = searcher.ask("roses in the garden", max_chars=chars, max_results=count).hits
+        assert 0 < len(hits) <= count
+        assert sum(len(hit.snippet) for hit in hits) <= chars
+        assert all(len(hit.snippet) <= 700 for hit in hits)
+
+
+def test_a_line_longer_than_the_budget_is_cut_not_lost(tmp_path: Path) -> None:
+    text = "Roses. " + "word " * 2_000 + "\n"
+    searcher = Searcher(build(tmp_path / "i", {"memory/2026-03-09.md": text})).load()
+    (hit,) = searcher.ask("roses", max_chars=300).hits
+    assert hit.snippet == text[:300]
+
+
+@pytest.mark.parametrize(
+    ("request_", "paths"),
+    [
+        ({"after": date(2026, 5, 1)}, {"memory/2026-05-01-trip.md"}),
+        ({"before": date(2026, 3, 2)}, {"memory/2026-03-02.md"}),
+        ({"after": date(2026, 3, 2), "before": date(2026, 3, 9)}, {"memory/2026-03-02.md", "memory/2026-03-09.md"}),
+        ({"path": "MEMORY.md"}, {"MEMORY.md"}),
+        ({"path": "memory/"}, set(NOTES) - {"MEMORY.md"}),
+        ({"path": "./memory"}, set(NOTES) - {"MEMORY.md"}),
+        ({"path": "memory/2026-03-*.md"}, {"memory/2026-03-02.md", "memory/2026-03-09.md"}),
+        ({"path": "nowhere"}, set()),
+        ({"after": date(2030, 1, 1)}, set()),
+    ],
+)
+def test_bounds_and_paths(ways: Searcher, request_: dict[str, object], paths: set[str]) -> None:
+    found = {
+        hit.path for hit in ways.ask("Anna proxy mountain Hangzhou E4107 automobile", max_results=30, **request_).hits
+    }
+    assert found == paths
+
+
+def test_undated_files_are_named_when_dates_leave_them_out(ways: Searcher) -> None:
+    assert ways.ask("Hangzhou", after=date(2026, 1, 1)).notes == ("Left out, since they have no date: MEMORY.md.",)
+    assert ways.ask("Hangzhou").notes == ()
+
+
+def test_what_stands_outside_of_the_scope_does_not_crowd_it_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {f"memory/2026-01-{day:02}.md": "roses " * 3 + "\n\n" + "More roses.\n\n" * 40 for day in range(1, 29)}
+    files["memory/2026-02-01.md"] = "One rose among all of the thorns.\n"
+    monkeypatch.setattr(engine, "SMALL_CHUNKS", -1)
+    searcher = Searcher(build(tmp_path / "i", files))
+    assert searcher.places("roses", after=date(2026, 2, 1)) == ["memory/2026-02-01.md:1-1"]
+    assert searcher.load().places("roses", after=date(2026, 2, 1)) == ["memory/2026-02-01.md:1-1"]
+
+
+def test_the_deadline_ends_a_search_with_what_it_has(ways: Searcher) -> None:
+    nothing = ways.ask("proxy port", should_stop=lambda: True)
+    assert nothing.partial
+    some = ways.ask("proxy port", should_stop=_after(1))
+    assert some.partial
+    assert not ways.ask("proxy port").partial
+
+
+def test_weights_of_the_settings_scale_the_legs(tmp_path: Path) -> None:
+    files = {"memory/2026-03-01.md": "- The physician was kind.\n- Ward of the clinic car park is full.\n"}
+    path = tmp_path / "i"
+    build(path, files).close()
+
+    def best(hybrid: dict[str, object]) -> str:
+        settings = MemorySearchSettings.model_validate({"query": {"hybrid": hybrid}})
+        return Searcher(IndexReader(path), settings).load().best("doctor clinic")
+
+    assert "car park" in best({"vector_weight": 0.0, "text_weight": 1.0})
+    assert best({}) == best({"vector_weight": 0.3, "text_weight": 0.7})
+
+
+def test_by_meaning_alone_words_count_nothing(tmp_path: Path) -> None:
+    files = {"memory/2026-03-01.md": "- The automobile.\n- Carpet bar.\n"}
+    settings = MemorySearchSettings.model_validate({"query": {"hybrid": {"enabled": False}}})
+    searcher = Searcher(build(tmp_path / "i", files), settings).load()
+    assert searcher.best("car") == "- The automobile."
+
+
+def test_an_edited_note_is_found_by_the_same_engine(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    reader = build(path, {"memory/2026-03-01.md": "Roses.\n", "memory/2026-03-02.md": "Tulips.\n"})
+    searcher = Searcher(reader).load()
+    assert searcher.best("roses") == "Roses."
+    writer = IndexWriter.open(path)
+    write(writer, {"memory/2026-03-01.md": "Violets.\n\nDaisies.\n"})
+    with writer.transaction():
+        writer.remove(["memory/2026-03-02.md"])
+    assert searcher.best("violets").startswith("Violets.")
+    assert {hit.snippet for hit in searcher.ask("roses tulips").hits} <= {
+        "Violets.",
+        "Daisies.",
+        "Violets.\n\nDaisies.",
+    }
+    searcher.load()
+    assert searcher.best("daisies").endswith("Daisies.")
+
+
+def test_vectors_of_another_size_do_no_harm(ways: Searcher) -> None:
+    request = engine.SearchRequest(queries=("proxy port",))
+    found = ways.engine.run(ways.reader, request, [b"\0" * 12], ways.settings, today=TODAY, matrix=ways.matrix)
+    assert "8443" in found.hits[0].snippet
+
+
+def test_an_index_without_notes(tmp_path: Path) -> None:
+    searcher = Searcher(build(tmp_path / "i", {}))
+    assert searcher.ask("anything").hits == ()
+    assert searcher.load().ask("anything", "别的").hits == ()
+
+
+def test_a_reranker_decides_the_order_of_lines(reader: IndexReader) -> None:
+    searcher = Searcher(reader).load()
+    request = engine.SearchRequest(queries=("Anna proxy mountain",), max_results=3)
+    ranking = searcher.engine.rank(reader, request, [None], searcher.settings, today=TODAY, matrix=searcher.matrix)
+    texts = ranking.texts(50)
+    last = len(texts) - 1
+    assert texts[last] in ranking.results([last, last, 999, -1]).hits[0].snippet
+    assert ranking.results([last]).hits[0].score == ranking.results().hits[0].score
+    assert ranking.results([]) == ranking.results()
+
+
+ANY_TEXT = st.one_of(
+    st.text(max_size=80),
+    st.lists(
+        st.sampled_from(
+            ["proxy", '"', "OR", "*", "NEAR(", "乌龙茶", "的", "\ud800", "\0", "2026-03-02", ":", "yesterday"]
+        )
+    ).map(" ".join),
+)
+
+
+@hypothesis(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ANY_TEXT, min_size=1, max_size=4))
+def test_any_text_is_a_question(reader: IndexReader, queries: list[str]) -> None:
+    found = Searcher(reader).ask(*queries, vectors=False)
+    assert all(hit.path in NOTES and hit.snippet for hit in found.hits)
+
+
+def _narrow() -> LineWeights:
+    """Without the merging of lines, to see which one is the best."""
+    return dataclasses.replace(LineWeights(), range_chars=1)
+
+
+def _after(calls: int) -> Callable[[], bool]:
+    left = iter(range(calls))
+    return lambda: next(left, None) is None

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from clawbot.memory.search.lines.ranges import Line, build_ranges
+from clawbot.memory.search.lines.weights import LineWeights
+from clawbot.memory.search.ranking import Budget, reordered
+from clawbot.memory.store.records import ChunkRow
+
+WEIGHTS = LineWeights()
+
+
+def lines(*sizes: int, kind: str = "prose", section: int = 0) -> dict[int, Line]:
+    return {
+        number: Line(ChunkRow(number, number + 1, number + 1, kind, None, None, 0, "x" * size), section, kind != "item")
+        for number, size in enumerate(sizes)
+    }
+
+
+def ranges(ranked: list[int], known: dict[int, Line], *, chars: int = 2_500, count: int = 6) -> list[tuple[int, int]]:
+    found = build_ranges(ranked, known, Budget(count, chars, 0.0), WEIGHTS)
+    return [(each.first, each.last) for each in found]
+
+
+def test_neighbours_become_one_range_with_what_lies_between() -> None:
+    known = lines(*[50] * 20)
+    assert ranges([5, 6], known) == [(5, 6)]
+    assert ranges([5, 7], known) == [(5, 7)]
+    assert ranges([5, 8], known) == [(5, 5), (8, 8)]
+    assert ranges([5, 9, 7], known) == [(5, 9)]
+
+
+def test_a_range_stands_where_its_best_line_does() -> None:
+    assert ranges([12, 3, 4, 11], lines(*[50] * 20)) == [(11, 12), (3, 4)]
+
+
+def test_items_and_sections_stay_apart() -> None:
+    assert ranges([5, 6], lines(*[50] * 20, kind="item")) == [(5, 5), (6, 6)]
+    apart = {**lines(*[50] * 20), 6: lines(*[50] * 20, section=1)[6]}
+    assert ranges([5, 6], apart) == [(5, 5), (6, 6)]
+
+
+def test_ranges_have_a_length_but_a_line_stays_whole() -> None:
+    assert ranges([1, 2], lines(*[400] * 5)) == [(1, 1), (2, 2)]
+    assert ranges([1], lines(*[1_400] * 5)) == [(1, 1)]
+
+
+def test_the_budget_of_characters_and_results() -> None:
+    known = lines(*[100] * 60)
+    spread = list(range(0, 60, 4))
+    assert len(ranges(spread, known)) == 6
+    assert len(ranges(spread, known, count=12)) == 12
+    assert len(ranges(spread, known, chars=310)) == 3
+    assert ranges(spread, known, count=1) == [(0, 0)]
+
+
+def test_the_first_page_keeps_to_few_places() -> None:
+    """Lines that join one of the first four ranges come before a fifth place does."""
+    known = lines(*[100] * 60)
+    found = ranges([0, 10, 20, 30, 40, 1, 11, 21], known, chars=720)
+    assert found == [(0, 1), (10, 11), (20, 21), (30, 30)]
+
+
+def test_a_shorter_line_may_follow_one_that_does_not_fit() -> None:
+    known = lines(100, 50, 50, 50, 900, 50, 50, 50, 40)
+    assert ranges([0, 4, 8], known, chars=200) == [(0, 0), (8, 8)]
+
+
+def test_the_best_line_comes_in_any_case() -> None:
+    assert ranges([2, 3], lines(*[5_000] * 5)) == [(2, 2)]
+    assert ranges([], {}) == []
+
+
+def test_lines_are_in_one_range_alone() -> None:
+    known = lines(*[90] * 40)
+    found = ranges([3, 5, 7, 9, 11, 13, 15, 17, 10, 4, 6, 8], known, count=12)
+    covered = [number for first, last in found for number in range(first, last + 1)]
+    assert len(covered) == len(set(covered))
+
+
+def test_reordered_passes_over_what_is_no_number_of_a_text() -> None:
+    assert reordered(4, [2, 2, 7, -1, 0]) == [2, 0, 1, 3]
+    assert reordered(3, None) == [0, 1, 2]
+    assert reordered(0, [1]) == []
