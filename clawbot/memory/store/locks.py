@@ -5,45 +5,56 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
 from clawbot.memory.store.errors import BusyIndexError, file_errors
 
+BUILDING = ".building"
+"""What the name of an index ends with that is to replace the one of the name before it. They share their locks."""
+
+_POLL_SECONDS = 0.02
+
 
 class WriterLock:
-    """The right to write the index at `path`, as `<path>.lock`. The file stays: removed, it would let in two."""
+    """The right to write the index at `path`, as `<path>.lock`. The file stays: removed, it would let in two.
+
+    It is the system's own (flock), and not filelock's over it: that one takes longer to import than a sync of one file.
+    """
 
     def __init__(self, path: Path) -> None:
-        # Deferred: to import it takes longer than all that a command does which finds nothing to write.
-        from filelock import FileLock
-
         self._path = path
-        self._lock = FileLock(path.with_name(f"{path.name}.lock"), mode=PRIVATE_FILE, thread_local=False)
+        self._descriptor: int | None = None
 
     @property
     def held(self) -> bool:
         """Whether it is ours."""
-        return self._lock.is_locked
+        return self._descriptor is not None
 
     def acquire(self, seconds: float = 0.0) -> None:
         """Take it, waiting for at most `seconds`. Blocks. Raises BusyIndexError when another has it, StoreError."""
-        from filelock import Timeout
-
-        with file_errors(self._path):
-            ensure_private_dir(self._path.parent)
-            try:
-                self._lock.acquire(timeout=seconds, poll_interval=0.02)
-            except Timeout:
+        if self.held:
+            return
+        descriptor = _open_lock(self._path, ".lock")
+        try:
+            with file_errors(self._path):
+                taken = _taken(descriptor, seconds)
+            if not taken:
                 raise BusyIndexError(
                     f"Another process is writing the memory index {self._path}.", hint="Wait until it is done."
-                ) from None
+                )
+            self._descriptor = descriptor
+        finally:
+            if not self.held:
+                os.close(descriptor)
 
     def release(self) -> None:
         """Give it back. Twice does no harm."""
-        if self.held:
-            self._lock.release()
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -62,10 +73,27 @@ def replacing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(path: Path, kind: int) -> Iterator[None]:
-    with file_errors(path):
-        descriptor = os.open(path.with_name(f"{path.name}.swap"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    descriptor = _open_lock(path, ".swap")
     try:
-        fcntl.flock(descriptor, kind)
+        with file_errors(path):
+            fcntl.flock(descriptor, kind)
         yield
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int, seconds: float) -> bool:
+    for again in range(round(seconds / _POLL_SECONDS), -1, -1):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if again:
+            time.sleep(_POLL_SECONDS)
+    return False
+
+
+def _open_lock(path: Path, suffix: str) -> int:
+    lock = path.with_name(f"{path.name.removesuffix(BUILDING)}{suffix}")
+    with file_errors(path):
+        ensure_private_dir(lock.parent)
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)

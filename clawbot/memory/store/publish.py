@@ -8,7 +8,7 @@ from pathlib import Path
 from clawbot.files import sync_dir
 from clawbot.memory.store.database import fetch, open_for_writing
 from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError, StoreErrors, file_errors
-from clawbot.memory.store.locks import replacing
+from clawbot.memory.store.locks import BUILDING, replacing
 
 SIDE_FILES = ("-wal", "-shm")
 """What SQLite keeps beside a database: its log, and the index of the log that processes share."""
@@ -16,7 +16,7 @@ SIDE_FILES = ("-wal", "-shm")
 
 def building_path(path: Path) -> Path:
     """Where the index that is to replace the one at `path` is built."""
-    return path.with_name(f"{path.name}.building")
+    return path.with_name(f"{path.name}{BUILDING}")
 
 
 def publish(path: Path) -> None:
