@@ -22,7 +22,7 @@ from clawbot.memory.place import IndexPlace
 from clawbot.memory.plan import make_plan
 from clawbot.memory.store.aside import SetAside, open_index
 from clawbot.memory.store.database import open_for_reading
-from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError, StoreError
+from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError
 from clawbot.memory.store.identity import Identity
 from clawbot.memory.store.locks import WriterLock, opening
 from clawbot.memory.store.publish import building_path, discard_building, publish
@@ -228,10 +228,11 @@ class Round:
         if not path.exists():
             return False
         try:
-            with _looking(path) as index:
-                begun = index.identity
-        except StoreError:
+            index = IndexWriter.open(path)
+        except DamagedIndexError:
             return False
+        begun = index.identity
+        index.close()
         return begun is not None and not needs_rebuild(begun, wanted)
 
     def _begin_rebuild(self, live: IndexWriter, known: Identity, *, force: bool) -> None:
