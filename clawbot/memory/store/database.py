@@ -22,8 +22,8 @@ BUSY_SECONDS = 5.0
 
 _CACHE_KIB = 16 * 1024
 _WAL_PAGES = 1000
-# After a large build the file of the log would stay that large.
-_WAL_BYTES = 8 * 1024 * 1024
+# After a large build the file of the log would stay large.
+_WAL_BYTES = 1024 * 1024
 
 
 def open_for_writing(path: Path) -> apsw.Connection:
@@ -109,12 +109,26 @@ def _create_private(path: Path) -> None:
 
 
 def _prepare(connection: apsw.Connection) -> None:
-    connection.set_busy_timeout(round(BUSY_SECONDS * 1000))
+    _be_patient(connection)
     connection.enable_load_extension(True)
     connection.load_extension(_vector_library())
     connection.enable_load_extension(False)
     connection.pragma("cache_size", -_CACHE_KIB)
     _keep_log(connection)
+
+
+def empty_log(connection: apsw.Connection) -> bool:
+    """Bring the log into the database and cut it to nothing, waiting for nobody; whether that was possible."""
+    connection.set_busy_timeout(0)
+    try:
+        [(blocked, *_)] = fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        _be_patient(connection)
+    return not blocked
+
+
+def _be_patient(connection: apsw.Connection) -> None:
+    connection.set_busy_timeout(round(BUSY_SECONDS * 1000))
 
 
 def _keep_log(connection: apsw.Connection) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from clawbot.memory.store.database import get_meta, set_meta
+from clawbot.memory.store.errors import DamagedIndexError
 from clawbot.memory.store.identity import Identity
 from clawbot.memory.store.records import Totals
 from clawbot.memory.store.vectors import VectorTable, vector_table
@@ -23,9 +25,12 @@ FROM files GROUP BY source
 
 
 def read_identity(connection: apsw.Connection) -> Identity | None:
-    """What the index was built with; None for a new one."""
+    """What the index was built with; None for a new one. Raises DamagedIndexError."""
     stored = get_meta(connection, "identity")
-    return None if stored is None else msgspec.json.decode(stored, type=Identity)
+    try:
+        return None if stored is None else msgspec.json.decode(stored, type=Identity)
+    except msgspec.DecodeError as error:
+        raise DamagedIndexError(Path(connection.filename), f"does not know what it is ({error})") from error
 
 
 def write_identity(connection: apsw.Connection, identity: Identity) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from clawbot.memory.embeddings.protocol import Vectors
 from clawbot.memory.store.cache import StoredEmbeddings
-from clawbot.memory.store.database import file_mark, open_for_writing, set_meta
+from clawbot.memory.store.database import empty_log, file_mark, open_for_writing, set_meta
 from clawbot.memory.store.errors import StoreErrors, TooManyPiecesError, WrongDimensionsError
 from clawbot.memory.store.facts import read_generation, read_identity, read_last_sync, table_of, write_identity
 from clawbot.memory.store.identity import Identity
@@ -99,6 +99,7 @@ class IndexWriter:
         kept = msgspec.structs.replace(identity, dimensions=dimensions)
         if kept != self._identity:
             with self.transaction():
+                self.note_change()
                 self._note(kept)
 
     @property
@@ -108,9 +109,10 @@ class IndexWriter:
             return read_last_sync(self._connection)
 
     def finish(self, now: dt.datetime) -> None:
-        """Note that everything was looked at, at `now`."""
+        """Note that everything was looked at, at `now`, and empty the log unless somebody reads from it."""
         with self._lock, self._errors:
             set_meta(self._connection, "last_sync", now.astimezone(dt.UTC).isoformat())
+            empty_log(self._connection)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

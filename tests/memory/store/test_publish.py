@@ -111,6 +111,7 @@ def test_logs_without_their_database_are_removed(path: Path) -> None:
         ("foreign", "another program"),
         ("newer", "newer version"),
         ("incomplete", "lacks"),
+        ("nameless", "does not know what it is"),
     ],
 )
 def test_what_is_no_index_is_set_aside(path: Path, content: str, reason: str) -> None:
@@ -143,9 +144,13 @@ def spoil(path: Path, content: str) -> bytes:
         with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE theirs (a)")
     else:
-        newer = "UPDATE meta SET value = value || ' 99-tomorrow' WHERE key = 'migrations'"
+        statements = {
+            "newer": "UPDATE meta SET value = value || ' 99-tomorrow' WHERE key = 'migrations'",
+            "incomplete": "DROP TABLE speakers",
+            "nameless": "UPDATE meta SET value = '{' WHERE key = 'identity'",
+        }
         connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute(newer if content == "newer" else "DROP TABLE speakers")
+        connection.execute(statements[content])
         connection.close()
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

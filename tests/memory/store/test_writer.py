@@ -16,6 +16,7 @@ from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.walking import FileState
 from tests.memory.store.making import embed_all, embedded, identity, opened, pieces, put, record, vector
 
+NOW = dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC)
 DAY = "# 计划\n- call Anna about the 数据库\nBob: see you at the harbour\nlast line"
 
 
@@ -180,12 +181,32 @@ def test_generations_change_with_content_alone(path: Path, writer: IndexWriter) 
     before = reader.generation
     with writer.transaction():
         writer.touch([FileState("a.md", "memory", 3, 99)])
-    writer.finish(dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC))
+    writer.finish(NOW)
     assert reader.generation == before
     assert writer.known()["a.md"].mtime_ns == 99
-    assert reader.last_sync == dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC)
+    assert reader.last_sync == NOW
     put(writer, {"a.md": "two"})
     assert reader.generation > before
+
+
+def test_readers_learn_of_another_identity(path: Path, writer: IndexWriter) -> None:
+    reader = IndexReader(path)
+    assert reader.identity == identity()
+    writer.set_identity(identity(model="other"))
+    assert reader.identity == identity(model="other")
+
+
+def test_the_log_is_emptied_when_all_is_done(path: Path, writer: IndexWriter) -> None:
+    log = path.with_name(f"{path.name}-wal")
+    reader = IndexReader(path)
+    put(writer, {"a.md": DAY})
+    with reader.snapshot():
+        put(writer, {"b.md": DAY})
+        writer.finish(NOW)
+        assert log.stat().st_size > 0
+    writer.finish(NOW)
+    assert log.stat().st_size == 0
+    assert len(reader.files()) == 2
 
 
 def test_changes_need_a_transaction(writer: IndexWriter) -> None:
