@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from clawbot.memory.arrays import numpy
 from clawbot.memory.store.database import fetch, file_mark, open_for_reading
 from clawbot.memory.store.errors import InterruptedSearchError, MissingIndexError, StoreError, StoreErrors
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
     Floats = NDArray[np.float32]
 
+# As one text they come in half the time that as many rows take.
+_POSTINGS = "SELECT json_group_array(rowid) FROM (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT ?)"
 _BEST = (
     "SELECT rowid, bm25(chunks_fts) AS score FROM chunks_fts WHERE chunks_fts MATCH ?1 ORDER BY score, rowid LIMIT ?2"
 )
@@ -143,8 +147,8 @@ class IndexReader:
     def postings(self, match: str, limit: int) -> list[int]:
         """The first `limit` pieces, by id, that fit the FTS5 expression `match`."""
         with self.snapshot():
-            sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT ?"
-            return [one for (one,) in fetch(self._connection, sql, (match, limit))]
+            [(found,)] = fetch(self._connection, _POSTINGS, (match, limit))
+            return msgspec.json.decode(found, type=list[int])
 
     def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
         """The `limit` pieces (of `file_ids` only, when given) that fit `match` best, with their bm25: less is more."""
