@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -49,8 +48,7 @@ class Entry(Struct, frozen=True):
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicResults:
+class ClassicResults(Struct, frozen=True):
     """A `Ranking` of chunks: `entries` in their order."""
 
     entries: Sequence[Entry]
@@ -83,8 +81,7 @@ class ClassicResults:
         return Hit(entry.path, row.start_line, row.end_line, max(0.0, min(entry.score, 1.0)), snippet, source)
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicSearch:
+class ClassicSearch(Struct, frozen=True):
     """Searches one index by the formula. `today` is what the age of notes counts from. Everything blocks."""
 
     reader: Reader

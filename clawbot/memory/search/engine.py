@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.classic import LEAST_SCORE, ClassicSearch

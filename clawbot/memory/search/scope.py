@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
 from clawbot.memory.globs import compile_glob
@@ -19,8 +20,7 @@ FEW_CHUNKS = 1_000
 """Where only so many chunks may answer, each of them is looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """The `files` that may answer, by id; `is_whole`: these are all of the index, which has `chunks` chunks."""
 
     files: Mapping[int, FileRow]

@@ -1,4 +1,4 @@
-"""Small indexes to search: Markdown goes in as in life; vectors are sums of words, so that one can reason about them."""
+"""Small indexes to search: Markdown goes in as in life, vectors are sums of words that one can reason about."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.memory.search import engine
@@ -317,7 +317,7 @@ def test_any_text_is_a_question(reader: IndexReader, queries: list[str]) -> None
 
 def _narrow() -> LineWeights:
     """Without the merging of lines, to see which one is the best."""
-    return dataclasses.replace(LineWeights(), range_chars=1)
+    return replace(LineWeights(), range_chars=1)
 
 
 def _after(calls: int) -> Callable[[], bool]:

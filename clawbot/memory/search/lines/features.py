@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
 from clawbot.memory.dates import DateRange, dates_in
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 _A_WEEK = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """One wording of the question, and where each of `question.wanted` was found, as far as there was time."""
 
     question: Question
@@ -63,8 +63,7 @@ def features(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
+class _Words(Struct, frozen=True):
     """The rarities of what is found, summed: in each line itself, in its window, and in each section."""
 
     own: Floats

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
 from clawbot.memory.search.lines.table import LineTable
@@ -22,8 +23,7 @@ _WINDOW = (-2, -1, 1, 2)
 _ALIKE = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class AllVectors:
+class AllVectors(Struct, frozen=True):
     """A `Matrix` for one search: ascending `ids` and their unit vectors."""
 
     ids: Ids

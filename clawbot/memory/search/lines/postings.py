@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
 from clawbot.memory.search.lines.question import Wanted
@@ -18,8 +19,7 @@ RAREST = 8.0
 """What the rarest word counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Struct, frozen=True):
     """Where one thing is found: ascending chunk `ids`, how well (0 to 1) each holds it, and what it counts."""
 
     ids: Ids

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from clawbot.memory.dates import DateRange, dates_in
 from clawbot.memory.lexicon import Expansion, Lexicon
@@ -21,16 +22,14 @@ _WHEN = re.compile(
 _CJK_RUN = re.compile(rf"[{CJK}]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """Another spelling or word: its FTS5 expression, and what it counts beside the word of the question."""
 
     match: str
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """One thing that the question asks for, and other words for it."""
 
     match: str
@@ -38,8 +37,7 @@ class Wanted:
     others: tuple[Alternative, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question, understood. `speakers` are ids of the index; `days` are the periods that the question names."""
 
     wanted: tuple[Wanted, ...]

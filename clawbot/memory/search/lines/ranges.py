@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.search.ranking import Budget
 from clawbot.memory.store.records import ChunkRow
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line to be returned: its chunk, the number of its section, and whether its neighbours belong to it."""
 
     row: ChunkRow
@@ -20,8 +20,7 @@ class Line:
     flowing: bool
 
 
-@dataclass(slots=True)
-class Range:
+class Range(Struct):
     """The chunks `first` to `last` (ids); `rank` is the place of its best line."""
 
     first: int
@@ -29,8 +28,7 @@ class Range:
     rank: int
 
 
-@dataclass(slots=True)
-class _Page:
+class _Page(Struct):
     """Fills up with the lines it is given, best first. `lines` are all that may stand in a range, by id."""
 
     lines: Mapping[int, Line]

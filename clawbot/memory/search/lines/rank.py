@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
 from clawbot.memory.search.lines.features import Asked, is_of_days, scale_of, speaks_of, support
@@ -23,16 +24,14 @@ if TYPE_CHECKING:
 _WINDOW = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """One wording: its question, and its unit vector (float32) where there is one."""
 
     question: Question
     vector: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Struct, frozen=True):
     """Where lines are read: the index, and of a process that searches more than once all vectors and all lines."""
 
     reader: Reader
@@ -44,8 +43,7 @@ class Lines:
         return self.reader.vectors(ids.tolist()) if self.matrix is None else self.matrix.rows(ids)
 
 
-@dataclass(frozen=True, slots=True)
-class RankedLines:
+class RankedLines(Struct, frozen=True):
     """Ids of lines, best first, with their scores (0 to 1). `partial`: there was no time to look everywhere."""
 
     ids: Sequence[int]

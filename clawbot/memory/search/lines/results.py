@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from clawbot.memory.search.lines.ranges import Line, Range, build_ranges
 from clawbot.memory.search.lines.rank import RankedLines
@@ -18,8 +19,7 @@ from clawbot.memory.values import Hit
 _MOST_BLANK = 2
 
 
-@dataclass(frozen=True, slots=True)
-class LineResults:
+class LineResults(Struct, frozen=True):
     """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id."""
 
     ranked: RankedLines

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
 from clawbot.memory.store.records import ORDINAL_BITS, ChunkRow
@@ -18,8 +19,7 @@ FLOWING = frozenset({"prose", "dialogue", "code", "heading"})
 _NOBODY = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """Chunks in the order of their ids: what is known of each. `above` is the id of its heading, -1 without one."""
 
     ids: Ids
@@ -58,31 +58,24 @@ class Columns:
         )
 
 
-@dataclass(slots=True)
 class LineTable:
-    """Lines by place, from 0. `section` numbers what stands under one heading; `section_names` are ids of headings.
+    """Lines by place, from 0. `section` numbers what stands under one heading, `section_names` are these headings' ids.
 
     `is_whole`: these are all lines of the index.
     """
 
-    columns: Columns
-    is_whole: bool = False
-    section: Ids = field(init=False)
-    section_starts: Ids = field(init=False)
-    section_names: Ids = field(init=False)
-    _beside: dict[int, Ids] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, known: Columns, *, is_whole: bool = False) -> None:
         np = numpy()
-        known = self.columns
+        self.columns = known
+        self.is_whole = is_whole
         # What stands above all headings of a file is named by what no chunk has.
         names = np.where(known.above >= 0, known.above, -1 - (known.ids >> ORDINAL_BITS))
         names = np.where(known.is_heading, known.ids, names)
         is_first = np.ones(len(names), np.bool_)
         is_first[1:] = names[1:] != names[:-1]
-        self.section_starts = np.flatnonzero(is_first)
-        self.section_names = names[self.section_starts]
-        self.section = np.cumsum(is_first) - 1
+        self.section_names: Ids = names[is_first]
+        self.section: Ids = np.cumsum(is_first) - 1
+        self._beside: dict[int, Ids] = {}
 
     def __len__(self) -> int:
         return len(self.columns.ids)
