@@ -98,7 +98,7 @@ def vector_table(connection: apsw.Connection, profile: Profile, dimensions: int)
 
 
 class CodeTable:
-    """Codes in a plain table. vec0 would take four times as long to fill and to ask, and a tenth more room."""
+    """Codes in a plain table. vec0 takes five times as long to fill and to ask, and more room."""
 
     def __init__(self, connection: apsw.Connection, dimensions: int) -> None:
         self._connection = connection

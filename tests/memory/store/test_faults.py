@@ -9,13 +9,16 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from clawbot.memory.store.errors import BusyIndexError, MissingIndexError, StoreError
 from clawbot.memory.store.locks import WriterLock
+from clawbot.memory.store.matrix import VectorMatrix
 from clawbot.memory.store.publish import building_path
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.verify import verify
@@ -105,6 +108,38 @@ def test_killed_while_publishing_one_of_both_is_there(filled: Path, operation: i
     assert seen(reader) == before
     assert_sound(filled)
     assert not list(filled.parent.glob("*.building*"))
+
+
+def test_threads_read_on_while_another_writes_and_publishes(filled: Path) -> None:
+    over = threading.Event()
+
+    def read() -> int:
+        reader = IndexReader(filled)
+        matrix = VectorMatrix.load(reader)
+        rounds = 0
+        while not over.is_set() or not rounds:
+            with reader.snapshot():
+                seen(reader)
+                matrix = matrix.updated(reader) if matrix is not None else None
+                assert matrix is not None
+                assert matrix.ids.tolist() == reader.all_vectors()[0].tolist()
+            rounds += 1
+        reader.close()
+        return rounds
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        try:
+            for version in range(40):
+                writer = opened(filled)
+                put(writer, {name: text_of(name, version) for name in NAMES[version % 5 :]})
+                writer.close()
+                if version % 4 == 3:
+                    build_beside(filled)
+        finally:
+            over.set()
+        assert all(reader.result(60) > 0 for reader in readers)
+    assert_sound(filled)
 
 
 def test_killed_in_a_transaction_nothing_of_it_is_there(filled: Path) -> None:
