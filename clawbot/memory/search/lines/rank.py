@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from clawbot.memory.search.reading import Floats, Ids
 
 _WINDOW = 2
+# Of a word in more than one of so many lines the rest is not read.
+_COMMON = 5
 
 
 class Variant(Struct, frozen=True):
@@ -63,7 +65,8 @@ class LineRanking:
     def rank(self, variants: Sequence[Variant]) -> RankedLines:
         """The best lines for any of `variants`; a line counts by the wording that fits it best."""
         np = numpy()
-        finder = WordFinder(self._lines.reader, self._scope.chunks, self._weights.postings)
+        limit = max(self._weights.postings, self._scope.chunks // _COMMON)
+        finder = WordFinder(self._lines.reader, self._scope.chunks, limit)
         asked: list[Asked] = []
         partial = False
         for variant in variants:

@@ -52,7 +52,7 @@ class LineWeights(Struct, frozen=True):
     promising: int = 200
     """Lines of the whole index that are looked at exactly, where all of them are in memory."""
     postings: int = 20_000
-    """A word in more lines than this tells little: the lines beyond are not read."""
+    """Lines that are read for one word; in a large index a fifth of all. What is in more of them tells little."""
 
     ranked: int = 60
     """Lines, best first, that ranges are built of."""
