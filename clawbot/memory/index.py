@@ -59,6 +59,7 @@ class MemoryIndex:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._closed = False
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The places that fit best. Any text is a query; one that says nothing has no results.
@@ -66,6 +67,8 @@ class MemoryIndex:
         Waits for what was written before it, for `query.wait_for_writes`, and answers with a note when that was not
         enough; after `query.timeout` with what it has. Raises IndexUnavailableError when there is no way to search.
         """
+        if self._closed:
+            raise IndexUnavailableError("The memory index is closed.")
         return await self._searcher.search(request)
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
@@ -146,6 +149,7 @@ class MemoryIndex:
 
     async def close(self) -> None:
         """End what runs, within a second; the next process goes on from there."""
+        self._closed = True
         self._loop = None
         if self._timer is not None:
             self._timer.cancel()

@@ -31,7 +31,7 @@ from clawbot.memory.store.records import KnownFile, PendingChunk
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.text import TOKENIZER_VERSION
 from clawbot.memory.textphase import Done, TextPhase
-from clawbot.memory.values import Progress, SyncReport
+from clawbot.memory.values import Issue, Progress, SyncReport
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings
@@ -89,7 +89,7 @@ class Round:
     ) -> None:
         """`wants_vectors`: pieces without one wait for it, though there may be no embedder now."""
         self.rebuilding = False
-        self.set_aside: SetAside | None = None
+        self._set_aside: SetAside | None = None
         self._place = place
         self._remote = embedder is not None and embedder.remote
         self._wanted = wanted_identity(place.settings, place.library, embedder)
@@ -109,11 +109,6 @@ class Round:
         if self._writer is None:
             raise RuntimeError("the round is not open")
         return self._writer
-
-    @property
-    def searchable(self) -> bool:
-        """Whether text that is written is found at once, and not only when the new index takes the old one's place."""
-        return not self.rebuilding or self._live is not None
 
     def look(self, *, ready: bool) -> SyncReport | None:
         """The report of a round that has nothing to do; None when there is something. Needs no lock.
@@ -143,10 +138,10 @@ class Round:
         db = self._place.db
         self._lock = WriterLock(db)
         self._lock.acquire(LOCK_SECONDS)
-        live, self.set_aside = open_index(db, self._place.clock.now())
+        live, self._set_aside = open_index(db, self._place.clock.now())
         self._writer = live
-        if self.set_aside is not None:
-            log.warning("%s", self.set_aside)
+        if self._set_aside is not None:
+            log.warning("%s", self._set_aside)
         known = live.identity
         wanted = self._wanted = effective_identity(known, self._wanted)
         begun = known is not None and self._begun_rebuild(wanted)
@@ -162,7 +157,11 @@ class Round:
         """Write the text of all files that have changed; False when it was stopped. Raises StoreError."""
         if self._live is not None and not self._write(self._live, Done(), lambda progress: None):
             return False
-        return self._write(self.writer, self._done, tell)
+        if not self._write(self.writer, self._done, tell):
+            return False
+        # Not only at the end: searches need not wait for vectors.
+        self._place.library.remember(self.writer.known())
+        return True
 
     def pending_count(self) -> int:
         """How many pieces wait for a vector."""
@@ -186,7 +185,6 @@ class Round:
         writer = self.writer
         writer.finish(self._place.clock.now())
         writer.cache.prune(self._place.settings.cache.max_entries)
-        self._place.library.remember(writer.known())
         self._pending = writer.pending_count()
         if self.rebuilding:
             self._close_all()
@@ -210,7 +208,7 @@ class Round:
             pending_vectors=self._pending if self._wants_vectors else 0,
             rebuilt=self.rebuilding and not self._unpublished,
             busy=self._unpublished,
-            issues=self._place.library.issues,
+            issues=(*self._set_aside_issue(), *self._place.library.issues),
             seconds=seconds,
         )
 
@@ -221,6 +219,10 @@ class Round:
         finally:
             if self._lock is not None:
                 self._lock.release()
+
+    def _set_aside_issue(self) -> tuple[Issue, ...]:
+        moved = self._set_aside
+        return () if moved is None else (Issue(self._place.db.name, str(moved)),)
 
     def _begun_rebuild(self, wanted: Identity) -> bool:
         """Whether a rebuild to `wanted` was begun and cut short."""

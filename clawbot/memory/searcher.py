@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 
 from clawbot.errors import ClawbotError
@@ -15,7 +16,9 @@ from clawbot.memory.searchdesk import Asked, Found, SearchDesk
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError
 from clawbot.memory.supply import Supply
 from clawbot.memory.sync import Synchroniser
-from clawbot.memory.values import MAX_QUERIES, Fallback, Progress, SearchRequest, SearchResult
+from clawbot.memory.values import MAX_QUERIES, Progress, SearchRequest, SearchResult
+
+log = logging.getLogger(__name__)
 
 WORTH_WAITING = 2_000
 """So many vectors come within the time that a search waits anyway; for more it does not wait."""
@@ -67,7 +70,7 @@ class Searcher:
             mode=search_mode(with_vectors=with_vectors, hybrid=self._query.hybrid.enabled),
             provider=self._supply.provider if with_vectors else "none",
             model=self._supply.model if with_vectors else "",
-            fallback=None if with_vectors else self._fallback(),
+            fallback=None if with_vectors else self._supply.fallback,
             partial=ranked.partial,
             notes=(*ranked.notes, *self._notes(late=late)),
         )
@@ -126,6 +129,10 @@ class Searcher:
             raise _unavailable(self._sync.error) from error
         except StoreError as error:
             raise _unavailable(error) from error
+        except Exception as error:
+            log.exception("the memory index could not be searched")
+            reason = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise IndexUnavailableError(f"The memory index could not be searched ({reason}).") from error
 
     async def _results(self, request: SearchRequest, found: Found | None) -> Ranked:
         if found is None:
@@ -135,9 +142,6 @@ class Searcher:
             texts = await asyncio.to_thread(found.ranking.texts, MAX_LINES)
             order = await self._rerank(request.queries[0], texts)
         return await asyncio.to_thread(found.ranking.results, order)
-
-    def _fallback(self) -> Fallback | None:
-        return self._supply.fallback
 
     def _notes(self, *, late: bool) -> Iterator[str]:
         sync, progress = self._sync, self.progress

@@ -51,8 +51,8 @@ class ClosedError(ClawbotError):
 class Ticket:
     """A wish to have the index as the files are now.
 
-    `text` is done when words are found, `whole` when vectors are there too as far as they can be. Neither ever raises:
-    an error is a result.
+    `text` is done when words are found (in the new index, while one is built beside the old one), `whole` when vectors
+    are there too as far as they can be. Neither ever raises: an error is a result.
     """
 
     def __init__(self, *, force: bool, progress: Callable[[Progress], None] | None) -> None:
@@ -281,7 +281,8 @@ class Synchroniser:
                 loop.call_soon_threadsafe(self._tell, progress, served)
 
         throttle = _Throttle(tell, self._clock)
-        if await self._on_writer(lambda: work.write_text(throttle)) and work.searchable:
+        if await self._on_writer(lambda: work.write_text(throttle)):
+            self.pending = await self._on_writer(work.pending_count) if self._supply.wanted else 0
             for ticket in tickets:
                 ticket.settle_text()
 

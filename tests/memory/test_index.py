@@ -115,6 +115,25 @@ async def test_no_way_to_search_is_an_error_that_says_why(house: House, monkeypa
             await find(index, "alpha")
 
 
+async def test_a_closed_index_says_so(house: House) -> None:
+    index = house.index(WordEmbedder())
+    await find(index, "alpha")
+    await index.close()
+    await index.close()
+    with pytest.raises(IndexUnavailableError, match="closed"):
+        await find(index, "alpha")
+
+
+async def test_a_fault_in_the_search_is_told_as_one(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: SearchEngine, *values: object, **named: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(SearchEngine, "rank", fail)
+    async with house.opened(WordEmbedder()) as index:
+        with pytest.raises(IndexUnavailableError, match="ZeroDivisionError: division by zero"):
+            await find(index, "alpha")
+
+
 async def test_a_provider_that_fails_for_the_question_leaves_words(house: House) -> None:
     embedder = WordEmbedder()
     house.write("memory/a.md", "alpha")

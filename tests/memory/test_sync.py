@@ -413,7 +413,9 @@ async def test_a_damaged_index_is_set_aside_and_built_anew(house: House) -> None
     async with house.opened(WordEmbedder()) as index:
         report = await index.sync()
         assert report.added == 3
+        assert "set aside" in report.issues[0].text
         assert (await index.verify()).clean
+        assert (await index.sync()).issues == ()
     assert list(house.db.parent.glob("main.sqlite.set-aside-*"))
 
 
