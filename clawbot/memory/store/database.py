@@ -21,7 +21,8 @@ BUSY_SECONDS = 5.0
 """How long a statement waits for another process. Transactions take tenths of a second."""
 
 _CACHE_KIB = 16 * 1024
-_WAL_PAGES = 1000
+# SQLite's own limit is a quarter: a cold build then writes each page of the keyword index several times.
+_WAL_PAGES = 4000
 # After a large build the file of the log would stay large.
 _WAL_BYTES = 1024 * 1024
 

@@ -156,8 +156,7 @@ class IndexWriter:
                 file_id = int(self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM files").get)
             inherited = self._inherited(state.path) if is_new else {}
             change = self._pieces.replace(file_id, pieces, self._table, inherited, anew=anew)
-            chars = sum(len(piece.text) for piece in pieces)
-            tokens = sum(_tokens(piece.text) for piece in pieces)
+            chars, tokens = _size([piece.text for piece in pieces])
             day = record.day.isoformat() if record.day else None
             described = (file_id, state.path, state.source, state.size, state.mtime_ns, record.digest, day)
             counted = (len(pieces), change.pending, change.mute, chars, tokens, self._revision)
@@ -264,7 +263,8 @@ class IndexWriter:
             self._table = table_of(self._connection, self._identity)
 
 
-def _tokens(text: str) -> int:
-    """About what `text` takes in a model's context."""
-    ascii_characters = len(text) if text.isascii() else sum(map(str.isascii, text))
-    return (ascii_characters + 3) // 4 + len(text) - ascii_characters
+def _size(texts: Sequence[str]) -> tuple[int, int]:
+    """How many characters `texts` have, and about how many tokens they take in a model's context."""
+    chars = sum(map(len, texts))
+    wide = sum(len(text) - len(text.encode("ascii", "ignore")) for text in texts if not text.isascii())
+    return chars, (chars - wide + 3) // 4 + wide
