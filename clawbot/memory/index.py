@@ -31,6 +31,9 @@ from clawbot.memory.values import (
 )
 from clawbot.memory.watcher import Watcher
 
+MINUTE = 60.0
+"""Seconds."""
+
 __all__ = ["IndexUnavailableError", "MemoryIndex"]
 
 
@@ -168,7 +171,7 @@ class MemoryIndex:
     def _plan_interval(self) -> None:
         minutes = self._place.settings.sync.interval_minutes
         if minutes and self._loop is not None:
-            self._timer = self._loop.call_later(60.0 * minutes, self._interval_over)
+            self._timer = self._loop.call_later(MINUTE * minutes, self._interval_over)
 
     def _interval_over(self) -> None:
         self._request()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +101,35 @@ def test_opening_an_index_loads_neither_numpy_nor_the_language_models() -> None:
     code = f"import sys, clawbot.indexing; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_sync_with_nothing_to_do_loads_no_numpy_and_touches_no_database(paths: Paths) -> None:
+    workspace = str(paths.home.parent / "workspace")
+    code = f"""
+import asyncio, sys
+from pathlib import Path
+from clawbot.clock import SystemClock
+from clawbot.config.paths import Paths
+from clawbot.config.schema import Settings
+from clawbot.indexing import open_index
+
+async def sync():
+    settings = Settings.model_validate({{"agents": {{"defaults": {{"workspace": {workspace!r}}}}}}})
+    index = open_index(settings, "main", Paths(Path({str(paths.home)!r})), SystemClock())
+    report = await index.sync()
+    await index.close()
+    print(report.added, sorted({{"numpy", "markdown_it", "filelock", "watchdog"}} & set(sys.modules)))
+
+asyncio.run(sync())
+"""
+
+    def run() -> str:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        return done.stdout.strip()
+
+    (paths.home.parent / "workspace" / "MEMORY.md").touch()
+    os.utime(paths.home.parent / "workspace" / "MEMORY.md", (1_700_000_000, 1_700_000_000))
+    assert run().startswith("1 ")
+    written = paths.memory_db("main").stat().st_mtime_ns
+    assert run() == "0 []"
+    assert paths.memory_db("main").stat().st_mtime_ns == written

@@ -9,8 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from clawbot.errors import ClawbotError
+from clawbot.memory import index as facade
+from clawbot.memory import supply
+from clawbot.memory import sync as syncing
 from clawbot.memory.embeddings.protocol import EmbeddingError
 from clawbot.memory.store.errors import StoreError
 from clawbot.memory.store.locks import WriterLock
@@ -496,3 +501,71 @@ async def test_progress_counts_files_then_pieces_and_ends_with_nothing(house: Ho
     assert (text[-1].done, text[-1].total, text[-1].unit) == (40, 40, "files")
     assert (vectors[-1].done, vectors[-1].total, vectors[-1].unit) == (report.pieces_written,) * 2 + ("pieces",)
     assert seen == [*steps, None]
+
+
+async def test_a_provider_that_failed_is_asked_again_by_itself(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supply, "FIRST_PAUSE", 0.05)
+    embedder = WordEmbedder()
+    embedder.failure = DOWN
+    house.write("memory/a.md", "alpha")
+    async with house.opened(embedder) as index:
+        assert (await index.sync()).pending_vectors == 1
+        embedder.failure = None
+        await until(lambda: house.vectors() == 1)
+        assert (await find(index, "alpha")).fallback is None
+
+
+async def test_what_another_process_kept_it_from_is_done_when_that_is_over(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syncing, "BUSY_SECONDS", 0.05)
+    house.write("memory/a.md", "alpha")
+    other = WriterLock(house.db)
+    other.acquire()
+    async with house.opened(WordEmbedder()) as index:
+        assert (await index.sync()).busy
+        other.release()
+        await until(lambda: set(house.stored()) == {"memory/a.md"})
+
+
+async def test_an_interval_brings_it_up_to_date(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facade, "MINUTE", 0.05)
+    options = {"watch": False, "on_session_start": False, "interval_minutes": 1}
+    async with house.opened(WordEmbedder(), sync=options) as index:
+        index.start()
+        for name in ("memory/a.md", "memory/b.md"):
+            house.write(name, "alpha")
+            await until(lambda name=name: name in house.stored())
+
+
+async def test_a_rebuild_for_another_profile_does_not_keep_searches_waiting(house: House) -> None:
+    house.write("memory/a.md", "alpha")
+    async with house.opened(WordEmbedder()) as index:
+        await index.sync()
+    embedder = WordEmbedder("two", remote=True)
+    embedder.gate.clear()
+    async with house.opened(embedder, profile="classic", query={"wait_for_writes": "20s"}) as index:
+        rebuild = asyncio.create_task(index.sync())
+        await embedder.waiting.wait()
+        house.write("memory/b.md", "beta")
+        async with asyncio.timeout(10):
+            found = await find(index, "beta")
+        assert any("built anew" in note for note in found.notes)
+        embedder.gate.set()
+        await rebuild
+        assert paths(await find(index, "beta"))[0] == "memory/b.md"
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=400) | st.text(max_size=400).map(lambda text: text.encode("utf-8", "replace")))
+def test_any_bytes_in_a_file_are_survived(house: House, data: bytes) -> None:
+    house.write("memory/a.md", data)
+    house.write("memory/b.md", "- still here")
+
+    async def index_it() -> None:
+        async with house.opened(WordEmbedder()) as index:
+            await index.sync()
+            assert "memory/b.md" in house.stored()
+            assert (await index.verify()).clean
+
+    asyncio.run(index_it())
