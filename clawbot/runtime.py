@@ -340,4 +340,5 @@ class _Ground:
             usual_model=self.usual_model,
             interactive=self.options.interactive,
             recall=self.memory,
+            citations=self.loaded.settings.memory.citations,
         )

@@ -44,6 +44,7 @@ from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.tools.memory import Recall
+from clawbot.tools.memory_output import Citations
 from clawbot.tools.protocol import Approver, Decision
 from clawbot.tools.registry import Toolbox
 
@@ -55,7 +56,7 @@ Emit = Callable[[Event], None]
 class AgentParts(Struct, frozen=True):
     """What an agent is built of; `runtime.py` builds it. `open_model` resolves a reference as the user writes it,
     `find_models` lists what can be used here; `usual_model` answers in sessions for which no other was chosen. `recall`
-    is the memory index, None when it is switched off."""
+    is the memory index, None when it is switched off; `citations` is `memory.citations`."""
 
     agent_id: str
     settings: AgentSettings
@@ -68,6 +69,7 @@ class AgentParts(Struct, frozen=True):
     usual_model: str
     interactive: bool = True
     recall: Recall | None = None
+    citations: Citations = "auto"
 
 
 class Agent:
@@ -81,7 +83,14 @@ class Agent:
         self.model = model
         self._model_ref = model_ref
         self.conversation = Conversation(parts.store, session, parts.clock)
-        self._prompting = Prompting(parts.workspace, parts.settings, parts.tools, parts.clock, parts.agent_id)
+        self._prompting = Prompting(
+            parts.workspace,
+            parts.settings,
+            parts.tools,
+            parts.clock,
+            parts.agent_id,
+            citations=parts.citations,
+        )
         self._approvals = Approvals(interactive=parts.interactive)
         self._turn = asyncio.Lock()
         self._waiting = 0

@@ -15,6 +15,7 @@ from clawbot.context.prompt import PromptInputs, SystemPrompt, build_system_prom
 from clawbot.llm.protocol import ChatRequest, ModelInfo
 from clawbot.messages import Message
 from clawbot.sessions.pairing import repair_pairs
+from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox
 
 # Kinds of sessions that others than the user speak in (reference sheet 3.4 and 20): `agent:main:cron:<job>`.
@@ -37,20 +38,27 @@ class Prompting:
     message and the prompt stays the same within a tool loop."""
 
     def __init__(
-        self, workspace: Path, settings: AgentSettings, tools: Toolbox, clock: Clock, agent_id: str = "main"
+        self,
+        workspace: Path,
+        settings: AgentSettings,
+        tools: Toolbox,
+        clock: Clock,
+        agent_id: str = "main",
+        *,
+        citations: Citations = "auto",
     ) -> None:
         self._workspace = workspace
         self._settings = settings
         self._tools = tools
         self._clock = clock
         self._agent_id = agent_id
+        self._citations = citations
         self.last_system = ""
         self._told: set[str] = set()
 
     def _build(self, model: ModelInfo, session_key: str) -> tuple[SystemPrompt, Bootstrap]:
-        bootstrap = load_bootstrap(
-            self._workspace, self._settings.bootstrap, main_session=is_private_session(session_key)
-        )
+        private = is_private_session(session_key)
+        bootstrap = load_bootstrap(self._workspace, self._settings.bootstrap, main_session=private)
         inputs = PromptInputs(
             workspace=self._workspace,
             tools=self._tools.specs,
@@ -58,6 +66,7 @@ class Prompting:
             now=self._clock.now(),
             model=model.ref,
             agent_id=self._agent_id,
+            citations=self._citations == "on" or (self._citations == "auto" and private),
         )
         return build_system_prompt(inputs), bootstrap
 

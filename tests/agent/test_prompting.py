@@ -12,6 +12,7 @@ from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.protocol import ChatRequest, ModelInfo
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox
 from tests.agent.fakes import FakeTool
 
@@ -56,6 +57,24 @@ async def test_memory_is_shown_to_the_user_and_kept_from_groups(tmp_path: Path) 
     shared = (await prepared(tmp_path, "agent:main:telegram:group:12")).system
     assert "prefers tabs" not in shared
     assert "Be kind." in shared
+
+
+@pytest.mark.parametrize(
+    ("citations", "key", "named"),
+    [
+        ("auto", "agent:main:main", True),
+        ("auto", "agent:main:telegram:group:12", False),
+        ("on", "agent:main:telegram:group:12", True),
+        ("off", "agent:main:main", False),
+    ],
+)
+async def test_sources_are_named_where_the_settings_want_it(
+    tmp_path: Path, citations: Citations, key: str, named: bool
+) -> None:
+    tools = Toolbox([FakeTool("memory_search")], 1000)
+    prompting = Prompting(tmp_path, AgentSettings(), tools, SystemClock(), citations=citations)
+    request = await prompting.for_turn(MODEL, key, lambda _: None)([UserMessage("hello")])
+    assert ("`path:line`" in request.system) is named
 
 
 async def test_the_prompt_names_agent_and_model_and_a_model_without_tools_gets_none(tmp_path: Path) -> None:
