@@ -68,14 +68,14 @@ class SearchEngine:
         for then. `today` is what "last week" counts from. With `matrix`, all vectors in memory, these are not read
         from the index.
         """
-        queries = request.queries[:MAX_QUERIES]
+        queries, vectors = request.queries[:MAX_QUERIES], vectors[:MAX_QUERIES]
         budget = budget_of(request, settings)
         with reader.snapshot():
             scope, notes = scope_of(reader.files(), request)
             if settings.profile == "classic":
                 classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, today)
                 return classic.rank(queries, vectors, should_stop, notes)
-            weights = weighed(self._weights, settings.query.hybrid)
+            weights = weighed(self._weights, settings.query.hybrid, has_vectors=any(vectors))
             lexicon, speakers = Lexicon.load(), reader.speakers()
             variants = [
                 Variant(understand(text, speakers, today, lexicon, weights), vector)
@@ -107,11 +107,11 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
     return Budget(max(1, request.max_results or query.max_results), chars, score)
 
 
-def weighed(weights: LineWeights, hybrid: HybridSettings) -> LineWeights:
+def weighed(weights: LineWeights, hybrid: HybridSettings, *, has_vectors: bool) -> LineWeights:
     """`weights` with the two legs as the settings want them; the shares 0.3 and 0.7 are the weights as they are."""
     vector = VECTOR_SHARE if hybrid.vector_weight is None else hybrid.vector_weight
     text = TEXT_SHARE if hybrid.text_weight is None else hybrid.text_weight
-    if not hybrid.enabled:
+    if not hybrid.enabled and has_vectors:
         vector, text = VECTOR_SHARE, 0.0
     total = vector + text
     by_meaning, by_words = vector / total / VECTOR_SHARE, text / total / TEXT_SHARE

@@ -78,6 +78,13 @@ def test_words_alone_find_it_too(ways: Searcher, query: str) -> None:
     assert ways.best(query, vectors=False)
 
 
+def test_words_alone_find_nothing_for_words_that_are_nowhere(ways: Searcher) -> None:
+    ways.matrix = None
+    for _ in range(2):
+        assert ways.ask("zeppelin", "齐柏林", "when?", vectors=False).hits == ()
+        assert ways.best("E4107", vectors=False)
+
+
 def test_hits_are_the_lines_of_the_file(ways: Searcher) -> None:
     for query in ("proxy port certificate", "乌龙茶", "mountain tent", "Hangzhou"):
         for hit in ways.ask(query).hits:
@@ -254,6 +261,11 @@ def test_by_meaning_alone_words_count_nothing(tmp_path: Path) -> None:
     settings = MemorySearchSettings.model_validate({"query": {"hybrid": {"enabled": False}}})
     searcher = Searcher(build(tmp_path / "i", files), settings).load()
     assert searcher.best("car") == "- The automobile."
+    assert searcher.best("carpet", vectors=False) == "- Carpet bar."
+
+
+def test_more_wordings_than_are_taken(ways: Searcher) -> None:
+    assert ways.ask("E4107", "zeppelin", "zeppelin", "zeppelin", "mountain").hits
 
 
 def test_an_edited_note_is_found_by_the_same_engine(tmp_path: Path) -> None:

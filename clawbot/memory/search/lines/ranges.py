@@ -88,8 +88,8 @@ class _Page(Struct):
 def build_ranges(ranked: Sequence[int], lines: Mapping[int, Line], budget: Budget, weights: LineWeights) -> list[Range]:
     """The ranges of the `ranked` line ids (best first), within the budget.
 
-    The first page keeps to few places, so that these get the lines that belong to them; the second takes more. In a
-    page a range stands where its best line does. The best line comes whole, however long it is.
+    The first page keeps to few places, so that these get the lines that belong to them; the second takes more. A
+    range stands where its best line does. The best line comes whole, however long it is.
     """
     taken: set[int] = set()
     found: list[Range] = []

@@ -19,7 +19,7 @@ from clawbot.memory.search.scope import Scope
 from clawbot.memory.store.records import DATED, file_of, piece_id
 
 if TYPE_CHECKING:
-    from clawbot.memory.search.reading import Floats, Ids
+    from clawbot.memory.search.reading import Bools, Floats, Ids
 
 _WINDOW = 2
 # Of a word in more than one of so many lines the rest is not read.
@@ -34,7 +34,7 @@ class Variant(Struct, frozen=True):
 
 
 class Lines(Struct, frozen=True):
-    """Where lines are read: the index, and of a process that searches more than once all vectors and all lines."""
+    """Where lines are read: the index; where all are in memory, also `table`, and with vectors also `matrix`."""
 
     reader: Reader
     matrix: Matrix | None = None
@@ -74,7 +74,7 @@ class LineRanking:
             partial = partial or stopped
             asked.append(Asked(variant.question, matches))
         vectors = [None if partial else variant.vector for variant in variants]
-        if self._lines.matrix is not None and self._lines.table is not None:
+        if self._lines.table is not None:
             table = self._lines.table
             found = self._supports(table, asked)
             places = self._promising(table, found, asked, vectors)
@@ -102,9 +102,25 @@ class LineRanking:
             if vector is not None and matrix is not None:
                 total = words + self._weights.meaning * rough_closeness(table, matrix, vector)
             np.maximum(best, total / scale_of(each, self._weights, has_vector=vector is not None), out=best)
-        inside: Ids = np.flatnonzero(self._scope.holds(table.ids))
+        is_inside = self._scope.holds(table.ids)
+        if not any(vectors):
+            is_inside &= self._has_evidence(table, asked)
+        inside: Ids = np.flatnonzero(is_inside)
         promising: Ids = np.sort(inside[places_of_best(best[inside], self._weights.promising)])
         return promising
+
+    def _has_evidence(self, table: LineTable, asked: Sequence[Asked]) -> Bools:
+        """Which lines hold a word of the question or flow in a section with one, or are of its days."""
+        np = numpy()
+        found: Bools = np.zeros(len(table), np.bool_)
+        for each in asked:
+            for match in each.matches:
+                found[match.within(table.ids)[0]] = True
+            found |= np.isin(table.ids, self._by_day(each.question))
+        in_section = np.zeros(len(table.section_names), np.bool_)
+        in_section[table.section[found]] = True
+        found |= table.columns.flowing & in_section[table.section]
+        return found
 
     def _scores(
         self,
@@ -172,7 +188,7 @@ class LineRanking:
         """The lines of the files of the days that the question names, the first few hundred."""
         np = numpy()
         ids: list[int] = []
-        for number, file in self._scope.files.items():
+        for number, file in self._scope.files.items() if question.days else ():
             if file.day is not None and is_of_days(file.day, question.days):
                 first = piece_id(number, 0)
                 ids += range(first, first + min(file.chunks, self._weights.by_day - len(ids)))
