@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clawbot.memory.chunking import CHUNKER_VERSION
+from clawbot.memory.done import Done
 from clawbot.memory.embeddings.protocol import Embedder, Vectors
 from clawbot.memory.library import Library
 from clawbot.memory.meaning import MEANING_VERSION
@@ -30,7 +31,6 @@ from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import KnownFile, PendingChunk
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.text import TOKENIZER_VERSION
-from clawbot.memory.textphase import Done, TextPhase
 from clawbot.memory.values import Issue, Progress, SyncReport
 
 if TYPE_CHECKING:
@@ -255,6 +255,9 @@ class Round:
             building.inherit(self._old)
 
     def _write(self, writer: IndexWriter, done: Done, tell: Callable[[Progress], None]) -> bool:
+        # Deferred: what cuts text into pieces takes as long to load as a sync that finds nothing to do.
+        from clawbot.memory.textphase import TextPhase
+
         place = self._place
         plan = make_plan(place.library.list(), writer.known())
         todo = plan.to_read

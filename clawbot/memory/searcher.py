@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from clawbot.errors import ClawbotError
 from clawbot.memory.describing import search_mode
 from clawbot.memory.meaning import query_meaning
 from clawbot.memory.place import IndexPlace
 from clawbot.memory.rerank import MAX_LINES, Reranker
-from clawbot.memory.search.ranking import Ranked
 from clawbot.memory.searchdesk import Asked, Found, SearchDesk
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError
 from clawbot.memory.supply import Supply
 from clawbot.memory.sync import Synchroniser
 from clawbot.memory.values import MAX_QUERIES, Progress, SearchRequest, SearchResult
+
+if TYPE_CHECKING:
+    from clawbot.memory.search.ranking import Ranked
 
 log = logging.getLogger(__name__)
 
@@ -66,13 +69,13 @@ class Searcher:
         self.keeps_vectors = True
         with_vectors = found is not None and found.with_vectors
         return SearchResult(
-            hits=ranked.hits,
+            hits=ranked.hits if ranked else (),
             mode=search_mode(with_vectors=with_vectors, hybrid=self._query.hybrid.enabled),
             provider=self._supply.provider if with_vectors else "none",
             model=self._supply.model if with_vectors else "",
             fallback=None if with_vectors else self._supply.fallback,
-            partial=ranked.partial,
-            notes=(*ranked.notes, *self._notes(late=late)),
+            partial=ranked.partial if ranked else True,
+            notes=(*(ranked.notes if ranked else ()), *self._notes(late=late)),
         )
 
     async def _freshen(self) -> bool:
@@ -134,9 +137,9 @@ class Searcher:
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
             raise IndexUnavailableError(f"The memory index could not be searched ({reason}).") from error
 
-    async def _results(self, request: SearchRequest, found: Found | None) -> Ranked:
+    async def _results(self, request: SearchRequest, found: Found | None) -> Ranked | None:
         if found is None:
-            return Ranked((), partial=True)
+            return None
         order = None
         if self._rerank is not None and request.queries:
             texts = await asyncio.to_thread(found.ranking.texts, MAX_LINES)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from clawbot.memory.documents import Document
+from clawbot.memory.done import Done
 from clawbot.memory.library import Library
 from clawbot.memory.pieces import pieces_of
 from clawbot.memory.plan import Plan
@@ -23,17 +22,6 @@ if TYPE_CHECKING:
 GROUP_BYTES = 1024 * 1024
 """Text that is written in one transaction: what was written is found from then on, and survives a kill."""
 GROUP_FILES = 100
-
-
-class Done(Struct):
-    """What was done so far: files, and pieces that were written or got a vector."""
-
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    pieces: int = 0
-    embedded: int = 0
 
 
 class TextPhase:
