@@ -1,4 +1,5 @@
-"""Which places of a text a query meant, for the eye: its words in any form, runs of Chinese by pairs of characters."""
+"""Which places of a text a query meant, for the eye: its words in any form, also while the last one is being typed,
+and runs of Chinese by pairs of characters."""
 
 from __future__ import annotations
 
@@ -16,21 +17,30 @@ _COMMON = re.compile(
 _COMMON_WIDE = frozenset("的了吗呢吧是在有和与或我你您他她它们这那么什为哪怎谁几个把被就都也还要会能请")
 _SUFFIXES = ("ings", "ing", "ies", "ied", "ed", "es", "s", "ly", "e", "y")
 _STEM = 3  # characters that a stem keeps at least
+_BEGUN = 3  # characters from which on the last word of a query may be the beginning of a longer one
 
 
 def marks(query: str, text: str) -> list[tuple[int, int]]:
     """The ranges of `text` (start, end) that answer `query`, in their order and without overlap.
 
-    Common words count only when the query holds no others.
+    Common words count only when the query holds no others. A word at the very end of the query also means the words
+    that begin with it.
     """
     stems, pairs = _wanted(query)
+    begun = _begun(query)
     found: list[tuple[int, int]] = []
     for run in _RUN.finditer(text):
         if run["wide"]:
             found += _wide_marks(run["wide"], run.start(), pairs)
-        elif _stem(run["word"]) in stems:
+        elif _stem(run["word"]) in stems or (begun and run["word"].casefold().startswith(begun)):
             found.append(run.span())
     return found
+
+
+def _begun(query: str) -> str:
+    """The word at the end of the query, as far as it is typed; empty when that is too short or a common word."""
+    words = [run["word"].casefold() for run in _RUN.finditer(query) if run["word"] and run.end() == len(query)]
+    return next((word for word in words if len(word) >= _BEGUN and not _COMMON.fullmatch(word)), "")
 
 
 def _wanted(query: str) -> tuple[set[str], set[str]]:

@@ -24,6 +24,7 @@ from clawbot.tui.indexing import IndexingWatch, indexing_text
 from clawbot.tui.render.sanitize import clean, clean_line
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.external import edit_external
+from clawbot.tui.screens.marking import marks
 from clawbot.tui.screens.parts import Key, KeyLine, plural
 from clawbot.tui.screens.passages import WHOLE, marked, passage, snippet_start
 from clawbot.tui.screens.picker import PickerScreen, Row, Styles
@@ -47,6 +48,9 @@ BELOW_HEIGHT = 24
 LINES_ABOVE = 3  # of the note, in view over the place
 NOTHING_YET = "Nothing is remembered yet. Notes are Markdown files: MEMORY.md, and one a day in memory/."
 MODES = {"hybrid": "hybrid", "fts-only": "words only", "vector-only": "meaning only"}
+# A best score below which a search without a word in common has found nothing much.
+WEAK = 0.3
+BY_MEANING = "no note holds these words: what is nearest in meaning"
 SEARCH_ERRORS = (ClawbotError, OSError)
 
 
@@ -113,6 +117,7 @@ class MemoryScreen(PickerScreen[str]):
         self.first_query = query
         self.clock = clock or SystemClock()
         self.notes: dict[str, str] = {}  # the texts that were read for these results
+        self.gone: set[str] = set()  # notes that were searched for anew because they are no more
         self.answer = Answer([], "")
         self.asked = 0  # questions so far: an answer to another one than the last is late
         self.answered: str | None = None
@@ -162,12 +167,13 @@ class MemoryScreen(PickerScreen[str]):
             self.pause.stop()
         self.pause = None if self.is_settled and self.asked else self.set_timer(SEARCH_DELAY, self.fetch)
 
-    def fetch(self, highlight: str | None = None) -> None:
-        """Search for what is typed; a search that still runs is given up."""
+    def fetch(self, highlight: str | None = None, instead: str | None = None) -> None:
+        """Search for what is typed; a search that still runs is given up. `instead` is highlighted when there is no
+        `highlight` any more."""
         self.asked += 1
-        self.run_worker(self._ask(self.typed, self.asked, highlight), group="rows", exclusive=True)
+        self.run_worker(self._ask(self.typed, self.asked, (instead, highlight)), group="rows", exclusive=True)
 
-    async def _ask(self, query: str, number: int, highlight: str | None) -> None:
+    async def _ask(self, query: str, number: int, highlights: Sequence[str | None]) -> None:
         slow = self.set_timer(SLOW, lambda: self.query_one("#count", Static).update("searching …"))
         try:
             answer = await (self._search(query) if query else self._last_notes())
@@ -177,12 +183,15 @@ class MemoryScreen(PickerScreen[str]):
             slow.stop()
         if number != self.asked:
             return
+        if query != self.answered:
+            self.gone.clear()
         self.answer, self.answered = answer, query
         self.rows, self.absence = answer.rows, answer.absence
         self.notes.clear()
         self.set_class(answer.failed, "-failed")
         self.refilter()
-        self.highlight(highlight)
+        for highlight in highlights:
+            self.highlight(highlight)
         self._tell()
 
     async def _search(self, query: str) -> Answer:
@@ -246,7 +255,10 @@ class MemoryScreen(PickerScreen[str]):
             self.fetch(self.current.id if self.current else None)
 
     def _tell(self) -> None:
-        self.query_one("#told", Static).update(" · ".join(told(self.answer.result, self.progress)))
+        parts = told(self.answer.result, self.progress)
+        if is_by_meaning(self.answer.result, self.answered or ""):
+            parts.append(BY_MEANING)
+        self.query_one("#told", Static).update(" · ".join(parts))
 
     # The preview
 
@@ -273,7 +285,19 @@ class MemoryScreen(PickerScreen[str]):
         except SEARCH_ERRORS as error:
             self.notes[row.path] = ""
             self.notify(clean(f"{error}"), title="Not read", severity="warning", markup=False)
+        else:
+            if not self.notes[row.path] and not row.is_session:
+                self._lost(row)
         self._show(row)
+
+    def _lost(self, row: NoteRow) -> None:
+        """The note was deleted since it was found: search anew, once, and stay where the list is."""
+        if row.path in self.gone or not row.last or not self.is_settled:
+            return
+        self.gone.add(row.path)
+        kept = [each.id for each in self.shown if not each.id.startswith(f"{row.path}:")]
+        above = sum(each.id in kept for each in self.shown[: self.list.highlighted])
+        self.fetch(row.id, instead=kept[min(above, len(kept) - 1)] if kept else None)
 
     def _show(self, row: NoteRow) -> None:
         if self.current != row:
@@ -334,6 +358,13 @@ def is_outside(path: str) -> bool:
 def session_of(path: str) -> str:
     """The id of the session whose transcript is at `path`."""
     return PurePosixPath(path).name.partition(".")[0]
+
+
+def is_by_meaning(result: SearchResult | None, query: str) -> bool:
+    """Whether a search found no word of `query`, and nothing else that speaks for a place, such as its day."""
+    if result is None or not result.hits or result.mode == "fts-only" or result.hits[0].score >= WEAK:
+        return False
+    return not any(marks(query, hit.snippet) for hit in result.hits)
 
 
 def told(result: SearchResult | None, progress: Progress | None) -> list[str]:

@@ -178,6 +178,7 @@ async def test_a_note_outside_the_workspace_is_for_the_users_own_editor(monkeypa
 
     monkeypatch.setattr(memory, "edit_external", edit)
     below = runtime(wiki=found(hit("../wiki/hosts.md", 7, "a host"), hit("/srv/wiki/hosts.md", 8, "another")))
+    below.files |= {"../wiki/hosts.md": "a host\n" * 9, "/srv/wiki/hosts.md": "another\n" * 9}
     async with showing(screen(below, "wiki"), WIDE) as (host, pilot):
         await until(pilot, lambda: "/srv/wiki/hosts.md:8" in seen(host))
         await pilot.press("enter")
@@ -250,6 +251,29 @@ async def test_a_note_that_is_gone_is_shown_by_its_snippet() -> None:
         await shows_first(host, pilot, "8080 clashed with grafana")
 
 
+async def test_a_note_that_was_deleted_meanwhile_leaves_the_list_and_the_place_stays() -> None:
+    below = runtime()
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await shows_first(host, pilot, "8080 clashed with grafana")
+        del below.files["memory/2025-09-18.md"]
+        below.memory["proxy"] = found(PROXY.hits[0], PROXY.hits[2])
+        await pilot.press("down")
+        await shows_first(host, pilot, "fact 150")
+        assert "memory/2025-09-18.md" not in seen(host)
+        assert host.screen.query_one("#rows").highlighted == 1
+        assert below.searches == ["proxy", "proxy"]
+
+
+async def test_a_note_that_is_gone_for_good_is_searched_anew_only_once() -> None:
+    below = runtime()
+    del below.files["memory/2026-10-02.md"]
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await until(pilot, lambda: len(below.searches) == 2 and len(below.reads) == 2)
+        await shows_first(host, pilot, "8080 clashed with grafana")
+        await until(pilot, lambda: not host.screen.workers)
+        assert below.searches == ["proxy", "proxy"]
+
+
 async def test_a_note_that_can_not_be_read_is_told_and_shown_by_its_snippet() -> None:
     below = runtime()
     below.faults["read_memory"] = ClawbotError("memory/2026-10-02.md is not valid UTF-8.")
@@ -301,6 +325,30 @@ async def test_what_the_search_could_not_do_is_told(values: dict[str, Any], line
         await until(pilot, lambda: line in seen(host))
         assert seen(host).count(line) == 1
         assert ("words only" in seen(host)) == ("mode" in values)
+
+
+@pytest.mark.parametrize(
+    ("query", "hits", "mode", "is_told"),
+    [
+        ("zzzqqq", (hit("MEMORY.md", 1, "- fact 1", 0.09),), "hybrid", True),
+        ("没有的词", (hit("MEMORY.md", 1, "- fact 1", 0.09),), "hybrid", True),
+        ("last Tuesday", (hit("MEMORY.md", 1, "- fact 1", 0.62),), "hybrid", False),
+        ("facts", (hit("MEMORY.md", 2, "- none", 0.2), hit("MEMORY.md", 1, "- fact 1", 0.09)), "hybrid", False),
+        ("zzzqqq", (hit("MEMORY.md", 1, "- fact 1", 0.09),), "fts-only", False),
+        ("zzzqqq", (), "hybrid", False),
+    ],
+)
+def test_places_without_a_word_of_the_question_are_told_as_such(
+    query: str, hits: tuple[Any, ...], mode: str, is_told: bool
+) -> None:
+    assert memory.is_by_meaning(found(*hits, mode=mode), query) == is_told
+
+
+async def test_a_long_reason_is_told_whole() -> None:
+    reason = "the server at http://127.0.0.1:9/v1 does not answer. " * 2 + "Set memory_search.provider to offline."
+    below = runtime(proxy=found(*PROXY.hits, mode="fts-only", fallback=Fallback("openai", reason)))
+    async with showing(screen(below, "proxy"), (80, 24)) as (host, pilot):
+        await until(pilot, lambda: "memory_search.provider" in seen(host) and "offline." in seen(host))
 
 
 async def test_while_the_index_is_built_its_progress_is_told_and_then_it_is_searched_anew() -> None:
