@@ -52,6 +52,23 @@ def test_the_budget_of_characters_and_results() -> None:
     assert ranges(spread, known, count=1) == [(0, 0)]
 
 
+def test_the_best_line_comes_first_however_long_it_is() -> None:
+    """Notes of long paragraphs with short lines between them: the short ones must not drive out what was found."""
+    assert ranges([1, 3, 5, 7], lines(50, 1_600, 50, 400, 50, 400, 50, 400, kind="item"))[0] == (1, 1)
+    (only,) = build_ranges([1, 3], lines(50, 4_000, 50, 60), Budget(6, 2_500, 0.0), WEIGHTS)
+    assert (only.first, only.last, only.chars) == (1, 1, 2_500)
+    headed = {**lines(50, 600, 50), 0: lines(50, kind="heading")[0]}
+    (only,) = build_ranges([0, 2], headed, Budget(6, 500, 0.0), WEIGHTS)
+    assert (only.first, only.last, only.chars) == (0, 1, 500)
+
+
+def test_a_long_line_gets_what_is_left_before_worse_ones_do() -> None:
+    known = lines(*[1_300, 40] * 4, kind="item")
+    found = build_ranges([0, 2, 1, 3, 5], known, Budget(6, 2_500, 0.0), WEIGHTS)
+    assert [(each.first, each.chars) for each in found] == [(0, None), (2, 1_080), (1, None), (3, None), (5, None)]
+    assert ranges([0, 2, 1, 3], known, chars=1_900) == [(0, 0), (1, 1), (3, 3)]
+
+
 def test_the_first_page_keeps_to_few_places() -> None:
     """Lines that join one of the first four ranges come before a fifth place does."""
     known = lines(*[100] * 60)

@@ -21,20 +21,26 @@ class Line(Struct, frozen=True):
 
 
 class Range(Struct):
-    """The chunks `first` to `last` (ids); `rank` is the place of its best line."""
+    """The chunks `first` to `last` (ids); `rank` is the place of its best line, `chars` what is shown of it if cut."""
 
     first: int
     last: int
     rank: int
+    chars: int | None = None
 
 
 class _Page(Struct):
-    """Fills up with the lines it is given, best first. `lines` are all that may stand in a range, by id."""
+    """Fills up with the lines it is given, best first. `lines` are all that may stand in a range, by id.
+
+    A line that is too long for what is left gets all of that: the best line always, others with `cuts`, unless it is
+    little.
+    """
 
     lines: Mapping[int, Line]
     weights: LineWeights
     chars: int
     count: int
+    cuts: bool
     taken: set[int]
     ranges: list[Range] = field(default_factory=list)
     spent: int = 0
@@ -52,9 +58,14 @@ class _Page(Struct):
             )
             if not self._may_grow(grown, beside):
                 beside, grown = [], alone
-        size = self._size(grown) - sum(map(self._size, beside))
-        if (not beside and len(self.ranges) >= self.count) or self.spent + size > self.chars:
+        if not beside and len(self.ranges) >= self.count:
             return False
+        size, room = self._size(grown) - sum(map(self._size, beside)), self.chars - self.spent
+        if size > room:
+            is_worth_it = rank == 0 or (self.cuts and room >= self.weights.range_chars)
+            if beside or not is_worth_it:
+                return False
+            size = grown.chars = room
         self.spent += size
         self.taken.update(range(grown.first, grown.last + 1))
         if beside:
@@ -89,18 +100,19 @@ def build_ranges(ranked: Sequence[int], lines: Mapping[int, Line], budget: Budge
     """The ranges of the `ranked` line ids (best first), within the budget.
 
     The first page keeps to few places, so that these get the lines that belong to them; the second takes more. A
-    range stands where its best line does. The best line comes whole, however long it is.
+    range stands where its best line does. The best line is always there, cut if it is longer than all that may be
+    said: shorter lines that say less must not take its place.
     """
     taken: set[int] = set()
     found: list[Range] = []
     rest = list(enumerate(ranked))
     chars, count = budget.chars or sys.maxsize, budget.results
-    for page_chars, page_count in ((weights.first_chars, weights.first_ranges), (chars, count)):
-        page = _Page(lines, weights, min(page_chars, chars), min(page_count, count), taken)
+    best = len(lines[ranked[0]].row.text) if ranked else 0
+    pages = ((max(weights.first_chars, best), weights.first_ranges, False), (chars, count, True))
+    for page_chars, page_count, cuts in pages:
+        page = _Page(lines, weights, min(page_chars, chars), min(page_count, count), cuts, taken)
         rest = [(rank, number) for rank, number in rest if number not in taken and not page.add(lines[number], rank)]
         found += page.ranges
         chars -= page.spent
         count -= len(page.ranges)
-    if not found and ranked:
-        found.append(Range(ranked[0], ranked[0], 0))
     return sorted(found, key=lambda each: each.rank)

@@ -44,7 +44,7 @@ class LineResults(Struct, frozen=True):
     def _hit(self, found: Range, score: float) -> Hit:
         rows = [self.lines[number].row for number in range(found.first, found.last + 1)]
         file = self.files[file_of(found.first)]
-        snippet = joined(rows)[: self.budget.chars]
+        snippet = joined(rows)[: found.chars or self.budget.chars]
         return Hit(file.path, rows[0].start_line, last_line(rows[-1]), round(score, 6), snippet, file.source)
 
 

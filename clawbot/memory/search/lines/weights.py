@@ -60,6 +60,6 @@ class LineWeights(Struct, frozen=True):
     first_ranges: int = 4
     """The first page: so many ranges get what their surroundings add before other places are looked at."""
     range_chars: int = 700
-    """Characters of a range; a longer line stays whole."""
+    """Characters of a range; a longer line stays whole, or is cut to what is left if that is at least so much."""
     gap: int = 1
     """Lines between two good ones that a range takes in."""
