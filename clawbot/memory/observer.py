@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -28,6 +29,8 @@ class FolderObserver(FileSystemEventHandler):
     """Calls `on_path` with each path that changed, in a thread of its own."""
 
     def __init__(self, on_path: Callable[[Path], None]) -> None:
+        # Folders that are made one in another are reported so by watchdog itself, with no harm done.
+        warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)
         self._on_path = on_path
         self._observer = Observer()
         self._watches: dict[Path, tuple[object, ObservedWatch]] = {}

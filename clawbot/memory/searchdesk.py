@@ -23,7 +23,7 @@ from clawbot.memory.values import SearchRequest
 
 if TYPE_CHECKING:
     from clawbot.memory.search.engine import SearchEngine
-    from clawbot.memory.search.ranking import Ranking
+    from clawbot.memory.search.ranking import Ranked, Ranking
     from clawbot.memory.store.matrix import VectorMatrix
 
 log = logging.getLogger(__name__)
@@ -45,9 +45,10 @@ class Asked(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A ranking, and whether vectors had a part in it."""
+    """A ranking, its results as they are without another order, and whether vectors had a part in it."""
 
     ranking: Ranking
+    ranked: Ranked
     with_vectors: bool
 
 
@@ -127,7 +128,7 @@ class SearchDesk:
                     matrix=self._current(reader, exact=exact),
                     should_stop=job.is_over,
                 )
-                return Found(ranking, with_vectors=any(vectors))
+                return Found(ranking, ranking.results(), with_vectors=any(vectors))
         except InterruptedSearchError:
             return None
 

@@ -140,10 +140,10 @@ class Searcher:
     async def _results(self, request: SearchRequest, found: Found | None) -> Ranked | None:
         if found is None:
             return None
-        order = None
-        if self._rerank is not None and request.queries:
-            texts = await asyncio.to_thread(found.ranking.texts, MAX_LINES)
-            order = await self._rerank(request.queries[0], texts)
+        if self._rerank is None or not request.queries:
+            return found.ranked
+        texts = await asyncio.to_thread(found.ranking.texts, MAX_LINES)
+        order = await self._rerank(request.queries[0], texts)
         return await asyncio.to_thread(found.ranking.results, order)
 
     def _notes(self, *, late: bool) -> Iterator[str]:

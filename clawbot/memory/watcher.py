@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 5.0
 """How often to look where the system gives no watches."""
 
+SAFETY_SECONDS = 60.0
+"""How often to look all the same: what others write to a shared disk is not told, and watches may be lost."""
+
 _PATIENCE = 8
 """Files that never rest are taken after so many times the debounce."""
 
@@ -48,7 +51,7 @@ class Watcher:
         """Begin to follow."""
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._observe)
-        self._poll_if_needed()
+        self._poll = asyncio.create_task(self._polling(bool(self.problem)))
 
     async def stop(self) -> None:
         """End, with all threads."""
@@ -97,16 +100,12 @@ class Watcher:
                 self._observer.stop()
                 self._observer = None
 
-    def _poll_if_needed(self) -> None:
-        if self.problem and self._poll is None:
-            self._poll = asyncio.create_task(self._polling())
-
-    async def _polling(self) -> None:
-        while self.problem:
-            await asyncio.sleep(POLL_SECONDS)
-            self._on_change()
+    async def _polling(self, had_problem: bool) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS if had_problem else SAFETY_SECONDS)
             await asyncio.to_thread(self._observe)
-        self._poll = None
+            had_problem = bool(self.problem)
+            self._on_change()
 
     def _on_path(self, path: Path) -> None:
         """In the observer's thread."""
@@ -134,8 +133,11 @@ class Watcher:
     async def _tell(self) -> None:
         self._noticed = False
         # A folder that is new is watched before it is read, so that nothing falls in between.
+        had_problem = bool(self.problem)
         await asyncio.to_thread(self._observe)
-        self._poll_if_needed()
+        if bool(self.problem) != had_problem and self._poll is not None and not self._stopped:
+            self._poll.cancel()
+            self._poll = asyncio.create_task(self._polling(bool(self.problem)))
         self._on_change()
 
     def _now(self) -> float:

@@ -187,6 +187,33 @@ async def test_without_watches_it_looks_by_itself_until_there_are_some(
     await found.watcher.stop()
 
 
+async def test_watches_that_tell_nothing_are_not_relied_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "SAFETY_SECONDS", 0.02)
+    monkeypatch.setattr(FolderObserver, "watch", lambda *_: None)
+    (tmp_path / "memory").mkdir()
+    found = Following(tmp_path)
+    await found.watcher.start()
+    assert not found.watcher.problem
+    await until(lambda: found.told >= 3)
+    await found.watcher.stop()
+
+
+async def test_watches_that_run_out_later_are_replaced_by_looking(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
+
+    monkeypatch.setattr(watching, "POLL_SECONDS", 0.02)
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderObserver, "watch", fail)
+        (following.workspace / "memory/a.md").write_text("x")
+        await until(lambda: bool(following.watcher.problem))
+        told = following.told
+        await until(lambda: following.told >= told + 3)
+    await until(lambda: not following.watcher.problem)
+
+
 async def test_a_workspace_that_is_not_there_yet_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "POLL_SECONDS", 0.02)
     found = Following(tmp_path / "later")
