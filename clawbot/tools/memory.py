@@ -7,6 +7,7 @@ the user instead of guessing (reference sheet 14).
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Annotated, Any, Protocol
@@ -36,6 +37,13 @@ GET_LINES = 120
 
 GET_CHARS = 12_000
 """Characters that memory_get returns at most."""
+
+_CITED = re.compile(r"(?P<path>.+)#L(?P<first>\d{1,9})(?:-L?\d{1,9})?")
+_TRANSCRIPT = re.compile(r"sessions/[^/]+\.jsonl\S*")
+_NO_NOTE = (
+    "This is a conversation, not a note: memory_get does not read it. What was said stands in the snippet; ask "
+    "memory_search with other words, or with `path` set to this file, for more of it."
+)
 
 
 class Recall(Protocol):
@@ -180,11 +188,12 @@ class MemoryGetTool(AsyncTool[GetArguments]):
 
     async def act(self, arguments: GetArguments) -> ToolOutcome:
         """Read; what is refused or can't be read is told as `disabled`."""
-        first = arguments.from_ or None
+        path, first = _place(arguments)
         try:
-            excerpt = await self._index.read(arguments.path, first, arguments.lines)
+            excerpt = await self._index.read(path, first, arguments.lines)
         except ClawbotError as error:
-            return ToolOutcome(refusal_text(arguments.path, str(error)), summary="refused")
+            reason = _NO_NOTE if _TRANSCRIPT.fullmatch(path) else str(error)
+            return ToolOutcome(refusal_text(arguments.path, reason), summary="refused")
         except Exception as error:
             log.exception("a memory file could not be read")
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
@@ -224,6 +233,14 @@ def memory_tools(
         is_private=is_private,
     )
     return search, MemoryGetTool(index, output_max_chars)
+
+
+def _place(arguments: GetArguments) -> tuple[str, int | None]:
+    """The path and the first line that are asked for, be it as a citation: `MEMORY.md#L12-L20`."""
+    cited = _CITED.fullmatch(arguments.path.strip())
+    if cited is None:
+        return arguments.path, arguments.from_ or None
+    return cited["path"], arguments.from_ or max(1, int(cited["first"]))
 
 
 def _unavailable(error: str, remedy: str) -> ToolOutcome:

@@ -329,6 +329,27 @@ async def test_a_missing_file_is_empty_text() -> None:
     assert outcome.summary == "no such file"
 
 
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"path": "memory/笔记.md#L2"}, "二\n三"),
+        ({"path": "memory/笔记.md#L2-L3", "lines": 1}, "二"),
+        ({"path": "memory/笔记.md#L2", "from": 3}, "三"),
+        ({"path": "memory/笔记.md#L0"}, "一\n二\n三"),
+    ],
+)
+async def test_a_citation_is_as_good_as_a_path(asked: dict[str, Any], text: str) -> None:
+    box = toolbox(FakeIndex(files={"memory/笔记.md": "一\n二\n三\n"}))
+    assert json.loads((await ask(box, "memory_get", **asked)).text)["text"] == text
+
+
+async def test_a_conversation_is_refused_with_what_to_do_instead() -> None:
+    index = FakeIndex(files=ClawbotError("sessions/a-1.jsonl is no memory file."))
+    answer = json.loads((await ask(toolbox(index), "memory_get", path="sessions/a-1.jsonl#L2-L3")).text)
+    assert answer["disabled"] is True
+    assert "memory_search" in answer["error"]
+
+
 @pytest.mark.parametrize("error", [ClawbotError("../x is outside."), RuntimeError("odd")])
 async def test_a_refused_file_is_disabled_with_the_reason(error: Exception) -> None:
     outcome = await ask(toolbox(FakeIndex(files=error)), "memory_get", path="../x\udcff")
