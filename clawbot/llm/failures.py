@@ -62,6 +62,8 @@ _DNS = re.compile(r"name or service not known|nodename nor servname|getaddrinfo|
 _CERTIFICATE = re.compile(r"certificate|\bssl\b", re.IGNORECASE)
 # litellm's own words before those of the provider: "litellm.BadRequestError: OpenAIException - ".
 _PREFIX = re.compile(r"^(?:litellm\.)?\w*(?:Error|Timeout|Exception): ?")
+# aiohttp names the TLS settings of every address it can't reach, of plain HTTP ones too: " ssl:<ssl.SSLContext …>".
+_TLS_SETTINGS = re.compile(r" ssl:(?:<[^<>]*>|default|True|False|None)")
 # What litellm appends to the words of errors that it does not know.
 _TRACEBACK = "Traceback (most recent call last)"
 _ORIGIN = re.compile(r"^\w*Exception(?: -|:) ?")
@@ -145,7 +147,8 @@ def retry_after(header: str, now: datetime | None = None) -> float | None:
 
 def shown(message: str) -> str:
     """A provider's message as it is shown: without keys, litellm's prefixes and line breaks, and of bounded length."""
-    text = re.sub(r"\s+", " ", redact(message.partition(_TRACEBACK)[0])).strip()
+    text = _TLS_SETTINGS.sub("", redact(message.partition(_TRACEBACK)[0]))
+    text = re.sub(r"\s+", " ", text).strip()
     while (stripped := _ORIGIN.sub("", _PREFIX.sub("", text))) != text:
         text = stripped
     if len(text) > LONGEST_TEXT:
@@ -172,7 +175,7 @@ def _unreachable_text(failure: Failure, text: str, base: str | None) -> str:
     if failure.name == LOAD_ERROR:
         return text
     where = f" ({redact(base)})" if base else ""
-    lowered = failure.message.lower()
+    lowered = _TLS_SETTINGS.sub("", failure.message).lower()
     if failure.name in ("Timeout", "APITimeoutError") or failure.status == 408:
         return f"no answer in time{where}: {text}"
     if failure.status >= 500 and "connect" not in lowered:

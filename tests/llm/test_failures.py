@@ -70,6 +70,21 @@ def test_an_unreachable_server_is_named_with_its_address() -> None:
     assert str(error).startswith("Ollama: ")
 
 
+@pytest.mark.parametrize("tls", ["<ssl.SSLContext object at 0x7ff1125c4ef0>", "default", "False"])
+def test_a_refused_connection_is_no_matter_of_certificates(tls: str) -> None:
+    """What aiohttp says of a plain HTTP server that is not there."""
+    message = f"Cannot connect to host 127.0.0.1:11434 ssl:{tls} [Connect call failed ('127.0.0.1', 11434)]"
+    error = to_error(
+        Failure("APIConnectionError", message), ref="ollama/nomic-embed-text", base="http://127.0.0.1:11434"
+    )
+    assert str(error).startswith(
+        "Ollama: no connection (http://127.0.0.1:11434): "
+        "Cannot connect to host 127.0.0.1:11434 [Connect call failed ('127.0.0.1', 11434)]."
+    )
+    bad = Failure("APIConnectionError", f"Cannot connect to host a.example:443 ssl:{tls} [certificate verify failed]")
+    assert "no secure connection" in to_error(bad, ref="openai/x").message
+
+
 def test_no_text_holds_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "my-own-secret-key")
     message = "bad key my-own-secret-key, sk-abcdefghijkl, http://user:password@host/"
