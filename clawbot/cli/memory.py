@@ -113,8 +113,7 @@ def status(deep: bool, agent_id: str | None, as_json: bool) -> None:
         print_json([output.status_data(one.agent_id, one.error or one.value) for one in found])
     else:
         click.echo("\n\n".join(_status_text(place, one) for one in found))
-    if any(one.error for one in found):
-        sys.exit(1)
+    _fail_for(found)
 
 
 def _status_text(place: Place, found: Found[IndexStatus]) -> str:

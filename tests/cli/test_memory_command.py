@@ -272,7 +272,7 @@ def test_status_of_all_agents_and_of_one(serve: Serve) -> None:
     config("agents: {work: {}, off: {}}")
     serve(FakeIndex(), work=ClawbotError("The database is foreign."), off=None)
     result = run("status")
-    assert result.exit_code == 1
+    assert (result.exit_code, result.stderr) == (1, "clawbot: work: The database is foreign.\n")
     heads = [part.splitlines()[:2] for part in result.stdout.split("\n\n")]
     assert heads[1:] == [
         ["Memory of work", "  The database is foreign."],
