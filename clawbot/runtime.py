@@ -37,7 +37,7 @@ from clawbot.llm.providers import PROVIDERS, Provider
 from clawbot.llm.tokens import count_tokens
 from clawbot.logs import setup_logging
 from clawbot.memory.index import MemoryIndex
-from clawbot.memory.rerank import model_reranker
+from clawbot.memory.search.rerank import model_reranker
 from clawbot.memory.values import Progress, SearchRequest, SearchResult
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import MAIN

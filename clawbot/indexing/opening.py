@@ -10,16 +10,16 @@ from clawbot.clock import Clock
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.memory.currentcache import CurrentCache
-from clawbot.memory.documents import DocumentSource
+from clawbot.memory.documents.memory_files import DocumentSource
 from clawbot.memory.embeddings.cache import CachedEmbedder
+from clawbot.memory.embeddings.current_cache import CurrentCache
 from clawbot.memory.embeddings.offline import PROVIDER as OFFLINE
 from clawbot.memory.embeddings.offline import OfflineEmbedder, find_offline, offline_problem
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError
+from clawbot.memory.embeddings.supply import Supply
 from clawbot.memory.index import MemoryIndex
 from clawbot.memory.place import IndexPlace
-from clawbot.memory.rerank import Reranker
-from clawbot.memory.supply import Supply
+from clawbot.memory.search.rerank import Reranker
 
 if TYPE_CHECKING:
     from clawbot.indexing.remote import RemoteEmbedder

@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clawbot.memory.documents import Document, FileState, Listing, UnreadableDocumentError
+from clawbot.memory.documents.memory_files import Document, FileState, Listing, UnreadableDocumentError
 from clawbot.memory.values import Issue, Source
 from clawbot.sessions.spoken import TranscriptFile, list_transcripts, spoken_lines
 

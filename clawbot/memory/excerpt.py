@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clawbot.memory.chunking import document_lines
-from clawbot.memory.documents import MemoryDocuments
+from clawbot.memory.chunking.chunks import document_lines
+from clawbot.memory.documents.memory_files import MemoryDocuments
 from clawbot.memory.values import Excerpt
 
 DEFAULT_LINES = 120

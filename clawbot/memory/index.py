@@ -8,16 +8,17 @@ from collections.abc import Callable
 import msgspec
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.describing import Holdings, Scan, describe
 from clawbot.memory.embeddings.protocol import EmbeddingError
+from clawbot.memory.embeddings.supply import Supply
 from clawbot.memory.excerpt import read_excerpt, read_whole
 from clawbot.memory.place import IndexPlace
-from clawbot.memory.rerank import Reranker
-from clawbot.memory.searchdesk import SearchDesk
-from clawbot.memory.searcher import IndexUnavailableError, Searcher
+from clawbot.memory.search.desk import SearchDesk
+from clawbot.memory.search.rerank import Reranker
+from clawbot.memory.search.searcher import IndexUnavailableError, Searcher
+from clawbot.memory.status import Holdings, Scan, describe
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError
-from clawbot.memory.supply import Supply
-from clawbot.memory.sync import Synchroniser
+from clawbot.memory.sync.synchroniser import Synchroniser
+from clawbot.memory.sync.watcher import Watcher
 from clawbot.memory.values import (
     Excerpt,
     IndexStatus,
@@ -29,7 +30,6 @@ from clawbot.memory.values import (
     SyncReport,
     VerifyReport,
 )
-from clawbot.memory.watcher import Watcher
 
 MINUTE = 60.0
 """Seconds."""
@@ -125,7 +125,7 @@ class MemoryIndex:
         Raises ClawbotError when the index can't be read or, with `fix`, written.
         """
         # Deferred: what only this command needs.
-        from clawbot.memory.checking import check
+        from clawbot.memory.sync.checking import check
 
         embedder = await self._supply.open()
         report = await self._sync.between_rounds(lambda: check(self._place, embedder, fix=fix))

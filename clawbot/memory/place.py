@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.memory.currentcache import CurrentCache
-from clawbot.memory.documents import DocumentSource, MemoryDocuments
-from clawbot.memory.library import Library
+from clawbot.memory.documents.library import Library
+from clawbot.memory.documents.memory_files import DocumentSource, MemoryDocuments
+from clawbot.memory.embeddings.current_cache import CurrentCache
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings

@@ -10,7 +10,7 @@ import pytest
 
 from clawbot.config.schema_memory import SessionSyncSettings
 from clawbot.indexing.transcripts import TranscriptDocuments
-from clawbot.memory.documents import UnreadableDocumentError
+from clawbot.memory.documents.memory_files import UnreadableDocumentError
 from clawbot.sessions.transcript import Transcript
 from tests.memory.index_host import House, WordEmbedder, find, paths
 from tests.sessions.helpers import CLOCK, said, user

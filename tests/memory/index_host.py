@@ -14,15 +14,15 @@ from zlib import crc32
 
 from clawbot.clock import SystemClock
 from clawbot.config.schema_memory import MemorySearchSettings
-from clawbot.memory.documents import DocumentSource
+from clawbot.memory.documents.memory_files import DocumentSource
 from clawbot.memory.embeddings.cache import CachedEmbedder
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
+from clawbot.memory.embeddings.supply import Supply
 from clawbot.memory.index import MemoryIndex
 from clawbot.memory.place import IndexPlace
-from clawbot.memory.rerank import Reranker
+from clawbot.memory.search.rerank import Reranker
 from clawbot.memory.store.errors import MissingIndexError
 from clawbot.memory.store.reader import IndexReader
-from clawbot.memory.supply import Supply
 from clawbot.memory.values import SearchRequest, SearchResult
 
 DIMENSIONS = 32

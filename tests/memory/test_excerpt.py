@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.memory.documents import ForbiddenPathError, MemoryDocuments, UnreadableDocumentError
+from clawbot.memory.documents.memory_files import ForbiddenPathError, MemoryDocuments, UnreadableDocumentError
 from clawbot.memory.excerpt import DEFAULT_LINES, MOST_CHARS, read_excerpt
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clawbot.memory.documents import ForbiddenPathError
+from clawbot.memory.documents.memory_files import ForbiddenPathError
 from clawbot.memory.embeddings.protocol import EmbeddingError
 from clawbot.memory.index import IndexUnavailableError
 from clawbot.memory.search.engine import SearchEngine

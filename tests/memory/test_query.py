@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clawbot.memory.query import MAX_QUERY_CHARS, MAX_TERMS, Query, parse_query
+from clawbot.memory.stop_words import CHINESE_KEPT, CJK_PARTICLES, CJK_WEAK, STOP_WORDS
 from clawbot.memory.text import FTS5_TOKENIZER, index_text
-from clawbot.memory.words import CHINESE_KEPT, CJK_PARTICLES, CJK_WEAK, STOP_WORDS
 
 SIGNS = """AND OR NOT NEAR( NEAR/2 * ^ : " ( ) { } + - x: ' ， 数据库 的 “ ” 「 」 v1.2 Ünï a_b don't 🎉 ﬁ"""
 OPERATORS = st.lists(st.sampled_from([*SIGNS.split(" "), "\0", "\ud800", "\n", " "]), max_size=30).map("".join)

@@ -13,8 +13,8 @@ from functools import cache
 from itertools import pairwise
 
 from clawbot.memory.query.values import Found, Term
+from clawbot.memory.stop_words import CHINESE_KEPT, CHINESE_STOP_PHRASES, CJK_PARTICLES, CJK_WEAK
 from clawbot.memory.text import fts_quote
-from clawbot.memory.words import CHINESE_KEPT, CHINESE_STOP_PHRASES, CJK_PARTICLES, CJK_WEAK
 
 WEAK_PAIR = 0.4
 """What a pair counts of which one character often stands between words, and a pair with hiragana."""

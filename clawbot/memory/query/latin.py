@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from clawbot.memory.query.values import Found, Kind, Term, any_of
+from clawbot.memory.stop_words import NAMES_LIKE_STOP_WORDS, STOP_WORDS
 from clawbot.memory.text import camel_parts, fts_quote
-from clawbot.memory.words import NAMES_LIKE_STOP_WORDS, STOP_WORDS
 
 PART = 0.5
 """What the parts of an identifier or of a quoted phrase count beside the whole."""

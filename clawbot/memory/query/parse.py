@@ -11,8 +11,8 @@ from msgspec import Struct
 from clawbot.memory.query.cjk import cjk_all, cjk_found
 from clawbot.memory.query.latin import PART, base_of, is_stop, latin_found, token_pattern
 from clawbot.memory.query.values import Found, Query, Term
+from clawbot.memory.stop_words import CALENDAR_WORDS
 from clawbot.memory.text import CJK, cjk_run, fts_quote, plain_forms, spread_text, words_of
-from clawbot.memory.words import CALENDAR_WORDS
 
 MAX_QUERY_CHARS = 2_000
 """The rest of a longer query is not read."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.globs import compile_glob
+from clawbot.memory.documents.globs import compile_glob
 from clawbot.memory.store.records import ORDINAL_BITS, FileRow, piece_id
 from clawbot.memory.values import SearchRequest
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from clawbot.memory.documents.walking import FileState
 from clawbot.memory.values import Source
-from clawbot.memory.walking import FileState
 
 if TYPE_CHECKING:
-    from clawbot.memory.chunking import Kind
+    from clawbot.memory.chunking.chunks import Kind
 
 KINDS: tuple[Kind, ...] = ("prose", "dialogue", "item", "code", "heading", "table")
 """The kinds of pieces in the order of their numbers in the database: only ever add at the end."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from clawbot.memory.documents.walking import FileState
 from clawbot.memory.embeddings.protocol import Vectors
 from clawbot.memory.store.cache import StoredEmbeddings
 from clawbot.memory.store.database import empty_log, file_mark, open_for_writing, set_meta
@@ -21,7 +22,6 @@ from clawbot.memory.store.pending import pending_chunks, put_vectors
 from clawbot.memory.store.pieces_table import Meaning, PieceTable
 from clawbot.memory.store.records import MAX_PIECES, FileRecord, KnownFile, PendingChunk, Piece, Written
 from clawbot.memory.store.vectors import VectorTable
-from clawbot.memory.walking import FileState
 
 if TYPE_CHECKING:
     import apsw

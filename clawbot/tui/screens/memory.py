@@ -19,7 +19,7 @@ from textual.widgets import Input, OptionList, Static
 
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
-from clawbot.memory.documents import date_of
+from clawbot.memory.documents.memory_files import date_of
 from clawbot.tui.indexing import IndexingWatch, indexing_text
 from clawbot.tui.render.sanitize import clean, clean_line
 from clawbot.tui.screens.editor import EditorScreen

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from clawbot.config.schema_memory import MemorySearchSettings
-from clawbot.memory.documents import Document, date_of
+from clawbot.memory.chunking.pieces import pieces_of
+from clawbot.memory.documents.memory_files import Document, date_of
+from clawbot.memory.documents.walking import FileState
+from clawbot.memory.embeddings.meaning import piece_meaning, query_meaning
 from clawbot.memory.embeddings.protocol import Vectors
-from clawbot.memory.meaning import piece_meaning, query_meaning
-from clawbot.memory.pieces import pieces_of
 from clawbot.memory.search import Matrix, Ranked, SearchEngine
 from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.search.reading import StopCheck, never
@@ -25,7 +26,6 @@ from clawbot.memory.store.records import FileRecord
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.text import words_of
 from clawbot.memory.values import SearchRequest
-from clawbot.memory.walking import FileState
 
 DIMENSIONS = 64
 TODAY = date(2026, 11, 21)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from clawbot.config.schema_memory import MemorySearchSettings
-from clawbot.memory.chunking import Chunk, chunk
-from clawbot.memory.documents import date_of
-from clawbot.memory.meaning import piece_meaning, query_meaning
+from clawbot.memory.chunking.chunks import Chunk, chunk
+from clawbot.memory.documents.memory_files import date_of
+from clawbot.memory.embeddings.meaning import piece_meaning, query_meaning
 from clawbot.memory.search import engine
 from clawbot.memory.search.classic import all_words, similarity, single_words, text_score, token_set
 from clawbot.memory.store.reader import IndexReader

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from clawbot.memory.documents.walking import FileState
 from clawbot.memory.embeddings.protocol import Vectors
 from clawbot.memory.store.identity import Identity, Profile
 from clawbot.memory.store.records import FileRecord, PendingChunk, Piece
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.text import index_text
-from clawbot.memory.walking import FileState
 
 DIMENSIONS = 64
 

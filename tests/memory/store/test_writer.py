@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from clawbot.memory.documents.walking import FileState
 from clawbot.memory.embeddings.protocol import Vectors
 from clawbot.memory.store.errors import StoreError, TooManyPiecesError, WrongDimensionsError
 from clawbot.memory.store.identity import Profile
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import MAX_PIECES, Piece
 from clawbot.memory.store.writer import IndexWriter
-from clawbot.memory.walking import FileState
 from tests.memory.store.making import embed_all, embedded, identity, opened, pieces, put, record, vector
 
 NOW = dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC)

@@ -1,0 +1,242 @@
+"""The files that are the memory: which they are, how they are read, and which paths outside readers may ask for."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from clawbot.errors import ClawbotError
+from clawbot.memory.documents.globs import compile_glob
+from clawbot.memory.documents.reading import UnreadableDocumentError, read_content
+from clawbot.memory.documents.walking import (
+    IGNORED_FOLDERS,
+    SUFFIX,
+    FileState,
+    Listing,
+    Root,
+    Walk,
+    links_on_the_way,
+    printable,
+)
+from clawbot.memory.values import Source
+
+if TYPE_CHECKING:
+    from clawbot.config.schema_memory import ExtraPath
+
+__all__ = [
+    "Document",
+    "DocumentSource",
+    "FileState",
+    "ForbiddenPathError",
+    "Listing",
+    "MemoryDocuments",
+    "UnreadableDocumentError",
+    "date_of",
+]
+
+# Reference sheet 12.1. Where case does not count in file names these are one file, and it is listed once.
+ROOT_FILES = ("MEMORY.md", "memory.md")
+MEMORY_FOLDER = "memory"
+_DATED = re.compile(rf"{MEMORY_FOLDER}/(?:.*/)?(\d{{4}}-\d{{2}}-\d{{2}})(?:[-_. ][^/]*)?\.md", re.DOTALL | re.ASCII)
+_ANY_MD = "**/*.md"
+
+
+class ForbiddenPathError(ClawbotError):
+    """A path that is no memory file."""
+
+
+class Document(Struct, frozen=True):
+    """A memory file as it was read.
+
+    `state` is that of the content; its time is `reading.UNSETTLED` when the file was written a moment before, so that
+    the next listing differs and it is compared by `digest` (BLAKE2b-16 of its bytes) once more. `line_numbers` are the
+    lines of the file that the lines of `text` come from, where these are not the same.
+    """
+
+    state: FileState
+    text: str
+    digest: bytes
+    date: dt.date | None
+    line_numbers: tuple[int, ...] | None = None
+
+
+class DocumentSource(Protocol):
+    """Where documents come from. All methods block."""
+
+    @property
+    def source(self) -> Source:
+        """What its documents are marked with."""
+        ...
+
+    def list(self) -> Listing:
+        """What there is now. Never raises for a file; a folder that is missing is an issue."""
+        ...
+
+    def read(self, state: FileState) -> Document | None:
+        """The document; None when it vanished meanwhile. Raises UnreadableDocumentError."""
+        ...
+
+    def watched(self) -> tuple[Path, ...]:
+        """The folders to watch. Those that are missing are left out: ask again when something was owned."""
+        ...
+
+    def owns(self, path: Path) -> bool:
+        """Whether a change of this absolute path may matter."""
+        ...
+
+
+class MemoryDocuments:
+    """MEMORY.md (or memory.md), everything below memory/, and the extra paths of the settings; see reference 12.1."""
+
+    def __init__(self, workspace: Path, extra_paths: Sequence[ExtraPath]) -> None:
+        self._workspace = os.path.normpath(workspace.absolute())
+        files = [Root(self._absolute(name), name) for name in ROOT_FILES]
+        folder = Root(self._absolute(MEMORY_FOLDER), MEMORY_FOLDER)
+        self._extras = [self._extra(extra) for extra in extra_paths]
+        self._roots = [*files, folder, *self._extras]
+
+    @property
+    def source(self) -> Source:
+        """`memory`."""
+        return "memory"
+
+    def list(self) -> Listing:
+        """All memory files now: MEMORY.md, memory.md, memory/, then the extra paths in their order. Blocks."""
+        walk = Walk(self.source)
+        if not Path(self._workspace).is_dir():
+            walk.report(self._workspace, "the workspace is not there: `clawbot workspace init` makes it")
+        for root in self._roots:
+            walk.add_root(root)
+        return walk.listing()
+
+    def read(self, state: FileState) -> Document | None:
+        """The document; None when it vanished meanwhile. Blocks. Raises UnreadableDocumentError."""
+        absolute = self._absolute(state.path)
+        root = self._root_of(absolute)
+        if root is not None and self._has_links(root, absolute):
+            raise UnreadableDocumentError(state.path, "a folder on the way to it is a symlink")
+        content = read_content(absolute, state.path)
+        if content is None:
+            return None
+        read = FileState(state.path, self.source, content.size, content.mtime_ns)
+        return Document(read, content.text, content.digest, date_of(state.path))
+
+    def read_path(self, path: str) -> Document | None:
+        """The memory file that somebody asks for by `path`; None when there is none. Blocks.
+
+        Raises ForbiddenPathError, UnreadableDocumentError.
+        """
+        return self.read(FileState(self._shown(str(self.locate(path))), self.source, 0, 0))
+
+    def locate(self, path: str) -> Path:
+        """Where the memory file `path` is or would be: relative to the workspace, absolute, or with `~`. Blocks.
+
+        Raises ForbiddenPathError for what is no memory file, for links and for what is no plain file.
+        """
+        if not path.strip():
+            raise ForbiddenPathError("A path is required.", hint="Name a file such as MEMORY.md.")
+        absolute = self._absolute(path.strip())
+        root = self._root_of(absolute)
+        if root is None:
+            raise ForbiddenPathError(
+                f"{printable(path)} is no memory file.",
+                hint="Only MEMORY.md, .md files below memory/ and those of memory_search.extra_paths can be read.",
+            )
+        if self._has_links(root, absolute):
+            raise ForbiddenPathError(f"{printable(path)} is refused: a folder on the way to it is a symlink.")
+        mode = _mode(absolute)
+        if mode and not stat.S_ISREG(mode):
+            kind = "a symlink" if stat.S_ISLNK(mode) else "no plain file"
+            raise ForbiddenPathError(f"{printable(path)} is refused: it is {kind}.")
+        return Path(absolute)
+
+    def watched(self) -> tuple[Path, ...]:
+        """The workspace, memory/ and the extra folders, as far as they are there. Blocks.
+
+        The first needs no watch over its subfolders: what matters of them is named on its own.
+        """
+        roots = [Path(root.absolute) for root in self._roots]
+        folders = [root if _is_folder(root) else root.parent for root in roots]
+        return tuple(folder for folder in dict.fromkeys([Path(self._workspace), *folders]) if folder.is_dir())
+
+    def owns(self, path: Path) -> bool:
+        """Whether a change of `path` may matter: a memory file, or a folder that holds some. At most one lstat."""
+        absolute = os.path.normpath(path)
+        if self._root_of(absolute) is not None:
+            return not self._is_ignored(absolute)
+        inside = any(absolute == root.absolute or _is_within(root.absolute, absolute) for root in self._roots)
+        if not inside and not any(_is_within(absolute, root.absolute) for root in self._extras):
+            return False
+        # A folder that went away took its files along, and nothing tells any more that it was one.
+        mode = _mode(absolute)
+        folder = stat.S_ISDIR(mode) if mode else not path.suffix
+        return folder and not self._is_ignored(absolute)
+
+    def _extra(self, extra: ExtraPath) -> Root:
+        absolute = self._absolute(extra.path)
+        pattern = None if extra.pattern == _ANY_MD else compile_glob(extra.pattern)
+        return Root(absolute, self._shown(absolute), pattern, configured=True)
+
+    def _absolute(self, path: str | Path) -> str:
+        try:
+            expanded = Path(path).expanduser()
+        except RuntimeError:  # a `~name` that nobody has
+            expanded = Path(path)
+        return os.path.normpath(self._workspace / expanded)
+
+    def _shown(self, absolute: str) -> str:
+        relative = os.path.relpath(absolute, self._workspace)
+        return "" if relative == "." else relative
+
+    def _root_of(self, absolute: str) -> Root | None:
+        """The root that lists the file `absolute`, or would if it were there; None when no root does."""
+        for root in self._roots:
+            if absolute == root.absolute and absolute.endswith(SUFFIX):
+                return root
+            if _is_within(root.absolute, absolute) and root.wants(absolute[len(root.absolute.rstrip("/")) + 1 :]):
+                return root
+        return None
+
+    def _has_links(self, root: Root, absolute: str) -> bool:
+        """Whether a folder on the way to `absolute` is a symlink. What lies above the root may be one."""
+        base = root.absolute if root.configured else self._workspace
+        return (root.configured and stat.S_ISLNK(_mode(base))) or any(links_on_the_way(base, absolute))
+
+    def _is_ignored(self, absolute: str) -> bool:
+        return any(
+            not IGNORED_FOLDERS.isdisjoint(absolute[len(root.absolute) :].split("/"))
+            for root in self._roots
+            if _is_within(root.absolute, absolute)
+        )
+
+
+def date_of(path: str) -> dt.date | None:
+    """The day that a note is about, by its path: `memory/2026-03-02.md`, `memory/sub/2026-03-02-talk.md`."""
+    found = _DATED.fullmatch(path)
+    try:
+        return dt.date.fromisoformat(found[1]) if found else None
+    except ValueError:
+        return None
+
+
+def _is_within(folder: str, path: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _is_folder(path: Path) -> bool:
+    return stat.S_ISDIR(_mode(path))
+
+
+def _mode(path: str | Path) -> int:
+    """The kind of file at `path`, links not followed; 0 when there is none, or can be none by that name."""
+    try:
+        return os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,213 @@
+"""Runs searches on threads of their own: with a deadline, stopped when nobody waits, with the vectors in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from clawbot.clock import Clock
+from clawbot.memory.embeddings.protocol import FLOAT_BYTES
+from clawbot.memory.place import IndexPlace
+from clawbot.memory.store.errors import InterruptedSearchError, StoreError
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.sync.round import same_vectors
+from clawbot.memory.values import SearchRequest
+
+if TYPE_CHECKING:
+    from clawbot.memory.search.engine import SearchEngine
+    from clawbot.memory.search.ranking import Ranked, Ranking
+    from clawbot.memory.store.matrix import VectorMatrix
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+THREADS = 2
+"""Searches at once; more would only wait for each other's memory."""
+
+_GRACE_SECONDS = 0.5
+
+
+class Asked(Struct, frozen=True):
+    """The vectors of a request's queries, None where there is none, and the identity of the embedder they are from."""
+
+    vectors: tuple[bytes | None, ...]
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A ranking, its results as they are without another order, and whether vectors had a part in it."""
+
+    ranking: Ranking
+    ranked: Ranked
+    with_vectors: bool
+
+
+class SearchDesk:
+    """Readers of one index, each on its own thread. Everything but the threads' work belongs to the event loop."""
+
+    def __init__(self, place: IndexPlace) -> None:
+        self._db = place.db
+        self._settings = place.settings
+        self._clock = place.clock
+        self._engine: SearchEngine | None = None
+        self._opening = threading.Lock()
+        self._pool = ThreadPoolExecutor(THREADS, "memory-search")
+        self._local = threading.local()
+        self._readers: list[IndexReader] = []
+        self._matrix: VectorMatrix | None = None
+        self._loading: asyncio.Future[None] | None = None
+        self._jobs: set[_Job] = set()
+        self._closed = False
+
+    async def read(self, work: Callable[[IndexReader], T]) -> T:
+        """Run `work` with a reader on a thread. Raises MissingIndexError, StoreError."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: work(self._reader()))
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """Run `work`, which needs no reader, on a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def rank(self, request: SearchRequest, asked: Asked, seconds: float, *, exact: bool) -> Found | None:
+        """What the index has for `request`, as far as `seconds` allow; None when they were over before anything was.
+
+        `exact`: the vectors in memory are brought up to date first, else they are left aside when they are not.
+        Raises MissingIndexError, StoreError.
+        """
+        job = _Job(self._clock.monotonic() + seconds, self._clock)
+        loop = asyncio.get_running_loop()
+        self._jobs.add(job)
+        deadline = loop.call_later(seconds, job.stop)
+        running = loop.run_in_executor(self._pool, self._rank, job, request, asked, exact)
+        try:
+            async with asyncio.timeout(seconds + _GRACE_SECONDS):
+                return await running
+        except TimeoutError:
+            return None
+        finally:
+            deadline.cancel()
+            # Nobody waits any more, when this is a cancellation.
+            job.stop()
+            self._jobs.discard(job)
+
+    def keep_vectors(self) -> None:
+        """Have the vectors in memory from now on, once they are loaded."""
+        if self._loading is None and not self._closed:
+            self._loading = asyncio.get_running_loop().run_in_executor(self._pool, self._load)
+
+    async def close(self) -> None:
+        """Let go of the threads and the memory."""
+        self._closed = True
+        for job in self._jobs:
+            job.stop()
+        await asyncio.to_thread(self._pool.shutdown)
+        for reader in self._readers:
+            reader.close()
+        self._matrix = None
+
+    def _rank(self, job: _Job, request: SearchRequest, asked: Asked, exact: bool) -> Found | None:
+        reader = self._reader()
+        try:
+            with job.working(reader), reader.snapshot():
+                vectors = self._usable(reader, asked)
+                ranking = self._search_engine().rank(
+                    reader,
+                    request,
+                    vectors,
+                    self._settings,
+                    today=self._clock.now().date(),
+                    matrix=self._current(reader, exact=exact),
+                    should_stop=job.is_over,
+                )
+                return Found(ranking, ranking.results(), with_vectors=any(vectors))
+        except InterruptedSearchError:
+            return None
+
+    def _search_engine(self) -> SearchEngine:
+        # Deferred: with numpy a third of a command's time, which a sync does without.
+        from clawbot.memory.search.engine import SearchEngine
+
+        with self._opening:
+            if self._engine is None:
+                self._engine = SearchEngine()
+            return self._engine
+
+    def _usable(self, reader: IndexReader, asked: Asked) -> Sequence[bytes | None]:
+        """The vectors of the question, as far as those of the index are of the same kind."""
+        identity = reader.identity
+        if identity is None or not same_vectors(identity, asked.identity):
+            return [None] * len(asked.vectors)
+        size = FLOAT_BYTES * identity.dimensions
+        return [row if row is not None and len(row) == size and any(row) else None for row in asked.vectors]
+
+    def _reader(self) -> IndexReader:
+        reader: IndexReader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = IndexReader(self._db)
+            self._readers.append(reader)
+        return reader
+
+    def _load(self) -> None:
+        """Read all vectors; an index that can't be read now is tried again with the next search."""
+        # Deferred: numpy, which one search of a few notes does without.
+        from clawbot.memory.store.matrix import VectorMatrix
+
+        try:
+            self._matrix = VectorMatrix.load(self._reader())
+        except StoreError as error:
+            log.info("the vectors are not in memory yet: %s", error)
+        if self._matrix is None:
+            self._loading = None
+
+    def _current(self, reader: IndexReader, *, exact: bool) -> VectorMatrix | None:
+        matrix = self._matrix
+        if matrix is None or reader.generation == matrix.generation:
+            return matrix
+        if not exact:
+            return None
+        self._matrix = matrix = matrix.updated(reader)
+        return matrix
+
+
+class _Job:
+    """One search on a thread: it can be stopped from the event loop."""
+
+    def __init__(self, deadline: float, clock: Clock) -> None:
+        self._deadline = deadline
+        self._clock = clock
+        self._stopped = False
+        self._reader: IndexReader | None = None
+        self._lock = threading.Lock()
+
+    def is_over(self) -> bool:
+        """Whether to stop: the deadline has come, or nobody waits."""
+        return self._stopped or self._clock.monotonic() >= self._deadline
+
+    def stop(self) -> None:
+        """Stop at once, also in the middle of a query."""
+        with self._lock:
+            self._stopped = True
+            if self._reader is not None:
+                self._reader.interrupt()
+
+    @contextlib.contextmanager
+    def working(self, reader: IndexReader) -> Iterator[None]:
+        """Inside, `reader` works for this search alone. Raises InterruptedSearchError when that is over already."""
+        with self._lock:
+            if self._stopped:
+                raise InterruptedSearchError("The search was stopped.")
+            self._reader = reader
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reader = None

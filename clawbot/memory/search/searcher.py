@@ -1,0 +1,175 @@
+"""One search from the request to the result: what was written before it, its vectors, the ranking, the notes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from clawbot.errors import ClawbotError
+from clawbot.memory.embeddings.meaning import query_meaning
+from clawbot.memory.embeddings.supply import Supply
+from clawbot.memory.place import IndexPlace
+from clawbot.memory.search.desk import Asked, Found, SearchDesk
+from clawbot.memory.search.rerank import MAX_LINES, Reranker
+from clawbot.memory.status import search_mode
+from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError
+from clawbot.memory.sync.synchroniser import Synchroniser
+from clawbot.memory.values import MAX_QUERIES, Progress, SearchRequest, SearchResult
+
+if TYPE_CHECKING:
+    from clawbot.memory.search.ranking import Ranked
+
+log = logging.getLogger(__name__)
+
+WORTH_WAITING = 2_000
+"""So many vectors come within the time that a search waits anyway; for more it does not wait."""
+
+FEW_PENDING = 50
+"""Up to so many pieces without a vector are not worth a note."""
+
+QUERY_CHARS = 2_000
+"""Characters of a query that are embedded; words are bounded by `query.parse`."""
+
+
+class IndexUnavailableError(ClawbotError):
+    """There is no way to search now."""
+
+
+class Searcher:
+    """Searches one index. Belongs to the event loop.
+
+    `progress` is how far a sync is, set by the owner; None while none runs. `keeps_vectors` says that more searches
+    are to be expected.
+    """
+
+    def __init__(
+        self, place: IndexPlace, supply: Supply, sync: Synchroniser, desk: SearchDesk, rerank: Reranker | None
+    ) -> None:
+        self.progress: Progress | None = None
+        self.keeps_vectors = False
+        self._place = place
+        self._query = place.settings.query
+        self._supply = supply
+        self._sync = sync
+        self._desk = desk
+        self._rerank = rerank if self._query.rerank == "model" else None
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """The places that fit best; see `MemoryIndex.search`. Raises IndexUnavailableError."""
+        clock = self._place.clock
+        end = clock.monotonic() + self._query.timeout
+        late, asked = await asyncio.gather(self._freshen(), self._embed(request))
+        found = await self._find(request, asked, max(0.0, end - clock.monotonic()))
+        ranked = await self._results(request, found)
+        if self.keeps_vectors:
+            self._desk.keep_vectors()
+        # A process that has searched once may well search again.
+        self.keeps_vectors = True
+        with_vectors = found is not None and found.with_vectors
+        return SearchResult(
+            hits=ranked.hits if ranked else (),
+            mode=search_mode(with_vectors=with_vectors, hybrid=self._query.hybrid.enabled),
+            provider=self._supply.provider if with_vectors else "none",
+            model=self._supply.model if with_vectors else "",
+            fallback=None if with_vectors else self._supply.fallback,
+            partial=ranked.partial if ranked else True,
+            notes=(*(ranked.notes if ranked else ()), *self._notes(late=late)),
+        )
+
+    async def _freshen(self) -> bool:
+        """Let what was written before be indexed; whether something of it is not within the time there is for that."""
+        if not self._place.settings.sync.on_search:
+            return False
+        stale = await self._desk.off_loop(self._place.library.is_stale)
+        if stale is False:
+            return False
+        ticket = self._sync.request()
+        limit = self._query.wait_for_writes
+        loop = asyncio.get_running_loop()
+        end = loop.time() + limit
+        await asyncio.wait([ticket.text], timeout=limit)
+        if not ticket.text.done():
+            return True
+        if not self._supply.remote and self._sync.pending <= WORTH_WAITING:
+            # Vectors that are made here come in no time.
+            await asyncio.wait([ticket.whole], timeout=max(0.0, end - loop.time()))
+        return ticket.text.result() is not None or self._sync.busy
+
+    async def _embed(self, request: SearchRequest) -> Asked:
+        """The vectors of the queries; none where there is no provider, or while it fails."""
+        queries = request.queries[:MAX_QUERIES]
+        nothing = Asked((None,) * len(queries))
+        embedder = await self._supply.open()
+        texts = [query_meaning(_plain(text), remote=self._supply.remote) for text in queries]
+        if embedder is None or not self._supply.ready or not any(text.strip() for text in texts):
+            return nothing
+        try:
+            async with asyncio.timeout(self._query.timeout):
+                vectors = await self._supply.embed(texts, "query")
+        except ClawbotError:
+            # The supply knows why; words go on.
+            return nothing
+        except TimeoutError:
+            self._supply.failed(f"{self._supply.provider} did not answer within {self._query.timeout:g} s.")
+            return nothing
+        return Asked(tuple(vectors.rows()) if vectors.dimensions else nothing.vectors, embedder.identity)
+
+    async def _find(self, request: SearchRequest, asked: Asked, seconds: float) -> Found | None:
+        """What the index has. Raises IndexUnavailableError."""
+        exact = not self._sync.running
+        try:
+            try:
+                return await self._desk.rank(request, asked, seconds, exact=exact)
+            except (DamagedIndexError, MissingIndexError):
+                # The sync builds another one, which may well be there in time.
+                await asyncio.wait([self._sync.request().text], timeout=min(seconds, self._query.wait_for_writes))
+                return await self._desk.rank(request, asked, seconds, exact=exact)
+        except MissingIndexError as error:
+            if self._sync.running or self._sync.error is None:
+                return None
+            raise _unavailable(self._sync.error) from error
+        except StoreError as error:
+            raise _unavailable(error) from error
+        except Exception as error:
+            log.exception("the memory index could not be searched")
+            reason = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise IndexUnavailableError(f"The memory index could not be searched ({reason}).") from error
+
+    async def _results(self, request: SearchRequest, found: Found | None) -> Ranked | None:
+        if found is None:
+            return None
+        if self._rerank is None or not request.queries:
+            return found.ranked
+        texts = await asyncio.to_thread(found.ranking.texts, MAX_LINES)
+        order = await self._rerank(request.queries[0], texts)
+        return await asyncio.to_thread(found.ranking.results, order)
+
+    def _notes(self, *, late: bool) -> Iterator[str]:
+        sync, progress = self._sync, self.progress
+        if sync.error is not None:
+            yield f"The index could not be brought up to date: {sync.error}"
+        elif sync.rebuilding:
+            yield "The index is being built anew; until it is done, the old one answers."
+        elif late:
+            yield _late(progress, busy=sync.busy)
+        if sync.pending > FEW_PENDING and self._supply.provider != "none":
+            yield f"{sync.pending:,} pieces have no vector yet: they are found by their words alone."
+
+
+def _late(progress: Progress | None, *, busy: bool) -> str:
+    if busy:
+        return "Another process is indexing: what was written last may be missing here."
+    if progress is not None and progress.phase == "text" and progress.total > 1:
+        seconds = f", {progress.seconds_left:.0f} s left" if progress.seconds_left is not None else ""
+        return f"Indexing {progress.done:,} of {progress.total:,} files{seconds}: the others are missing here."
+    return "What was written last is still being indexed, and may be missing here."
+
+
+def _plain(text: str) -> str:
+    return text[:QUERY_CHARS].encode("utf-8", "replace").decode()
+
+
+def _unavailable(error: ClawbotError) -> IndexUnavailableError:
+    return IndexUnavailableError(error.message, hint=error.hint)

@@ -1,0 +1,1 @@
+"""Keeps the index as the files are."""

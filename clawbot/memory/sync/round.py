@@ -1,0 +1,295 @@
+"""One round of a sync, as far as it touches the disk: from the writer's lock to the published index.
+
+All of it blocks and belongs on the writer's thread; between the calls the caller may stop, embed, or begin anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from clawbot.memory.chunking.chunks import CHUNKER_VERSION
+from clawbot.memory.documents.library import Library
+from clawbot.memory.done import Done
+from clawbot.memory.embeddings.meaning import MEANING_VERSION
+from clawbot.memory.embeddings.protocol import Embedder, Vectors
+from clawbot.memory.place import IndexPlace
+from clawbot.memory.store.aside import SetAside, open_index
+from clawbot.memory.store.database import open_for_reading
+from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError
+from clawbot.memory.store.identity import Identity
+from clawbot.memory.store.locks import WriterLock, opening
+from clawbot.memory.store.publish import building_path, discard_building, publish
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.records import KnownFile, PendingChunk
+from clawbot.memory.store.writer import IndexWriter
+from clawbot.memory.sync.pace import Pace
+from clawbot.memory.sync.plan import make_plan
+from clawbot.memory.text import TOKENIZER_VERSION
+from clawbot.memory.values import Issue, Progress, SyncReport
+
+if TYPE_CHECKING:
+    from clawbot.config.schema_memory import MemorySearchSettings
+
+log = logging.getLogger(__name__)
+
+LOCK_SECONDS = 0.5
+"""How long to wait for another process that writes."""
+
+_MEANING = " #"
+
+
+def wanted_identity(settings: MemorySearchSettings, library: Library, embedder: Embedder | None) -> Identity:
+    """What an index of today's code and settings is built with; without an embedder it says nothing of vectors."""
+    pieces = settings.chunking
+    parameters = f" {pieces.tokens}/{pieces.overlap}" if settings.profile == "classic" else ""
+    return Identity(
+        profile=settings.profile,
+        chunker=f"{CHUNKER_VERSION}{parameters}",
+        tokenizer=str(TOKENIZER_VERSION),
+        provider=embedder.provider if embedder else "none",
+        model=embedder.model if embedder else "",
+        vectors=f"{embedder.identity}{_MEANING}{MEANING_VERSION}" if embedder else "",
+        sources=library.names,
+    )
+
+
+def effective_identity(known: Identity | None, wanted: Identity) -> Identity:
+    """`wanted`, but for the vectors that are there: losing the provider is no reason to lose them."""
+    if known is None:
+        return wanted
+    if wanted.vectors:
+        return msgspec.structs.replace(wanted, dimensions=known.dimensions)
+    vectors = {name: getattr(known, name) for name in ("provider", "model", "vectors", "dimensions")}
+    return msgspec.structs.replace(wanted, **vectors)
+
+
+def needs_rebuild(known: Identity, wanted: Identity) -> bool:
+    """Whether an index of `known` can't be made one of `wanted` by a sync."""
+    if known.text_part != wanted.text_part:
+        return True
+    return known.dimensions > 0 and bool(wanted.vectors) and known.vector_part != wanted.vector_part
+
+
+def same_vectors(identity: Identity, embedder: str) -> bool:
+    """Whether the vectors of an index of `identity` can be compared with those of the embedder of that identity."""
+    return identity.dimensions > 0 and identity.vectors.rpartition(_MEANING)[0] == embedder
+
+
+class Round:
+    """One round. `open` or `look` come first, `close` last, whatever happened."""
+
+    def __init__(
+        self, place: IndexPlace, embedder: Embedder | None, should_stop: Callable[[], bool], *, wants_vectors: bool
+    ) -> None:
+        """`wants_vectors`: pieces without one wait for it, though there may be no embedder now."""
+        self.rebuilding = False
+        self._set_aside: SetAside | None = None
+        self._place = place
+        self._remote = embedder is not None and embedder.remote
+        self._wanted = wanted_identity(place.settings, place.library, embedder)
+        self._should_stop = should_stop
+        self._wants_vectors = wants_vectors
+        self._lock: WriterLock | None = None
+        self._done = Done()
+        self._writer: IndexWriter | None = None
+        self._live: IndexWriter | None = None
+        self._old: IndexReader | None = None
+        self._pending = 0
+        self._unpublished = False
+
+    @property
+    def writer(self) -> IndexWriter:
+        """The index that is written."""
+        if self._writer is None:
+            raise RuntimeError("the round is not open")
+        return self._writer
+
+    def look(self, *, ready: bool) -> SyncReport | None:
+        """The report of a round that has nothing to do; None when there is something. Needs no lock.
+
+        `ready` says that pieces which wait for vectors could get them now.
+        """
+        place = self._place
+        if building_path(place.db).exists():
+            return None
+        try:
+            with _looking(place.db) as index:
+                identity, known, pending = index.identity, index.known(), index.pending_count()
+        except (MissingIndexError, DamagedIndexError):
+            return None
+        plan = make_plan(place.library.list(), known)
+        if identity != effective_identity(identity, self._wanted) or not plan.is_empty or (pending and ready):
+            return None
+        place.library.remember(known)
+        waiting = pending if self._wants_vectors else 0
+        return SyncReport(unchanged=plan.unchanged, pending_vectors=waiting, issues=place.library.issues)
+
+    def open(self, *, force: bool) -> None:
+        """Take the writer's lock and open what is to be written. Raises BusyIndexError, StoreError.
+
+        An index that is damaged, foreign or of a newer version is set aside. A rebuild that a kill cut short goes on.
+        """
+        db = self._place.db
+        self._lock = WriterLock(db)
+        self._lock.acquire(LOCK_SECONDS)
+        live, self._set_aside = open_index(db, self._place.clock.now())
+        self._writer = live
+        if self._set_aside is not None:
+            log.warning("%s", self._set_aside)
+        known = live.identity
+        wanted = self._wanted = effective_identity(known, self._wanted)
+        begun = known is not None and self._begun_rebuild(wanted)
+        if known is None or not (force or begun or needs_rebuild(known, wanted)):
+            discard_building(db)
+            if known != wanted:
+                live.set_identity(wanted)
+        else:
+            self._begin_rebuild(live, known, force=force)
+        self._place.cache.writer = self.writer
+
+    def write_text(self, tell: Callable[[Progress], None]) -> bool:
+        """Write the text of all files that have changed; False when it was stopped. Raises StoreError."""
+        if self._live is not None and not self._write(self._live, Done(), lambda progress: None):
+            return False
+        if not self._write(self.writer, self._done, tell):
+            return False
+        # Not only at the end: searches need not wait for vectors.
+        self._place.library.remember(self.writer.known())
+        return True
+
+    def pending_count(self) -> int:
+        """How many pieces wait for a vector."""
+        return self.writer.pending_count()
+
+    def pending(self, after_id: int, limit: int) -> list[PendingChunk]:
+        """Pieces that wait for a vector, behind `after_id`."""
+        return self.writer.pending(after_id, limit)
+
+    def put_vectors(self, chunks: list[PendingChunk], vectors: Vectors) -> int:
+        """Store vectors; returns for how many pieces. Raises StoreError."""
+        with self.writer.transaction():
+            stored = self.writer.put_vectors(chunks, vectors)
+        self._done.embedded += stored
+        return stored
+
+    def finish(self) -> bool:
+        """Note that all is done, and put a new index in the place of the old one; False when it was stopped before."""
+        if self._should_stop():
+            return False
+        writer = self.writer
+        writer.finish(self._place.clock.now())
+        writer.cache.prune(self._place.settings.cache.max_entries)
+        self._pending = writer.pending_count()
+        if self.rebuilding:
+            self._close_all()
+            try:
+                publish(self._place.db)
+            except BusyIndexError as error:
+                log.info("%s", error)
+                self._unpublished = True
+        return True
+
+    def report(self, seconds: float) -> SyncReport:
+        """What was done."""
+        done = self._done
+        return SyncReport(
+            added=done.added,
+            changed=done.changed,
+            removed=done.removed,
+            unchanged=done.unchanged,
+            pieces_written=done.pieces,
+            pieces_embedded=done.embedded,
+            pending_vectors=self._pending if self._wants_vectors else 0,
+            rebuilt=self.rebuilding and not self._unpublished,
+            busy=self._unpublished,
+            issues=(*self._set_aside_issue(), *self._place.library.issues),
+            seconds=seconds,
+        )
+
+    def close(self) -> None:
+        """Close what is open, and let others write."""
+        try:
+            self._close_all()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def _set_aside_issue(self) -> tuple[Issue, ...]:
+        moved = self._set_aside
+        return () if moved is None else (Issue(self._place.db.name, str(moved)),)
+
+    def _begun_rebuild(self, wanted: Identity) -> bool:
+        """Whether a rebuild to `wanted` was begun and cut short."""
+        path = building_path(self._place.db)
+        if not path.exists():
+            return False
+        try:
+            index = IndexWriter.open(path)
+        except DamagedIndexError:
+            return False
+        begun = index.identity
+        index.close()
+        return begun is not None and not needs_rebuild(begun, wanted)
+
+    def _begin_rebuild(self, live: IndexWriter, known: Identity, *, force: bool) -> None:
+        """Open the index that is built beside the `live` one; goes on with what a kill has left of it."""
+        path = building_path(self._place.db)
+        if not self._begun_rebuild(self._wanted):
+            discard_building(self._place.db)
+        self.rebuilding = True
+        if known.text_part == self._wanted.text_part:
+            self._live = live
+        else:
+            live.close()
+        building = self._writer = IndexWriter.open(path)
+        building.set_identity(self._wanted)
+        # Who forces a rebuild may doubt the vectors. Remote ones cost money, and are taken over all the same.
+        if self._remote or not force:
+            self._old = IndexReader(self._place.db)
+            building.inherit(self._old)
+
+    def _write(self, writer: IndexWriter, done: Done, tell: Callable[[Progress], None]) -> bool:
+        # Deferred: what cuts text into pieces takes as long to load as a sync that finds nothing to do.
+        from clawbot.memory.sync.text_phase import TextPhase
+
+        place = self._place
+        plan = make_plan(place.library.list(), writer.known())
+        todo = plan.to_read
+        pace = Pace("text", "files", place.clock, total=len(todo), weight=sum(state.size + 1 for state in todo))
+        phase = TextPhase(writer, place.library, place.settings, done)
+        return phase.run(plan, lambda files, size: tell(pace.step(files, size + 1)), self._should_stop)
+
+    def _close_all(self) -> None:
+        self._place.cache.writer = None
+        for index in (self._writer, self._live, self._old):
+            if index is not None:
+                index.close()
+        self._writer = self._live = self._old = None
+
+
+def known_files(db: Path) -> dict[str, KnownFile]:
+    """The files that the index at `db` holds; none when there is no index. Blocks. Raises StoreError."""
+    try:
+        with _looking(db) as index:
+            return index.known()
+    except (MissingIndexError, DamagedIndexError):
+        return {}
+
+
+@contextlib.contextmanager
+def _looking(path: Path) -> Iterator[IndexWriter]:
+    """An index that is only looked at. Raises MissingIndexError, DamagedIndexError, StoreError."""
+    if not path.exists():
+        raise MissingIndexError(f"There is no memory index at {path} yet.")
+    with opening(path):
+        index = IndexWriter(open_for_reading(path), path)
+    try:
+        yield index
+    finally:
+        index.close()

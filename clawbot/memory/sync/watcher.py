@@ -1,0 +1,144 @@
+"""Follows the folders of the memory, and says when something in them has changed and come to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clawbot.memory.documents.memory_files import DocumentSource
+
+if TYPE_CHECKING:
+    from clawbot.memory.sync.observer import FolderObserver
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 5.0
+"""How often to look where the system gives no watches."""
+
+SAFETY_SECONDS = 60.0
+"""How often to look all the same: what others write to a shared disk is not told, and watches may be lost."""
+
+_PATIENCE = 8
+"""Files that never rest are taken after so many times the debounce."""
+
+
+class Watcher:
+    """Calls `on_change` on the event loop after changes, `debounce` seconds after the last of a row of them.
+
+    `problem` says in one sentence why it looks every few seconds instead of being told; empty while it is told.
+    """
+
+    def __init__(self, sources: Sequence[DocumentSource], debounce: float, on_change: Callable[[], None]) -> None:
+        self.problem = ""
+        self._sources = sources
+        self._debounce = debounce
+        self._on_change = on_change
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._observer: FolderObserver | None = None
+        self._poll: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._noticed = False
+        self._last = 0.0
+        self._stopped = False
+        self._observing = threading.Lock()
+
+    async def start(self) -> None:
+        """Begin to follow."""
+        self._loop = asyncio.get_running_loop()
+        await asyncio.to_thread(self._observe)
+        self._poll = asyncio.create_task(self._polling(bool(self.problem)))
+
+    async def stop(self) -> None:
+        """End, with all threads."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in (self._poll, self._telling):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        await asyncio.to_thread(self._release)
+
+    def _observe(self) -> None:
+        """Watch what there is to watch by now. Blocks."""
+        with self._observing:
+            if self._stopped:
+                return
+            folders: dict[Path, bool] = {}
+            for source in self._sources:
+                for place, folder in enumerate(source.watched()):
+                    # Below the first folder only what is named on its own matters, unless it is one of those itself.
+                    deep = place > 0 or source.owns(folder / "folder" / "note.md")
+                    folders[folder] = folders.get(folder, False) or deep
+            self.problem = self._watch(folders)
+
+    def _watch(self, folders: dict[Path, bool]) -> str:
+        # Deferred: importing watchdog takes longer than a search.
+        from clawbot.memory.sync.observer import FolderObserver
+
+        try:
+            if self._observer is None:
+                self._observer = FolderObserver(self._on_path)
+            self._observer.watch(folders)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            problem = f"Changes are looked for every {POLL_SECONDS:g} s: the system gives no watches ({reason})."
+            if problem != self.problem:
+                log.warning("%s", problem)
+            return problem
+        return "" if folders else f"Changes are looked for every {POLL_SECONDS:g} s: there is no folder to watch yet."
+
+    def _release(self) -> None:
+        """Blocks for a moment."""
+        with self._observing:
+            if self._observer is not None:
+                self._observer.stop()
+                self._observer = None
+
+    async def _polling(self, had_problem: bool) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS if had_problem else SAFETY_SECONDS)
+            await asyncio.to_thread(self._observe)
+            had_problem = bool(self.problem)
+            self._on_change()
+
+    def _on_path(self, path: Path) -> None:
+        """In the observer's thread."""
+        if self._loop is None or not any(source.owns(path) for source in self._sources):
+            return
+        self._last = self._now()
+        # A storm of events is one call: the loop has other things to do.
+        if not self._noticed:
+            self._noticed = True
+            self._loop.call_soon_threadsafe(self._settle)
+
+    def _settle(self) -> None:
+        """Begin to wait until the files rest."""
+        self._check(self._now() + _PATIENCE * self._debounce)
+
+    def _check(self, latest: float) -> None:
+        wait = min(self._last + self._debounce, latest) - self._now()
+        if self._stopped:
+            return
+        if wait > 0:
+            self._timer = asyncio.get_running_loop().call_later(wait, self._check, latest)
+        else:
+            self._telling = asyncio.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        self._noticed = False
+        # A folder that is new is watched before it is read, so that nothing falls in between.
+        had_problem = bool(self.problem)
+        await asyncio.to_thread(self._observe)
+        if bool(self.problem) != had_problem and self._poll is not None and not self._stopped:
+            self._poll.cancel()
+            self._poll = asyncio.create_task(self._polling(bool(self.problem)))
+        self._on_change()
+
+    def _now(self) -> float:
+        return self._loop.time() if self._loop is not None else 0.0
