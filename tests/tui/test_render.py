@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clawbot.tui.render.code import Lexers
 from clawbot.tui.render.inline import plain_spans
-from clawbot.tui.render.items import OUTPUT_LINES, Page, PieceItem, ToolItem, UserItem
+from clawbot.tui.render.items import OUTPUT_LINES, NoteHit, Page, PieceItem, ToolItem, UserItem
 from clawbot.tui.render.lines import Span, ellipsis, width_of, wrap
 from clawbot.tui.render.markdown import markdown_pieces
 from clawbot.tui.render.pieces import Code, Piece, Table
@@ -222,6 +222,24 @@ def test_an_unfolded_call_shows_arguments_and_a_capped_output() -> None:
     assert "command: ls" in lines
     assert lines[-1] == "… 302 more lines"
     assert len(lines) == OUTPUT_LINES + 3
+
+
+def test_an_unfolded_search_shows_its_hits_whole_and_no_json() -> None:
+    hits = (
+        NoteHit("memory/2026-10-02.md", 3, "# Proxy\n\nstaging proxy moved\x1b[2J to 8443"),
+        NoteHit("MEMORY.md", 4, "很长的一行" * 20),
+        NoteHit("MEMORY.md", 9, "- short"),
+    )
+    item = ToolItem("memory_search", "memory_search proxy", {"query": "proxy"}, '{"results":[]}', "3 hits", hits=hits)
+    folded = [line.text.strip() for line in item.lines(Page(60, Lexers()))]
+    assert [line.split("   ")[0] for line in folded[2:]] == ["memory/2026-10-02.md:3", "MEMORY.md:4", "MEMORY.md:9"]
+    assert folded[3].endswith("…")
+    item.unfolded = True
+    lines = [line.text.strip() for line in item.lines(Page(60, Lexers()))]
+    assert lines[2:6] == ["memory/2026-10-02.md:3", "# Proxy", "", "staging proxy moved to 8443"]
+    assert "".join(lines[7:-2]) == "很长的一行" * 20
+    assert lines[-2:] == ["MEMORY.md:9   - short", "query: proxy"]
+    assert all(width_of(line.text) <= 60 for line in item.lines(Page(60, Lexers())))
 
 
 def test_a_long_message_of_the_user_is_shown_in_part() -> None:

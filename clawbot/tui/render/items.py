@@ -146,7 +146,10 @@ class NoteHit:
 
 @dataclass
 class ToolItem(Item):
-    """A tool call: one quiet line that unfolds to arguments and output. `right` is what the line ends with."""
+    """A tool call: one quiet line that unfolds to arguments and output. `right` is what the line ends with.
+
+    The `hits` of a search stand under it, and unfold to all that they say: the output has the same for a model.
+    """
 
     name: str
     title: str
@@ -174,17 +177,22 @@ class ToolItem(Item):
         lines = [] if self.joined else [BLANK]
         lines.append(spread(head, [Span(right, style)], page.width))
         shown = self.hits if self.unfolded else self.hits[:HITS_SHOWN]
-        lines += [self._hit(hit, page) for hit in shown]
+        lines += _capped([line for hit in shown for line in self._hit(hit, page)])
         if len(shown) < len(self.hits):
             lines.append(Line((Span("       "), Span(f"… {len(self.hits) - len(shown)} more", "tool", FOLD))))
         return lines + self._inside(page) if self.unfolded else lines
 
-    def _hit(self, hit: NoteHit, page: Page) -> Line:
+    def _hit(self, hit: NoteHit, page: Page) -> list[Line]:
         place = f"{clean_line(hit.path)}:{hit.line}"
         room = page.width - TEXT_INDENT - 4 - width_of(place) - 3
-        text = ellipsis(isolate(clean_line(hit.text)), room)
+        text = clean_line(hit.text)
         link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
-        return Line((Span("       "), Span(place, "note" if link else "tool", link), Span("   "), Span(text, "tool")))
+        head = (Span("       "), Span(place, "note" if link else "tool", link))
+        if self.unfolded and ("\n" in hit.text.strip("\n") or width_of(text) > room):
+            inner = TEXT_INDENT + 6
+            spans = [Span(isolate(line_break(clean(hit.text)).expandtabs(4)), "tool-text")]
+            return [Line(head), *indented([Line(line) for line in wrap(spans, page.width - inner)], inner)]
+        return [Line((*head, Span("   "), Span(ellipsis(isolate(text), room), "tool")))]
 
     def _inside(self, page: Page) -> list[Line]:
         room = page.width - TEXT_INDENT - 4
@@ -204,7 +212,7 @@ class ToolItem(Item):
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             spans = [Span(f"{clean_line(key)}: ", "tool"), Span(isolate(clean(shown).expandtabs(4)), "tool-text")]
             lines += [Line(line) for line in wrap(spans, room)]
-        if self.output is not None:
+        if self.output is not None and not self.hits:
             lines.append(Line((Span("─" * 8, "rule"),)))
             lines += self._output(room)
         return lines
