@@ -10,9 +10,8 @@ from clawbot.errors import ClawbotError
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
 from clawbot.memory.embeddings.supply import FIRST_PAUSE, LONGEST_PAUSE, Supply
 from clawbot.memory.sync.pace import Pace
+from tests.memory.index_host import WordEmbedder
 from tests.sessions.helpers import StillClock
-
-from .index_host import WordEmbedder
 
 
 def supply_of(embedder: Embedder | ClawbotError | None, clock: StillClock) -> tuple[Supply, list[int]]:

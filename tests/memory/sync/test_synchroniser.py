@@ -24,8 +24,7 @@ from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.sync import synchroniser as syncing
 from clawbot.memory.sync.synchroniser import ClosedError
 from clawbot.memory.values import Progress
-
-from .index_host import House, WordEmbedder, find, paths, until
+from tests.memory.index_host import House, WordEmbedder, find, paths, until
 
 DOWN = EmbeddingError("the provider is down.", hint="Wait.", retryable=True)
 

@@ -16,8 +16,7 @@ from clawbot.memory.documents.memory_files import MemoryDocuments
 from clawbot.memory.sync import watcher as watching
 from clawbot.memory.sync.observer import FolderObserver
 from clawbot.memory.sync.watcher import Watcher
-
-from .index_host import until
+from tests.memory.index_host import until
 
 DEBOUNCE = 0.02
 
