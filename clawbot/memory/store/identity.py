@@ -10,13 +10,16 @@ from clawbot.memory.values import Source
 
 Profile = Literal["lines", "classic"]
 
+VECTOR_FORM = 1
+"""Changes with the bits in which the profiles store vectors: an index of another form is built anew."""
+
 
 class Identity(Struct, frozen=True, kw_only=True):
     """What pieces and vectors depend on.
 
     `chunker` and `tokenizer` are versions with their parameters. `provider` and `model` are for people ("none" and ""
     without vectors), `vectors` is the embedder's own identity with the version of what is embedded ("" without).
-    `dimensions` is 0 until the first vector came. `sources` is for people: a sync adds and removes files by itself.
+    `dimensions` is 0 until the first vector came. `sources` is for people: a sync adds and removes files by itself. `form` is that of the stored vectors.
     """
 
     profile: Profile
@@ -27,6 +30,7 @@ class Identity(Struct, frozen=True, kw_only=True):
     vectors: str = ""
     dimensions: int = 0
     sources: tuple[Source, ...] = ("memory",)
+    form: int = VECTOR_FORM
 
     @property
     def text_part(self) -> tuple[str, ...]:
@@ -36,4 +40,4 @@ class Identity(Struct, frozen=True, kw_only=True):
     @property
     def vector_part(self) -> tuple[str, ...]:
         """Another one means: other vectors. They are stored in another form in each profile."""
-        return (self.profile, self.provider, self.model, self.vectors)
+        return (self.profile, self.provider, self.model, self.vectors, str(self.form))
