@@ -25,7 +25,8 @@ def indexing_text(progress: Progress) -> str:
     if progress.phase == "publish":
         return "the new index is nearly ready"
     what = "indexing" if progress.phase == "text" else "indexing the meaning of"
-    left = "" if progress.seconds_left is None else f", {duration(round(progress.seconds_left))} left"
+    seconds = round(progress.seconds_left or 0)
+    left = f", {duration(seconds)} left" if seconds else ""
     return f"{what} {progress.done:,} of {progress.total:,} {progress.unit}{left}"
 
 

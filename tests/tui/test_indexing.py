@@ -25,6 +25,7 @@ HALF = Progress("text", 420, 1000, "files", 35.0, 12.4)
             "indexing 25%",
         ),
         (Progress("text", 1, 3, "files"), "indexing 1 of 3 files", "indexing 33%"),
+        (Progress("text", 99, 100, "files", 50.0, 0.02), "indexing 99 of 100 files", "indexing 99%"),
         (Progress("scan", 0, 0, "files"), "looking for changed notes", "indexing"),
         (Progress("text", 0, 0, "files"), "looking for changed notes", "indexing"),
         (Progress("publish", 0, 1, "files"), "the new index is nearly ready", "indexing"),
