@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from clawbot.memory.store.records import ChunkRow, FileRow
+from clawbot.memory.store.records import ChunkRow, FileRow, LineRow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,6 +71,10 @@ class Reader(Protocol):
 
     def all_vectors(self) -> tuple[Ids, Floats]:
         """The ids of all chunks that have a vector, ascending, and their unit vectors."""
+        ...
+
+    def lines(self, ids: Collection[int]) -> Sequence[LineRow]:
+        """Like `rows`, without text."""
         ...
 
     def rows(self, ids: Collection[int]) -> Sequence[ChunkRow]:

@@ -19,7 +19,8 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     `chunker` and `tokenizer` are versions with their parameters. `provider` and `model` are for people ("none" and ""
     without vectors), `vectors` is the embedder's own identity with the version of what is embedded ("" without).
-    `dimensions` is 0 until the first vector came. `sources` is for people: a sync adds and removes files by itself. `form` is that of the stored vectors.
+    `dimensions` is 0 until the first vector came. `sources` is for people: a sync adds and removes files by itself.
+    `form` is that of the stored vectors.
     """
 
     profile: Profile

@@ -18,7 +18,7 @@ from clawbot.memory.store.facts import read_generation, read_identity, read_last
 from clawbot.memory.store.identity import Identity
 from clawbot.memory.store.locks import opening
 from clawbot.memory.store.pieces_table import MUTE, Meaning, PieceTable, meanings
-from clawbot.memory.store.records import KINDS, ORDINAL_BITS, ChunkRow, FileRow, Totals, file_of, piece_id
+from clawbot.memory.store.records import KINDS, ORDINAL_BITS, ChunkRow, FileRow, LineRow, Totals, file_of, piece_id
 from clawbot.memory.store.vectors import Stored, VectorTable
 from clawbot.memory.values import Source
 
@@ -42,6 +42,9 @@ WHERE chunks_fts MATCH ?1 AND rowid >> ?3 IN (SELECT value FROM json_each(?4)) O
 _ROWS = """
 SELECT id, start_line, end_line, kind, heading, speaker, flags, text FROM chunks
 WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
+"""
+_LINES = """
+SELECT id, kind, heading, speaker, flags FROM chunks WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
 """
 
 
@@ -180,6 +183,12 @@ class IndexReader:
             found = fetch(self._connection, _ROWS, (json.dumps(list(ids)),))
         return [_chunk(row) for row in found]
 
+    def lines(self, ids: Collection[int]) -> list[LineRow]:
+        """The pieces of `ids` that there are, by id, without their text: half the time of `rows`."""
+        with self.snapshot():
+            found = fetch(self._connection, _LINES, (json.dumps(list(ids)),))
+        return [_line(row) for row in found]
+
     def vectors(self, ids: Collection[int]) -> tuple[Ids, Floats]:
         """The ids of those pieces of `ids` that have a vector, ascending, and their unit vectors."""
         with self.snapshot():
@@ -260,5 +269,13 @@ def _file(file_id: int, path: str, source: Source, day: str | None, chunks: int)
 
 def _chunk(row: tuple[Any, ...]) -> ChunkRow:
     chunk_id, start, end, kind, heading, speaker, flags, text = row
-    above = None if heading is None else piece_id(file_of(chunk_id), heading)
-    return ChunkRow(chunk_id, start, end, KINDS[kind], above, speaker, flags & ~MUTE, text)
+    return ChunkRow(chunk_id, start, end, KINDS[kind], _above(chunk_id, heading), speaker, flags & ~MUTE, text)
+
+
+def _line(row: tuple[Any, ...]) -> LineRow:
+    chunk_id, kind, heading, speaker, flags = row
+    return LineRow(chunk_id, KINDS[kind], _above(chunk_id, heading), speaker, flags & ~MUTE)
+
+
+def _above(chunk_id: int, heading: int | None) -> int | None:
+    return None if heading is None else piece_id(file_of(chunk_id), heading)

@@ -101,6 +101,16 @@ class FileRow(Struct, frozen=True):
     chunks: int
 
 
+class LineRow(Struct, frozen=True):
+    """A piece without its text and lines; `heading` is the id of the piece that holds the heading above."""
+
+    id: int
+    kind: Kind
+    heading: int | None
+    speaker: int | None
+    flags: int
+
+
 class ChunkRow(Struct, frozen=True):
     """A piece as a search needs it; `heading` is the id of the piece that holds the heading above."""
 

@@ -17,9 +17,9 @@ class CountingReader(IndexReader):
 
     read = 0
 
-    def rows(self, ids):
+    def lines(self, ids):
         self.read += len(ids)
-        return super().rows(ids)
+        return super().lines(ids)
 
 
 def table_of(outline: Outline, reader: IndexReader) -> LineTable:
@@ -64,10 +64,10 @@ def test_whoever_comes_while_it_is_read_does_without(tmp_path: Path) -> None:
     reading, go_on = threading.Event(), threading.Event()
 
     class SlowReader(IndexReader):
-        def rows(self, ids):
+        def lines(self, ids):
             reading.set()
             assert go_on.wait(30)
-            return super().rows(ids)
+            return super().lines(ids)
 
     first = threading.Thread(target=lambda: table_of(outline, SlowReader(path)))
     first.start()

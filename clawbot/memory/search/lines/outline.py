@@ -43,7 +43,7 @@ class Outline:
         changed = [files[number] for number in now if now[number] != self._revisions.get(number)]
         parts = {number: part for number, part in self._parts.items() if number in now}
         for batch in _batches(changed):
-            rows = reader.rows([piece_id(file.id, ordinal) for file in batch for ordinal in range(file.chunks)])
+            rows = reader.lines([piece_id(file.id, ordinal) for file in batch for ordinal in range(file.chunks)])
             columns: dict[int, list[int]] = {}
             for place, row in enumerate(rows):
                 columns.setdefault(file_of(row.id), []).append(place)

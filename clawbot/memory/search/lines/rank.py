@@ -167,7 +167,7 @@ class LineRanking:
         near = np.unique(np.concatenate(seeds))
         near = near[self._scope.holds(near)]
         around = np.unique((near[:, None] + np.arange(-1 - _WINDOW, 2 + _WINDOW)).ravel())
-        table = LineTable(Columns.of(self._lines.reader.rows(around.tolist())))
+        table = LineTable(Columns.of(self._lines.reader.lines(around.tolist())))
         is_near = np.append(np.isin(table.ids, near), False)
         for distance in (-1, 1):
             is_near[:-1] |= is_near[table.beside(distance)] if len(table) else False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.store.records import ORDINAL_BITS, ChunkRow
+from clawbot.memory.store.records import ORDINAL_BITS, ChunkRow, LineRow
 
 if TYPE_CHECKING:
     from clawbot.memory.search.reading import Bools, Ids
@@ -30,7 +30,7 @@ class Columns(Struct, frozen=True):
     speaker: Ids
 
     @classmethod
-    def of(cls, rows: Sequence[ChunkRow]) -> Columns:
+    def of(cls, rows: Sequence[LineRow | ChunkRow]) -> Columns:
         """The columns of `rows`, which are in the order of their ids."""
         np = numpy()
         count = len(rows)
