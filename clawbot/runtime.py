@@ -212,13 +212,13 @@ class Runtime:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     async def search_memory(self, query: str, limit: int = 30) -> SearchResult:
-        """What is remembered about `query`, at most `limit` places, the best first.
+        """What is remembered about `query`, at most `limit` places, the best first; its last word may be typed half.
 
         Raises ClawbotError when the memory can't be searched.
         """
         if self.memory is None:
             raise ClawbotError("The memory index is off.", hint="Set memory_search.enabled in the settings.")
-        request = SearchRequest(queries=(query,), max_results=limit, max_chars=limit * _RANGE_CHARS)
+        request = SearchRequest(queries=(query,), max_results=limit, max_chars=limit * _RANGE_CHARS, prefix=True)
         return await self.memory.search(request)
 
     async def read_memory(self, path: str) -> str:

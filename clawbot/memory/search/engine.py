@@ -78,7 +78,7 @@ class SearchEngine:
             weights = weighed(self._weights, settings.query.hybrid, has_vectors=any(vectors))
             lexicon, speakers = Lexicon.load(), reader.speakers()
             variants = [
-                Variant(understand(text, speakers, today, lexicon, weights), vector)
+                Variant(understand(text, speakers, today, lexicon, weights, prefix=request.prefix), vector)
                 for text, vector in zip(queries, vectors, strict=True)
             ]
             source = self._source(reader, matrix, scope.chunks, has_vectors=any(vectors))

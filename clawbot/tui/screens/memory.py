@@ -157,6 +157,11 @@ class MemoryScreen(PickerScreen[str]):
     # Searching
 
     @property
+    def typed(self) -> str:
+        """What is typed. A blank at its end counts: the last word is whole then."""
+        return self.query_one("#filter", Input).value.lstrip()
+
+    @property
     def is_settled(self) -> bool:
         """Whether the rows answer what is typed."""
         return self.answered == self.typed
@@ -199,7 +204,7 @@ class MemoryScreen(PickerScreen[str]):
         result = await self.runtime.search_memory(query, RESULTS)
         seconds = self.clock.monotonic() - started
         rows: list[Row] = [self._row(hit, query) for hit in result.hits]
-        absence = f"Nothing is remembered about “{clean_line(query)}”."
+        absence = f"Nothing is remembered about “{clean_line(query).strip()}”."
         return Answer(rows, absence, result=result, seconds=seconds)
 
     async def _last_notes(self) -> Answer:

@@ -85,6 +85,24 @@ def test_words_alone_find_nothing_for_words_that_are_nowhere(ways: Searcher) -> 
         assert ways.best("E4107", vectors=False)
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [("certi", "certificate"), ("liste", "listen"), ("E41", "E4107"), ("the mountai", "mountain"), ("茶 hangz", "茶")],
+)
+def test_a_word_that_is_being_typed_is_found(ways: Searcher, query: str, said: str) -> None:
+    ways.matrix = None
+    assert said in ways.best(query, vectors=False, prefix=True)
+    if " " not in query:
+        assert ways.best(query, vectors=False) == ways.best(f"{query} ", vectors=False, prefix=True) == ""
+
+
+def test_the_word_itself_comes_before_longer_ones(tmp_path: Path) -> None:
+    notes = {"MEMORY.md": "# A\n\n- the portrait hangs\n- nothing\n- nothing\n- nothing\n- a port is open\n"}
+    searcher = Searcher(build(tmp_path / "index.sqlite", notes))
+    assert searcher.ask("port", prefix=True, vectors=False).hits[0].snippet == "- a port is open"
+    assert "portrait" in searcher.best("portr", prefix=True, vectors=False)
+
+
 def test_hits_are_the_lines_of_the_file(ways: Searcher) -> None:
     for query in ("proxy port certificate", "乌龙茶", "mountain tent", "Hangzhou"):
         for hit in ways.ask(query).hits:

@@ -52,6 +52,32 @@ def test_other_words_count_less_and_name_their_weight() -> None:
     assert {each.match: each.weight for each in latte.others}['"coffee"'] == weights.broader
 
 
+@pytest.mark.parametrize(
+    ("text", "longer"),
+    [
+        ("staging prox", ['"prox" *', '"pro" *']),
+        ("where is Movin", ['"movin" *', '"mov" *']),
+        ("代理prox", ['"prox" *', '"pro" *']),
+        ("the pro", ['"pro" *']),
+        ("user_ac", ['"ac" *']),
+        ("flight lh117", ['"lh117" *']),
+        ("8443", ['"8443" *']),
+        ("prox ", []),
+        ("prox?", []),
+        ("prox 端口", []),
+        ("staging p", []),
+        ("grafana at the", []),
+        ("", []),
+    ],
+)
+def test_a_word_that_is_being_typed_stands_for_longer_ones(text: str, longer: list[str]) -> None:
+    weights = LineWeights()
+    asked = understand(text, SPEAKERS, TODAY, WORDS, weights, prefix=True)
+    assert [each.match for one in asked.wanted for each in one.others if each.match.endswith("*")] == longer
+    whole = understand(text, SPEAKERS, TODAY, WORDS, weights)
+    assert not any(each.match.endswith("*") for one in whole.wanted for each in one.others)
+
+
 def test_a_word_of_several_characters_is_looked_for_between_others() -> None:
     (server,) = asked("server").wanted
     assert [each.match for each in server.others] == ['"服务 务 务器"']

@@ -70,7 +70,7 @@ async def test_one_search_is_made_for_what_was_typed_in_one_go(monkeypatch: pyte
     async with showing(screen(below), WIDE) as (host, pilot):
         await pilot.press(*"proxy")
         await until(pilot, lambda: "0.93" in seen(host))
-        await pilot.press("space")
+        await pilot.press("space", "backspace")
         retype(host, "端口")
         await until(pilot, lambda: "0.90" in seen(host))
         assert below.searches == ["proxy", "端口"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from functools import cache
 
+import msgspec
 from msgspec import Struct
 
 from clawbot.memory.dates import DateRange, dates_in
@@ -20,6 +22,8 @@ _WHEN = re.compile(
     re.IGNORECASE,
 )
 _CJK_RUN = re.compile(rf"[{CJK}]+")
+_SHORTEST_STEM = 3
+_STEM_SHARE = 2 / 3  # of a word is left by the stemming, for most
 
 
 class Alternative(Struct, frozen=True):
@@ -46,13 +50,26 @@ class Question(Struct, frozen=True):
     asks_when: bool
 
 
-def understand(text: str, speakers: Mapping[int, str], today: date, lexicon: Lexicon, weights: LineWeights) -> Question:
-    """Take the question `text` apart. `speakers` are those of the index; relative dates count from `today`."""
+def understand(
+    text: str,
+    speakers: Mapping[int, str],
+    today: date,
+    lexicon: Lexicon,
+    weights: LineWeights,
+    *,
+    prefix: bool = False,
+) -> Question:
+    """Take the question `text` apart. `speakers` are those of the index; relative dates count from `today`.
+
+    With `prefix` a word at the very end also stands for those that begin with it.
+    """
     days = dates_in(text, today, prefer="past")
     terms = parse_query(_without(text, (each.text for each in days))).terms or parse_query(text).terms
     named, others = _named(text, speakers, terms)
     expansions = lexicon.expand(text)
     wanted = tuple(_wanted(term, expansions, weights) for term in (others or terms))
+    if prefix and (begun := _begun(text)):
+        wanted = tuple(_with_longer(each, begun, weights) for each in wanted)
     return Question(wanted, frozenset(named), days, _WHEN.search(text) is not None)
 
 
@@ -89,6 +106,30 @@ def _wanted(term: Term, expansions: Sequence[Expansion], weights: LineWeights) -
         if _stands_for(term, each.source)
     ]
     return Wanted(term.match, term.weight, tuple(each for each in others if each.match != term.match))
+
+
+def _begun(text: str) -> str:
+    """The word that `text` ends with, as far as it is typed; empty when there is none."""
+    found = _last_word().search(plain_forms(text))
+    return found[0].lower() if found else ""
+
+
+@cache
+def _last_word() -> re.Pattern[str]:
+    # Behind a blank, a sign or Chinese. One letter begins too many words.
+    return re.compile(rf"(?<![^\W_{CJK}])[^\W_{CJK}]{{2,}}\Z")
+
+
+def _with_longer(wanted: Wanted, begun: str, weights: LineWeights) -> Wanted:
+    """`wanted` with the words that begin with `begun`, where it asks for that."""
+    if fts_quote(begun) not in wanted.match:
+        return wanted
+    longer = [Alternative(f"{fts_quote(begun)} *", weights.begun)]
+    stem = begun[: max(_SHORTEST_STEM, int(len(begun) * _STEM_SHARE))]
+    if begun.isalpha() and stem != begun:
+        # The index keeps stems: "movin" is the beginning of no "move".
+        longer.append(Alternative(f"{fts_quote(stem)} *", weights.begun_stem))
+    return msgspec.structs.replace(wanted, others=(*wanted.others, *longer))
 
 
 def _stands_for(term: Term, source: str) -> bool:

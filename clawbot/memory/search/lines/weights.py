@@ -40,6 +40,10 @@ class LineWeights(Struct, frozen=True):
     """What a word counts at a distance in lines. The line before is often the question that this one answers."""
     same_meaning: float = 0.7
     """What another word of the same meaning counts beside the word itself."""
+    begun: float = 0.6
+    """What a word counts that begins with the one which is being typed."""
+    begun_stem: float = 0.3
+    """What a word counts that begins with what may be its stem."""
     broader: float = 0.35
     """What a broader word counts (drink for coffee)."""
 
