@@ -32,6 +32,15 @@ from clawbot.tui.app import ClawbotApp
 
 QUESTIONS = 200
 TICK = 0.005  # seconds between two looks at the event loop
+# Between this process and a command: a child's largest memory counts from its fork, so its parent has to be small.
+_WEIGH = """
+import resource, subprocess, sys, time
+began = time.perf_counter()
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+wall = time.perf_counter() - began
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, wall, used.ru_maxrss, code)
+"""
 
 
 @dataclass(frozen=True)
@@ -66,19 +75,18 @@ class House:
     def run(self, *arguments: str) -> Cost:
         """Run `clawbot memory` with `arguments` and weigh it."""
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
-        began = time.perf_counter()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "clawbot", "memory", *arguments],
+        command = [sys.executable, "-m", "clawbot", "memory", *arguments]
+        weighed = subprocess.run(
+            [sys.executable, "-c", _WEIGH, *command],
             env=environment,
             cwd=self.home,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            check=True,
         )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise SystemExit(f"clawbot memory {arguments[0]} failed with {process.returncode}")
-        return Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - began, usage.ru_maxrss / 1024)
+        cpu, wall, memory, code = map(float, weighed.stdout.split())
+        if code != 0:
+            raise SystemExit(f"clawbot memory {arguments[0]} failed with {code:.0f}")
+        return Cost(cpu, wall, memory / 1024)
 
     def change(self, number: int) -> None:
         """Append a line to the newest note."""
