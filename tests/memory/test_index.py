@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -47,6 +48,24 @@ async def test_a_second_write_of_the_same_size_in_the_same_moment_is_found(house
         for word in ("alpha", "gamma", "delta", "otter"):
             house.write("memory/a.md", word)
             assert [hit.snippet for hit in (await find(index, word)).hits] == [word]
+
+
+async def test_a_change_under_an_old_time_is_found(house: House) -> None:
+    def write(text: str) -> None:
+        os.utime(house.write("memory/a.md", text), (1_577_836_800, 1_577_836_800))
+
+    write("port 8443")
+    async with house.opened() as index:
+        # Once more, when the file has rested: its time is settled then.
+        await until(lambda: time.time_ns() - (house.workspace / "memory/a.md").stat().st_ctime_ns > 10**8)
+        await index.sync()
+        assert not (await index.status()).dirty
+        write("port 9443")
+        assert (await index.status()).dirty
+        assert (await find(index, "9443")).hits
+        assert not (await find(index, "8443")).hits
+        write("端口943")
+        assert (await index.sync()).changed == 1
 
 
 async def test_a_search_that_can_t_wait_says_what_is_missing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

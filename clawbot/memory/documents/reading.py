@@ -11,7 +11,7 @@ import time
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.documents.walking import MAX_FILE_BYTES
+from clawbot.memory.documents.walking import MAX_FILE_BYTES, change_time
 from clawbot.memory.values import Issue
 
 # Without O_NONBLOCK, opening a FIFO would wait for somebody at its other end.
@@ -84,9 +84,10 @@ def _read(absolute: str, shown: str) -> tuple[bytes, os.stat_result]:
 
 def _settled_time(found: os.stat_result) -> int:
     # The times of files come from the machine, so only the machine's own clock can be compared with them.
-    age = time.time_ns() - found.st_mtime_ns
-    tick = _TICK_NS if found.st_mtime_ns % _SECOND_NS else _COARSE_TICK_NS
-    return UNSETTLED if -tick < age < tick else found.st_mtime_ns
+    changed = change_time(found)
+    age = time.time_ns() - changed
+    tick = _TICK_NS if changed % _SECOND_NS else _COARSE_TICK_NS
+    return UNSETTLED if -tick < age < tick else changed
 
 
 def _decoded(data: bytes, shown: str) -> str:

@@ -31,7 +31,7 @@ class FileState(Struct, frozen=True):
     """A file as a listing saw it.
 
     `path` is relative to the workspace, with "/" ("../x.md" outside of it), for transcripts "sessions/<file>". `size`
-    is in bytes. Two states that differ mean that the file is to be read again.
+    is in bytes, `mtime_ns` the time of `change_time`. Two states that differ mean that the file is to be read again.
     """
 
     path: str
@@ -168,7 +168,16 @@ class Walk:
         if found.st_size > MAX_FILE_BYTES:
             self.report(path, f"it is larger than {MAX_FILE_BYTES >> 20} MB and not indexed")
             return
-        self._files.append(FileState(path, self._source, found.st_size, found.st_mtime_ns))
+        self._files.append(FileState(path, self._source, found.st_size, change_time(found)))
+
+
+def change_time(found: os.stat_result) -> int:
+    """When a file was changed last, in nanoseconds.
+
+    That is its ctime: the mtime can be set back (`touch -d`, `rsync -t`, an unpacked archive), and then hides a change
+    that leaves the size as it is. On Windows the ctime is that of its making, and the mtime has to do.
+    """
+    return found.st_ctime_ns if os.name == "posix" else found.st_mtime_ns
 
 
 def links_on_the_way(base: str, target: str) -> Iterator[str]:

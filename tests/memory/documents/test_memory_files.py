@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clawbot.config.schema_memory import ExtraPath
-from clawbot.memory.documents import walking
+from clawbot.memory.documents import reading, walking
 from clawbot.memory.documents.globs import compile_glob
 from clawbot.memory.documents.memory_files import (
     DocumentSource,
@@ -37,12 +38,21 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-def write(path: Path, text: str | bytes = "text\n", *, age: float = 60) -> Path:
-    """A file that rested for `age` seconds."""
+@pytest.fixture(autouse=True)
+def rested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads happen a minute after all writes, unless a test says otherwise."""
+    read_after(60, monkeypatch)
+
+
+def read_after(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on files are read so long after they were written: no program can set back when that was."""
+    monkeypatch.setattr(reading, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + int(seconds * 1e9)))
+
+
+def write(path: Path, text: str | bytes = "text\n") -> Path:
+    """A file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    then = time.time_ns() - int(age * 1e9)
-    os.utime(path, ns=(then, then))
     return path
 
 
@@ -83,7 +93,7 @@ def test_the_order_of_the_listing_is_fixed(workspace: Path, tmp_path: Path) -> N
 
 def test_size_and_time_are_in_the_state(workspace: Path) -> None:
     found = (workspace / "MEMORY.md").stat()
-    assert documents(workspace).list().files[0] == FileState("MEMORY.md", "memory", found.st_size, found.st_mtime_ns)
+    assert documents(workspace).list().files[0] == FileState("MEMORY.md", "memory", found.st_size, found.st_ctime_ns)
 
 
 def test_only_md_files_and_no_folders_of_tools(workspace: Path) -> None:
@@ -354,24 +364,39 @@ def test_a_file_that_became_a_link_is_refused(workspace: Path, tmp_path: Path) -
         source.read(listed)
 
 
-def test_a_file_written_a_moment_ago_is_read_again(workspace: Path) -> None:
+def test_a_time_that_was_set_back_hides_no_change(workspace: Path) -> None:
+    source = documents(workspace)
+    path = workspace / "memory" / "2026-03-02.md"
+    os.utime(path, (1_577_836_800, 1_577_836_800))
+    before = source.list().files[1]
+    changed = path.stat().st_ctime_ns
+    while path.stat().st_ctime_ns == changed:  # the next tick of the file system's clock
+        write(path, "- proxy on 9443\n")
+        os.utime(path, (1_577_836_800, 1_577_836_800))
+    after = source.list().files[1]
+    assert (after.path, after.size) == (before.path, before.size)
+    assert after != before
+
+
+def test_a_file_written_a_moment_ago_is_read_again(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two writes within one tick of the file system's clock leave the same time, and may leave the same size."""
     source = documents(workspace)
-    path = write(workspace / "memory" / "now.md", "version 1", age=0)
+    read_after(0, monkeypatch)
+    write(workspace / "memory" / "now.md", "version 1")
     found = source.read(state("memory/now.md"))
     assert found is not None
     assert found.state.mtime_ns == UNSETTLED
     assert found.state not in source.list().files
-    write(path, "version 2", age=30)
+    read_after(30, monkeypatch)
     again = source.read(state("memory/now.md"))
     assert again is not None
     assert again.state in source.list().files
 
 
-def test_where_times_are_whole_seconds_a_moment_is_longer(workspace: Path) -> None:
-    path = write(workspace / "memory" / "fat.md")
-    second = time.time_ns() // 10**9 * 10**9
-    os.utime(path, ns=(second, second))
+def test_where_times_are_whole_seconds_a_moment_is_longer(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(workspace / "memory" / "fat.md")
+    read_after(1, monkeypatch)
+    monkeypatch.setattr(reading, "change_time", lambda _: time.time_ns() // 10**9 * 10**9)
     found = documents(workspace).read(state("memory/fat.md"))
     assert found is not None
     assert found.state.mtime_ns == UNSETTLED
