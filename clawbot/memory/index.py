@@ -160,7 +160,7 @@ class MemoryIndex:
             if self._starting is not None:
                 await asyncio.wait([self._starting])
             await self._watcher.stop()
-        await self._sync.close()
+        await asyncio.gather(self._sync.close(), self._searcher.close())
         await self._desk.close()
         await self._supply.aclose()
 

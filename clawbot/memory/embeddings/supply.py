@@ -21,7 +21,8 @@ LONGEST_PAUSE = 30 * 60.0
 class Supply:
     """An embedder, opened when it is needed first, or the reason why there is none.
 
-    `requested` is the provider of the settings. Everything belongs to the event loop.
+    `requested` is the provider of the settings, `answered` says that it answered when it was asked last. Everything
+    belongs to the event loop.
     """
 
     def __init__(self, requested: str, opener: Callable[[], Awaitable[Embedder | None]], clock: Clock) -> None:
@@ -29,6 +30,7 @@ class Supply:
         self.requested = requested
         self.embedder: Embedder | None = None
         self.problem = ""
+        self.answered = False
         self._opener = opener
         self._opening: asyncio.Lock | None = asyncio.Lock()
         self._clock = clock
@@ -102,7 +104,7 @@ class Supply:
         if len(vectors) != len(texts):
             self.failed(f"{self.provider} gave {len(vectors)} vectors for {len(texts)} texts.")
             raise EmbeddingError(self._reason, retryable=True)
-        self._reason, self._pause = "", 0.0
+        self._reason, self._pause, self.answered = "", 0.0, True
         return vectors
 
     def failed(self, reason: str) -> None:
@@ -111,7 +113,7 @@ class Supply:
         self._retry_at = self._clock.monotonic() + self._pause
         if reason != self._reason:
             log.warning("no vectors for now: %s", reason)
-        self._reason = reason
+        self._reason, self.answered = reason, False
 
     async def aclose(self) -> None:
         """Let go of the embedder."""

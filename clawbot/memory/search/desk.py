@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from msgspec import Struct
-
 from clawbot.clock import Clock
 from clawbot.memory.embeddings.protocol import FLOAT_BYTES
 from clawbot.memory.place import IndexPlace
+from clawbot.memory.search.asking import Asked
 from clawbot.memory.store.errors import InterruptedSearchError, StoreError
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.sync.round import same_vectors
@@ -34,13 +33,6 @@ THREADS = 2
 """Searches at once; more would only wait for each other's memory."""
 
 _GRACE_SECONDS = 0.5
-
-
-class Asked(Struct, frozen=True):
-    """The vectors of a request's queries, None where there is none, and the identity of the embedder they are from."""
-
-    vectors: tuple[bytes | None, ...]
-    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.embeddings.meaning import query_meaning
 from clawbot.memory.embeddings.supply import Supply
 from clawbot.memory.place import IndexPlace
-from clawbot.memory.search.desk import Asked, Found, SearchDesk
+from clawbot.memory.search.asking import Asked, Asker
+from clawbot.memory.search.desk import Found, SearchDesk
 from clawbot.memory.search.rerank import MAX_LINES, Reranker
 from clawbot.memory.status import search_mode
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError
 from clawbot.memory.sync.synchroniser import Synchroniser
-from clawbot.memory.values import MAX_QUERIES, Progress, SearchRequest, SearchResult
+from clawbot.memory.values import MAX_QUERIES, Fallback, Progress, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
     from clawbot.memory.search.ranking import Ranked
@@ -29,8 +29,8 @@ WORTH_WAITING = 2_000
 FEW_PENDING = 50
 """Up to so many pieces without a vector are not worth a note."""
 
-QUERY_CHARS = 2_000
-"""Characters of a query that are embedded; words are bounded by `query.parse`."""
+LATE_VECTOR = "The vector of the question did not come in time."
+"""Why an answer is by words alone though the provider of vectors has not failed."""
 
 
 class IndexUnavailableError(ClawbotError):
@@ -41,7 +41,7 @@ class Searcher:
     """Searches one index. Belongs to the event loop.
 
     `progress` is how far a sync is, set by the owner; None while none runs. `keeps_vectors` says that more searches
-    are to be expected.
+    are to be expected. `asker` brings the vectors of the questions.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Searcher:
         self._place = place
         self._query = place.settings.query
         self._supply = supply
+        self.asker = Asker(supply, self._query.timeout)
         self._sync = sync
         self._desk = desk
         self._rerank = rerank if self._query.rerank == "model" else None
@@ -60,7 +61,7 @@ class Searcher:
         """The places that fit best; see `MemoryIndex.search`. Raises IndexUnavailableError."""
         clock = self._place.clock
         end = clock.monotonic() + self._query.timeout
-        late, asked = await asyncio.gather(self._freshen(), self._embed(request))
+        late, asked = await asyncio.gather(self._freshen(), self.asker.ask(request.queries[:MAX_QUERIES]))
         found = await self._find(request, asked, max(0.0, end - clock.monotonic()))
         ranked = await self._results(request, found)
         if self.keeps_vectors:
@@ -73,7 +74,7 @@ class Searcher:
             mode=search_mode(with_vectors=with_vectors, hybrid=self._query.hybrid.enabled),
             provider=self._supply.provider if with_vectors else "none",
             model=self._supply.model if with_vectors else "",
-            fallback=None if with_vectors else self._supply.fallback,
+            fallback=None if with_vectors else self._fallback(asked),
             partial=ranked.partial if ranked else True,
             notes=(*(ranked.notes if ranked else ()), *self._notes(late=late)),
         )
@@ -97,24 +98,15 @@ class Searcher:
             await asyncio.wait([ticket.whole], timeout=max(0.0, end - loop.time()))
         return ticket.text.result() is not None or self._sync.busy
 
-    async def _embed(self, request: SearchRequest) -> Asked:
-        """The vectors of the queries; none where there is no provider, or while it fails."""
-        queries = request.queries[:MAX_QUERIES]
-        nothing = Asked((None,) * len(queries))
-        embedder = await self._supply.open()
-        texts = [query_meaning(_plain(text), remote=self._supply.remote) for text in queries]
-        if embedder is None or not self._supply.ready or not any(text.strip() for text in texts):
-            return nothing
-        try:
-            async with asyncio.timeout(self._query.timeout):
-                vectors = await self._supply.embed(texts, "query")
-        except ClawbotError:
-            # The supply knows why; words go on.
-            return nothing
-        except TimeoutError:
-            self._supply.failed(f"{self._supply.provider} did not answer within {self._query.timeout:g} s.")
-            return nothing
-        return Asked(tuple(vectors.rows()) if vectors.dimensions else nothing.vectors, embedder.identity)
+    async def close(self) -> None:
+        """Give up the vectors that are still on their way."""
+        await self.asker.close()
+
+    def _fallback(self, asked: Asked) -> Fallback | None:
+        """Why vectors had no part in a search, unless none are wanted."""
+        if self._supply.fallback is None and asked.late:
+            return Fallback(self._supply.provider, LATE_VECTOR)
+        return self._supply.fallback
 
     async def _find(self, request: SearchRequest, asked: Asked, seconds: float) -> Found | None:
         """What the index has. Raises IndexUnavailableError."""
@@ -165,10 +157,6 @@ def _late(progress: Progress | None, *, busy: bool) -> str:
         seconds = f", {progress.seconds_left:.0f} s left" if progress.seconds_left is not None else ""
         return f"Indexing {progress.done:,} of {progress.total:,} files{seconds}: the others are missing here."
     return "What was written last is still being indexed, and may be missing here."
-
-
-def _plain(text: str) -> str:
-    return text[:QUERY_CHARS].encode("utf-8", "replace").decode()
 
 
 def _unavailable(error: ClawbotError) -> IndexUnavailableError:
