@@ -137,8 +137,8 @@ def index_files(force: bool, watch: bool, agent_id: str | None, as_json: bool) -
     """Bring the index up to date with the files. Interrupted, the next run goes on from there.
 
     With --json: an array of objects, one for each agent, with agentId, report (added, changed, removed, unchanged: in
-    files; piecesWritten, piecesEmbedded, pendingVectors, rebuilt, busy, issues, seconds; null when it failed or is
-    switched off) and error. With --watch, one such object a line, again after each change.
+    files; piecesWritten, piecesEmbedded, pendingVectors, rebuilt, busy, fallback, issues, seconds; null when it failed
+    or is switched off) and error. With --watch, one such object a line, again after each change.
     """
     place = Place.find()
     work = _Sync(place, force=force, quiet=as_json)
@@ -186,8 +186,8 @@ def _tell_report(found: Found[SyncReport], *, several: bool) -> None:
         return
     line = OFF if found.value is None else output.sync_line(found.value)
     click.echo(f"{found.agent_id}: {line}" if several else line)
-    for issue in output.issue_lines(found.value.issues if found.value else ()):
-        click.echo(f"clawbot: {issue}", err=True)
+    for remark in output.sync_remarks(found.value) if found.value else ():
+        click.echo(f"clawbot: {remark}", err=True)
 
 
 def _tell_change(agent_id: str, news: SyncReport | IndexStatus) -> None:

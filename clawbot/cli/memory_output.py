@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
+from clawbot.memory.values import Fallback, IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
 from clawbot.tui.render.sanitize import clean, clean_line
 
 LABEL = 12
@@ -54,10 +54,15 @@ def hit_lines(result: SearchResult) -> Iterator[str]:
 def search_remarks(result: SearchResult) -> Iterator[str]:
     """What should be known about how it was searched; for stderr."""
     if result.fallback is not None:
-        yield f"{result.fallback.from_} was not used: {result.fallback.reason}"
+        yield not_used(result.fallback)
     if result.partial:
         yield "The time was up before everything was searched."
     yield from result.notes
+
+
+def not_used(fallback: Fallback) -> str:
+    """Which provider of vectors was not used, and why."""
+    return f"{fallback.from_} was not used: {fallback.reason}"
 
 
 # -- index -------------------------------------------------------------------------------------------------------------
@@ -80,6 +85,13 @@ def sync_line(report: SyncReport) -> str:
     pieces = f"{_count(report.pieces_written, 'piece')} written, {report.pieces_embedded:,} embedded"
     done = f"Memory index {verb}: {_files(total)}{what}, {pieces}, {report.seconds:.1f} s."
     return done + _waiting(report.pending_vectors)
+
+
+def sync_remarks(report: SyncReport) -> Iterator[str]:
+    """What should be known beside the figures of a sync; for stderr."""
+    if report.fallback is not None:
+        yield clean_line(not_used(report.fallback))
+    yield from issue_lines(report.issues)
 
 
 def change_line(status: IndexStatus) -> str:
@@ -162,7 +174,7 @@ def _part_state(error: str | None, *, available: bool) -> str:
 
 def _vectors(status: IndexStatus) -> str:
     if status.fallback is not None:
-        return f"none: {clean_line(f'{status.fallback.from_} was not used: {status.fallback.reason}')}"
+        return f"none: {clean_line(not_used(status.fallback))}"
     if status.provider == "none":
         return "none: searching by words alone"
     if not status.vector.available:

@@ -113,7 +113,8 @@ class SyncReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a sync did.
 
     `added`, `changed`, `removed` and `unchanged` count files. `pieces_embedded` got their vector now,
-    `pending_vectors` still wait for one. `busy`: another process indexes, so this one did nothing.
+    `pending_vectors` still wait for one. `busy`: another process indexes, so this one did nothing. `fallback` is why
+    there are no vectors, or not all of them.
     """
 
     added: int = 0
@@ -125,6 +126,7 @@ class SyncReport(Struct, frozen=True, kw_only=True, rename="camel"):
     pending_vectors: int = 0
     rebuilt: bool = False
     busy: bool = False
+    fallback: Fallback | None = None
     issues: tuple[Issue, ...] = ()
     seconds: float = 0.0
 

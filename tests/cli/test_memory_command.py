@@ -332,6 +332,16 @@ def test_what_came_of_indexing(serve: Serve, report: SyncReport, said: str) -> N
     assert run("index").stdout == said
 
 
+def test_indexing_says_why_vectors_are_missing(serve: Serve) -> None:
+    fallback = Fallback(from_="openai", reason="no\nkey")
+    serve(FakeIndex(report=SyncReport(unchanged=3, fallback=fallback)))
+    result = run("index")
+    assert result.stdout == "Memory index is up to date: 3 files.\n"
+    assert result.stderr == "clawbot: openai was not used: no key\n"
+    [found] = json.loads(run("index", "--json").stdout)
+    assert found["report"]["fallback"] == {"from": "openai", "reason": "no\nkey"}
+
+
 def test_index_as_json_tells_no_steps(serve: Serve) -> None:
     config("agents: {work: {}, off: {}}")
     index = FakeIndex(report=SyncReport(added=2, seconds=0.5))

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import msgspec
+
 from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
 from clawbot.memory.embeddings.meaning import piece_meaning
@@ -143,7 +145,8 @@ class Synchroniser:
             served: list[Ticket] = []
             try:
                 async with self._alone:
-                    result: SyncReport | ClawbotError = await self._round(served)
+                    report = await self._round(served)
+                result: SyncReport | ClawbotError = msgspec.structs.replace(report, fallback=self._supply.fallback)
                 self.error = None
             except ClosedError as error:
                 result = error

@@ -23,7 +23,7 @@ from clawbot.memory.store.records import FileRecord, Piece, Written
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.sync import synchroniser as syncing
 from clawbot.memory.sync.synchroniser import ClosedError
-from clawbot.memory.values import Progress
+from clawbot.memory.values import Fallback, Progress
 from tests.memory.index_host import House, WordEmbedder, find, paths, until
 
 DOWN = EmbeddingError("the provider is down.", hint="Wait.", retryable=True)
@@ -90,7 +90,7 @@ async def test_words_need_no_provider(house: House) -> None:
     house.write("memory/a.md", "the proxy moved to port 8443\n\n部署窗口改到周四晚上")
     async with house.opened(None) as index:
         report = await index.sync()
-        assert report.pending_vectors == 0
+        assert (report.pending_vectors, report.fallback) == (0, None)
         assert paths(await find(index, "proxy port")) == ["memory/a.md"]
         found = await find(index, "部署窗口")
     assert paths(found) == ["memory/a.md"]
@@ -107,6 +107,9 @@ async def test_losing_the_provider_empties_nothing(house: House) -> None:
         house.write("memory/new.md", "a new fact about otters")
         report = await index.sync()
         assert not report.rebuilt
+        assert report.fallback == Fallback("words", "OPENAI_API_KEY is not set. Set it.")
+        # Also when there was nothing to do.
+        assert (await index.sync()).fallback == report.fallback
         found = await find(index, "otters")
         assert paths(found) == ["memory/new.md"]
         assert found.mode == "fts-only"
@@ -151,6 +154,8 @@ async def test_a_provider_that_fails_leaves_words_and_is_tried_again(house: Hous
     async with house.opened(embedder) as index:
         report = await index.sync()
         assert (report.pieces_written, report.pieces_embedded, report.pending_vectors) == (1, 0, 1)
+        assert report.fallback is not None
+        assert "is down" in report.fallback.reason
         embedder.failure = None
         found = await find(index, "alpha")
         # It rests for a while after a failure.
@@ -500,6 +505,19 @@ async def test_progress_counts_files_then_pieces_and_ends_with_nothing(house: Ho
     assert (text[-1].done, text[-1].total, text[-1].unit) == (40, 40, "files")
     assert (vectors[-1].done, vectors[-1].total, vectors[-1].unit) == (report.pieces_written,) * 2 + ("pieces",)
     assert seen == [*steps, None]
+
+
+async def test_progress_is_of_pieces_while_the_first_of_them_are_embedded(house: House) -> None:
+    house.notes(3)
+    embedder = WordEmbedder(remote=True)
+    embedder.gate.clear()
+    steps: list[Progress] = []
+    async with house.opened(embedder) as index:
+        running = asyncio.create_task(index.sync(progress=steps.append))
+        await embedder.waiting.wait()
+        assert (steps[-1].phase, steps[-1].done, steps[-1].unit) == ("vectors", 0, "pieces")
+        embedder.gate.set()
+        assert steps[-1].total == (await running).pieces_written
 
 
 async def test_a_provider_that_failed_is_asked_again_by_itself(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
