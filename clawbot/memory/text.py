@@ -12,7 +12,7 @@ import unicodedata
 from functools import cache
 from itertools import pairwise
 
-TOKENIZER_VERSION = 1
+TOKENIZER_VERSION = 2
 """Changes with every change of what `index_text` returns: an index of another version is built anew."""
 
 FTS5_TOKENIZER = "porter unicode61 remove_diacritics 2"
@@ -32,6 +32,9 @@ _DOUBLES = (
 )
 _ACCENTS = r"\u0300-\u036f"
 _MARKS = rf"{_ACCENTS}\u3099\u309a"
+INVISIBLE = r"\u00ad\u200b-\u200d\u2060\ufeff"
+"""What stands within a word without being seen, to stand inside a character class: soft hyphens, zero-width signs."""
+
 _LONE_SURROGATES = r"\ud800-\udfff"
 _LONGEST_CAMEL = 64
 
@@ -40,9 +43,10 @@ _HUMP = r"(?:(?<=[a-z][A-Z])|(?<=[A-Z0-9][A-Z])(?=[a-z]{2}))"
 # wi-fi, e-mail, to-do: many write such words together. Longer first parts are words by themselves.
 _HYPHEN = r"(?<=[A-Za-z]-)(?<![\w-]{3}-)(?=[A-Za-z]{2})"
 _ASCII_WORK = re.compile(rf"[A-Z-](?:{_HUMP}|{_HYPHEN})")
-_WORK = rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}-](?:(?<![A-Z-])|{_HUMP}|{_HYPHEN})"
+_WORK = rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}{INVISIBLE}-](?:(?<![A-Z-])|{_HUMP}|{_HYPHEN})"
 _DOUBLED = re.compile(rf"[^\W{_LONE_SURROGATES}]?[{_MARKS}]+|[{_DOUBLES}]+")
 _ACCENT = re.compile(rf"[{_ACCENTS}]")
+_INVISIBLE = re.compile(rf"[{INVISIBLE}]+")
 _SURROGATE = re.compile(rf"[{_LONE_SURROGATES}]")
 _CAMEL = re.compile(r"(?<![A-Za-z0-9])(?=[A-Z]*[a-z0-9]+[A-Z]|[A-Z]{2,}[a-z]{2})[A-Za-z0-9]+(?![A-Za-z0-9])")
 _COMPOUND = re.compile(r"(?<![\w-])[A-Za-z]{1,2}-[A-Za-z]{2,}(?![\w-])")
@@ -90,13 +94,14 @@ def spread_text(text: str) -> str:
 
 
 def plain_forms(text: str) -> str:
-    """`text` with characters that only double others replaced by those (fullwidth, ligatures, decomposed accents).
+    """`text` with characters that only double others replaced by those (fullwidth, ligatures, decomposed accents),
+    and without those that are not seen within a word (soft hyphens, zero-width signs).
 
     What a character becomes does not depend on its surroundings, so that index and query always agree.
     """
     if text.isascii():
         return text
-    text = _SURROGATE.sub("?", text)
+    text = _INVISIBLE.sub("", _SURROGATE.sub("?", text))
     return _DOUBLED.sub(_compose, text)
 
 
@@ -137,7 +142,7 @@ def _fold(token: str) -> str:
     """`token` as unicode61 folds it: lower case, and Latin letters (no others) without their accents."""
     if token.isascii():
         return token.lower()
-    if "\u3005" <= token[0] <= "\u9fff" or "\uac00" <= token[0] <= "\ud7a3":
+    if cjk_run().fullmatch(token):
         # CJK has no case, and stands alone after the spreading.
         return token
     return "".join(_fold_character(character) for character in token)

@@ -76,6 +76,10 @@ def test_text_without_work_stays_the_same_object(text: str) -> None:
         ("ﾃｽﾄ", ["テ", "テス", "ス", "スト", "ト"]),
         ("が", ["が"]),
         ("ﬁle", ["file"]),
+        ("〱A ㄅÄ", ["〱a", "ㄅa"]),
+        ("ex\u00adam\u00adple zero\u200bwidth\u200c\u200d\u2060 \ufeffmark", ["example", "zerowidth", "mark"]),
+        ("数\u200b据\u00ad库", ["数", "数据", "据", "据库", "库"]),
+        ("cafe\u200b\u0301", ["cafe"]),
         ("⼈工", ["人", "人工", "工"]),
         ("Café cafe\u0301 x\u0302y Ärger", ["cafe", "cafe", "xy", "arger"]),
         ("Mod\ud800ell", ["mod", "ell"]),
@@ -165,3 +169,11 @@ def test_plain_forms_do_not_depend_on_the_surroundings(left: str, right: str) ->
 def test_a_long_run_of_capitals_and_humps_stays_linear() -> None:
     assert len(index_text("aB" * 500_000)) == 1_000_000
     assert len(re.findall("[A-Z]", index_text("A" * 500_000 + "bc"))) == 500_000
+
+
+@pytest.mark.parametrize("sign", ["\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"])
+def test_signs_that_are_not_seen_do_not_split_words(sign: str) -> None:
+    for word, half in (("example", 4), ("数据库", 1)):
+        split = f"{word[:half]}{sign}{word[half:]}"
+        assert finds(f"an {split} of it", word)
+        assert finds(f"an {word} of it", split)
