@@ -76,7 +76,7 @@ class ClassicResults(Struct, frozen=True):
 
     def _hit(self, entry: Entry) -> Hit:
         row = entry.row
-        snippet = _cut(row.text, SNIPPET_UNITS)
+        snippet = _cut(row.text, SNIPPET_UNITS)[: self.budget.chars]
         source = self.files[file_of(row.id)].source
         return Hit(entry.path, row.start_line, row.end_line, max(0.0, min(entry.score, 1.0)), snippet, source)
 

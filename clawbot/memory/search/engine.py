@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 SMALL_CHUNKS = 8_000
 """An index of up to so many chunks is read as a whole for one search: 40 ms of CPU."""
 
+_WORDS_COUNT = "There are no vectors for this search: words count, although text_weight is 0."
+
 
 class SearchEngine:
     """Searches the index in both profiles. May be used from several threads, each with its own reader."""
@@ -72,6 +74,8 @@ class SearchEngine:
         budget = budget_of(request, settings)
         with reader.snapshot():
             scope, notes = scope_of(reader.files(), request)
+            if settings.query.hybrid.text_weight == 0 and not any(vectors):
+                notes = (*notes, _WORDS_COUNT)
             if settings.profile == "classic":
                 classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, today)
                 return classic.rank(queries, vectors, should_stop, notes)
@@ -84,7 +88,8 @@ class SearchEngine:
             source = self._source(reader, matrix, scope.chunks, has_vectors=any(vectors))
             ranked = LineRanking(source, scope, weights, should_stop).rank(variants)
             lines = read_lines(reader, ranked.ids, weights.gap)
-            return LineResults(ranked, lines, scope.files, budget, weights, notes)
+            words = tuple(word for variant in variants for word in variant.question.words)
+            return LineResults(ranked, lines, scope.files, budget, weights, words, notes)
 
     def _source(self, reader: Reader, matrix: Matrix | None, chunks: int, *, has_vectors: bool) -> Lines:
         """Where lines are read: all of them in memory where that pays, since whoever sees all of them ranks better."""
@@ -108,10 +113,15 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
 
 
 def weighed(weights: LineWeights, hybrid: HybridSettings, *, has_vectors: bool) -> LineWeights:
-    """`weights` with the two legs as the settings want them; the shares 0.3 and 0.7 are the weights as they are."""
+    """`weights` with the two legs as the settings want them; the shares 0.3 and 0.7 are the weights as they are.
+
+    Without vectors there is one leg, and nothing to share.
+    """
+    if not has_vectors:
+        return weights
     vector = VECTOR_SHARE if hybrid.vector_weight is None else hybrid.vector_weight
     text = TEXT_SHARE if hybrid.text_weight is None else hybrid.text_weight
-    if not hybrid.enabled and has_vectors:
+    if not hybrid.enabled:
         vector, text = VECTOR_SHARE, 0.0
     total = vector + text
     by_meaning, by_words = vector / total / VECTOR_SHARE, text / total / TEXT_SHARE

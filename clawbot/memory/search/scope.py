@@ -52,10 +52,7 @@ def scope_of(files: Mapping[int, FileRow], request: SearchRequest) -> tuple[Scop
         return Scope(files, is_whole=True, chunks=chunks), ()
     placed = {number: file for number, file in files.items() if not request.path or is_under(file.path, request.path)}
     kept = {number: file for number, file in placed.items() if _is_between(file.day, request.after, request.before)}
-    undated = sorted(file.path for file in placed.values() if file.day is None)
-    bounded = request.after is not None or request.before is not None
-    notes = (_left_out(undated),) if bounded and undated else ()
-    return Scope(kept, is_whole=len(kept) == len(files), chunks=chunks), notes
+    return Scope(kept, is_whole=len(kept) == len(files), chunks=chunks), _notes(placed, request.after, request.before)
 
 
 def is_under(path: str, wanted: str) -> bool:
@@ -70,6 +67,15 @@ def _is_between(day: date | None, after: date | None, before: date | None) -> bo
     if after is None and before is None:
         return True
     return day is not None and (after is None or day >= after) and (before is None or day <= before)
+
+
+def _notes(files: Mapping[int, FileRow], after: date | None, before: date | None) -> tuple[str, ...]:
+    if after is None and before is None:
+        return ()
+    if after is not None and before is not None and after > before:
+        return (f"Nothing can be found: `after` ({after}) is later than `before` ({before}).",)
+    undated = sorted(file.path for file in files.values() if file.day is None)
+    return (_left_out(undated),) if undated else ()
 
 
 def _left_out(paths: list[str]) -> str:

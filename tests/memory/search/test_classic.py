@@ -223,6 +223,7 @@ def test_bounds_variants_and_budget(tmp_path: Path) -> None:
     assert {"red roses", "white tulips"} <= both
     assert len(searcher.ask("red tulips", max_results=1).hits) == 1
     assert len(searcher.ask("red tulips", max_chars=12).hits) == 1
+    assert [len(hit.snippet) for hit in searcher.ask("red tulips", max_chars=5).hits] == [5]
     assert searcher.ask("red roses", should_stop=lambda: True).partial
 
 

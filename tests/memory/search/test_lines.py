@@ -213,7 +213,31 @@ def test_a_line_longer_than_the_budget_is_cut_not_lost(tmp_path: Path) -> None:
     text = "Roses. " + "word " * 2_000 + "\n"
     searcher = Searcher(build(tmp_path / "i", {"memory/2026-03-09.md": text})).load()
     (hit,) = searcher.ask("roses", max_chars=300).hits
-    assert hit.snippet == text[:300]
+    assert hit.snippet == f"{text[:296]} …"
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "query"),
+    [
+        ("Nothing of note happened. ", "We planted the roses by the wall.", "where are the roses"),
+        ("今天没有什么特别的事情。" * 2, "我们在墙边种了玫瑰。", "玫瑰种在哪里"),
+    ],
+)
+def test_a_cut_shows_what_was_found(tmp_path: Path, before: str, said: str, query: str) -> None:
+    searcher = Searcher(build(tmp_path / "i", {"memory/2026-03-09.md": f"{before * 200}{said}{before * 200}\n"})).load()
+    for chars in (300, 2_500):
+        (hit,) = searcher.ask(query, max_chars=chars).hits
+        assert said in hit.snippet
+        assert hit.snippet.startswith("… ")
+        assert hit.snippet.endswith(" …")
+        assert len(hit.snippet) <= chars
+
+
+def test_blank_lines_are_within_the_budget(tmp_path: Path) -> None:
+    searcher = Searcher(build(tmp_path / "i", {"MEMORY.md": "red roses\n\n\n\nred tulips\n\n\n\nred asters\n"})).load()
+    for chars in range(1, 40):
+        hits = searcher.ask("red roses tulips asters", max_chars=chars).hits
+        assert 0 < sum(len(hit.snippet) for hit in hits) <= chars
 
 
 @pytest.mark.parametrize(
@@ -353,3 +377,31 @@ def _narrow() -> LineWeights:
 def _after(calls: int) -> Callable[[], bool]:
     left = iter(range(calls))
     return lambda: next(left, None) is None
+
+
+@pytest.mark.parametrize("profile", ["lines", "classic"])
+def test_without_vectors_words_count_whatever_their_weight(tmp_path: Path, profile: str) -> None:
+    hybrid = {"vector_weight": 1, "text_weight": 0}
+    settings = MemorySearchSettings.model_validate({"profile": profile, "query": {"hybrid": hybrid}})
+    searcher = Searcher(build(tmp_path / "i", NOTES, settings), settings)
+    found = searcher.ask("E4107", vectors=False)
+    assert "E4107" in found.hits[0].snippet
+    assert found.hits[0].score > 0
+    assert found.notes == ("There are no vectors for this search: words count, although text_weight is 0.",)
+    assert searcher.ask("E4107").notes == ()
+
+
+def test_a_wording_without_a_vector_beside_one_with_it_does_no_harm(tmp_path: Path) -> None:
+    settings = MemorySearchSettings.model_validate({"query": {"hybrid": {"vector_weight": 1, "text_weight": 0}}})
+    searcher = Searcher(build(tmp_path / "i", NOTES), settings)
+    hits = searcher.ask("the proxy listens on 8443", "?!").hits
+    assert "8443" in hits[0].snippet
+    assert all(0 <= hit.score <= 1 for hit in hits)
+
+
+def test_bounds_the_wrong_way_round_are_told(reader: IndexReader) -> None:
+    found = Searcher(reader).ask("proxy", after=date(2026, 5, 1), before=date(2026, 3, 1))
+    assert (found.hits, found.notes) == (
+        (),
+        ("Nothing can be found: `after` (2026-05-01) is later than `before` (2026-03-01).",),
+    )

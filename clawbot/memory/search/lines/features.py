@@ -116,7 +116,8 @@ def scale_of(asked: Asked, weights: LineWeights, *, has_vector: bool) -> float:
     best += weights.speaker + weights.speaker_near if asked.question.speakers else 0.0
     best += weights.day if asked.question.days else 0.0
     best += weights.when if asked.question.asks_when else 0.0
-    return best
+    # A wording without a vector beside one that has one, where words count nothing.
+    return best or 1.0
 
 
 def is_of_days(day: date, wanted: Sequence[DateRange]) -> bool:

@@ -42,12 +42,16 @@ class Wanted(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """A question, understood. `speakers` are ids of the index; `days` are the periods that the question names."""
+    """A question, understood. `speakers` are ids of the index; `days` are the periods that the question names.
+
+    `words` are those of `wanted` as they are written, the question's own first.
+    """
 
     wanted: tuple[Wanted, ...]
     speakers: frozenset[int]
     days: tuple[DateRange, ...]
     asks_when: bool
+    words: tuple[str, ...] = ()
 
 
 def understand(
@@ -70,7 +74,8 @@ def understand(
     wanted = tuple(_wanted(term, expansions, weights) for term in (others or terms))
     if prefix and (begun := _begun(text)):
         wanted = tuple(_with_longer(each, begun, weights) for each in wanted)
-    return Question(wanted, frozenset(named), days, _WHEN.search(text) is not None)
+    words = (*(term.text for term in others or terms), *(each.word for each in expansions))
+    return Question(wanted, frozenset(named), days, _WHEN.search(text) is not None, words)
 
 
 def _without(text: str, wordings: Iterable[str]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 
+from clawbot.memory.search.lines.cutting import cut_around
 from clawbot.memory.search.lines.ranges import Line, Range, build_ranges
 from clawbot.memory.search.lines.rank import RankedLines
 from clawbot.memory.search.lines.table import Columns, LineTable
@@ -20,13 +22,14 @@ _MOST_BLANK = 2
 
 
 class LineResults(Struct, frozen=True):
-    """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id."""
+    """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id, `words` what was asked for."""
 
     ranked: RankedLines
     lines: Mapping[int, Line]
     files: Mapping[int, FileRow]
     budget: Budget
     weights: LineWeights
+    words: tuple[str, ...]
     notes: tuple[str, ...]
 
     def texts(self, count: int) -> list[str]:
@@ -39,12 +42,23 @@ class LineResults(Struct, frozen=True):
         # In another order the first line is the best one: it gets the best score, and so on.
         ids = [self.ranked.ids[number] for number in reordered(len(scores), order)]
         ranges = build_ranges(ids, self.lines, self.budget, self.weights)
-        return Ranked(tuple(self._hit(each, scores[each.rank]) for each in ranges), self.ranked.partial, self.notes)
+        hits: list[Hit] = []
+        left = self.budget.chars or sys.maxsize
+        for each in ranges:
+            if not left:
+                break
+            hit = self._hit(each, scores[each.rank], min(left, each.chars or left))
+            left -= len(hit.snippet)
+            hits.append(hit)
+        return Ranked(tuple(hits), self.ranked.partial, self.notes)
 
-    def _hit(self, found: Range, score: float) -> Hit:
+    def _hit(self, found: Range, score: float, chars: int) -> Hit:
         rows = [self.lines[number].row for number in range(found.first, found.last + 1)]
         file = self.files[file_of(found.first)]
-        snippet = joined(rows)[: found.chars or self.budget.chars]
+        snippet = joined(rows)
+        if len(snippet) > chars:
+            # Blank lines are more than what was counted.
+            snippet = cut_around("\n".join(row.text for row in rows), chars, self.words)
         return Hit(file.path, rows[0].start_line, last_line(rows[-1]), round(score, 6), snippet, file.source)
 
 
