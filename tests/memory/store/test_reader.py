@@ -3,10 +3,12 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import apsw
 import numpy as np
 import pytest
 
 from clawbot.memory.store.codes import decode, encode
+from clawbot.memory.store.database import open_for_reading
 from clawbot.memory.store.errors import InterruptedSearchError, MissingIndexError
 from clawbot.memory.store.identity import Profile
 from clawbot.memory.store.reader import IndexReader
@@ -43,6 +45,16 @@ def test_the_nearest_are_those_of_exact_cosines(filled: Path) -> None:
     assert texts[found[0][0]] == "word77 词77"
     assert len({texts[one] for one, _ in found} & {word for _, word in exact[:20]}) >= 14
     assert found[5][1] == pytest.approx(exact[5][0], abs=0.1)
+
+
+def test_what_was_read_does_not_pile_up_in_memory(path: Path, writer: IndexWriter) -> None:
+    put(writer, {f"memory/{number}.md": f"{number} {'词' * 8000}" for number in range(200)}, embed=False)
+    connection = open_for_reading(path)
+    read = connection.execute("SELECT sum(length(text)) FROM chunks").get
+    used, _ = connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)
+    connection.close()
+    assert read > 1_600_000
+    assert 1_000_000 < used < 3_000_000
 
 
 def test_only_given_files_are_looked_at(filled: Path) -> None:
