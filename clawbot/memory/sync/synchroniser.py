@@ -228,6 +228,8 @@ class Synchroniser:
                     chunks = await self._on_writer(embedding.next_chunks) if self._supply.ready else []
                     if not chunks:
                         return
+                    # A remote call may take long, and it is no longer files that are waited for.
+                    self._tell(embedding.reached(), served)
                     self._embedding = asyncio.create_task(embedding.embed(chunks))
                 await self._embedded_or_asked()
                 if self._embedding.done() and not await self._store(embedding, served):
@@ -346,6 +348,10 @@ class _Embedding:
     def store(self, vectors: Vectors) -> Progress:
         """Store the vectors of the last pieces. Blocks."""
         stored = self._work.put_vectors(self._chunks, vectors)
+        return self.reached(stored)
+
+    def reached(self, stored: int = 0) -> Progress:
+        """How far it is, `stored` more pieces included."""
         if self._pace is None:
             raise RuntimeError("vectors came before they were asked for")
         return self._pace.step(stored, stored)
