@@ -46,7 +46,7 @@ class WordEmbedder:
         self.gate.set()
         self.waiting = asyncio.Event()
         self.closed = False
-        self._dimensions = dimensions
+        self.dimensions = dimensions
 
     @property
     def identity(self) -> str:
@@ -65,11 +65,11 @@ class WordEmbedder:
         self.closed = True
 
     def _row(self, text: str) -> bytes:
-        row = [0.0] * self._dimensions
+        row = [0.0] * self.dimensions
         for word in text.lower().split():
-            row[crc32(word.strip(".,?#-").encode("utf-8", "replace")) % self._dimensions] += 1.0
+            row[crc32(word.strip(".,?#-").encode("utf-8", "replace")) % self.dimensions] += 1.0
         length = math.sqrt(sum(value * value for value in row)) or 1.0
-        return struct.pack(f"<{self._dimensions}f", *(value / length for value in row))
+        return struct.pack(f"<{self.dimensions}f", *(value / length for value in row))
 
 
 class House:

@@ -39,6 +39,7 @@ class CachedEmbedder:
         self._table = table
         self._memory = _Recent(max_memory)
         self._at_table = threading.Lock()
+        self._row_bytes = 0
 
     @property
     def provider(self) -> str:
@@ -88,7 +89,8 @@ class CachedEmbedder:
             stored = await asyncio.to_thread(self._stored, wanted)
             self._memory.put(stored)
             known |= stored
-        return known
+        # Rows of another size than the model gives now are of another one, which stood behind this name before.
+        return {key: row for key, row in known.items() if len(row) == self._row_bytes or not self._row_bytes}
 
     async def _ask(self, missing: Mapping[bytes, str], purpose: Purpose) -> dict[bytes, bytes]:
         keys = list(missing)
@@ -97,6 +99,7 @@ class CachedEmbedder:
             part = keys[start : start + SLICE]
             vectors = await self._inner.embed([missing[key] for key in part], purpose)
             rows = dict(zip(part, vectors.rows(), strict=True))
+            self._row_bytes = len(vectors.row(0))
             await asyncio.to_thread(self._store, rows)
             self._memory.put(rows)
             found |= rows

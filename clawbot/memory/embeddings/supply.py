@@ -107,6 +107,10 @@ class Supply:
         self._reason, self._pause, self.answered = "", 0.0, True
         return vectors
 
+    async def sample(self) -> Vectors:
+        """The vector of a text that no cache can hold, as the model gives it now. Raises EmbeddingError."""
+        return await self.embed([f"now: {self._clock.now().isoformat()}"], "query")
+
     def failed(self, reason: str) -> None:
         """Leave the provider alone for a while, longer each time."""
         self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)

@@ -23,6 +23,7 @@ from clawbot.memory.values import SearchRequest
 if TYPE_CHECKING:
     from clawbot.memory.search.engine import SearchEngine
     from clawbot.memory.search.ranking import Ranked, Ranking
+    from clawbot.memory.store.identity import Identity
     from clawbot.memory.store.matrix import VectorMatrix
 
 log = logging.getLogger(__name__)
@@ -37,11 +38,15 @@ _GRACE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A ranking, its results as they are without another order, and whether vectors had a part in it."""
+    """A ranking, its results as they are without another order, and whether vectors had a part in it.
+
+    `other_size`: they had none, since the model gives them in another size than those of the index.
+    """
 
     ranking: Ranking
     ranked: Ranked
     with_vectors: bool
+    other_size: bool
 
 
 class SearchDesk:
@@ -120,7 +125,8 @@ class SearchDesk:
                     matrix=self._current(reader, exact=exact),
                     should_stop=job.is_over,
                 )
-                return Found(ranking, ranking.results(), with_vectors=any(vectors))
+                other_size = _is_other_size(reader.identity, asked)
+                return Found(ranking, ranking.results(), with_vectors=any(vectors), other_size=other_size)
         except InterruptedSearchError:
             return None
 
@@ -168,6 +174,12 @@ class SearchDesk:
             return None
         self._matrix = matrix = matrix.updated(reader)
         return matrix
+
+
+def _is_other_size(identity: Identity | None, asked: Asked) -> bool:
+    if identity is None or not same_vectors(identity, asked.identity):
+        return False
+    return any(row is not None and len(row) != FLOAT_BYTES * identity.dimensions for row in asked.vectors)
 
 
 class _Job:

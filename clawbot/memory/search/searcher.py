@@ -32,6 +32,10 @@ FEW_PENDING = 50
 LATE_VECTOR = "The vector of the question did not come in time."
 """Why an answer is by words alone though the provider of vectors has not failed."""
 
+OTHER_SIZE = (
+    "The model gives vectors of another size than those in the index: `clawbot memory index --force` makes them anew."
+)
+
 
 class IndexUnavailableError(ClawbotError):
     """There is no way to search now."""
@@ -74,7 +78,7 @@ class Searcher:
             mode=search_mode(with_vectors=with_vectors, hybrid=self._query.hybrid.enabled),
             provider=self._supply.provider if with_vectors else "none",
             model=self._supply.model if with_vectors else "",
-            fallback=None if with_vectors else self._fallback(asked),
+            fallback=None if with_vectors else self._fallback(asked, found),
             partial=ranked.partial if ranked else True,
             notes=(*(ranked.notes if ranked else ()), *self._notes(late=late)),
         )
@@ -102,11 +106,10 @@ class Searcher:
         """Give up the vectors that are still on their way."""
         await self.asker.close()
 
-    def _fallback(self, asked: Asked) -> Fallback | None:
+    def _fallback(self, asked: Asked, found: Found | None) -> Fallback | None:
         """Why vectors had no part in a search, unless none are wanted."""
-        if self._supply.fallback is None and asked.late:
-            return Fallback(self._supply.provider, LATE_VECTOR)
-        return self._supply.fallback
+        reason = LATE_VECTOR if asked.late else OTHER_SIZE if found is not None and found.other_size else ""
+        return self._supply.fallback or (Fallback(self._supply.provider, reason) if reason else None)
 
     async def _find(self, request: SearchRequest, asked: Asked, seconds: float) -> Found | None:
         """What the index has. Raises IndexUnavailableError."""

@@ -21,7 +21,7 @@ from clawbot.memory.embeddings.protocol import Embedder, Vectors
 from clawbot.memory.place import IndexPlace
 from clawbot.memory.store.aside import SetAside, open_index
 from clawbot.memory.store.database import open_for_reading
-from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError
+from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError, StoreError
 from clawbot.memory.store.identity import Identity
 from clawbot.memory.store.locks import WriterLock, opening
 from clawbot.memory.store.publish import building_path, discard_building, publish
@@ -102,6 +102,7 @@ class Round:
         self._old: IndexReader | None = None
         self._pending = 0
         self._unpublished = False
+        self._dimensions = 0
 
     @property
     def writer(self) -> IndexWriter:
@@ -123,18 +124,21 @@ class Round:
                 identity, known, pending = index.identity, index.known(), index.pending_count()
         except (MissingIndexError, DamagedIndexError):
             return None
-        plan = make_plan(place.library.list(), known)
+        listing = place.library.list()
+        plan = make_plan(listing.files, known, listing.hidden)
         if identity != effective_identity(identity, self._wanted) or not plan.is_empty or (pending and ready):
             return None
         place.library.remember(known)
         waiting = pending if self._wants_vectors else 0
         return SyncReport(unchanged=plan.unchanged, pending_vectors=waiting, issues=place.library.issues)
 
-    def open(self, *, force: bool) -> None:
+    def open(self, *, force: bool, dimensions: int = 0) -> None:
         """Take the writer's lock and open what is to be written. Raises BusyIndexError, StoreError.
 
         An index that is damaged, foreign or of a newer version is set aside. A rebuild that a kill cut short goes on.
+        `dimensions` are those of the embedder's vectors, as far as they are known: others are not taken over.
         """
+        self._dimensions = dimensions
         db = self._place.db
         self._lock = WriterLock(db)
         self._lock.acquire(LOCK_SECONDS)
@@ -150,6 +154,7 @@ class Round:
             if known != wanted:
                 live.set_identity(wanted)
         else:
+            self._refuse_to_empty(live)
             self._begin_rebuild(live, known, force=force)
         self._place.cache.writer = self.writer
 
@@ -235,7 +240,21 @@ class Round:
             return False
         begun = index.identity
         index.close()
-        return begun is not None and not needs_rebuild(begun, wanted)
+        return begun is not None and not needs_rebuild(begun, wanted) and self._fits(begun)
+
+    def _fits(self, identity: Identity) -> bool:
+        """Whether the vectors of an index of `identity` are as large as those that come now."""
+        return not self._dimensions or identity.dimensions in (0, self._dimensions)
+
+    def _refuse_to_empty(self, live: IndexWriter) -> None:
+        """Raises StoreError when a new index would be empty only because no file can be looked at."""
+        listing = self._place.library.list()
+        if listing.hidden and not listing.files and live.known():
+            issue = next(iter(listing.hidden.values()))
+            raise StoreError(
+                f"The memory index is not built anew: {issue.path}: {issue.text}.",
+                hint="Until the files are there again, the old index answers.",
+            )
 
     def _begin_rebuild(self, live: IndexWriter, known: Identity, *, force: bool) -> None:
         """Open the index that is built beside the `live` one; goes on with what a kill has left of it."""
@@ -249,8 +268,9 @@ class Round:
             live.close()
         building = self._writer = IndexWriter.open(path)
         building.set_identity(self._wanted)
-        # Who forces a rebuild may doubt the vectors. Remote ones cost money, and are taken over all the same.
-        if self._remote or not force:
+        # Who forces a rebuild may doubt the vectors. Remote ones cost money, and are taken over all the same, but for
+        # those of a model that has been replaced behind its name.
+        if (self._remote or not force) and self._fits(known):
             self._old = IndexReader(self._place.db)
             building.inherit(self._old)
 
@@ -259,7 +279,8 @@ class Round:
         from clawbot.memory.sync.text_phase import TextPhase
 
         place = self._place
-        plan = make_plan(place.library.list(), writer.known())
+        listing = place.library.list()
+        plan = make_plan(listing.files, writer.known(), listing.hidden)
         todo = plan.to_read
         pace = Pace("text", "files", place.clock, total=len(todo), weight=sum(state.size + 1 for state in todo))
         phase = TextPhase(writer, place.library, place.settings, done)

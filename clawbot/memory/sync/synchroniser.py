@@ -192,8 +192,9 @@ class Synchroniser:
         try:
             if not force and (nothing := await self._on_writer(lambda: work.look(ready=self._supply.ready))):
                 return nothing
+            dimensions = await self._dimensions() if force else 0
             try:
-                await self._on_writer(lambda: work.open(force=force))
+                await self._on_writer(lambda: work.open(force=force, dimensions=dimensions))
             except BusyIndexError:
                 return SyncReport(busy=True)
             self.rebuilding = work.rebuilding
@@ -205,6 +206,19 @@ class Synchroniser:
             self._embedding = None
             # After a cancellation too: the thread is not done before this.
             await asyncio.shield(self._on_writer(work.close))
+
+    async def _dimensions(self) -> int:
+        """Those of the vectors that a remote model gives now; 0 where they can't be told, and for what is made here."""
+        if not self._supply.remote:
+            return 0
+        task = self._embedding = asyncio.create_task(self._supply.sample())
+        await asyncio.wait([task])
+        self._embedding = None
+        try:
+            return 0 if task.cancelled() else task.result().dimensions
+        except EmbeddingError:
+            # The vectors that are there stay; the supply knows why.
+            return 0
 
     def _take(self, served: list[Ticket], *, first: bool = False) -> bool:
         """Take up what was asked, as far as this round serves it; whether it is to build anew."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from clawbot.errors import ClawbotError
 from clawbot.memory import index as facade
 from clawbot.memory.embeddings import supply
-from clawbot.memory.embeddings.protocol import EmbeddingError
+from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
 from clawbot.memory.store.errors import StoreError
 from clawbot.memory.store.locks import WriterLock
 from clawbot.memory.store.publish import building_path
@@ -292,6 +292,70 @@ async def test_vectors_that_cost_money_survive_a_forced_build(house: House) -> N
         assert report.pending_vectors == 0
     assert embedder.texts == []
     assert house.vectors() == count
+
+
+async def test_a_forced_build_leaves_vectors_behind_that_the_model_gives_in_another_size_now(house: House) -> None:
+    house.write("memory/a.md", "the proxy moved to port 8443")
+    house.write("memory/b.md", "部署窗口改到周四晚上")
+    async with house.opened(WordEmbedder(remote=True), cached=True) as index:
+        await index.sync()
+        assert (await find(index, "proxy")).mode == "hybrid"
+    embedder = WordEmbedder(remote=True, dimensions=48)
+    async with house.opened(embedder, cached=True) as index:
+        found = await find(index, "port")
+        assert (found.mode, paths(found)) == ("fts-only", ["memory/a.md"])
+        assert found.fallback is not None
+        assert "--force" in found.fallback.reason
+        report = await index.sync(force=True)
+        assert (report.rebuilt, report.pending_vectors, report.pieces_embedded) == (True, 0, 2)
+        assert (await find(index, "port")).mode == "hybrid"
+        house.write("memory/c.md", "the proxy moved to port 8443 again")
+        assert (await index.sync()).pending_vectors == 0
+        assert (await index.status()).dimensions == 48
+
+
+async def test_a_running_process_gets_over_vectors_of_another_size_too(house: House) -> None:
+    house.notes(2)
+    embedder = WordEmbedder(remote=True)
+    async with house.opened(embedder, cached=True) as index:
+        count = (await index.sync()).pieces_embedded
+        embedder.dimensions = 48
+        house.write("memory/new.md", "a new fact about otters")
+        assert (await index.sync()).pending_vectors == 1
+        report = await index.sync(force=True)
+        assert (report.pieces_embedded, report.pending_vectors) == (count + 1, 0)
+        assert (await find(index, "otters")).mode == "hybrid"
+
+
+async def test_a_forced_build_keeps_its_vectors_while_the_provider_can_t_be_asked(house: House) -> None:
+    house.notes(2)
+    embedder = WordEmbedder(remote=True)
+    async with house.opened(embedder, cached=True) as index:
+        count = (await index.sync()).pieces_embedded
+        embedder.failure = DOWN
+        report = await index.sync(force=True)
+        assert (report.rebuilt, report.pending_vectors) == (True, 0)
+    assert house.vectors() == count
+
+
+async def test_a_close_does_not_wait_for_the_size_of_vectors(house: House) -> None:
+    class Silent(WordEmbedder):
+        async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+            self.waiting.set()
+            await asyncio.Event().wait()
+            return Vectors(0, b"")
+
+    house.notes(2)
+    async with house.opened(None) as index:
+        await index.sync()
+    embedder = Silent(remote=True)
+    index = house.index(embedder)
+    running = asyncio.create_task(index.sync(force=True))
+    await embedder.waiting.wait()
+    async with asyncio.timeout(5):
+        await index.close()
+    with pytest.raises(ClosedError):
+        await running
 
 
 async def test_kept_vectors_come_back_after_another_model(house: House) -> None:
