@@ -5,10 +5,70 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from clawbot.config.explain import nearest
 from clawbot.config.section import Section
 from clawbot.config.values import Count, Duration, Positive, Secret, Share, Switch, TildePath, VariableName, expected
+from clawbot.logs import redact
+
+Source = Literal["memory", "sessions"]
+
+NO_PROVIDERS = ("auto", "offline", "none")
+"""What may stand for a provider of vectors: the one of this machine, and words alone."""
+
+VECTOR_PROVIDERS = frozenset(
+    {
+        "azure",
+        "azure_ai",
+        "bedrock",
+        "cohere",
+        "cohere_chat",
+        "cometapi",
+        "dashscope",
+        "databricks",
+        "deepinfra",
+        "edenai",
+        "fireworks_ai",
+        "gemini",
+        "gigachat",
+        "github_copilot",
+        "hosted_vllm",
+        "huggingface",
+        "infinity",
+        "jina_ai",
+        "litellm_proxy",
+        "llamafile",
+        "lm_studio",
+        "mistral",
+        "nebius",
+        "nvidia_nim",
+        "oci",
+        "ollama",
+        "oobabooga",
+        "openai",
+        "openai_like",
+        "openrouter",
+        "ovhcloud",
+        "perplexity",
+        "sagemaker",
+        "sambanova",
+        "sap",
+        "snowflake",
+        "together_ai",
+        "triton",
+        "vercel_ai_gateway",
+        "vertex_ai",
+        "volcengine",
+        "voyage",
+        "wandb",
+        "watsonx",
+        "xinference",
+    }
+)
+"""The providers that litellm makes vectors with."""
+
+_SHOWN = 60
 
 
 class ExtraPath(Section):
@@ -147,6 +207,12 @@ class CacheSettings(Section):
     """At most so many, the longest unused go first; null for no limit."""
 
 
+def _check_sources(value: list[Source]) -> list[Source]:
+    if not value:
+        raise expected("memory, sessions or both (enabled: false switches the index off)")
+    return value
+
+
 class MemorySearchSettings(Section):
     """The index over the memory files."""
 
@@ -160,7 +226,7 @@ class MemorySearchSettings(Section):
     """The embedding model; null for the provider's usual one."""
     remote: RemoteSettings = RemoteSettings()
     """Where remote embeddings come from."""
-    sources: list[Literal["memory", "sessions"]] = Field(["memory"])
+    sources: Annotated[list[Source], AfterValidator(_check_sources)] = Field(["memory"])
     """`memory` for the Markdown files, `sessions` for the transcripts."""
     extra_paths: list[Annotated[ExtraPath, BeforeValidator(_as_extra_path)]] = Field([])
     """More files or folders: a path, or {path, pattern}. Relative ones start at the workspace."""
@@ -172,3 +238,17 @@ class MemorySearchSettings(Section):
     """When the index is brought up to date."""
     cache: CacheSettings = CacheSettings()
     """Embeddings that are kept."""
+
+    @model_validator(mode="after")
+    def _provider_is_known(self) -> Self:
+        known = (*NO_PROVIDERS, *sorted(VECTOR_PROVIDERS))
+        name = self.provider.partition("/")[0]
+        if self.provider in NO_PROVIDERS or name in VECTOR_PROVIDERS or self.remote.api_base:
+            return self
+        meant = nearest(name, list(known))
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise expected(
+            "as provider auto, offline, none, one that makes vectors such as openai, gemini or ollama, or any with "
+            f"remote.api_base, found the text {redact(name[:_SHOWN])!r}{hint}",
+            show=False,
+        )

@@ -11,6 +11,7 @@ from clawbot.config import document
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import find_home, shipped
 from clawbot.config.schema import Settings, deep_merge
+from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.source import read_layer
 from clawbot.config.spelling import respell, to_snake
 
@@ -110,3 +111,15 @@ def test_every_key_survives_its_camel_spelling() -> None:
                     spelled(below)
 
     spelled(Settings)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"provider": "openai/text-embedding-3-small"},
+        {"provider": "none", "sources": ["sessions"]},
+        {"provider": "mine", "remote": {"api_base": "http://127.0.0.1:9000/v1"}},
+    ],
+)
+def test_providers_with_a_model_or_an_address_are_fine(search: dict[str, object]) -> None:
+    assert MemorySearchSettings.model_validate(search).provider == search["provider"]

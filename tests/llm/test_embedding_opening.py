@@ -9,7 +9,7 @@ import pytest
 
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.config.schema_memory import MemorySearchSettings
+from clawbot.config.schema_memory import VECTOR_PROVIDERS, MemorySearchSettings
 from clawbot.llm.catalogue import _read_table
 from clawbot.llm.embedding import LiteLLMEmbedder, embedding_keys, open_embedder
 from clawbot.llm.errors import AuthenticationError, RefusedError
@@ -19,6 +19,10 @@ from clawbot.llm.providers import EMBEDDERS, EmbeddingProvider
 def opened(provider: str, agent: dict[str, Any] | None = None, **settings: Any) -> LiteLLMEmbedder:
     memory = MemorySearchSettings.model_validate({"provider": provider, **settings})
     return open_embedder(memory, AgentSettings.model_validate(agent or {}), clock=SystemClock())
+
+
+def test_the_settings_allow_every_provider_that_is_known() -> None:
+    assert {entry.name for entry in EMBEDDERS} <= VECTOR_PROVIDERS
 
 
 def arguments(embedder: LiteLLMEmbedder) -> dict[str, Any]:
