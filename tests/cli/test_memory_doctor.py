@@ -108,6 +108,31 @@ async def test_words_alone_by_choice_is_no_fault(here: Here) -> None:
     assert "by words alone" in found.message
 
 
+async def test_a_cause_is_told_once(here: Here) -> None:
+    quiet = structs.replace(here, ping=False)
+    reason = "openai: OPENAI_API_KEY is not set."
+    changes = {
+        "requested_provider": "openai",
+        "provider": "none",
+        "model": "",
+        "fallback": Fallback(from_="openai", reason=reason),
+        "vector": Part(available=False, error=reason),
+        "embedding_probe": Probe(ok=False, error=reason),
+    }
+    state, cause = await findings(quiet, **changes)
+    assert state.message.endswith("found by words alone")
+    assert cause.message == f"openai was not used: {reason}"
+    *_, other = await findings(quiet, **{**changes, "embedding_probe": Probe(ok=False, error="HTTP 500")})
+    assert other.message == "openai makes no vectors now: HTTP 500"
+
+
+async def test_no_vectors_by_choice_need_no_answer(here: Here) -> None:
+    quiet = structs.replace(here, ping=False)
+    probe = Probe(ok=False, error="No embedding provider is set.")
+    [found] = await findings(quiet, requested_provider="none", provider="none", model="", embedding_probe=probe)
+    assert found.message.endswith("found by words alone")
+
+
 async def test_many_issues_are_counted(here: Here) -> None:
     issues = tuple(Issue(f"memory/{at}.md", "is not UTF-8") for at in range(9))
     found = await findings(here, issues=issues, pending_vectors=3)

@@ -13,6 +13,9 @@ from clawbot.memory.values import IndexStatus
 # More files than a person mends before looking again.
 MOST_ISSUES = 5
 
+NONE = "none"
+"""The provider of an index without vectors."""
+
 Open = Callable[[Here], MemoryIndex | None]
 
 
@@ -51,7 +54,7 @@ async def _status(here: Here, open_here: Open) -> IndexStatus | None:
 
 
 def _state(status: IndexStatus) -> Finding:
-    by = f"{status.provider} {status.model}".strip() if status.vectors else "words alone"
+    by = f"{status.provider} {status.model}".strip() if status.vectors and status.provider != NONE else "words alone"
     held = f"{status.files:,} of {status.total_files:,} files in {status.chunks:,} pieces, found by {by}"
     waiting = f"; {status.pending_vectors:,} pieces wait for a vector" if status.pending_vectors else ""
     return Finding("memory", "ok", f"{held}{waiting}")
@@ -66,13 +69,26 @@ def _parts(status: IndexStatus, here: Here) -> Findings:
     if status.fallback is not None:
         message = f"{status.fallback.from_} was not used: {status.fallback.reason}"
         found.append(Finding("memory", "warning", message, look))
-    elif not status.vector.available and status.requested_provider != "none":
+    elif not status.vector.available and status.requested_provider != NONE:
         message = f"searching by words alone: {status.vector.error}"
         found.append(Finding("memory", "warning", message, look))
-    probe = status.embedding_probe
-    if probe is not None and not probe.ok:
-        found.append(Finding("memory", "warning", f"{status.provider} makes no vectors now: {probe.error}", look))
+    if (error := _new_error(status)) is not None:
+        found.append(Finding("memory", "warning", f"{_asked(status)} makes no vectors now: {error}", look))
     return found
+
+
+def _asked(status: IndexStatus) -> str:
+    """The provider that was asked for a vector; `auto` is none by itself."""
+    return status.requested_provider if status.provider == NONE else status.provider
+
+
+def _new_error(status: IndexStatus) -> str | None:
+    """Why the provider did not answer, where one is wanted and nothing else has said so."""
+    probe = status.embedding_probe
+    if probe is None or probe.ok or status.requested_provider == NONE:
+        return None
+    told = (status.fallback.reason if status.fallback else None, status.vector.error)
+    return None if probe.error in told else probe.error or "it does not say why"
 
 
 def _issues(status: IndexStatus) -> Findings:
