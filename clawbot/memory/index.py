@@ -40,7 +40,8 @@ __all__ = ["IndexUnavailableError", "MemoryIndex"]
 class MemoryIndex:
     """The memory index of one agent. Belongs to one event loop, apart from `changed`.
 
-    `on_progress` is called on the loop while files are indexed, and with None when that is over.
+    `on_progress` is called on the loop while files are indexed, with None when that is over, and whenever `generation`
+    has grown.
     """
 
     def __init__(
@@ -61,11 +62,19 @@ class MemoryIndex:
         self._watcher: Watcher | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._searcher.asker.on_arrival = self._vector_arrived
+        self._arrivals = 0
         self._starting: asyncio.Task[None] | None = None
         self._closed = False
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The places that fit best. Any text is a query; one that says nothing has no results.
+
+    @property
+    def generation(self) -> int:
+        """Grows when the same search may find something else than before: the index has changed, whoever wrote it, or
+        the vector of a question that did not come in time is there now."""
+        return self._sync.generation + self._arrivals
 
         Waits for what was written before it, for `query.wait_for_writes`, and answers with a note when that was not
         enough; after `query.timeout` with what it has. Raises IndexUnavailableError when there is no way to search.
@@ -187,6 +196,10 @@ class MemoryIndex:
         found = [Issue(str(self._place.db), str(self._sync.error))] if self._sync.error else []
         if self._watcher is not None and self._watcher.problem:
             found.append(Issue(str(self._place.workspace), self._watcher.problem))
+    def _vector_arrived(self) -> None:
+        self._arrivals += 1
+        self._progressed(self._searcher.progress)
+
         return tuple(found)
 
     async def _probe(self) -> Probe:

@@ -461,3 +461,32 @@ async def test_two_indexes_of_one_database_both_find_what_is_written(house: Hous
         assert paths(await find(other, "otter4"))[0] == "memory/new.md"
         assert (await other.sync(force=True)).rebuilt
         assert paths(await find(one, "otter4"))[0] == "memory/new.md"
+
+
+async def test_the_generation_grows_with_what_can_be_found_and_with_nothing_else(house: House) -> None:
+    embedder = WordEmbedder()
+    house.write("memory/a.md", "alpha")
+    async with house.opened(embedder) as index, house.opened(embedder) as other:
+        told: list[int] = []
+        index.on_progress = lambda progress: told.append(index.generation)
+        await index.sync()
+        before = index.generation
+        assert before > 0
+        await index.sync()
+        for _ in range(3):
+            await find(index, "alpha")
+        assert index.generation == before
+        house.write("memory/b.md", "部署窗口")
+        assert paths(await find(index, "部署窗口"))[0] == "memory/b.md"
+        await index.sync()
+        written = index.generation
+        assert written > before
+        # What another process has indexed is noticed as well.
+        (house.workspace / "memory" / "a.md").unlink()
+        await other.sync()
+        await index.sync()
+        assert index.generation > written
+        assert told[-1] == index.generation
+        again = index.generation
+        await index.sync()
+        assert index.generation == again

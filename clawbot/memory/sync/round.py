@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,8 +88,12 @@ class Round:
     def __init__(
         self, place: IndexPlace, embedder: Embedder | None, should_stop: Callable[[], bool], *, wants_vectors: bool
     ) -> None:
-        """`wants_vectors`: pieces without one wait for it, though there may be no embedder now."""
+        """`wants_vectors`: pieces without one wait for it, though there may be no embedder now.
+
+        `last_sync` is when the index was brought up to date last, by whomever, as far as this round has seen.
+        """
         self.rebuilding = False
+        self.last_sync: datetime | None = None
         self._set_aside: SetAside | None = None
         self._place = place
         self._remote = embedder is not None and embedder.remote
@@ -122,6 +127,7 @@ class Round:
         try:
             with _looking(place.db) as index:
                 identity, known, pending = index.identity, index.known(), index.pending_count()
+                self.last_sync = index.last_sync
         except (MissingIndexError, DamagedIndexError):
             return None
         listing = place.library.list()
@@ -168,6 +174,11 @@ class Round:
         self._place.library.remember(self.writer.known())
         return True
 
+    @property
+    def files_changed(self) -> int:
+        """How many files it has taken in or dropped by now."""
+        return self._done.added + self._done.changed + self._done.removed
+
     def pending_count(self) -> int:
         """How many pieces wait for a vector."""
         return self.writer.pending_count()
@@ -188,7 +199,8 @@ class Round:
         if self._should_stop():
             return False
         writer = self.writer
-        writer.finish(self._place.clock.now())
+        self.last_sync = self._place.clock.now()
+        writer.finish(self.last_sync)
         writer.cache.prune(self._place.settings.cache.max_entries)
         self._pending = writer.pending_count()
         if self.rebuilding:

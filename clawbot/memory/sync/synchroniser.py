@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
@@ -82,7 +83,8 @@ class Synchroniser:
 
     `error` is why the last round failed, None after one that did not. `rebuilding` says that a new index is being
     built beside the one that is searched, `busy` that another process was writing, `pending` is how many pieces
-    waited for a vector when that was looked at last.
+    waited for a vector when that was looked at last. `generation` grows when a search may find something else than
+    before, be it that another process has written the index.
     """
 
     def __init__(self, place: IndexPlace, supply: Supply) -> None:
@@ -90,6 +92,7 @@ class Synchroniser:
         self.rebuilding = False
         self.busy = False
         self.pending = 0
+        self.generation = 0
         self.on_progress: Tell | None = None
         self._place = place
         self._supply = supply
@@ -102,6 +105,7 @@ class Synchroniser:
         self._again: asyncio.TimerHandle | None = None
         self._desk = ThreadPoolExecutor(1, "memory-writer")
         self._alone = asyncio.Lock()
+        self._last_sync: datetime | None = None
 
     @property
     def running(self) -> bool:
@@ -190,7 +194,10 @@ class Synchroniser:
         embedder = await self._supply.open()
         work = Round(self._place, embedder, self._stop.is_set, wants_vectors=self._supply.wanted)
         try:
-            if not force and (nothing := await self._on_writer(lambda: work.look(ready=self._supply.ready))):
+            nothing = None if force else await self._on_writer(lambda: work.look(ready=self._supply.ready))
+            self.generation += self._last_sync not in (None, work.last_sync)
+            self._last_sync = work.last_sync
+            if nothing is not None:
                 return nothing
             dimensions = await self._dimensions() if force else 0
             try:
@@ -201,7 +208,10 @@ class Synchroniser:
             await self._go_on(work, served)
             if not await self._on_writer(work.finish):
                 raise ClosedError
-            return work.report(self._clock.monotonic() - started)
+            self._last_sync = work.last_sync
+            report = work.report(self._clock.monotonic() - started)
+            self.generation += report.rebuilt or report.pieces_embedded > 0
+            return report
         finally:
             self._embedding = None
             # After a cancellation too: the thread is not done before this.
@@ -300,7 +310,10 @@ class Synchroniser:
                 loop.call_soon_threadsafe(self._tell, progress, served)
 
         throttle = _Throttle(tell, self._clock)
-        if await self._on_writer(lambda: work.write_text(throttle)):
+        before = work.files_changed
+        done = await self._on_writer(lambda: work.write_text(throttle))
+        self.generation += work.files_changed > before
+        if done:
             self.pending = await self._on_writer(work.pending_count) if self._supply.wanted else 0
             for ticket in tickets:
                 ticket.settle_text()

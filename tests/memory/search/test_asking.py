@@ -60,8 +60,11 @@ async def test_words_answer_while_the_vector_is_on_its_way_and_the_next_search_h
             assert (found.fallback.from_, found.fallback.reason) == ("words", LATE_VECTOR)
         # The second question was not sent after a provider that is known to be slow.
         assert embedder.asked == ["proxy"]
+        told: list[int] = []
+        before = index.generation
+        index.on_progress = lambda progress: told.append(index.generation)
         embedder.answer.set()
-        await until(lambda: bool(embedder.queries))
+        await until(lambda: told[-1:] == [before + 1])
         found = await find(index, "proxy")
         assert (found.mode, found.fallback) == ("hybrid", None)
         assert embedder.asked == ["proxy"]
