@@ -161,7 +161,7 @@ class QuerySettings(Section):
     min_score: Share | None = None
     """Results below are left out; null for the profile's own (lines 0, classic 0.35)."""
     max_injected_chars: Positive = 4_000
-    """Characters that one search may put into the context, whatever the model asks for."""
+    """Characters that one search may put into the context, places included, whatever the model asks for."""
     timeout: Duration = 30.0
     """After this a search answers with what it has."""
     wait_for_writes: Duration = 0.5

@@ -135,15 +135,16 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
             details={"results": [plain_hit(one) for one in shown]},
         )
 
-    def _within_output(self, result: SearchResult, budget: int) -> tuple[Sequence[Shown], str]:
+    def _within_output(self, result: SearchResult, snippets: int) -> tuple[Sequence[Shown], str]:
         """The hits that are told, and the text: escaped, it must not be longer than what a model sees of a result, or
         the toolbox would cut through the JSON."""
         cite = self._citations == "on" or (self._citations == "auto" and self._is_private())
-        shown = fit(result.hits, budget)
+        whole = self._budget
+        shown = fit(result.hits, snippets, whole, cite=cite)
         text = results_text(result, shown, self._citations, cite=cite)
         while len(text) > self._output_max_chars and shown:
-            budget = min(budget, sum(len(one.snippet) for one in shown)) // 2
-            shown = fit(result.hits, budget)
+            whole = min(whole, len(text)) // 2
+            shown = fit(result.hits, snippets, whole, cite=cite)
             text = results_text(result, shown, self._citations, cite=cite)
         return shown, text
 

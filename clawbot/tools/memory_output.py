@@ -35,17 +35,32 @@ class Shown(Struct, frozen=True):
     cut: bool = False
 
 
-def fit(hits: Sequence[Hit], budget: int) -> list[Shown]:
-    """Whole snippets until one does not fit into `budget` characters; that one is cut, and the rest left out."""
+def fit(hits: Sequence[Hit], snippets: int, whole: int, *, cite: bool = False) -> list[Shown]:
+    """Whole results until one does not fit; that one is cut, and the rest left out.
+
+    `snippets` are the characters of all snippets together, `whole` those of all results as JSON. Where the place of the
+    first one takes most of these, its snippet may still have half of them.
+    """
     shown: list[Shown] = []
     for hit in hits:
-        snippet = well_formed(hit.snippet)
-        if len(snippet) > budget:
-            part = cut_at_line(snippet, budget)
+        one = Shown(hit, well_formed(hit.snippet))
+        size = len(_json(_result(one, cite=cite)))
+        if len(one.snippet) > snippets or size > whole:
+            place = len(_json(_result(Shown(hit, "", cut=True), cite=cite)))
+            part = _cut_to(one.snippet, snippets, max(whole - place, 0 if shown else whole // 2))
             return [*shown, Shown(hit, part, cut=True)] if part else shown
-        shown.append(Shown(hit, snippet))
-        budget -= len(snippet)
+        shown.append(one)
+        snippets -= len(one.snippet)
+        whole -= size
     return shown
+
+
+def _cut_to(text: str, limit: int, escaped: int) -> str:
+    """The beginning of `text`, at most `limit` characters, and at most `escaped` of them as JSON."""
+    part = cut_at_line(text, min(limit, escaped))
+    while part and (size := len(_json(part)) - len('""')) > escaped:
+        part = cut_at_line(part, min(len(part) - 1, len(part) * escaped // size))
+    return part
 
 
 def cut_at_line(text: str, limit: int) -> str:
@@ -168,5 +183,5 @@ def refusal_text(path: str, error: str) -> str:
     return _json(failed)
 
 
-def _json(value: dict[str, Any]) -> str:
+def _json(value: dict[str, Any] | str) -> str:
     return msgspec.json.encode(value).decode()

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from clawbot.config.schema_agent import AgentSettings, ToolSettings
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Fallback, Hit, SearchResult
 from clawbot.tools.memory import GET_LINES, memory_tools
-from clawbot.tools.memory_output import QUOTED, cut_at_line, fit
+from clawbot.tools.memory_output import QUOTED, cut_at_line, fit, results_text
 from clawbot.tools.registry import Toolbox, ToolOutcome, build_toolbox
 from tests.llm.offline.test_memory import TOOLS, Indexed, Talk
 from tests.memory.fake_index import FOUND, HIT, HIT_ZH, FakeIndex
@@ -139,9 +140,8 @@ async def test_citations_follow_the_setting_and_the_session(citations: str, priv
 
 async def test_snippets_are_taken_whole_until_one_is_cut_at_a_line() -> None:
     hits = tuple(Hit(f"{at}.md", 1, 2, 1.0, f"line one of {at}\nline two", "memory") for at in range(4))
-    outcome = await ask(
-        toolbox(FakeIndex(SearchResult(hits, "hybrid", "o", "m")), injected=len(hits[0].snippet) + 20), query="x"
-    )
+    index = FakeIndex(SearchResult(hits, "hybrid", "o", "m"))
+    outcome = await ask(toolbox(index), query="x", max_chars=len(hits[0].snippet) + 20)
     answer = json.loads(outcome.text)
     assert [result["snippet"] for result in answer["results"]] == ["line one of 0\nline two", "line one of 1"]
     assert [result.get("truncated") for result in answer["results"]] == [None, True]
@@ -153,7 +153,8 @@ async def test_the_setting_bounds_what_the_model_asks_for() -> None:
     index = FakeIndex(SearchResult((Hit("a.md", 1, 1, 1.0, "x" * 9_000, "memory"),), "hybrid", "o", "m"))
     box = toolbox(index, injected=500)
     answer = json.loads((await ask(box, query="x", maxChars=8_000)).text)
-    assert len(answer["results"][0]["snippet"]) == 500
+    assert len(answer["results"][0]["snippet"]) > 300
+    assert len(msgspec.json.encode(answer["results"][0])) <= 500
     assert index.requests[0].max_chars == 500
     answer = json.loads((await ask(box, query="x", max_chars=30)).text)
     assert len(answer["results"][0]["snippet"]) == 30
@@ -171,11 +172,34 @@ async def test_the_answer_stays_whole_json_whatever_the_settings_allow() -> None
 
 @given(st.lists(st.text(max_size=40), max_size=6), st.integers(min_value=0, max_value=120))
 def test_what_fits_is_a_beginning_within_the_budget(texts: list[str], budget: int) -> None:
-    shown = fit([Hit("a.md", 1, 1, 1.0, text, "memory") for text in texts], budget)
+    shown = fit([Hit("a.md", 1, 1, 1.0, text, "memory") for text in texts], budget, 10_000)
     assert sum(len(one.snippet) for one in shown) <= budget
     assert [one.snippet for one in shown if not one.cut] == texts[: sum(not one.cut for one in shown)]
     assert all(texts[at].startswith(one.snippet) for at, one in enumerate(shown))
     assert sum(one.cut for one in shown) <= 1
+
+
+@given(
+    st.lists(st.text(alphabet=st.sampled_from('a"\n\x01好'), max_size=300), min_size=1, max_size=5),
+    st.integers(min_value=0, max_value=1_500),
+)
+def test_places_and_escapes_count_as_well(texts: list[str], budget: int) -> None:
+    hits = [Hit("memory/2026-10-02.md", 1, 1, 1.0, text, "memory") for text in texts]
+    shown = fit(hits, 10_000, budget, cite=True)
+    answer = json.loads(results_text(SearchResult((), "hybrid", "o", "m"), shown, "on", cite=True))
+    sizes = [len(msgspec.json.encode(one).decode()) for one in answer["results"]]
+    assert sum(sizes[1:]) <= budget
+    assert sum(sizes) <= max(budget, budget // 2 + 200)
+    assert budget < 20 or not texts[0] or shown
+
+
+async def test_the_setting_counts_what_the_model_sees() -> None:
+    hits = tuple(Hit(f"memory/{'x' * 200}.md", 1, 1, 1.0, "port 8443", "memory") for _ in range(20))
+    outcome = await ask(toolbox(FakeIndex(SearchResult(hits, "hybrid", "o", "m")), injected=1_000), query="x")
+    answer = json.loads(outcome.text)
+    assert len(answer["results"]) == 1
+    assert len(msgspec.json.encode(answer["results"])) <= 1_000
+    assert answer["notes"] == ["19 more hits are left out here: ask more narrowly."]
 
 
 def test_a_line_is_cut_only_when_it_is_the_first() -> None:
