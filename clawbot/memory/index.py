@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -33,6 +33,9 @@ from clawbot.memory.values import (
 
 MINUTE = 60.0
 """Seconds."""
+
+MOST_NOTES = 3
+"""Places that could not be looked at, which a search names; the status has all."""
 
 __all__ = ["IndexUnavailableError", "MemoryIndex"]
 
@@ -81,7 +84,9 @@ class MemoryIndex:
         """
         if self._closed:
             raise IndexUnavailableError("The memory index is closed.")
-        return await self._searcher.search(request)
+        result = await self._searcher.search(request)
+        notes = tuple(_hidden_notes(self._place.library.hidden))
+        return msgspec.structs.replace(result, notes=(*result.notes, *notes)) if notes else result
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
         """Lines of a memory file as they are on disk; `found` is False for a file that is not there.
@@ -209,3 +214,10 @@ class MemoryIndex:
         except EmbeddingError as error:
             return Probe(ok=False, error=str(error), seconds=self._place.clock.monotonic() - started)
         return Probe(ok=True, seconds=self._place.clock.monotonic() - started)
+
+
+def _hidden_notes(issues: Sequence[Issue]) -> Iterator[str]:
+    for issue in issues[:MOST_NOTES]:
+        yield f"{issue.path} could not be looked at ({issue.text}): it is found as it was last."
+    if len(issues) > MOST_NOTES:
+        yield f"{len(issues) - MOST_NOTES:,} more places could not be looked at."

@@ -19,6 +19,9 @@ from clawbot.memory.store.records import Totals
 from clawbot.memory.sync.round import known_files
 from clawbot.memory.values import CacheStatus, IndexStatus, Issue, Mode, Part, Source, SourceCount
 
+REVIEWED_FILES = 500
+"""So many files that are not in the index are read at most to say why: a tenth of a second."""
+
 
 class Holdings(Struct, frozen=True):
     """What an index holds, and what it was built with. Nothing, for one that is not there yet."""
@@ -55,11 +58,13 @@ class Scan(Struct, frozen=True):
         """As it is now. Blocks."""
         library: Library = place.library
         counts: dict[Source, int] = dict.fromkeys(library.names, 0)
-        for state in library.list():
+        for state in library.list().files:
             counts[state.source] += 1
         building = building_path(place.db)
         if library.is_stale() is None:
             library.remember(known_files(place.db))
+        if place.db.exists():
+            library.review(REVIEWED_FILES)
         stale = library.is_stale(surely=True)
         return cls(counts, stale is not False, _disk_bytes(place.db), building.exists(), library.issues)
 

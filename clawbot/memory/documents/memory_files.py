@@ -17,6 +17,7 @@ from clawbot.memory.documents.globs import compile_glob
 from clawbot.memory.documents.reading import UnreadableDocumentError, read_content
 from clawbot.memory.documents.walking import (
     IGNORED_FOLDERS,
+    NOT_THERE,
     SUFFIX,
     FileState,
     Listing,
@@ -24,6 +25,7 @@ from clawbot.memory.documents.walking import (
     Walk,
     links_on_the_way,
     printable,
+    why_no_folder,
 )
 from clawbot.memory.values import Source
 
@@ -110,10 +112,16 @@ class MemoryDocuments:
     def list(self) -> Listing:
         """All memory files now: MEMORY.md, memory.md, memory/, then the extra paths in their order. Blocks."""
         walk = Walk(self.source)
-        if not Path(self._workspace).is_dir():
-            walk.report(self._workspace, "the workspace is not there: `clawbot workspace init` makes it")
+        workspace = Path(self._workspace)
+        away = why_no_folder(workspace)
         for root in self._roots:
-            walk.add_root(root)
+            if not away or not self._is_inside(root):
+                walk.add_root(root)
+        # Once more, since it may have gone away meanwhile, with files that were not deleted.
+        if away := away or why_no_folder(workspace):
+            if away == NOT_THERE:
+                away = "the workspace is not there: `clawbot workspace init` makes it"
+            walk.report(self._workspace, away, *(root.shown for root in self._roots if self._is_inside(root)))
         return walk.listing()
 
     def read(self, state: FileState) -> Document | None:
@@ -164,7 +172,7 @@ class MemoryDocuments:
         """
         roots = [Path(root.absolute) for root in self._roots]
         folders = [root if _is_folder(root) else root.parent for root in roots]
-        return tuple(folder for folder in dict.fromkeys([Path(self._workspace), *folders]) if folder.is_dir())
+        return tuple(folder for folder in dict.fromkeys([Path(self._workspace), *folders]) if not why_no_folder(folder))
 
     def owns(self, path: Path) -> bool:
         """Whether a change of `path` may matter: a memory file, or a folder that holds some. At most one lstat."""
@@ -183,6 +191,9 @@ class MemoryDocuments:
         absolute = self._absolute(extra.path)
         pattern = None if extra.pattern == _ANY_MD else compile_glob(extra.pattern)
         return Root(absolute, self._shown(absolute), pattern, configured=True)
+
+    def _is_inside(self, root: Root) -> bool:
+        return root.absolute == self._workspace or _is_within(self._workspace, root.absolute)
 
     def _absolute(self, path: str | Path) -> str:
         try:

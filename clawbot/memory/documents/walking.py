@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -23,6 +25,7 @@ IGNORED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__"}
 )
 SUFFIX = ".md"
+NOT_THERE = "it is not there"
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BY_NAME = attrgetter("name")
 
@@ -41,10 +44,15 @@ class FileState(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """The files of a source in a fixed order, and what kept others from being among them."""
+    """The files of a source in a fixed order, and what kept others from being among them.
+
+    `hidden` are files, and folders with all that is below them ("" for the workspace), that could not be looked at,
+    each with its issue: they may be as they were.
+    """
 
     files: tuple[FileState, ...]
     issues: tuple[Issue, ...]
+    hidden: Mapping[str, Issue] = {}
 
 
 class Root(Struct, frozen=True):
@@ -71,6 +79,7 @@ class Walk:
         self._source = source
         self._files: list[FileState] = []
         self._issues: list[Issue] = []
+        self._hidden: dict[str, Issue] = {}
         self._seen: set[tuple[int, int]] = set()
 
     def listing(self) -> Listing:
@@ -78,20 +87,26 @@ class Walk:
         issues = self._issues[:MOST_ISSUES]
         if len(self._issues) > MOST_ISSUES:
             issues.append(Issue("", f"{len(self._issues) - MOST_ISSUES:,} more files could not be taken"))
-        return Listing(tuple(self._files), tuple(issues))
+        return Listing(tuple(self._files), tuple(issues), self._hidden)
 
-    def report(self, path: str, text: str) -> None:
-        """Note what is wrong with `path`."""
-        self._issues.append(Issue(printable(path), text))
+    def report(self, path: str, text: str, *hidden: str) -> None:
+        """Note what is wrong with `path`, and what is `hidden` by it."""
+        issue = Issue(printable(path) or ".", text)
+        self._issues.append(issue)
+        self._hidden.update(dict.fromkeys(hidden, issue))
 
     def add_root(self, root: Root) -> None:
         """List what `root` is: a file, or a folder with all that is below it."""
-        shown = root.shown or "."
+        shown = root.shown
         try:
             found = os.lstat(root.absolute)
         except OSError as error:
-            if root.configured or not isinstance(error, FileNotFoundError | NotADirectoryError):
-                self.report(shown, _reason(error))
+            if not _is_gone(error):
+                self.report(shown, _reason(error), shown)
+            elif root.configured:
+                # Where the folder around it is away too, it was hardly deleted: a disk is not mounted.
+                away = why_no_folder(Path(root.absolute).parent)
+                self.report(shown, _reason(error), *([shown] if away else []))
             return
         if stat.S_ISDIR(found.st_mode):
             self._add_folders(root)
@@ -116,7 +131,7 @@ class Walk:
             folder = os.open(f"{root.absolute}/{inside}", _OPEN_FOLDER)
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
-                self.report(prefix.rstrip("/") or ".", _reason(error))
+                self._report_folder(prefix, error)
             return []
         try:
             # By its descriptor the names need not be looked up from the root again: a fifth of the time.
@@ -124,10 +139,14 @@ class Walk:
                 entries = sorted(found, key=_BY_NAME)
             return self._add_entries(root, inside, prefix, entries)
         except OSError as error:
-            self.report(prefix.rstrip("/") or ".", _reason(error))
+            self._report_folder(prefix, error)
             return []
         finally:
             os.close(folder)
+
+    def _report_folder(self, prefix: str, error: OSError) -> None:
+        shown = prefix.rstrip("/")
+        self.report(shown, _reason(error), *([] if _is_gone(error) else [shown]))
 
     def _add_entries(self, root: Root, inside: str, prefix: str, entries: list[os.DirEntry[str]]) -> list[str]:
         folders = []
@@ -152,7 +171,7 @@ class Walk:
         except FileNotFoundError:
             return
         except OSError as error:
-            self.report(path, _reason(error))
+            self.report(path, _reason(error), path)
 
     def _is_text(self, prefix: str, name: str) -> bool:
         if printable(name) == name:
@@ -180,6 +199,21 @@ def change_time(found: os.stat_result) -> int:
     return found.st_ctime_ns if os.name == "posix" else found.st_mtime_ns
 
 
+def why_no_folder(path: Path) -> str:
+    """Why there is no folder at `path`, links followed; "" where there is one. Blocks."""
+    try:
+        return "" if stat.S_ISDIR(path.stat().st_mode) else NOT_THERE
+    except OSError as error:
+        return _reason(error)
+
+
+def is_hidden(path: str, hidden: Iterable[str]) -> bool:
+    """Whether the file `path` is among what a listing could not look at."""
+    return any(
+        path == place or path.startswith(f"{place}/") if place else not path.startswith("../") for place in hidden
+    )
+
+
 def links_on_the_way(base: str, target: str) -> Iterator[str]:
     """The folders between `base` and `target` (both absolute) that are symlinks. Blocks: one lstat for each."""
     inside = target[len(base) :].strip("/").split("/")
@@ -197,9 +231,14 @@ def printable(path: str) -> str:
     return path if path.isascii() else path.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
+def _is_gone(error: OSError) -> bool:
+    """Whether there is nothing at the path any more, or a link where none is followed."""
+    return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP
+
+
 def _reason(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
-        return "it is not there"
+        return NOT_THERE
     if isinstance(error, PermissionError):
         return "it can't be read: give yourself permission to read it"
     return f"it can't be read: {error.strerror or type(error).__name__}"

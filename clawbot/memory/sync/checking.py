@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clawbot.memory.chunking.pieces import pieces_of
+from clawbot.memory.documents.walking import FileState, is_hidden
 from clawbot.memory.embeddings.protocol import Embedder
 from clawbot.memory.place import IndexPlace
 from clawbot.memory.store.aside import set_aside
@@ -46,13 +47,18 @@ def _check(place: IndexPlace, embedder: Embedder | None, *, fix: bool) -> Verify
         wanted = effective_identity(known, wanted_identity(place.settings, place.library, embedder))
         if known is None or needs_rebuild(known, wanted):
             return _one("The index was built with other settings, or by another version.", fixed=fix)
-        return verify(writer, _documents(place), fix=fix)
+        listing = place.library.list()
+        if any(is_hidden(path, listing.hidden) for path in writer.known()):
+            # Their pieces would pass for those of deleted files.
+            problems = tuple(f"{issue.path}: {issue.text}" for issue in place.library.hidden)
+            return VerifyReport(problems, (), _NONE, clean=False)
+        return verify(writer, _documents(place, listing.files), fix=fix)
     finally:
         writer.close()
 
 
-def _documents(place: IndexPlace) -> Iterator[tuple[FileRecord, Sequence[Piece]]]:
-    for state in place.library.list():
+def _documents(place: IndexPlace, files: Sequence[FileState]) -> Iterator[tuple[FileRecord, Sequence[Piece]]]:
+    for state in files:
         document = place.library.read(state)
         if document is not None:
             record = FileRecord(document.state, document.digest, document.date)

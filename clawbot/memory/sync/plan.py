@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
 from clawbot.memory.documents.reading import UNSETTLED
-from clawbot.memory.documents.walking import FileState
+from clawbot.memory.documents.walking import FileState, is_hidden
 from clawbot.memory.values import Source
 
 
@@ -50,8 +50,11 @@ class Plan(Struct, frozen=True):
         return (*self.changed, *self.added)
 
 
-def make_plan(listed: Iterable[FileState], known: Mapping[str, Known]) -> Plan:
-    """Compare a listing with what the index holds, by size and time. What differs may still have the same content."""
+def make_plan(listed: Iterable[FileState], known: Mapping[str, Known], hidden: Collection[str] = ()) -> Plan:
+    """Compare a listing with what the index holds, by size and time. What differs may still have the same content.
+
+    Files in `hidden` places, which could not be looked at, stay as they are.
+    """
     added: list[FileState] = []
     changed: list[FileState] = []
     unchanged = 0
@@ -65,8 +68,9 @@ def make_plan(listed: Iterable[FileState], known: Mapping[str, Known]) -> Plan:
             unchanged += 1
         else:
             changed.append(state)
-    removed = tuple(path for path in known if path not in seen)
-    return Plan(tuple(added), tuple(changed), removed, unchanged)
+    missing = [path for path in known if path not in seen]
+    removed = tuple(path for path in missing if not is_hidden(path, hidden))
+    return Plan(tuple(added), tuple(changed), removed, unchanged + len(missing) - len(removed))
 
 
 def is_stale(plan: Plan, known: Mapping[str, Known]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -138,6 +140,32 @@ def test_a_missing_workspace_is_an_issue_and_a_missing_memory_is_none(tmp_path: 
     listing = documents(tmp_path / "gone").list()
     assert listing.files == ()
     assert [issue.path for issue in listing.issues] == [str(tmp_path / "gone")]
+    assert list(listing.hidden) == ["MEMORY.md", "memory.md", "memory"]
+
+
+def test_extra_paths_outside_of_a_missing_workspace_are_listed(workspace: Path, tmp_path: Path) -> None:
+    write(tmp_path / "beside" / "笔记.md")
+    source = documents(workspace, tmp_path / "beside", tmp_path / "disk" / "notes", tmp_path / "deleted", "inside")
+    workspace.rename(tmp_path / "moved")
+    listing = source.list()
+    assert [found.path for found in listing.files] == ["../beside/笔记.md"]
+    assert sorted(listing.hidden) == ["../disk/notes", "MEMORY.md", "inside", "memory", "memory.md"]
+    assert [issue.path for issue in listing.issues] == ["../disk/notes", "../deleted", str(workspace)]
+
+
+def test_a_workspace_that_goes_away_while_it_is_listed_hides_its_files(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.scandir
+    (tmp_path / "nothing").mkdir()
+
+    def vanish(_: int) -> contextlib.AbstractContextManager[Iterator[os.DirEntry[str]]]:
+        workspace.rename(tmp_path / "moved")
+        return real(tmp_path / "nothing")
+
+    source = documents(workspace)
+    monkeypatch.setattr(os, "scandir", vanish)
+    assert "memory" in source.list().hidden
 
 
 def test_links_are_not_followed_and_reported(workspace: Path, tmp_path: Path) -> None:
@@ -230,6 +258,43 @@ def test_a_folder_that_cannot_be_listed_is_reported(workspace: Path, monkeypatch
     listing = documents(workspace).list()
     assert [found.path for found in listing.files] == ["MEMORY.md"]
     assert listing.issues == (Issue("memory", "it can't be read: give yourself permission to read it"),)
+    assert listing.hidden == {"memory": listing.issues[0]}
+
+
+@pytest.mark.parametrize(("number", "hides"), [(errno.EIO, True), (errno.EACCES, True), (errno.ELOOP, False)])
+def test_a_folder_that_cannot_be_opened_hides_what_is_below(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, number: int, hides: bool
+) -> None:
+    write(workspace / "memory" / "sub" / "x.md")
+    real = os.open
+
+    def refuse(path: str, flags: int) -> int:
+        if path.endswith("/sub/"):
+            raise OSError(number, os.strerror(number))
+        return real(path, flags)
+
+    monkeypatch.setattr(os, "open", refuse)
+    listing = documents(workspace).list()
+    assert [found.path for found in listing.files] == ["MEMORY.md", "memory/2026-03-02.md"]
+    assert [issue.path for issue in listing.issues] == ["memory/sub"]
+    assert list(listing.hidden) == (["memory/sub"] if hides else [])
+
+
+def test_a_root_whose_folder_refuses_is_hidden(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: str) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "lstat", refuse)
+    assert list(documents(workspace).list().hidden) == ["MEMORY.md", "memory.md", "memory"]
+
+
+def test_what_is_hidden() -> None:
+    assert walking.is_hidden("memory/a.md", ["memory"])
+    assert walking.is_hidden("memory", ["x", "memory"])
+    assert not walking.is_hidden("memory-2/a.md", ["memory"])
+    assert walking.is_hidden("记忆/a.md", [""])
+    assert not walking.is_hidden("../a.md", [""])
+    assert not walking.is_hidden("a.md", [])
 
 
 def test_too_many_issues_are_summed_up(workspace: Path) -> None:

@@ -32,6 +32,12 @@ def test_new_changed_gone_and_kept() -> None:
     assert [file.path for file in plan.to_read] == ["longer.md", "later.md", "新.md"]
 
 
+def test_what_could_not_be_looked_at_stays() -> None:
+    known = {"memory/a.md": Entry(3, 7), "memory/子/b.md": Entry(3, 7), "MEMORY.md": Entry(3, 7)}
+    plan = make_plan([state("memory/a.md")], known, {"memory/子"})
+    assert (plan.removed, plan.unchanged) == (("MEMORY.md",), 2)
+
+
 def test_nothing_to_do() -> None:
     assert make_plan([], {}).is_empty
     assert make_plan([state("a.md")], {"a.md": Entry(3, 7)}).is_empty
