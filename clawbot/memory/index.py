@@ -62,22 +62,22 @@ class MemoryIndex:
         self._desk = SearchDesk(place)
         self._searcher = Searcher(place, supply, self._sync, self._desk, rerank)
         self._searcher.keeps_vectors = long_lived
+        self._searcher.asker.on_arrival = self._vector_arrived
+        self._arrivals = 0
         self._watcher: Watcher | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._searcher.asker.on_arrival = self._vector_arrived
-        self._arrivals = 0
         self._starting: asyncio.Task[None] | None = None
         self._closed = False
-
-    async def search(self, request: SearchRequest) -> SearchResult:
-        """The places that fit best. Any text is a query; one that says nothing has no results.
 
     @property
     def generation(self) -> int:
         """Grows when the same search may find something else than before: the index has changed, whoever wrote it, or
         the vector of a question that did not come in time is there now."""
         return self._sync.generation + self._arrivals
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """The places that fit best. Any text is a query; one that says nothing has no results.
 
         Waits for what was written before it, for `query.wait_for_writes`, and answers with a note when that was not
         enough; after `query.timeout` with what it has. Raises IndexUnavailableError when there is no way to search.
@@ -196,15 +196,15 @@ class MemoryIndex:
         if self.on_progress is not None:
             self.on_progress(progress)
 
+    def _vector_arrived(self) -> None:
+        self._arrivals += 1
+        self._progressed(self._searcher.progress)
+
     def _own_issues(self) -> tuple[Issue, ...]:
         """What is wrong with the index itself, or with following its files."""
         found = [Issue(str(self._place.db), str(self._sync.error))] if self._sync.error else []
         if self._watcher is not None and self._watcher.problem:
             found.append(Issue(str(self._place.workspace), self._watcher.problem))
-    def _vector_arrived(self) -> None:
-        self._arrivals += 1
-        self._progressed(self._searcher.progress)
-
         return tuple(found)
 
     async def _probe(self) -> Probe:
