@@ -82,6 +82,15 @@ async def test_an_index_that_cannot_be_opened_can_be_deleted(here: Here) -> None
     assert f"rm {here.paths.memory_db('main')}*" in (found.fix or "")
 
 
+async def test_a_folder_in_place_of_the_index_is_no_full_disk(here: Here) -> None:
+    database = here.paths.memory_db("main")
+    database.unlink()
+    database.mkdir()
+    [found] = await recall.index(here, never)
+    assert (found.state, found.fix) == ("problem", f"mv {database} {database}.folder")
+    assert "is a folder" in found.message
+
+
 @pytest.mark.parametrize(
     ("changes", "state", "said"),
     [

@@ -33,6 +33,9 @@ async def index(here: Here, open_here: Open = _open) -> Findings:
     if not database.exists():
         fix = f"clawbot memory index{here.for_agent}"
         return [Finding("memory", "ok", "there is no index yet; the first search builds it", fix)]
+    if database.is_dir():
+        message = f"{database} is a folder, where the index should be a file"
+        return [Finding("memory", "problem", message, f"mv {quoted(database)} {quoted(database)}.folder")]
     try:
         status = await _status(here, open_here)
     except ClawbotError as error:
