@@ -11,6 +11,7 @@ from typing import Self
 from clawbot.errors import ClawbotError
 
 _FULL_HINT = "Make room on the disk; indexing goes on from there, and nothing is lost."
+_DISK_HINT = "Look whether the disk is full or failing, and whether that path is a plain file."
 _ACCESS_HINT = "Check the permissions of the folder and the file."
 
 
@@ -90,7 +91,7 @@ def _translated(path: Path, error: BaseException) -> StoreError:
     if name == "FullError":
         return StoreError(f"The disk of the memory index {path} is full.", hint=_FULL_HINT)
     if name == "IOError":
-        return StoreError(f"The memory index {path} can't be written or read ({said}).", hint=_FULL_HINT)
+        return StoreError(f"The memory index {path} can't be written or read ({said}).", hint=_DISK_HINT)
     if name in {"ReadOnlyError", "CantOpenError", "PermissionsError"}:
         return StoreError(f"The memory index {path} can't be opened for writing ({said}).", hint=_ACCESS_HINT)
     return StoreError(f"The memory index {path} can't be used ({said}).")

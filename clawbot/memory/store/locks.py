@@ -59,8 +59,15 @@ class WriterLock:
 
 @contextlib.contextmanager
 def opening(path: Path) -> Iterator[None]:
-    """Inside, nobody replaces the database at `path`: what is opened belongs together. Blocks for milliseconds."""
-    with _locked(path, fcntl.LOCK_SH):
+    """Inside, nobody replaces the database at `path`: what is opened belongs together. Blocks for milliseconds.
+
+    In a folder where nothing can be written there may be no lock to take: nobody replaces anything there either.
+    """
+    lock = _lock_path(path, ".swap")
+    if os.access(lock if lock.exists() else lock.parent, os.W_OK) or not path.exists():
+        with _locked(path, fcntl.LOCK_SH):
+            yield
+    else:
         yield
 
 
@@ -92,8 +99,12 @@ def _taken(descriptor: int, seconds: float) -> bool:
     return False
 
 
+def _lock_path(path: Path, suffix: str) -> Path:
+    return path.with_name(f"{path.name.removesuffix(BUILDING)}{suffix}")
+
+
 def _open_lock(path: Path, suffix: str) -> int:
-    lock = path.with_name(f"{path.name.removesuffix(BUILDING)}{suffix}")
+    lock = _lock_path(path, suffix)
     with file_errors(path):
         ensure_private_dir(lock.parent)
         return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
