@@ -45,7 +45,9 @@ class TranscriptDocuments:
             found = list_transcripts(self._folder)
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            return Listing((), (Issue(PREFIX.rstrip("/"), f"the transcripts can't be listed: {reason}"),))
+            folder = PREFIX.rstrip("/")
+            issue = Issue(folder, f"the transcripts can't be listed: {reason}")
+            return Listing((), (issue,), {folder: issue})
         files = []
         for transcript in found:
             shown = self._shown.get(transcript.name)

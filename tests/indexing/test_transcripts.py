@@ -68,6 +68,26 @@ def test_a_transcript_that_can_t_be_read_is_named(tmp_path: Path) -> None:
         documents.read(state)
 
 
+async def test_transcripts_that_can_t_be_listed_stay_in_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(tmp_path)
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    talk(folder, "the heron nests at the weir")
+    async with house.opened(None, TranscriptDocuments(folder, ANY_CHANGE, None)) as index:
+        await index.sync()
+
+        def refuse(folder: Path) -> list[object]:
+            raise PermissionError(13, "Permission denied", str(folder))
+
+        monkeypatch.setattr("clawbot.indexing.transcripts.list_transcripts", refuse)
+        report = await index.sync()
+        assert report.removed == 0
+        assert [issue.path for issue in report.issues] == ["sessions"]
+        assert len(paths(await find(index, "heron"))) == 1
+
+
 def test_small_growth_waits_large_growth_does_not(tmp_path: Path) -> None:
     path = talk(tmp_path, "hello")
     documents = TranscriptDocuments(tmp_path, SessionSyncSettings(delta_bytes=10_000, delta_messages=3), None)
