@@ -227,6 +227,11 @@ class Runtime:
             return await self.read_workspace_file(path)
         return await self.memory.text(path)
 
+    @property
+    def memory_generation(self) -> int:
+        """Grows when there may be something else to find in the memory than before; `on_memory_progress` tells it."""
+        return self.memory.generation if self.memory is not None else 0
+
     def _memory_progressed(self, progress: Progress | None) -> None:
         self.memory_progress = progress
         if self.on_memory_progress is not None:

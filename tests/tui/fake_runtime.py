@@ -223,6 +223,7 @@ class FakeRuntime:
         self.searches: list[str] = []
         self.search_holds: dict[str, Hold] = {}  # searches that wait until they are released
         self.memory_progress: Progress | None = None
+        self.memory_generation = 0
         self.on_memory_progress: Callable[[], None] | None = None
         self.full_disk = False  # a turn then fails before it begins: its message could not be stored
         self.closed = False
@@ -353,9 +354,10 @@ class FakeRuntime:
     async def read_memory(self, path: str) -> str:
         return self.files.get(path, "")
 
-    def index(self, progress: Progress | None) -> None:
-        """The index has come so far, or rests."""
+    def index(self, progress: Progress | None, *, changed: bool = False) -> None:
+        """The index has come so far, or rests; `changed`: there is something else to find now."""
         self.memory_progress = progress
+        self.memory_generation += changed
         if self.on_memory_progress is not None:
             self.on_memory_progress()
 

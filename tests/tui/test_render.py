@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clawbot.tui.render.code import Lexers
 from clawbot.tui.render.inline import plain_spans
 from clawbot.tui.render.items import OUTPUT_LINES, NoteHit, Page, PieceItem, ToolItem, UserItem
-from clawbot.tui.render.lines import Span, ellipsis, width_of, wrap
+from clawbot.tui.render.lines import Span, ellipsis, middle, width_of, wrap
 from clawbot.tui.render.markdown import markdown_pieces
 from clawbot.tui.render.pieces import Code, Piece, Table
 from clawbot.tui.render.sanitize import BINARY_MARK, StreamCleaner, clean, clean_line, isolate, without_isolates
@@ -245,3 +245,18 @@ def test_an_unfolded_search_shows_its_hits_whole_and_no_json() -> None:
 def test_a_long_message_of_the_user_is_shown_in_part() -> None:
     lines = UserItem("x" * 1_000_000).lines(Page(80, Lexers()))
     assert lines[-1].text.strip() == "… 992,000 more characters were sent"
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "cut"),
+    [
+        ("memory/a.md", 11, "memory/a.md"),
+        ("memory/a.md", 8, "me…/a.md"),
+        ("记忆/项目笔记.md", 10, "记…记.md"),
+        ("memory/a.md", 2, "m…"),
+        ("memory/a.md", -4, ""),
+    ],
+)
+def test_a_path_is_cut_in_its_middle(text: str, width: int, cut: str) -> None:
+    assert middle(text, width) == cut
+    assert width_of(middle(text, width)) <= max(0, width)

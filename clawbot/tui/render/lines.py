@@ -126,3 +126,13 @@ def ellipsis(text: str, width: int) -> str:
     if width < 2:
         return ""
     return chop_cells(text, width - 1)[0] + "…"
+
+
+def middle(text: str, width: int) -> str:
+    """`text` cut to `width` cells where it matters least: in the middle, with more left of its end."""
+    if width_of(text) <= width:
+        return text
+    if width < 3:
+        return ellipsis(text, width)
+    end = width * 2 // 3
+    return chop_cells(text, width - 1 - end)[0] + "…" + chop_cells(text[::-1], end)[0][::-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
@@ -20,13 +20,14 @@ from textual.widgets import Input, OptionList, Static
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
 from clawbot.memory.documents.memory_files import date_of
-from clawbot.tui.indexing import IndexingWatch, indexing_text
+from clawbot.tui.indexing import TOLD_EVERY, IndexingWatch, indexing_text
 from clawbot.tui.render.sanitize import clean, clean_line
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.external import edit_external
 from clawbot.tui.screens.marking import marks
+from clawbot.tui.screens.note_row import NoteRow
 from clawbot.tui.screens.parts import Key, KeyLine, plural
-from clawbot.tui.screens.passages import WHOLE, marked, passage, snippet_start
+from clawbot.tui.screens.passages import WHOLE, marked, passage
 from clawbot.tui.screens.picker import PickerScreen, Row, Styles
 from clawbot.tui.transcript import took
 
@@ -45,6 +46,7 @@ RECENT = 30
 # The preview stands beside the list from so many columns on, else below it where there are so many lines.
 BESIDE_WIDTH = 80
 BELOW_HEIGHT = 24
+ROW_MARGINS = 3  # columns of the list that no row has: its margins, and its scrollbar
 LINES_ABOVE = 3  # of the note, in view over the place
 NOTHING_YET = "Nothing is remembered yet. Notes are Markdown files: MEMORY.md, and one a day in memory/."
 MODES = {"hybrid": "hybrid", "fts-only": "words only", "vector-only": "meaning only"}
@@ -52,32 +54,6 @@ MODES = {"hybrid": "hybrid", "fts-only": "words only", "vector-only": "meaning o
 WEAK = 0.3
 BY_MEANING = "no note holds these words: what is nearest in meaning"
 SEARCH_ERRORS = (ClawbotError, OSError)
-
-
-@dataclass(frozen=True)
-class NoteRow(Row):
-    """A place in the memory: lines `first` to `last` (from 1) of `path`, as the search for `query` found it.
-
-    A note that nobody searched for has no `snippet` and no `score`.
-    """
-
-    path: str = ""
-    first: int = 1
-    last: int = 0
-    snippet: str = ""
-    query: str = ""
-    score: float | None = None
-    is_session: bool = False
-
-    def prompt(self, found: Sequence[int] = ()) -> Content:
-        """The score, the place, and below them what stands there."""
-        score = "" if self.score is None else f"{self.score:.2f}  "
-        lines = [Content.assemble((score, "$foreground 60%"), self.title)]
-        if self.detail or self.snippet:
-            day = f"{self.detail}  " if self.detail and self.snippet else self.detail
-            start = marked(self.query, snippet_start(self.snippet, self.query), "$foreground 75%")
-            lines.append(Content.assemble(" " * len(score), (day, "$foreground 50%"), start))
-        return Content("\n").join(lines)
 
 
 @dataclass(frozen=True)
@@ -125,6 +101,9 @@ class MemoryScreen(PickerScreen[str]):
         self.resting: Timer | None = None
         self.watch_index = IndexingWatch(self, runtime, self._indexing)
         self.progress: Progress | None = None
+        self.generation = 0  # of the memory, before it was searched last
+        self.again: Timer | None = None
+        self.fitted = 0  # the room that the rows were made for
 
     def compose(self) -> ComposeResult:
         """The picker, and over its keys a line for what the search has to say."""
@@ -152,7 +131,7 @@ class MemoryScreen(PickerScreen[str]):
         narrow = event.size.width < BESIDE_WIDTH
         self.set_class(narrow, "-narrow")
         self.set_class(narrow and event.size.height < BELOW_HEIGHT, "-low")
-        self.call_after_refresh(self._show_place)
+        self.call_after_refresh(self._refit)
 
     # Searching
 
@@ -176,6 +155,7 @@ class MemoryScreen(PickerScreen[str]):
         """Search for what is typed; a search that still runs is given up. `instead` is highlighted when there is no
         `highlight` any more."""
         self.asked += 1
+        self.generation = self.runtime.memory_generation
         self.run_worker(self._ask(self.typed, self.asked, (instead, highlight)), group="rows", exclusive=True)
 
     async def _ask(self, query: str, number: int, highlights: Sequence[str | None]) -> None:
@@ -198,6 +178,7 @@ class MemoryScreen(PickerScreen[str]):
         for highlight in highlights:
             self.highlight(highlight)
         self._tell()
+        self._look_again()
 
     async def _search(self, query: str) -> Answer:
         started = self.clock.monotonic()
@@ -242,7 +223,21 @@ class MemoryScreen(PickerScreen[str]):
 
     def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
         """All rows: the search has chosen them."""
-        return [(row, ()) for row in self.rows]
+        self.fitted = room = self.room
+        return [(replace(row, room=room) if isinstance(row, NoteRow) else row, ()) for row in self.rows]
+
+    @property
+    def room(self) -> int:
+        """The columns of a row, inside of the list's margins and beside its scrollbar; 0 before there is a list."""
+        return max(0, self.list.outer_size.width - ROW_MARGINS)
+
+    def _refit(self) -> None:
+        """The screen has another size."""
+        if self.room != self.fitted and self.shown:
+            row = self.current
+            self.refilter()
+            self.highlight(row.id if row else None)
+        self._show_place()
 
     def count(self, query: str, found: int) -> str:
         """How many, how fast, and how they were found."""
@@ -252,11 +247,20 @@ class MemoryScreen(PickerScreen[str]):
         return f"{plural(found, 'result')} · {took(milliseconds)} · {MODES[self.answer.result.mode]}"
 
     def _indexing(self, progress: Progress | None) -> None:
-        """The index has come further; when it rests there may be more to find."""
-        finished = progress is None and self.progress is not None
+        """The index has come further, or rests."""
         self.progress = progress
         self._tell()
-        if finished and self.is_settled:
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Search anew when there may be something else to find than this answer; after a while, since files that are
+        written all the time would keep the list from resting."""
+        if self.again is None and self.runtime.memory_generation != self.generation:
+            self.again = self.set_timer(TOLD_EVERY, self._search_again)
+
+    def _search_again(self) -> None:
+        self.again = None
+        if self.is_settled and self.runtime.memory_generation != self.generation:
             self.fetch(self.current.id if self.current else None)
 
     def _tell(self) -> None:

@@ -362,13 +362,53 @@ async def test_while_the_index_is_built_its_progress_is_told_and_then_it_is_sear
         await until(pilot, lambda: "indexing 420 of 1,000 files, 12 s left" in seen(host))
         await pilot.press("down")
         below.memory["proxy"] = found(hit("MEMORY.md", 1, "proxy, new"), *PROXY.hits)
-        below.index(None)
+        below.index(None, changed=True)
         await until(pilot, lambda: "proxy, new" in seen(host))
         assert "indexing" not in seen(host)
         assert host.screen.query_one("#rows").highlighted == 2
         await pilot.press("escape")
         below.index(None)
         assert heard == [True] * 3
+
+
+async def test_what_is_written_while_the_screen_is_open_is_found_and_nothing_else_searches() -> None:
+    below = runtime()
+    async with showing(screen(below, "端口"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "0.90" in seen(host) and "5433" in preview(host))
+        for _ in range(3):
+            below.index(None)
+        below.files["memory/2026-10-02.md"] = DAY.replace("5433", "5434")
+        below.memory["端口"] = found(hit("memory/2026-10-02.md", 5, "- 数据库端口改成 5434", 0.9))
+        below.index(None, changed=True)
+        await until(pilot, lambda: "改成 5434" in seen(host) and "5434" in preview(host))
+        below.index(None)
+        await until(pilot, lambda: host.screen.watch_index._due is False)
+        assert below.searches == ["端口", "端口"]
+
+
+async def test_a_change_while_a_search_runs_is_searched_for_after_it() -> None:
+    below = runtime()
+    hold = below.search_holds["proxy"] = Hold()
+    async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
+        await hold.reached.wait()
+        below.index(None, changed=True)
+        await until(pilot, lambda: host.screen.watch_index._due is False)
+        hold.release()
+        await until(pilot, lambda: below.searches == ["proxy", "proxy"])
+
+
+async def test_a_long_path_is_cut_in_its_middle_and_keeps_its_line() -> None:
+    path = "memory/projects/2026/the-house-in-the-mountains/notes-on-heating.md"
+    chinese = "memory/项目/山里的房子/暖气和热水的笔记和想法.md"
+    below = runtime(proxy=found(hit(path, 1234, "- proxy", 0.9), hit(chinese, 7, "- proxy", 0.8)))
+    async with showing(screen(below, "proxy"), (34, 20)) as (host, pilot):
+        await until(pilot, lambda: "…heating.md:1234" in seen(host))
+        assert "0.80  memory…" in seen(host)
+        assert "想法.md:7" in seen(host)
+        await pilot.press("down")
+        await pilot.resize_terminal(200, 20)
+        await until(pilot, lambda: f"0.90  {path}:1234" in seen(host))
+        assert host.screen.query_one("#rows").highlighted == 1
 
 
 async def test_nothing_found_says_so() -> None:
