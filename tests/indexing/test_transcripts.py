@@ -75,7 +75,8 @@ async def test_transcripts_that_can_t_be_listed_stay_in_the_index(
     folder = tmp_path / "sessions"
     folder.mkdir()
     talk(folder, "the heron nests at the weir")
-    async with house.opened(None, TranscriptDocuments(folder, ANY_CHANGE, None)) as index:
+    transcripts = TranscriptDocuments(folder, ANY_CHANGE, None)
+    async with house.opened(None, transcripts, sources=["memory", "sessions"]) as index:
         await index.sync()
 
         def refuse(folder: Path) -> list[object]:
