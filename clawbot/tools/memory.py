@@ -17,6 +17,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import MAX_QUERIES, Excerpt, SearchRequest, SearchResult
 from clawbot.tools.arguments import Arguments, AsyncTool, one_line
+from clawbot.tools.memory_card import card_of
 from clawbot.tools.memory_dates import first_day, last_day
 from clawbot.tools.memory_output import (
     Citations,
@@ -24,7 +25,6 @@ from clawbot.tools.memory_output import (
     excerpt_text,
     failure_text,
     fit,
-    plain_hit,
     refusal_text,
     results_text,
 )
@@ -132,7 +132,7 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         return ToolOutcome(
             text,
             summary=f"{count} {'hit' if count == 1 else 'hits'}" if count else "no hits",
-            details={"results": [plain_hit(one) for one in shown]},
+            details=card_of(text),
         )
 
     def _within_output(self, result: SearchResult, snippets: int) -> tuple[Sequence[Shown], str]:
@@ -194,14 +194,15 @@ class MemoryGetTool(AsyncTool[GetArguments]):
             excerpt = await self._index.read(path, first, arguments.lines)
         except ClawbotError as error:
             reason = _NO_NOTE if _TRANSCRIPT.fullmatch(path) else str(error)
-            return ToolOutcome(refusal_text(arguments.path, reason), summary="refused")
+            return _refused(arguments.path, reason, "refused")
         except Exception as error:
             log.exception("a memory file could not be read")
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
-            return ToolOutcome(refusal_text(arguments.path, reason), summary="failed")
+            return _refused(arguments.path, reason, "failed")
         count = excerpt.to_line - excerpt.from_line + 1 if excerpt.text else 0
         summary = f"{count} {'line' if count == 1 else 'lines'}" if excerpt.found else "no such file"
-        return ToolOutcome(self._within_output(excerpt), summary=summary)
+        text = self._within_output(excerpt)
+        return ToolOutcome(text, summary=summary, details=card_of(text))
 
     def _within_output(self, excerpt: Excerpt) -> str:
         budget = GET_CHARS
@@ -245,7 +246,13 @@ def _place(arguments: GetArguments) -> tuple[str, int | None]:
 
 
 def _unavailable(error: str, remedy: str) -> ToolOutcome:
-    return ToolOutcome(failure_text(error, remedy), summary="unavailable", details={"results": []})
+    text = failure_text(error, remedy)
+    return ToolOutcome(text, summary="unavailable", details=card_of(text))
+
+
+def _refused(path: str, reason: str, summary: str) -> ToolOutcome:
+    text = refusal_text(path, reason)
+    return ToolOutcome(text, summary=summary, details=card_of(text))
 
 
 def _bound(name: str, day: Callable[[str], date | None], text: str) -> date | None:

@@ -83,8 +83,15 @@ def finish_tool(item: ToolItem, event: ToolFinished) -> None:
     item.right = " · ".join(parts)
     item.output = event.output
     item.is_error = event.is_error
-    item.hits = note_hits(event.details)
-    item.diff = diff_of(event.details)
+    take_details(item, event.details)
+
+
+def take_details(item: ToolItem, details: Any) -> None:
+    """What the call has for the eye."""
+    item.diff = diff_of(details)
+    item.hits = note_hits(details)
+    item.excerpt = note_excerpt(details)
+    item.notes = note_remarks(details)
 
 
 def diff_of(details: Any) -> str:
@@ -103,6 +110,21 @@ def note_hits(details: Any) -> tuple[NoteHit, ...]:
             text = str(result.get("snippet", result.get("text", "")))
             hits.append(NoteHit(result["path"], line if isinstance(line, int) else 1, text))
     return tuple(hits)
+
+
+def note_excerpt(details: Any) -> NoteHit | None:
+    """The lines of a note that were read."""
+    excerpt = details.get("excerpt") if isinstance(details, dict) else None
+    if not isinstance(excerpt, dict) or not isinstance(excerpt.get("path"), str):
+        return None
+    line = excerpt.get("startLine", 1)
+    return NoteHit(excerpt["path"], line if isinstance(line, int) else 1, str(excerpt.get("text", "")))
+
+
+def note_remarks(details: Any) -> tuple[str, ...] | None:
+    """What a memory tool says about what it brought back; None for other tools."""
+    notes = details.get("notes") if isinstance(details, dict) else None
+    return tuple(str(note) for note in notes) if isinstance(notes, list) else None
 
 
 def ending_items(event: TurnEnded) -> list[Item]:
@@ -187,8 +209,7 @@ class HistoryBuilder:
         item.output = message.text
         item.is_error = message.is_error
         item.right = "failed" if message.is_error else ""
-        item.hits = note_hits(message.details)
-        item.diff = diff_of(message.details)
+        take_details(item, message.details)
 
 
 def text_items(text: str) -> list[Item]:

@@ -96,21 +96,32 @@ async def test_the_card_gets_the_hits_as_data() -> None:
                 "score": 0.61,
                 "snippet": "- 部署窗口改到周四晚上",
             }
-        ]
+        ],
+        "notes": [],
     }
 
 
 async def test_nothing_found_is_an_answer() -> None:
     outcome = await ask(toolbox(FakeIndex(SearchResult((), "hybrid", "offline", "m"))), query="x")
     assert json.loads(outcome.text)["results"] == []
-    assert (outcome.summary, outcome.is_error, outcome.details) == ("no hits", False, {"results": []})
+    assert (outcome.summary, outcome.is_error, outcome.details) == (
+        "no hits",
+        False,
+        {"results": [], "notes": ["No hits."]},
+    )
 
 
 async def test_fallback_partial_and_notes_are_told() -> None:
     fallback = Fallback(from_="openai", reason="no key")
     result = SearchResult((HIT,), "fts-only", "none", "", fallback, partial=True, notes=("words only",))
-    answer = await search(FakeIndex(result))
+    outcome = await ask(toolbox(FakeIndex(result)), query="proxy port")
+    answer = json.loads(outcome.text)
     assert answer["fallback"] == {"from": "openai", "reason": "no key"}
+    assert outcome.details["notes"] == [
+        "openai was not used: no key",
+        "Time was up before everything was searched.",
+        "words only",
+    ]
     assert (answer["partial"], answer["notes"], answer["mode"]) == (True, ["words only"], "fts-only")
 
 
@@ -377,6 +388,29 @@ async def test_a_conversation_is_refused_with_what_to_do_instead() -> None:
     answer = json.loads((await ask(toolbox(index), "memory_get", path="sessions/a-1.jsonl#L2-L3")).text)
     assert answer["disabled"] is True
     assert "memory_search" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "excerpt", "notes"),
+    [
+        ({}, {"startLine": 1, "endLine": 3, "text": "一\n二\n三"}, []),
+        ({"from": 2, "lines": 1}, {"startLine": 2, "endLine": 2, "text": "二"}, ["Up to line 2 of 3."]),
+        ({"from": 9}, None, ["The file ends before that line: it has 3."]),
+        ({"path": "memory/nein.md"}, None, ["There is no such file."]),
+    ],
+)
+async def test_the_card_gets_the_lines_that_were_read(asked: dict[str, Any], excerpt: Any, notes: list[str]) -> None:
+    box = toolbox(FakeIndex(files={"memory/笔记.md": "一\n二\n三\n"}))
+    outcome = await ask(box, "memory_get", **{"path": "memory/笔记.md"} | asked)
+    wanted = {"notes": notes} | ({"excerpt": {"path": "memory/笔记.md"} | excerpt} if excerpt else {})
+    assert outcome.details == wanted
+
+
+async def test_the_card_says_why_nothing_can_be_recalled() -> None:
+    broken = FakeIndex(ClawbotError("The disk is full.", hint="Make room."), files=ClawbotError("../x is outside."))
+    outcome = await ask(toolbox(broken), query="x")
+    assert outcome.details == {"results": [], "notes": ["The disk is full.", "Make room."]}
+    assert (await ask(toolbox(broken), "memory_get", path="../x")).details == {"notes": ["../x is outside."]}
 
 
 @pytest.mark.parametrize("error", [ClawbotError("../x is outside."), RuntimeError("odd")])

@@ -581,6 +581,25 @@ async def test_the_notes_that_a_search_found_are_lines_that_open(tmp_path: Path)
         assert "query: proxy" in page_text(app)
 
 
+async def test_lines_of_a_note_that_were_read_unfold_as_lines(tmp_path: Path) -> None:
+    excerpt = {"path": "memory/2026-10-02.md", "startLine": 4, "endLine": 5, "text": "- proxy on 8443\n- 部署改到周四"}
+    details = {"excerpt": excerpt, "notes": ["Up to line 5 of 9."]}
+    turn = [
+        ToolStarted(call_id="c1", name="memory_get", title="memory_get memory/2026-10-02.md", arguments={"from": 4}),
+        ToolFinished(call_id="c1", name="memory_get", output='{"text":""}', summary="2 lines", details=details),
+    ]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "what was it?")
+        await until(pilot, lambda: "2 lines" in page_text(app))
+        assert "8443" not in page_text(app)
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: "5  - 部署改到周四" in page_text(app))
+        lines = [line.strip() for line in page_text(app).splitlines()]
+        start = lines.index("memory/2026-10-02.md:4")
+        assert lines[start + 1 : start + 4] == ["4  - proxy on 8443", "5  - 部署改到周四", "Up to line 5 of 9."]
+        assert '{"text"' not in page_text(app)
+
+
 async def test_a_reply_is_copied_and_ctrl_d_leaves(tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path, turns=[reply("the **reply**")])) as (app, pilot):
         await send(app, pilot, "go")

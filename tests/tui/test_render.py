@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.tui.render.code import Lexers
-from clawbot.tui.render.inline import plain_spans
+from clawbot.tui.render.inline import note_link, plain_spans
 from clawbot.tui.render.items import OUTPUT_LINES, NoteHit, Page, PieceItem, ToolItem, UserItem
 from clawbot.tui.render.lines import Span, ellipsis, middle, width_of, wrap
 from clawbot.tui.render.markdown import markdown_pieces
@@ -240,6 +240,28 @@ def test_an_unfolded_search_shows_its_hits_whole_and_no_json() -> None:
     assert "".join(lines[7:-2]) == "很长的一行" * 20
     assert lines[-2:] == ["MEMORY.md:9   - short", "query: proxy"]
     assert all(width_of(line.text) <= 60 for line in item.lines(Page(60, Lexers())))
+
+
+def test_lines_of_a_note_unfold_with_their_numbers_and_no_json() -> None:
+    excerpt = NoteHit("memory/2026-10-02.md", 9, "- staging\x1b[2J proxy\n" + "很长的一行" * 12 + "\n- 三")
+    item = ToolItem("memory_get", "memory_get memory/2026-10-02.md", {"from": 9}, '{"text":""}', "3 lines")
+    item.excerpt, item.notes = excerpt, ("Up to line 11 of 40.",)
+    assert len(item.lines(Page(40, Lexers()))) == 2
+    item.unfolded = True
+    lines = [line.text.strip() for line in item.lines(Page(40, Lexers()))]
+    assert lines[2:6] == ["from: 9", "─" * 8, "memory/2026-10-02.md:9", "9  - staging proxy"]
+    assert "".join(lines[6:-2]) == "10  " + "很长的一行" * 12
+    assert lines[-2:] == ["11  - 三", "Up to line 11 of 40."]
+    assert all(width_of(line.text) <= 40 for line in item.lines(Page(40, Lexers())))
+    spans = [span for line in item.lines(Page(40, Lexers())) for span in line.spans]
+    assert note_link("memory/2026-10-02.md", 9) in [span.link for span in spans]
+
+
+def test_a_search_without_hits_unfolds_to_what_it_says() -> None:
+    item = ToolItem("memory_search", "memory_search x", {"query": "x"}, '{"results":[]}', "no hits", unfolded=True)
+    item.notes = ("No hits.", "openai was not used: no key")
+    lines = [line.text.strip() for line in item.lines(Page(60, Lexers()))]
+    assert lines[2:] == ["query: x", "─" * 8, "No hits.", "openai was not used: no key"]
 
 
 def test_a_long_message_of_the_user_is_shown_in_part() -> None:

@@ -137,7 +137,8 @@ class ReasoningItem(Item):
 
 @dataclass(frozen=True)
 class NoteHit:
-    """A note that a search brought back. One that is no Markdown (a transcript) can't be opened at a line."""
+    """A place in a note: `text` stands there from `line` on. In one that is no Markdown (a transcript) no line can be
+    opened."""
 
     path: str
     line: int
@@ -148,7 +149,9 @@ class NoteHit:
 class ToolItem(Item):
     """A tool call: one quiet line that unfolds to arguments and output. `right` is what the line ends with.
 
-    The `hits` of a search stand under it, and unfold to all that they say: the output has the same for a model.
+    The `hits` of a search in the memory stand under it, and unfold to all that they say; the `excerpt` of a note is
+    shown when it is unfolded, and so are the `notes` on either. They stand for the output, which is for a model; for
+    other tools `notes` is None.
     """
 
     name: str
@@ -158,6 +161,8 @@ class ToolItem(Item):
     right: str = "…"
     is_error: bool = False
     hits: tuple[NoteHit, ...] = ()
+    excerpt: NoteHit | None = None
+    notes: tuple[str, ...] | None = None
     diff: str = ""  # what it changed; stands for the arguments and the output
     joined: bool = False  # another call stands right above
     unfolded: bool = False
@@ -183,11 +188,10 @@ class ToolItem(Item):
         return lines + self._inside(page) if self.unfolded else lines
 
     def _hit(self, hit: NoteHit, page: Page) -> list[Line]:
-        place = f"{clean_line(hit.path)}:{hit.line}"
-        room = page.width - TEXT_INDENT - 4 - width_of(place) - 3
+        place = _place(hit)
+        room = page.width - TEXT_INDENT - 4 - width_of(place.text) - 3
         text = clean_line(hit.text)
-        link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
-        head = (Span("       "), Span(place, "note" if link else "tool", link))
+        head = (Span("       "), place)
         if self.unfolded and ("\n" in hit.text.strip("\n") or width_of(text) > room):
             inner = TEXT_INDENT + 6
             spans = [Span(isolate(line_break(clean(hit.text)).expandtabs(4)), "tool-text")]
@@ -212,9 +216,17 @@ class ToolItem(Item):
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             spans = [Span(f"{clean_line(key)}: ", "tool"), Span(isolate(clean(shown).expandtabs(4)), "tool-text")]
             lines += [Line(line) for line in wrap(spans, room)]
-        if self.output is not None and not self.hits:
-            lines.append(Line((Span("─" * 8, "rule"),)))
-            lines += self._output(room)
+        if self.notes is not None:
+            told = self._told(room)
+        else:
+            told = self._output(room) if self.output is not None and not self.hits else []
+        return [*lines, Line((Span("─" * 8, "rule"),)), *told] if told else lines
+
+    def _told(self, room: int) -> list[Line]:
+        """The excerpt under its place, each line with its number, and the notes."""
+        lines = _numbered(self.excerpt, room) if self.excerpt is not None else []
+        for note in self.notes or ():
+            lines += [Line(line) for line in wrap([Span(isolate(clean_line(note)), "tool")], room)]
         return lines
 
     def _output(self, room: int) -> list[Line]:
@@ -224,6 +236,24 @@ class ToolItem(Item):
         style = "tool-error" if self.is_error else "tool-text"
         spans = list(plain_spans(text or "(no output)", style))
         return [Line(line) for line in wrap(spans, room)]
+
+
+def _numbered(place: NoteHit, room: int) -> list[Line]:
+    rows = clean(place.text).expandtabs(4).split("\n")
+    lines = [Line((_place(place),))]
+    digits = len(str(place.line + len(rows) - 1))
+    for number, row in enumerate(rows[:OUTPUT_LINES], place.line):
+        margin = Span(f"{number:>{digits}}  ", "tool")
+        for line in wrap([Span(isolate(row), "tool-text")], room - digits - 2):
+            lines.append(Line((margin, *line)))
+            margin = Span(" " * (digits + 2))
+    return lines
+
+
+def _place(hit: NoteHit) -> Span:
+    """Where it is: a link that opens the note there."""
+    link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
+    return Span(f"{clean_line(hit.path)}:{hit.line}", "note" if link else "tool", link)
 
 
 def _capped(lines: list[Line]) -> list[Line]:
