@@ -57,6 +57,17 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
     assert len(table) == 39
 
 
+def test_a_file_that_was_emptied_has_no_lines_left(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    build(path, {"memory/a.md": "One.\n\nTwo.\n", "memory/b.md": "三。\n"}).close()
+    reader, outline = IndexReader(path), Outline()
+    assert len(table_of(outline, reader)) == 3
+    write(IndexWriter.open(path), {"memory/a.md": ""})
+    table = table_of(outline, reader)
+    assert [row.text for row in reader.rows(table.ids.tolist())] == ["三。"]
+    assert len(table) == 1
+
+
 def test_whoever_comes_while_it_is_read_does_without(tmp_path: Path) -> None:
     path = tmp_path / "i"
     build(path, {"memory/1.md": "One.\n"}).close()

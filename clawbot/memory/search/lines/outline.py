@@ -41,7 +41,8 @@ class Outline:
     def _read(self, reader: Reader) -> None:
         now, files = reader.revisions(), reader.files()
         changed = [files[number] for number in now if now[number] != self._revisions.get(number)]
-        parts = {number: part for number, part in self._parts.items() if number in now}
+        # A changed file may have no lines any more: then nothing below takes the place of those it had.
+        parts = {number: part for number, part in self._parts.items() if now.get(number) == self._revisions[number]}
         for batch in _batches(changed):
             rows = reader.lines([piece_id(file.id, ordinal) for file in batch for ordinal in range(file.chunks)])
             columns: dict[int, list[int]] = {}
