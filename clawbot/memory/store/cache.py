@@ -31,10 +31,12 @@ DELETE FROM embedding_cache WHERE rowid IN (
 class StoredEmbeddings:
     """A `CacheTable` on the writer's connection: it waits for the writer's transaction, and has its own.
 
-    Vectors are kept in 16 bits a figure, which is closer than the models are.
+    Vectors are kept in 16 bits a figure, which is closer than the models are. A question that waited for the writer
+    while this `is_closed` finds nothing and keeps nothing: its vector is no less true for that.
     """
 
     def __init__(self, connection: apsw.Connection, path: Path, lock: threading.RLock) -> None:
+        self.is_closed = False
         self._connection = connection
         self._path = path
         self._lock = lock
@@ -43,6 +45,8 @@ class StoredEmbeddings:
         """The rows that are there, by hash; they count as used. Blocks. Raises StoreError."""
         wanted = json.dumps([one.hex() for one in hashes])
         with self._lock, StoreErrors(self._path):
+            if self.is_closed:
+                return {}
             found = fetch(self._connection, _FIND, (identity, wanted))
             if found:
                 used = json.dumps([digest.hex() for digest, _ in found])
@@ -52,6 +56,8 @@ class StoredEmbeddings:
     def put_many(self, identity: str, rows: Mapping[bytes, bytes]) -> None:
         """Store rows of float32 by hash. Blocks. Raises StoreError."""
         with self._lock, StoreErrors(self._path):
+            if self.is_closed:
+                return
             tick = self._tick()
             self._insert((identity, digest, _narrowed(row), tick) for digest, row in rows.items())
 

@@ -67,6 +67,7 @@ class IndexWriter:
     def close(self) -> None:
         """Close the connection. Twice does no harm."""
         with self._lock:
+            self.cache.is_closed = True
             self._connection.close()
 
     def is_current(self) -> bool:

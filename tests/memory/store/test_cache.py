@@ -59,3 +59,10 @@ def test_another_thread_waits_for_the_transaction_and_survives_its_failure(write
     assert over.is_set()
     assert writer.cache.count() == 1
     put(writer, {"a.md": "one"})
+
+
+def test_who_waited_while_the_writer_closed_finds_nothing_and_fails_at_nothing(writer: IndexWriter) -> None:
+    writer.cache.put_many("m", {key(1): vector("x").tobytes()})
+    writer.close()
+    writer.cache.put_many("m", {key(2): vector("x").tobytes()})
+    assert writer.cache.get_many("m", [key(1)]) == {}
