@@ -46,10 +46,22 @@ class PieceTable:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._speakers: dict[str, int] = {}
+        self._silent: set[int] = set()
 
     def forget(self) -> None:
         """Forget what a transaction that was rolled back may have made."""
         self._speakers.clear()
+        self._silent.clear()
+
+    def drop_silent_speakers(self) -> None:
+        """Forget who speaks in no piece any more: a name is no word to look for, and this one would stay a name."""
+        if not self._silent:
+            return
+        # Only after a name has gone from a file: it looks at all pieces.
+        left = {one for (one,) in self._connection.execute("SELECT DISTINCT speaker FROM chunks")}
+        gone = self._silent - left
+        self._connection.executemany("DELETE FROM speakers WHERE id = ?", [(one,) for one in gone])
+        self.forget()
 
     def stored(self, file_id: int) -> list[StoredPiece]:
         """The pieces of a file."""
@@ -70,6 +82,7 @@ class PieceTable:
         """
         old = self.stored(file_id)
         new = self.rows(pieces)
+        self._silent |= _speakers_of(old) - _speakers_of(new)
         kept = 0 if anew else common(old, new)
         known = dict(inherited)
         have: dict[int, bytes] = {}
@@ -91,6 +104,7 @@ class PieceTable:
 
     def remove(self, file_id: int, count: int, vectors: VectorTable | None) -> None:
         """Remove the `count` pieces of a file."""
+        self._silent |= _speakers_of(self.stored(file_id))
         ids = vectors.ids_of_file(file_id) if vectors is not None else ()
         self._remove(file_id, 0, count, vectors, ids)
 
@@ -171,6 +185,10 @@ def common(old: Sequence[StoredPiece], new: Sequence[StoredPiece]) -> int:
             break
         count += 1
     return count
+
+
+def _speakers_of(rows: Iterable[StoredPiece]) -> set[int]:
+    return {row[4] for row in rows if row[4] is not None}
 
 
 def _muted(row: StoredPiece) -> StoredPiece:

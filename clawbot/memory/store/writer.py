@@ -14,7 +14,7 @@ import msgspec
 from clawbot.memory.documents.walking import FileState
 from clawbot.memory.embeddings.protocol import Vectors
 from clawbot.memory.store.cache import StoredEmbeddings
-from clawbot.memory.store.database import empty_log, file_mark, open_for_writing, set_meta
+from clawbot.memory.store.database import empty_log, open_for_writing, set_meta
 from clawbot.memory.store.errors import StoreErrors, TooManyPiecesError, WrongDimensionsError
 from clawbot.memory.store.facts import read_generation, read_identity, read_last_sync, table_of, write_identity
 from clawbot.memory.store.identity import Identity
@@ -47,7 +47,6 @@ class IndexWriter:
         self.path = path
         self._connection = connection
         self._errors = StoreErrors(path)
-        self._mark = file_mark(path)
         # The cache of embeddings is asked from other threads, and must not end up in somebody else's transaction.
         self._lock = threading.RLock()
         self._pieces = PieceTable(connection)
@@ -69,10 +68,6 @@ class IndexWriter:
         with self._lock:
             self.cache.is_closed = True
             self._connection.close()
-
-    def is_current(self) -> bool:
-        """Whether what is written is still the file at the path: somebody may have deleted it."""
-        return file_mark(self.path) == self._mark
 
     @property
     def connection(self) -> apsw.Connection:
@@ -124,6 +119,7 @@ class IndexWriter:
             self._revision = read_generation(self._connection) + 1
             try:
                 yield
+                self._pieces.drop_silent_speakers()
                 if self._changed:
                     set_meta(self._connection, "generation", self._revision)
                 self._connection.execute("COMMIT")

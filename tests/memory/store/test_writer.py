@@ -36,7 +36,6 @@ def test_a_new_index_is_private_and_knows_what_it_is(path: Path, writer: IndexWr
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert writer.identity == structs.replace(identity(), dimensions=64)
-    assert writer.is_current()
 
 
 def test_what_was_written_is_read(path: Path, writer: IndexWriter) -> None:
@@ -231,10 +230,18 @@ def test_half_characters_are_survived(path: Path, writer: IndexWriter) -> None:
     assert texts(reader) == ["NUL \0 inside"]
 
 
-def test_a_deleted_database_is_noticed(path: Path, writer: IndexWriter) -> None:
-    assert writer.is_current()
-    path.unlink()
-    assert not writer.is_current()
+def test_who_speaks_nowhere_any_more_is_forgotten(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "Docker: runs on 99\n小明: 你好", "b.md": "小明: 再见\nEve: one"})
+    reader = IndexReader(path)
+    assert set(reader.speakers().values()) == {"Docker", "小明", "Eve"}
+    put(writer, {"a.md": "bees"})
+    assert set(reader.speakers().values()) == {"小明", "Eve"}
+    with writer.transaction():
+        writer.remove(["b.md"])
+    assert reader.speakers() == {}
+    put(writer, {"c.md": "Eve: back"})
+    [row] = [row for row in reader.rows(range(1 << 20, 9 << 20, 1 << 20)) if row.speaker is not None]
+    assert reader.speakers()[row.speaker or 0] == "Eve"
 
 
 def test_a_folder_that_is_a_file_is_an_error_with_a_hint(tmp_path: Path) -> None:
