@@ -16,7 +16,6 @@ import msgspec
 
 from clawbot.memory.chunking.chunks import CHUNKER_VERSION
 from clawbot.memory.documents.library import Library
-from clawbot.memory.done import Done
 from clawbot.memory.embeddings.meaning import MEANING_VERSION
 from clawbot.memory.embeddings.protocol import Embedder, Vectors
 from clawbot.memory.place import IndexPlace
@@ -29,6 +28,7 @@ from clawbot.memory.store.publish import building_path, discard_building, publis
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import KnownFile, PendingChunk
 from clawbot.memory.store.writer import IndexWriter
+from clawbot.memory.sync.done import Done
 from clawbot.memory.sync.pace import Pace
 from clawbot.memory.sync.plan import make_plan
 from clawbot.memory.text import TOKENIZER_VERSION

@@ -9,9 +9,9 @@ from clawbot.memory.chunking.pieces import pieces_of
 from clawbot.memory.documents.library import Library
 from clawbot.memory.documents.memory_files import Document
 from clawbot.memory.documents.walking import FileState
-from clawbot.memory.done import Done
 from clawbot.memory.store.errors import TooManyPiecesError
 from clawbot.memory.store.records import FileRecord, KnownFile
+from clawbot.memory.sync.done import Done
 from clawbot.memory.sync.plan import Plan
 from clawbot.memory.values import Issue
 
