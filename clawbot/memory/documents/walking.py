@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.memory.documents.globs import Glob
 from clawbot.memory.values import Issue, Source
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
@@ -64,12 +64,12 @@ class Root(Struct, frozen=True):
 
     absolute: str
     shown: str
-    pattern: re.Pattern[str] | None = None
+    pattern: Glob | None = None
     configured: bool = False
 
     def wants(self, inside: str) -> bool:
         """Whether the file at `inside` (its path below the root, with "/") is one to list."""
-        return inside.endswith(SUFFIX) if self.pattern is None else self.pattern.fullmatch(inside) is not None
+        return inside.endswith(SUFFIX) if self.pattern is None else self.pattern.fits(inside)
 
 
 class Walk:
@@ -154,7 +154,7 @@ class Walk:
         for entry in entries:
             name = entry.name
             # In line with `Root.wants`, since this runs ten thousand times.
-            wanted = name.endswith(SUFFIX) if pattern is None else pattern.fullmatch(inside + name) is not None
+            wanted = name.endswith(SUFFIX) if pattern is None else pattern.fits(inside + name)
             if wanted and entry.is_file(follow_symlinks=False):
                 if name.isascii() or self._is_text(prefix, name):
                     self._add_entry(prefix + name, entry)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.documents.globs import compile_glob
+from clawbot.memory.documents.globs import GlobError, compile_glob
 from clawbot.memory.store.records import ORDINAL_BITS, FileRow, piece_id
 from clawbot.memory.values import SearchRequest
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FEW_CHUNKS = 1_000
 """Where only so many chunks may answer, each of them is looked at."""
+
+_WILD = frozenset("*?[{")
 
 
 class Scope(Struct, frozen=True):
@@ -50,17 +52,22 @@ def scope_of(files: Mapping[int, FileRow], request: SearchRequest) -> tuple[Scop
     chunks = sum(file.chunks for file in files.values())
     if request.after is None and request.before is None and not request.path:
         return Scope(files, is_whole=True, chunks=chunks), ()
-    placed = {number: file for number, file in files.items() if not request.path or is_under(file.path, request.path)}
+    try:
+        placed = {key: file for key, file in files.items() if not request.path or is_under(file.path, request.path)}
+    except GlobError as error:
+        return Scope({}, is_whole=False, chunks=chunks), (f"Nothing can be found: {error}",)
     kept = {number: file for number, file in placed.items() if _is_between(file.day, request.after, request.before)}
     return Scope(kept, is_whole=len(kept) == len(files), chunks=chunks), _notes(placed, request.after, request.before)
 
 
 def is_under(path: str, wanted: str) -> bool:
-    """Whether `path` is the file `wanted`, lies in the folder `wanted`, or fits the glob `wanted`."""
+    """Whether `path` is the file `wanted`, lies in the folder `wanted`, or fits the glob `wanted`. Raises GlobError."""
     wanted = wanted.strip().removeprefix("./").rstrip("/")
     if wanted in ("", "."):
         return True
-    return path == wanted or path.startswith(f"{wanted}/") or compile_glob(wanted).fullmatch(path) is not None
+    if path == wanted or path.startswith(f"{wanted}/"):
+        return True
+    return not _WILD.isdisjoint(wanted) and compile_glob(wanted).fits(path)
 
 
 def _is_between(day: date | None, after: date | None, before: date | None) -> bool:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from clawbot.config.schema_memory import ExtraPath
 from clawbot.memory.documents import reading, walking
-from clawbot.memory.documents.globs import compile_glob
 from clawbot.memory.documents.memory_files import (
     DocumentSource,
     FileState,
@@ -573,29 +572,3 @@ def test_whose_change_matters(workspace: Path, tmp_path: Path) -> None:
 )
 def test_the_day_of_a_note(path: str, day: date | None) -> None:
     assert date_of(path) == day
-
-
-@pytest.mark.parametrize(
-    ("pattern", "fits", "others"),
-    [
-        ("**/*.md", ["a.md", "x/a.md", "x/y/.a.md"], ["a.txt", "a.md/x"]),
-        ("*.md", ["a.md", "项目.md"], ["x/a.md"]),
-        ("notes/**", ["notes/a", "notes/x/y.md"], ["note/a", "notes"]),
-        ("**/2026-*/?.md", ["2026-03/a.md", "x/2026-/b.md"], ["2026-03/ab.md", "2026-03/x/a.md"]),
-        ("[a-c]*.{md,txt}", ["a.md", "bx.txt"], ["d.md", "a.rst"]),
-        ("[!a].md", ["b.md"], ["a.md", "/.md"]),
-        ("[]].md", ["].md"], ["a.md"]),
-        ("[z-a].md", [], ["z.md", "a.md"]),
-        ("a+(b).md", ["a+(b).md"], ["aab.md"]),
-        ("[", ["["], ["a"]),
-        ("{a", ["{a"], ["a"]),
-    ],
-)
-def test_globs(pattern: str, fits: list[str], others: list[str]) -> None:
-    expression = compile_glob(pattern)
-    assert [path for path in fits + others if expression.fullmatch(path)] == fits
-
-
-@given(st.text(alphabet="*?[]{}!^,-\\/a&~|ż.", max_size=12), st.text(max_size=8))
-def test_any_text_is_a_glob(pattern: str, path: str) -> None:
-    compile_glob(pattern).fullmatch(path)
