@@ -27,6 +27,8 @@ _SELECT = """
 SELECT start_line, end_line, kind, heading, speaker, flags, text FROM chunks WHERE id >= ? AND id < ? ORDER BY id
 """
 _INSERT = "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_NOBODY = -1
+"""A speaker that no row has."""
 _NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 
 
@@ -81,7 +83,7 @@ class PieceTable:
         `inherited` are vectors from elsewhere, None for pieces that say nothing.
         """
         old = self.stored(file_id)
-        new = self.rows(pieces)
+        new = [_row(piece, None if piece.speaker is None else self._speaker(piece.speaker)) for piece in pieces]
         self._silent |= _speakers_of(old) - _speakers_of(new)
         kept = 0 if anew else common(old, new)
         known = dict(inherited)
@@ -98,9 +100,10 @@ class PieceTable:
         waiting = len(new) - mute - len(carried) - sum(1 for one in range(kept) if piece_id(file_id, one) in have)
         return Change(kept, len(new) - kept, len(carried), waiting, mute)
 
-    def rows(self, pieces: Iterable[Piece]) -> list[StoredPiece]:
-        """The rows that `pieces` would have."""
-        return [self._row(piece) for piece in pieces]
+    def differs(self, stored: Sequence[StoredPiece], pieces: Iterable[Piece]) -> bool:
+        """Whether `stored` are not the rows that `pieces` would have. Writes nothing."""
+        rows = [_row(piece, None if piece.speaker is None else self._known_speaker(piece.speaker)) for piece in pieces]
+        return common(stored, rows) < max(len(stored), len(rows))
 
     def remove(self, file_id: int, count: int, vectors: VectorTable | None) -> None:
         """Remove the `count` pieces of a file."""
@@ -145,19 +148,20 @@ class PieceTable:
         )
         return carried
 
-    def _row(self, piece: Piece) -> StoredPiece:
-        speaker = None if piece.speaker is None else self._speaker(piece.speaker)
-        kind = _NUMBERS[piece.kind]
-        text = _storable(piece.text)
-        return (piece.start_line, piece.end_line, kind, piece.heading, speaker, piece.flags & ~MUTE, text)
-
     def _speaker(self, name: str) -> int:
+        """The id of `name`, which is added when it is new."""
+        if self._known_speaker(name) == _NOBODY:
+            self._connection.execute("INSERT INTO speakers (name) VALUES (?)", (_storable(name),))
+        return self._known_speaker(name)
+
+    def _known_speaker(self, name: str) -> int:
         known = self._speakers.get(name)
         if known is None:
-            stored = _storable(name)
-            self._connection.execute("INSERT OR IGNORE INTO speakers (name) VALUES (?)", (stored,))
-            known = int(self._connection.execute("SELECT id FROM speakers WHERE name = ?", (stored,)).get)
-            self._speakers[name] = known
+            sql = "SELECT id FROM speakers WHERE name = ?"
+            row = self._connection.execute(sql, (_storable(name),)).fetchone()
+            if row is None:
+                return _NOBODY
+            known = self._speakers[name] = int(row[0])
         return known
 
 
@@ -185,6 +189,12 @@ def common(old: Sequence[StoredPiece], new: Sequence[StoredPiece]) -> int:
             break
         count += 1
     return count
+
+
+def _row(piece: Piece, speaker: int | None) -> StoredPiece:
+    kind = _NUMBERS[piece.kind]
+    text = _storable(piece.text)
+    return (piece.start_line, piece.end_line, kind, piece.heading, speaker, piece.flags & ~MUTE, text)
 
 
 def _speakers_of(rows: Iterable[StoredPiece]) -> set[int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from clawbot.memory.store.database import fetch
 from clawbot.memory.store.errors import DamagedIndexError, StoreErrors
-from clawbot.memory.store.pieces_table import MUTE, common
+from clawbot.memory.store.pieces_table import MUTE
 from clawbot.memory.store.records import ORDINAL_BITS, FileRecord, KnownFile, Piece, file_of, piece_id
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.values import Counts, VerifyReport
@@ -18,8 +18,9 @@ MOST_LINES = 100
 def verify(writer: IndexWriter, documents: Iterable[tuple[FileRecord, Sequence[Piece]]], *, fix: bool) -> VerifyReport:
     """Compare the index with `documents`, which are all that should be in it, as they are now. Blocks, for seconds.
 
-    With `fix` the difference is repaired: pieces are written again, words and vectors of none removed; what lost its
-    vector is pending then. Raises DamagedIndexError for what only a new index can repair.
+    Nothing is written without `fix`. With it the difference is repaired: pieces are written again, words and vectors
+    of none removed; what lost its vector is pending then. Raises DamagedIndexError for what only a new index can
+    repair.
     """
     check = _Check(writer, fix=fix)
     check.database()
@@ -73,12 +74,10 @@ class _Check:
             self._found(f"{path}: not in the index", fixed=self._fix)
         else:
             table = self._writer.pieces
-            rows = table.rows(pieces)
-            stored = table.stored(known.id)
-            words = {piece_id(known.id, ordinal) for ordinal in range(len(rows))}
+            words = {piece_id(known.id, ordinal) for ordinal in range(len(pieces))}
             if known.digest != record.digest:
                 self._found(f"{path}: changed since it was indexed", fixed=self._fix)
-            elif common(stored, rows) < max(len(stored), len(rows)):
+            elif table.differs(table.stored(known.id), pieces):
                 self._found(f"{path}: its pieces are not those of the file", fixed=self._fix)
             elif missing := len(words - self._keywords):
                 self._found(f"{path}: {missing:,} pieces are not found by their words", fixed=self._fix)

@@ -89,6 +89,22 @@ def test_files_that_came_or_went_are_found(index: IndexWriter) -> None:
     assert check(index, files=now).problems == ()
 
 
+def test_nothing_is_written_without_fix(index: IndexWriter, path: Path) -> None:
+    now = {**FILES, "memory/a.md": "Dora: hello\n小红: 你好", "memory/new.md": "Emil: hello"}
+    index.connection.execute("UPDATE speakers SET name = 'Zoe' WHERE name = 'Bob'")
+    index.pieces.forget()
+    before = _on_disk(path), index.connection.total_changes()
+    assert len(check(index, files=now).problems) == 3
+    assert (_on_disk(path), index.connection.total_changes()) == before
+    assert check(index, files=now, fix=True).clean
+    assert check(index, files=now).problems == ()
+    assert set(IndexReader(path).speakers().values()) >= {"Dora", "小红", "Emil", "Bob"}
+
+
+def _on_disk(path: Path) -> list[bytes]:
+    return [path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()]
+
+
 def test_many_problems_are_counted(index: IndexWriter) -> None:
     report = check(index, files={f"{number}.md": "x" for number in range(300)})
     assert len(report.problems) == 101
