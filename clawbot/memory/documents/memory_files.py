@@ -178,7 +178,7 @@ class MemoryDocuments:
         """Whether a change of `path` may matter: a memory file, or a folder that holds some. At most one lstat."""
         absolute = os.path.normpath(path)
         if self._root_of(absolute) is not None:
-            return not self._is_ignored(absolute)
+            return True
         inside = any(absolute == root.absolute or _is_within(root.absolute, absolute) for root in self._roots)
         if not inside and not any(_is_within(absolute, root.absolute) for root in self._extras):
             return False
@@ -211,7 +211,10 @@ class MemoryDocuments:
         for root in self._roots:
             if absolute == root.absolute and absolute.endswith(SUFFIX):
                 return root
-            if _is_within(root.absolute, absolute) and root.wants(absolute[len(root.absolute.rstrip("/")) + 1 :]):
+            if not _is_within(root.absolute, absolute):
+                continue
+            inside = absolute[len(root.absolute.rstrip("/")) + 1 :]
+            if root.wants(inside) and IGNORED_FOLDERS.isdisjoint(inside.split("/")[:-1]):
                 return root
         return None
 

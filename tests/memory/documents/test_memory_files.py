@@ -107,6 +107,23 @@ def test_only_md_files_and_no_folders_of_tools(workspace: Path) -> None:
     assert listing.issues == ()
 
 
+@pytest.mark.parametrize("name", [".git/x.md", "笔记/node_modules/x.md", "sub/.venv/deep/x.md"])
+def test_what_is_in_folders_of_tools_cannot_be_asked_for(workspace: Path, name: str) -> None:
+    path = write(workspace / "memory" / name)
+    for asked in (f"memory/{name}", str(path)):
+        with pytest.raises(ForbiddenPathError, match="no memory file"):
+            documents(workspace).read_path(asked)
+
+
+def test_a_folder_of_tools_that_is_configured_is_memory(workspace: Path) -> None:
+    write(workspace / "memory" / ".venv" / "x.md", "text\n")
+    source = documents(workspace, "memory/.venv")
+    found = source.read_path("memory/.venv/x.md")
+    assert found is not None
+    assert found.state.path in paths(source)
+    assert source.owns(workspace / "memory" / ".venv" / "x.md")
+
+
 def test_extra_paths_are_files_folders_and_patterns(workspace: Path, tmp_path: Path) -> None:
     write(tmp_path / "one.md")
     for name in ("a.md", "deep/b.md", "deep/c.txt", "deep/deeper/d.txt"):
