@@ -13,6 +13,7 @@ from clawbot.memory.place import IndexPlace
 from clawbot.memory.search.asking import Asked, Asker
 from clawbot.memory.search.desk import Found, SearchDesk
 from clawbot.memory.search.rerank import MAX_LINES, Reranker
+from clawbot.memory.search.staleness import LateScanError, StaleScan
 from clawbot.memory.status import search_mode
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError
 from clawbot.memory.sync.synchroniser import Synchroniser
@@ -28,6 +29,9 @@ WORTH_WAITING = 2_000
 
 FEW_PENDING = 50
 """Up to so many pieces without a vector are not worth a note."""
+
+LEAST_SCAN_SECONDS = 0.1
+"""So long a look at the files may take even if a search is not to wait for writes: else each one would miss some."""
 
 LATE_VECTOR = "The vector of the question did not come in time."
 """Why an answer is by words alone though the provider of vectors has not failed."""
@@ -58,6 +62,7 @@ class Searcher:
         self._supply = supply
         self.asker = Asker(supply, self._query.timeout)
         self._sync = sync
+        self._stale = StaleScan(place.library.is_stale, self._scan_over)
         self._desk = desk
         self._rerank = rerank if self._query.rerank == "model" else None
 
@@ -87,20 +92,26 @@ class Searcher:
         """Let what was written before be indexed; whether something of it is not within the time there is for that."""
         if not self._place.settings.sync.on_search:
             return False
-        stale = await self._desk.off_loop(self._place.library.is_stale)
-        if stale is False:
-            return False
-        ticket = self._sync.request()
         limit = self._query.wait_for_writes
         loop = asyncio.get_running_loop()
         end = loop.time() + limit
-        await asyncio.wait([ticket.text], timeout=limit)
+        try:
+            if await self._stale.result(max(limit, LEAST_SCAN_SECONDS)) is False:
+                return False
+        except LateScanError:
+            return True
+        ticket = self._sync.request()
+        await asyncio.wait([ticket.text], timeout=max(0.0, end - loop.time()))
         if not ticket.text.done():
             return True
         if not self._supply.remote and self._sync.pending <= WORTH_WAITING:
             # Vectors that are made here come in no time.
             await asyncio.wait([ticket.whole], timeout=max(0.0, end - loop.time()))
         return ticket.text.result() is not None or self._sync.busy
+
+    def _scan_over(self) -> None:
+        """Have indexed by and by what a search has not waited for."""
+        self._sync.request()
 
     async def close(self) -> None:
         """Give up the vectors that are still on their way."""
