@@ -19,6 +19,7 @@ from clawbot.memory.embeddings.protocol import EmbeddingError
 from clawbot.memory.index import IndexUnavailableError
 from clawbot.memory.search.engine import SearchEngine
 from clawbot.memory.store.errors import StoreError
+from clawbot.memory.store.matrix import VectorMatrix
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.values import MAX_QUERIES, Progress, SearchRequest
@@ -230,6 +231,31 @@ async def test_vectors_in_memory_give_the_same_answers(house: House) -> None:
         assert paths(await find(index, "otters"))[0] == "memory/new.md"
         assert index._desk._matrix is not None
         assert len(index._desk._matrix) == house.vectors()
+
+
+@pytest.mark.parametrize("error", [MemoryError("no room"), StoreError("The disk can't be read.")])
+async def test_vectors_that_could_not_be_read_into_memory_are_read_with_a_later_search(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    caplog.set_level("INFO", "clawbot")
+    failures: list[Exception] = []
+
+    def fail(cls: type[VectorMatrix], reader: IndexReader) -> None:
+        failures.append(error)
+        raise error
+
+    house.write("memory/a.md", "- the proxy moved to port 8443")
+    async with house.opened(WordEmbedder(), long_lived=True) as index:
+        await index.sync()
+        with monkeypatch.context() as patch:
+            patch.setattr(VectorMatrix, "load", classmethod(fail))
+            assert (await find(index, "proxy")).mode == "hybrid"
+            await until(lambda: str(error) in caplog.text)
+        # What failed is over a moment after it was told.
+        async with asyncio.timeout(20):
+            while index._desk._matrix is None:
+                assert (await find(index, "proxy")).hits
+        assert failures
 
 
 async def test_bounds_go_through(house: House) -> None:

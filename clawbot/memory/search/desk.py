@@ -98,7 +98,8 @@ class SearchDesk:
 
     def keep_vectors(self) -> None:
         """Have the vectors in memory from now on, once they are loaded."""
-        if self._loading is None and not self._closed:
+        loading = self._loading is not None and not self._loading.done()
+        if self._matrix is None and not loading and not self._closed:
             self._loading = asyncio.get_running_loop().run_in_executor(self._pool, self._load)
 
     async def close(self) -> None:
@@ -155,16 +156,16 @@ class SearchDesk:
         return reader
 
     def _load(self) -> None:
-        """Read all vectors; an index that can't be read now is tried again with the next search."""
-        # Deferred: numpy, which one search of a few notes does without.
-        from clawbot.memory.store.matrix import VectorMatrix
-
+        """Read all vectors; when they can't be read now, the next search has it tried again."""
         try:
+            # Deferred: numpy, which one search of a few notes does without.
+            from clawbot.memory.store.matrix import VectorMatrix
+
             self._matrix = VectorMatrix.load(self._reader())
         except StoreError as error:
             log.info("the vectors are not in memory yet: %s", error)
-        if self._matrix is None:
-            self._loading = None
+        except Exception:
+            log.exception("the vectors could not be read into memory")
 
     def _current(self, reader: IndexReader, *, exact: bool) -> VectorMatrix | None:
         matrix = self._matrix
