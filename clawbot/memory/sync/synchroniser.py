@@ -175,11 +175,14 @@ class Synchroniser:
         if isinstance(result, ClawbotError):
             return
         self.busy = result.busy
-        self.pending = result.pending_vectors
         if result.busy:
+            # Where another process writes, nobody has looked how many pieces wait.
             self._later(BUSY_SECONDS)
-        elif result.pending_vectors and self._supply.seconds_to_retry:
-            self._later(self._supply.seconds_to_retry)
+            return
+        self.pending = result.pending_vectors
+        if result.pending_vectors and self._supply.embedder is not None:
+            # A question may have had its vector since those of the pieces failed: there is nothing to wait for then.
+            self._later(self._supply.seconds_to_retry or BUSY_SECONDS)
 
     def _later(self, seconds: float) -> None:
         if self._again is not None:
@@ -192,6 +195,8 @@ class Synchroniser:
         started = self._clock.monotonic()
         force = self._take(served, first=True)
         embedder = await self._supply.open()
+        if self._stop.is_set():
+            raise ClosedError
         work = Round(self._place, embedder, self._stop.is_set, wants_vectors=self._supply.wanted)
         try:
             nothing = None if force else await self._on_writer(lambda: work.look(ready=self._supply.ready))

@@ -16,12 +16,14 @@ from clawbot.errors import ClawbotError
 from clawbot.memory import index as facade
 from clawbot.memory.embeddings import supply
 from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
+from clawbot.memory.index import MemoryIndex
 from clawbot.memory.store.errors import StoreError
 from clawbot.memory.store.locks import WriterLock
 from clawbot.memory.store.publish import building_path
 from clawbot.memory.store.records import FileRecord, Piece, Written
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.sync import synchroniser as syncing
+from clawbot.memory.sync.round import Round
 from clawbot.memory.sync.synchroniser import ClosedError
 from clawbot.memory.values import Fallback, Progress
 from tests.memory.index_host import House, WordEmbedder, find, paths, until
@@ -358,6 +360,31 @@ async def test_a_close_does_not_wait_for_the_size_of_vectors(house: House) -> No
         await running
 
 
+async def test_a_close_while_the_provider_is_opened_asks_it_nothing(house: House) -> None:
+    house.notes(2)
+    async with house.opened(None) as index:
+        await index.sync()
+    embedder = WordEmbedder(remote=True)
+    opening, go_on = asyncio.Event(), asyncio.Event()
+
+    async def opener() -> WordEmbedder:
+        opening.set()
+        await go_on.wait()
+        return embedder
+
+    place = house.place()
+    index = MemoryIndex(place, supply.Supply("words", opener, place.clock))
+    running = asyncio.create_task(index.sync(force=True))
+    await opening.wait()
+    closing = asyncio.create_task(index.close())
+    await until(index._sync._stop.is_set)
+    go_on.set()
+    await closing
+    with pytest.raises(ClosedError):
+        await running
+    assert (embedder.queries, embedder.texts, embedder.closed) == ([], [], True)
+
+
 async def test_kept_vectors_come_back_after_another_model(house: House) -> None:
     house.notes(2)
     for model in ("one", "two"):
@@ -478,6 +505,24 @@ async def test_another_process_that_indexes_is_told_and_searches_go_on(house: Ho
         assert (await find(index, "beta")).notes == ()
 
 
+async def test_pieces_without_a_vector_are_still_told_of_while_another_process_indexes(house: House) -> None:
+    embedder = WordEmbedder()
+    embedder.failure = DOWN
+    house.notes(20)
+    async with house.opened(embedder, sync={"watch": False, "on_search": False}) as index:
+        await index.sync()
+        note = (await find(index, "fact")).notes
+        assert "no vector yet" in note[0]
+        other = WriterLock(house.db)
+        other.acquire()
+        try:
+            house.write("memory/b.md", "beta 部署")
+            assert (await index.sync()).busy
+            assert (await find(index, "fact")).notes == note
+        finally:
+            other.release()
+
+
 async def test_a_damaged_index_is_set_aside_and_built_anew(house: House) -> None:
     house.notes(3)
     async with house.opened(WordEmbedder()) as index:
@@ -594,6 +639,54 @@ async def test_a_provider_that_failed_is_asked_again_by_itself(house: House, mon
         embedder.failure = None
         await until(lambda: house.vectors() == 1)
         assert (await find(index, "alpha")).fallback is None
+
+
+async def test_pieces_that_failed_get_their_vectors_though_a_question_in_flight_had_its_own(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Divided(WordEmbedder):
+        """Fails for documents while `failure` is set; questions wait for `answer`, and succeed."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.answer = asyncio.Event()
+
+        async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+            if purpose == "document" and self.failure is not None:
+                raise self.failure
+            if purpose == "query":
+                self.waiting.set()
+                await self.answer.wait()
+            return Vectors.of_rows(self._row(text) for text in texts)
+
+    monkeypatch.setattr(syncing, "BUSY_SECONDS", 0.05)
+    embedder = Divided()
+    embedder.failure = DOWN
+    finishing, go_on = threading.Event(), threading.Event()
+    finish = Round.finish
+
+    def slowly(self: Round) -> bool:
+        finishing.set()
+        go_on.wait(20)
+        return finish(self)
+
+    async with house.opened(embedder, sync={"watch": False, "on_search": False}) as index:
+        await index.sync()
+        monkeypatch.setattr(Round, "finish", slowly)
+        house.write("memory/a.md", "alpha\n\n部署窗口")
+        question = asyncio.create_task(find(index, "alpha"))
+        await embedder.waiting.wait()
+        running = asyncio.create_task(index.sync())
+        try:
+            await until(finishing.is_set)
+            embedder.answer.set()
+            await question
+        finally:
+            go_on.set()
+        report = await running
+        assert (report.pending_vectors > 0, report.fallback) == (True, None)
+        embedder.failure = None
+        await until(lambda: house.vectors() == report.pending_vectors)
 
 
 async def test_what_another_process_kept_it_from_is_done_when_that_is_over(
