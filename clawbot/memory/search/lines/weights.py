@@ -58,6 +58,9 @@ class LineWeights(Struct, frozen=True):
     postings: int = 20_000
     """Lines that are read for one word; in a large index a fifth of all. What is in more of them tells little."""
 
+    least_score: float = 0.02
+    """A line that holds no word of what is asked for has to mean something like it: this much. Up to 0.03 no answer of
+    the measured questions is lost."""
     ranked: int = 60
     """Lines, best first, that ranges are built of."""
     first_chars: int = 1_500
