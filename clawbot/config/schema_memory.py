@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from clawbot.config.explain import nearest
+from clawbot.config.schema_lines import LineWeights
 from clawbot.config.section import Section
 from clawbot.config.values import Count, Duration, Positive, Secret, Share, Switch, TildePath, VariableName, expected
 from clawbot.logs import redact
@@ -170,6 +171,8 @@ class QuerySettings(Section):
     """`model`: the agent's model orders the first results."""
     hybrid: HybridSettings = HybridSettings()
     """How hits by meaning and by word are joined."""
+    lines: LineWeights = LineWeights()
+    """How lines are ranked, in the profile `lines`. The numbers were learned together: change one at a time."""
 
 
 class SessionSyncSettings(Section):

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
+from clawbot.config.schema_lines import LineWeights
 from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.classic import LEAST_SCORE, ClassicSearch
 from clawbot.memory.search.lines.meaning import AllVectors
@@ -15,14 +14,14 @@ from clawbot.memory.search.lines.outline import Outline
 from clawbot.memory.search.lines.question import understand
 from clawbot.memory.search.lines.rank import LineRanking, Lines, Variant
 from clawbot.memory.search.lines.results import LineResults, read_lines
-from clawbot.memory.search.lines.weights import TEXT_SHARE, VECTOR_SHARE, LineWeights
+from clawbot.memory.search.lines.weights import TEXT_SHARE, VECTOR_SHARE
 from clawbot.memory.search.ranking import Budget, Ranked, Ranking
 from clawbot.memory.search.reading import Matrix, Reader, StopCheck, never
 from clawbot.memory.search.scope import scope_of
 from clawbot.memory.values import MAX_QUERIES, SearchRequest
 
 if TYPE_CHECKING:
-    from clawbot.config.schema_memory import HybridSettings, MemorySearchSettings
+    from clawbot.config.schema_memory import MemorySearchSettings, QuerySettings
 
 SMALL_CHUNKS = 8_000
 """An index of up to so many chunks is read as a whole for one search: 40 ms of CPU."""
@@ -33,8 +32,7 @@ _WORDS_COUNT = "There are no vectors for this search: words count, although text
 class SearchEngine:
     """Searches the index in both profiles. May be used from several threads, each with its own reader."""
 
-    def __init__(self, weights: LineWeights | None = None) -> None:
-        self._weights = weights or LineWeights()
+    def __init__(self) -> None:
         self._outline = Outline()
         self._was_asked = False
 
@@ -79,7 +77,7 @@ class SearchEngine:
             if settings.profile == "classic":
                 classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, today)
                 return classic.rank(queries, vectors, should_stop, notes)
-            weights = weighed(self._weights, settings.query.hybrid, has_vectors=any(vectors))
+            weights = weighed(settings.query, has_vectors=any(vectors))
             lexicon, speakers = Lexicon.load(), reader.speakers()
             variants = [
                 Variant(understand(text, speakers, today, lexicon, weights, prefix=request.prefix), vector)
@@ -112,11 +110,12 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
     return Budget(max(1, request.max_results or query.max_results), chars, score)
 
 
-def weighed(weights: LineWeights, hybrid: HybridSettings, *, has_vectors: bool) -> LineWeights:
-    """`weights` with the two legs as the settings want them; the shares 0.3 and 0.7 are the weights as they are.
+def weighed(query: QuerySettings, *, has_vectors: bool) -> LineWeights:
+    """The weights of lines, the two legs as the settings want them; the shares 0.3 and 0.7 leave them as they are.
 
     Without vectors there is one leg, and nothing to share.
     """
+    weights, hybrid = query.lines, query.hybrid
     if not has_vectors:
         return weights
     vector = VECTOR_SHARE if hybrid.vector_weight is None else hybrid.vector_weight
@@ -125,10 +124,10 @@ def weighed(weights: LineWeights, hybrid: HybridSettings, *, has_vectors: bool) 
         vector, text = VECTOR_SHARE, 0.0
     total = vector + text
     by_meaning, by_words = vector / total / VECTOR_SHARE, text / total / TEXT_SHARE
-    return replace(
-        weights,
-        meaning=weights.meaning * by_meaning,
-        term=weights.term * by_words,
-        section=weights.section * by_words,
-        answer=weights.answer * by_words,
-    )
+    scaled = {
+        "meaning": weights.meaning * by_meaning,
+        "term": weights.term * by_words,
+        "section": weights.section * by_words,
+        "answer": weights.answer * by_words,
+    }
+    return weights.model_copy(update=scaled)

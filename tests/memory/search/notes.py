@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from clawbot.config.schema_lines import LineWeights
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.memory.chunking.pieces import pieces_of
 from clawbot.memory.documents.memory_files import Document, date_of
@@ -17,7 +18,6 @@ from clawbot.memory.documents.walking import FileState
 from clawbot.memory.embeddings.meaning import piece_meaning, query_meaning
 from clawbot.memory.embeddings.protocol import Vectors
 from clawbot.memory.search import Matrix, Ranked, SearchEngine
-from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.search.reading import StopCheck, never
 from clawbot.memory.store.identity import Identity
 from clawbot.memory.store.matrix import VectorMatrix
@@ -85,8 +85,9 @@ class Searcher:
         self, reader: IndexReader, settings: MemorySearchSettings = LINES, weights: LineWeights | None = None
     ) -> None:
         self.reader = reader
-        self.settings = settings
-        self.engine = SearchEngine(weights)
+        query = settings.query.model_copy(update={"lines": weights or settings.query.lines})
+        self.settings = settings.model_copy(update={"query": query})
+        self.engine = SearchEngine()
         self.matrix: Matrix | None = None
 
     def load(self) -> Searcher:

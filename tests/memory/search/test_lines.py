@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
+from clawbot.config.schema_lines import LineWeights
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.memory.search import engine
-from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.writer import IndexWriter
 from tests.memory.search.notes import TODAY, Searcher, build, write
@@ -381,7 +380,7 @@ def test_any_text_is_a_question(reader: IndexReader, queries: list[str]) -> None
 
 def _narrow() -> LineWeights:
     """Without the merging of lines, to see which one is the best."""
-    return replace(LineWeights(), range_chars=1)
+    return LineWeights(range_chars=1)
 
 
 def _after(calls: int) -> Callable[[], bool]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from clawbot.config.schema_lines import LineWeights
 from clawbot.memory.search.lines.ranges import Line, build_ranges
-from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.search.ranking import Budget, reordered
 from clawbot.memory.store.records import ChunkRow
 

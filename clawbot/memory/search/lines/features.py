@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from clawbot.config.schema_lines import LineWeights
 from clawbot.memory.arrays import numpy
 from clawbot.memory.dates import DateRange, dates_in
 from clawbot.memory.search.lines.postings import RAREST, Matches
 from clawbot.memory.search.lines.question import Question
 from clawbot.memory.search.lines.table import LineTable
-from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.store.records import DATED, ORDINAL_BITS, QUESTION
 
 if TYPE_CHECKING:

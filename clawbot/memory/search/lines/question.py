@@ -10,10 +10,10 @@ from functools import cache
 import msgspec
 from msgspec import Struct
 
+from clawbot.config.schema_lines import LineWeights
 from clawbot.memory.dates import DateRange, dates_in
 from clawbot.memory.lexicon import Expansion, Lexicon
 from clawbot.memory.query import Term, parse_query
-from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.text import CJK, fts_quote, plain_forms, spread_text
 
 _WHEN = re.compile(

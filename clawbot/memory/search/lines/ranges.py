@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from clawbot.memory.search.lines.weights import LineWeights
+from clawbot.config.schema_lines import LineWeights
 from clawbot.memory.search.ranking import Budget
 from clawbot.memory.store.records import ChunkRow
 

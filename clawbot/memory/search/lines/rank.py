@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from clawbot.config.schema_lines import LineWeights
 from clawbot.memory.arrays import numpy
 from clawbot.memory.search.lines.features import Asked, is_of_days, scale_of, speaks_of, support
 from clawbot.memory.search.lines.meaning import closeness, nearest, places_of_best, rough_closeness
 from clawbot.memory.search.lines.postings import Matches, WordFinder
 from clawbot.memory.search.lines.question import Question
 from clawbot.memory.search.lines.table import Columns, LineTable
-from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.search.reading import Matrix, Reader, StopCheck
 from clawbot.memory.search.scope import Scope
 from clawbot.memory.store.records import DATED, file_of, piece_id

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from clawbot.config.schema_lines import LineWeights
 from clawbot.memory.search.lines.cutting import cut_around
 from clawbot.memory.search.lines.ranges import Line, Range, build_ranges
 from clawbot.memory.search.lines.rank import RankedLines
 from clawbot.memory.search.lines.table import Columns, LineTable
-from clawbot.memory.search.lines.weights import LineWeights
 from clawbot.memory.search.ranking import Budget, Ranked, reordered
 from clawbot.memory.search.reading import Reader
 from clawbot.memory.store.records import ChunkRow, FileRow, file_of, piece_id
