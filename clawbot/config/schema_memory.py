@@ -97,12 +97,16 @@ class RemoteSettings(Section):
 
 
 class ChunkingSettings(Section):
-    """The pieces of the profile `classic`."""
+    """How long pieces may be."""
 
     tokens: Positive = 400
-    """Tokens in a piece."""
+    """Tokens in a piece, in the profile `classic`."""
     overlap: Count = 80
-    """Tokens that a piece repeats of the one before."""
+    """Tokens that a piece repeats of the one before, in the profile `classic`."""
+    piece_chars: Positive = 800
+    """Characters from which on a piece is split between its lines, in the profile `lines`."""
+    code_chars: Positive = 2_000
+    """The same for code."""
 
     @model_validator(mode="after")
     def _overlap_is_smaller(self) -> Self:
@@ -234,7 +238,7 @@ class MemorySearchSettings(Section):
     extra_paths: list[Annotated[ExtraPath, BeforeValidator(_as_extra_path)]] = Field([])
     """More files or folders: a path, or {path, pattern}. Relative ones start at the workspace."""
     chunking: ChunkingSettings = ChunkingSettings()
-    """The pieces of the profile `classic`."""
+    """How long pieces may be."""
     query: QuerySettings = QuerySettings()
     """What a search returns."""
     sync: SyncSettings = SyncSettings()

@@ -38,6 +38,16 @@ class Chunk(Struct, frozen=True):
     headings: tuple[str, ...] = ()
 
 
+class Limits(Struct, frozen=True):
+    """From which size on, in characters, pieces are split between lines: code, and everything else."""
+
+    piece: int = LONG_CHARS
+    code: int = CODE_CHARS
+
+
+USUAL = Limits()
+
+
 class _Piece(Struct):
     start: int
     end: int
@@ -49,7 +59,7 @@ def chunk(text: str, settings: MemorySearchSettings) -> list[Chunk]:
     """The pieces of `text` in the profile of the settings."""
     if settings.profile == "classic":
         return chunk_classic(text, settings.chunking.tokens, settings.chunking.overlap)
-    return chunk_lines(text)
+    return chunk_lines(text, Limits(settings.chunking.piece_chars, settings.chunking.code_chars))
 
 
 def chunk_classic(text: str, tokens: int, overlap: int) -> list[Chunk]:
@@ -57,14 +67,14 @@ def chunk_classic(text: str, tokens: int, overlap: int) -> list[Chunk]:
     return [Chunk(first, last, part, "prose") for first, last, part in classic_spans(text, tokens, overlap)]
 
 
-def chunk_lines(text: str) -> list[Chunk]:
+def chunk_lines(text: str, limits: Limits = USUAL) -> list[Chunk]:
     """Small pieces by the structure of Markdown.
 
     Their line ranges are a partition of the file's lines: blank lines and thematic breaks belong to the piece before
     them, at the top of the file to the first. A final line break begins no line. Text that is blank has no pieces.
     """
     lines = document_lines(text)
-    shown = [(piece, said) for piece in _pieces(lines) if (said := _said(lines, piece))]
+    shown = [(piece, said) for piece in _pieces(lines, limits) if (said := _said(lines, piece))]
     if not shown:
         # Nothing but thematic breaks, or nothing at all.
         return [Chunk(1, len(lines), text.strip(), "prose")] if text.strip() else []
@@ -89,16 +99,16 @@ def _said(lines: Sequence[str], piece: _Piece) -> str:
     return "\n".join(lines[piece.start : piece.end]).strip()
 
 
-def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
-    for block in _joined(blocks_of(lines), lines):
+def _pieces(lines: Sequence[str], limits: Limits) -> Iterator[_Piece]:
+    for block in _joined(blocks_of(lines), lines, limits.piece):
         match block.kind:
             case "paragraph":
-                for start, end, kind in paragraph_cuts(lines, block.start, block.end):
+                for start, end, kind in paragraph_cuts(lines, block.start, block.end, limits.piece):
                     yield _Piece(start, end, kind, block.headings)
             case "table":
-                yield from _table(lines, block)
+                yield from _table(lines, block, limits.piece)
             case "item" | "code":
-                limit = CODE_CHARS if block.kind == "code" else LONG_CHARS
+                limit = limits.code if block.kind == "code" else limits.piece
                 for start, end in line_groups(lines, block.start, block.end, limit):
                     yield _Piece(start, end, block.kind, block.headings)
             case "heading":
@@ -107,12 +117,12 @@ def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
                 pass
 
 
-def _joined(blocks: Iterable[Block], lines: Sequence[str]) -> Iterator[Block]:
+def _joined(blocks: Iterable[Block], lines: Sequence[str], limit: int) -> Iterator[Block]:
     """`blocks` with what belongs to one list item (its paragraphs, its code) as one, where that stays short."""
     current: Block | None = None
     for block in blocks:
         shared = current is not None and block.item and block.item == current.item
-        if current is not None and shared and _size(lines, current.start, block.end) <= LONG_CHARS:
+        if current is not None and shared and _size(lines, current.start, block.end) <= limit:
             current.kind, current.end = "item", block.end
             continue
         if current is not None:
@@ -122,9 +132,9 @@ def _joined(blocks: Iterable[Block], lines: Sequence[str]) -> Iterator[Block]:
         yield current
 
 
-def _table(lines: Sequence[str], block: Block) -> Iterator[_Piece]:
+def _table(lines: Sequence[str], block: Block, limit: int) -> Iterator[_Piece]:
     """A small table whole; of a large one its head and each row, under the names of the columns."""
-    if _size(lines, block.start, block.end) <= LONG_CHARS:
+    if _size(lines, block.start, block.end) <= limit:
         yield _Piece(block.start, block.end, "table", block.headings)
         return
     body = block.start + 2

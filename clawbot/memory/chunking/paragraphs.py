@@ -28,11 +28,11 @@ _MOST_NAMES = 4
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+\S")
 
 
-def paragraph_cuts(lines: Sequence[str], start: int, end: int) -> Iterator[Cut]:
+def paragraph_cuts(lines: Sequence[str], start: int, end: int, limit: int = LONG_CHARS) -> Iterator[Cut]:
     """Cut the paragraph in `lines` from `start` up to `end`: all its lines come back, in order.
 
     Lines that begin with a name (`Anna: …`) are each a piece, with what is wrapped below them; so are lines that are
-    too long to be wrapped ones or that mostly end sentences. Other text stays whole, up to LONG_CHARS.
+    too long to be wrapped ones or that mostly end sentences. Other text stays whole, up to `limit` characters.
     """
     if end - start == 1:
         yield start, end, "dialogue" if _speaker(lines[start]) else "prose"
@@ -44,12 +44,12 @@ def paragraph_cuts(lines: Sequence[str], start: int, end: int) -> Iterator[Cut]:
     for number in range(start + 1, end):
         talks = is_talk and speakers[number - start] is not None
         if talks or alone or _MARKER.match(lines[number]):
-            yield from _within(lines, first, number, kind)
+            yield from _within(lines, first, number, kind, limit)
             first, kind = (
                 number,
                 _kind(lines[number], talks=talks, inside="dialogue" if kind == "dialogue" else "prose"),
             )
-    yield from _within(lines, first, end, kind)
+    yield from _within(lines, first, end, kind, limit)
 
 
 def line_groups(lines: Sequence[str], start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
@@ -64,8 +64,10 @@ def line_groups(lines: Sequence[str], start: int, end: int, limit: int) -> Itera
     yield first, end
 
 
-def _within(lines: Sequence[str], start: int, end: int, kind: Literal["prose", "dialogue", "item"]) -> Iterator[Cut]:
-    for first, last in line_groups(lines, start, end, LONG_CHARS):
+def _within(
+    lines: Sequence[str], start: int, end: int, kind: Literal["prose", "dialogue", "item"], limit: int
+) -> Iterator[Cut]:
+    for first, last in line_groups(lines, start, end, limit):
         yield first, last, kind
 
 

@@ -48,10 +48,12 @@ _MEANING = " #"
 def wanted_identity(settings: MemorySearchSettings, library: Library, embedder: Embedder | None) -> Identity:
     """What an index of today's code and settings is built with; without an embedder it says nothing of vectors."""
     pieces = settings.chunking
-    parameters = f" {pieces.tokens}/{pieces.overlap}" if settings.profile == "classic" else ""
+    sizes = (
+        (pieces.tokens, pieces.overlap) if settings.profile == "classic" else (pieces.piece_chars, pieces.code_chars)
+    )
     return Identity(
         profile=settings.profile,
-        chunker=f"{CHUNKER_VERSION}{parameters}",
+        chunker=f"{CHUNKER_VERSION} {sizes[0]}/{sizes[1]}",
         tokenizer=str(TOKENIZER_VERSION),
         provider=embedder.provider if embedder else "none",
         model=embedder.model if embedder else "",

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clawbot.memory.chunking.chunks import CODE_CHARS, Chunk, chunk_lines, document_lines
+from clawbot.config.schema_memory import MemorySearchSettings
+from clawbot.memory.chunking.chunks import CODE_CHARS, Chunk, chunk, chunk_lines, document_lines
 from clawbot.memory.chunking.markdown import HEADING_CHARS
 from clawbot.memory.chunking.paragraphs import LONG_CHARS
 
@@ -287,9 +288,9 @@ def test_the_pieces_are_a_partition_of_the_lines(text: str) -> None:
     chunks = chunk_lines(text)
     lines = document_lines(text)
     assert covered(chunks) == (list(range(1, len(lines) + 1)) if text.strip() else [])
-    for chunk in chunks:
-        assert chunk.text
-        assert chunk.text == chunk.text.strip()
+    for piece in chunks:
+        assert piece.text
+        assert piece.text == piece.text.strip()
         assert chunk.text in text
     said = "".join("".join(chunk.text.split()) for chunk in chunks)
     kept = "".join("".join(line.split()) for line in lines if set(line) - set("*-_ \t\r"))
@@ -340,3 +341,13 @@ def test_the_parser_is_not_imported_with_the_module(tmp_path: Path) -> None:
     code = "import sys, clawbot.memory.chunking.chunks; print('markdown_it' in sys.modules, 'pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_the_settings_say_how_long_pieces_may_be() -> None:
+    text = "wrapped words that go on\n" * 8 + "\n```\n" + "code\n" * 20 + "```\n"
+    usual = chunk(text, MemorySearchSettings())
+    assert [piece.kind for piece in usual] == ["prose", "code"]
+    small = chunk(text, MemorySearchSettings.model_validate({"chunking": {"piece_chars": 60, "code_chars": 50}}))
+    assert max(len(piece.text) for piece in small if piece.kind == "prose") <= 60
+    assert max(len(piece.text) for piece in small if piece.kind == "code") <= 50
+    assert [line for piece in small for line in range(piece.start_line, piece.end_line + 1)] == list(range(1, 32))
