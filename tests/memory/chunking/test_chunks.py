@@ -291,8 +291,8 @@ def test_the_pieces_are_a_partition_of_the_lines(text: str) -> None:
     for piece in chunks:
         assert piece.text
         assert piece.text == piece.text.strip()
-        assert chunk.text in text
-    said = "".join("".join(chunk.text.split()) for chunk in chunks)
+        assert piece.text in text
+    said = "".join("".join(piece.text.split()) for piece in chunks)
     kept = "".join("".join(line.split()) for line in lines if set(line) - set("*-_ \t\r"))
     # Only lines of dashes, stars and underscores are in no piece's text.
     assert [char for char in said if char not in "*-_"] == [char for char in kept if char not in "*-_"]

@@ -279,11 +279,11 @@ def test_what_stands_outside_of_the_scope_does_not_crowd_it_out(
 def test_lines_that_say_nothing_of_the_question_are_no_results(tmp_path: Path) -> None:
     files = {
         "MEMORY.md": "# What stays true\n\n## Preferences\n\n## Facts\n\n## 决定\n",
-        "memory/2026-03-01.md": "- The proxy listens on port 8443.\n",
+        "memory/2026-03-01.md": "# Sunday\n\n- The proxy listens on port 8443.\n",
     }
     searcher = Searcher(build(tmp_path / "i", files))
-    assert searcher.places("proxy port") == ["memory/2026-03-01.md:1-1"]
-    assert searcher.load().places("proxy port") == ["memory/2026-03-01.md:1-1"]
+    assert searcher.places("proxy port") == ["memory/2026-03-01.md:3-3"]
+    assert searcher.load().places("proxy port") == ["memory/2026-03-01.md:3-3"]
 
 
 def test_the_deadline_ends_a_search_with_what_it_has(ways: Searcher) -> None:

@@ -83,7 +83,8 @@ class LineRanking:
             found = self._supports(table, asked)
         partial = partial or self._should_stop()
         scores = self._scores(table, places, found, asked, vectors if not partial else [None] * len(vectors))
-        says = (scores >= self._weights.least_score) | self._has_evidence(table, asked)[places]
+        says = self._has_evidence(table, asked)[places] & ~table.columns.is_heading[places]
+        says |= scores >= self._weights.least_score
         places, scores = places[says], scores[says]
         order = np.lexsort((places, -scores))[: self._weights.ranked]
         return RankedLines(table.ids[places[order]].tolist(), np.clip(scores[order], 0, 1).tolist(), partial)
