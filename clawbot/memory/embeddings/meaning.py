@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from clawbot.memory.stop_words import STOP_WORDS
@@ -58,7 +59,7 @@ def query_meaning(text: str, *, remote: bool) -> str:
     return text if remote else _telling_words(text) or text
 
 
-class Remembered(dict[str, bool]):
+class Remembered(dict[str, bool], ABC):
     """What is said of a word by its spelling, judged once: a few thousand words make up most of any text."""
 
     def __missing__(self, word: str) -> bool:
@@ -69,9 +70,9 @@ class Remembered(dict[str, bool]):
             self[word] = judged
         return judged
 
+    @abstractmethod
     def judge(self, word: str) -> bool:
         """The answer for a word that is not remembered."""
-        raise NotImplementedError
 
 
 class _Telling(Remembered):
