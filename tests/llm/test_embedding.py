@@ -45,7 +45,10 @@ def vector_of(text: str) -> list[float]:
 
 
 class Server:
-    """A server of vectors: plays the next of `replies`, then answers as it should. `bodies` are what it was asked."""
+    """A server of vectors: plays the next of `replies`, then answers as it should. `bodies` are what it was asked.
+
+    It answers nothing before `crowd` calls were there at the same time.
+    """
 
     def __init__(self) -> None:
         self.replies: list[Reply] = []
@@ -53,6 +56,8 @@ class Server:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.busy = self.busiest = 0
+        self.crowd = 1
+        self.crowded = asyncio.Event()
         self.asked = asyncio.Event()
         self.idle = asyncio.Event()
         self.base = ""
@@ -70,7 +75,10 @@ class Server:
         self.busiest = max(self.busiest, self.busy)
         self.asked.set()
         self.idle.clear()
+        if self.busy >= self.crowd:
+            self.crowded.set()
         try:
+            await self.crowded.wait()
             return await (self.replies.pop(0) if self.replies else well)(request, body)
         finally:
             self.busy -= 1
@@ -78,8 +86,13 @@ class Server:
                 self.idle.set()
 
 
+async def slowly(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """Answer so late that another call would come meanwhile, if one were made."""
+    await asyncio.sleep(0.05)
+    return await well(request, body)
+
+
 async def well(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    await asyncio.sleep(0.01)
     if "requests" in body:
         texts = [entry["content"]["parts"][0]["text"] for entry in body["requests"]]
         return web.json_response({"embeddings": [{"values": vector_of(text)} for text in texts]})
@@ -213,22 +226,24 @@ async def test_calls_at_the_same_time_learn_it_together(server: Server, monkeypa
     monkeypatch.setattr("clawbot.llm.embedding._is_loopback", lambda _: False)
 
     async def plain(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        await asyncio.sleep(0.05)
         return await (fails(422, "base64?") if "encoding_format" in body else well)(request, body)
 
     server.replies = [plain] * 20
+    server.crowd = 4
     assert lengths(await opened(server, attempts=1).embed(["abc"] * 1_024, "document")) == [3] * 1_024
 
 
 async def test_many_texts_go_in_batches_several_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clawbot.llm.embedding._is_loopback", lambda _: False)
     texts = ["x" * (number % 50 + 1) for number in range(2_000)]
+    server.crowd = 4
     assert lengths(await opened(server).embed(texts, "document")) == [len(text) for text in texts]
     assert [len(batch) for batch in server.texts] == [256] * 7 + [208]
     assert server.busiest == 4
 
 
 async def test_a_server_on_this_machine_is_asked_one_by_one(server: Server) -> None:
+    server.replies = [slowly] * 3
     await opened(server).embed(["x"] * 700, "document")
     assert len(server.bodies) == 3
     assert server.busiest == 1
