@@ -2,7 +2,8 @@
 
 Order within one submission: `message_queued`? `turn_started` (`text_delta` | `reasoning_delta` | `tool_started`
 `approval_requested`? `tool_finished` | `model_retry` | `model_changed` | `message_finished` | `context_used` |
-`notice`)* `turn_ended`. A slash command yields `command_output`, `session_changed` or `notice` and then `turn_ended`.
+`memory_written` | `compaction_running` | `compaction_finished` | `notice`)* `turn_ended`. A slash command yields
+`command_output`, `session_changed`, those of memory and compaction, or `notice`, and then `turn_ended`.
 `turn_ended` is always the last one. The JSON spelling (`clawbot chat -p TEXT --json`) is one object a line with the
 tag in `type` and keys in camelCase.
 """
@@ -17,6 +18,7 @@ from clawbot.messages import StopReason, Usage
 
 TurnStatus = Literal["done", "interrupted", "failed"]
 Level = Literal["info", "warning", "error"]
+CompactionTrigger = Literal["threshold", "overflow", "manual"]
 
 
 class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True):
@@ -123,6 +125,38 @@ class ContextUsed(_Event, frozen=True, tag="context_used"):
     cost: float | None = None
 
 
+class MemoryWritten(_Event, frozen=True, tag="memory_written"):
+    """What mattered was written to memory before it left the context: lines `line` to `end_line` (from 1) of `path`, a
+    file of the workspace, `bytes` long. A silent turn that had nothing to write is no event."""
+
+    path: str
+    line: int
+    end_line: int
+    bytes: int
+
+
+class CompactionRunning(_Event, frozen=True, tag="compaction_running"):
+    """Earlier turns are being summarised: `part` of `parts`, from 1. Comes once for each part. `trigger` is why."""
+
+    trigger: CompactionTrigger
+    part: int = 1
+    parts: int = 1
+
+
+class CompactionFinished(_Event, frozen=True, tag="compaction_finished"):
+    """Follows the last `compaction_running`. `done`: from the entry `entry_id` on, `summary` stands for what came
+    before, and the context went from `tokens_before` to about `tokens_after`. Else the history is whole, as it was, and
+    `error` says why."""
+
+    trigger: CompactionTrigger
+    status: TurnStatus
+    entry_id: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    summary: str = ""
+    error: str = ""
+
+
 class Notice(_Event, frozen=True, tag="notice"):
     """A line for the user about something that happened beside the talk; `path` and `line` say where to look."""
 
@@ -170,6 +204,9 @@ Event = (
     | ModelRetry
     | ModelChanged
     | ContextUsed
+    | MemoryWritten
+    | CompactionRunning
+    | CompactionFinished
     | Notice
     | CommandOutput
     | SessionChanged

@@ -23,6 +23,49 @@ from clawbot.messages import (
     UserMessage,
 )
 
+
+class Budget(NamedTuple):
+    """The marks of a window, in tokens. `limit` is where compaction comes (the window without the `reserve`), `flush`
+    where the silent turn comes before it (0: never); `keep_recent` stays word for word at a compaction, whose summary
+    takes `summary` at most."""
+
+    window: int
+    reserve: int
+    limit: int
+    flush: int
+    keep_recent: int
+    summary: int
+
+
+class Measure(NamedTuple):
+    """What a call of the model takes, in tokens. The first six are counted, and `counted` is their sum; `used` is the
+    best figure for the whole prompt. `exact`: it is what the provider reported, with nothing counted on top. `stale`:
+    nothing was reported since the last compaction. `reported` is the prompt of the last call as its provider counted
+    it, `unaccounted` how much more that is than what was counted for the same call (0 and 0 without a report)."""
+
+    system: int
+    bootstrap: int
+    tools: int
+    summary: int
+    messages: int
+    tool_results: int
+    used: int
+    exact: bool
+    stale: bool
+    reported: int
+    unaccounted: int
+
+    @property
+    def counted(self) -> int:
+        """The sum of the parts."""
+        return self.system + self.bootstrap + self.tools + self.summary + self.messages + self.tool_results
+
+    @property
+    def fixed(self) -> int:
+        """What no compaction makes smaller."""
+        return self.system + self.bootstrap + self.tools
+
+
 IMAGE_TOKENS = 1200
 MESSAGE_TOKENS = 4  # role and separators of one message
 DEFAULT_WINDOW = 128_000  # when nothing is known of the model
