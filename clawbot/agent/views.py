@@ -6,6 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.context.report import LastFlush
+from clawbot.context.window import Budget
 from clawbot.llm.protocol import ModelInfo
 from clawbot.sessions.conversation import HistoryItem
 
@@ -14,7 +16,9 @@ __all__ = ["CommandInfo", "HistoryItem", "RuntimeStatus"]
 
 class RuntimeStatus(Struct, frozen=True):
     """How the conversation stands. `tokens` and `window` (0: unknown) are in tokens, `cost` in US dollars; `exact` is
-    false while `tokens` is estimated; `notes` counts the memory files."""
+    false while `tokens` is estimated, `stale` when nothing was reported since the last compaction; `notes` counts the
+    memory files. `budget` has the marks of the window (None: unknown); `compactions` counts those of the session;
+    `window_source` says where the window is known from, as a half sentence."""
 
     agent_id: str
     session_key: str
@@ -27,6 +31,11 @@ class RuntimeStatus(Struct, frozen=True):
     cost: float | None
     busy: bool
     notes: int
+    budget: Budget | None = None
+    stale: bool = False
+    compactions: int = 0
+    last_flush: LastFlush | None = None
+    window_source: str = ""
 
 
 class CommandInfo(Struct, frozen=True):
