@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
+
+from clawbot.sessions.entries import CustomEntry
 
 OFFER = "clawbot.memory-offer"
 
@@ -52,3 +55,13 @@ class Offer(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     tokens: int = 0
     transcript_bytes: int = 0
     recovered: bool = False
+
+
+def offer_of(entry: CustomEntry) -> Offer | None:
+    """The record in `entry`; None for an entry of another type and for one that makes no sense."""
+    if entry.custom_type != OFFER:
+        return None
+    try:
+        return msgspec.convert(entry.data, Offer)
+    except ValueError:
+        return None

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from clawbot.messages import AssistantMessage, Message, UserMessage, text_of
+from clawbot.sessions.audit import MemoryWrite, Offer, offer_of
 from clawbot.sessions.entries import (
     BranchSummaryEntry,
     CompactionEntry,
+    CustomEntry,
     CustomMessageEntry,
     Entry,
     MessageEntry,
@@ -33,8 +35,9 @@ class ContextItem(Struct, frozen=True):
 class HistoryItem(Struct, frozen=True):
     """An entry as a reader is to see it.
 
-    `message` is None for a divider (a compaction, another model), which `note` names; `timestamp` is in milliseconds
-    since the epoch; `interrupted` marks a reply that was cut off.
+    `message` is None for a divider (a compaction, a write to memory, another model), which `note` names; `timestamp` is
+    in milliseconds since the epoch; `interrupted` marks a reply that was cut off. `compaction` is the summary that the
+    divider stands for, `offer` what was written to memory there.
     """
 
     entry_id: str
@@ -42,6 +45,8 @@ class HistoryItem(Struct, frozen=True):
     message: Message | None = None
     interrupted: bool = False
     note: str = ""
+    compaction: CompactionEntry | None = None
+    offer: Offer | None = None
 
 
 def context_items(entries: Sequence[Entry]) -> list[ContextItem]:
@@ -60,15 +65,28 @@ def history_item(entry: Entry) -> HistoryItem | None:
             return HistoryItem(entry.id, message.timestamp or entry.moment, message, interrupted=cut)
         case CompactionEntry():
             before = f" ({entry.tokens_before:,} tokens before)" if entry.tokens_before else ""
-            return HistoryItem(entry.id, entry.moment, note=f"compacted{before}")
+            return HistoryItem(entry.id, entry.moment, note=f"compacted{before}", compaction=entry)
         case ModelChangeEntry():
             return HistoryItem(entry.id, entry.moment, note=f"model: {model_ref(entry)}")
         case CustomMessageEntry(display=True):
             return HistoryItem(entry.id, entry.moment, note=text_of(entry.content))
         case BranchSummaryEntry():
             return HistoryItem(entry.id, entry.moment, note=f"another branch: {entry.summary}")
+        case CustomEntry():
+            offer = offer_of(entry)
+            written = offer is not None and offer.phase == "end" and offer.writes
+            return HistoryItem(entry.id, entry.moment, note=written_note(written), offer=offer) if written else None
         case _:
             return None
+
+
+def written_note(writes: Sequence[MemoryWrite]) -> str:
+    """What was written to memory, in one line: `memory: 3 lines to memory/2026-11-20.md`."""
+    lines: dict[str, int] = {}
+    for write in writes:
+        lines[write.path] = lines.get(write.path, 0) + write.end_line - write.line + 1
+    places = (f"{count} {'line' if count == 1 else 'lines'} to {path}" for path, count in lines.items())
+    return f"memory: {', '.join(places)}"
 
 
 def model_ref(entry: ModelChangeEntry) -> str:
