@@ -65,9 +65,16 @@ class RateLimitError(ModelError):
 
 
 class ContextOverflowError(ModelError):
-    """The prompt does not fit into the model's window."""
+    """The prompt does not fit into the model's window.
+
+    `limit` is the most that the provider says the prompt may have, in tokens; None when it says nothing of it.
+    """
 
     kind = "overflow"
+
+    def __init__(self, message: str, *, provider: str = "", hint: str = "", limit: int | None = None) -> None:
+        super().__init__(message, provider=provider, hint=hint)
+        self.limit = limit
 
 
 class UnreachableError(ModelError):

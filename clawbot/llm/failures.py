@@ -21,7 +21,7 @@ from clawbot.llm.errors import (
     RefusedError,
     UnreachableError,
 )
-from clawbot.llm.overflow import is_overflow
+from clawbot.llm.overflow import is_overflow, stated_limit
 from clawbot.llm.providers import key_names, title_of
 from clawbot.logs import redact
 
@@ -55,6 +55,10 @@ _EXHAUSTED = re.compile(
 )
 _NO_MODEL = re.compile(
     r"model\b.{0,60}(?:not found|does not exist|not exist|unknown|not supported)|no such model", re.IGNORECASE
+)
+_OVERFLOW_HINT = (
+    "/compact makes room by summarising what was said; "
+    "/new begins another conversation and leaves this one in /sessions."
 )
 _NO_PROVIDER = "LLM Provider NOT provided"
 _NAME_HINT = "Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here."
@@ -93,8 +97,7 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     if kind is RateLimitError:
         return _rate_limit(failure, text, provider, now)
     if kind is ContextOverflowError:
-        hint = "/new begins another conversation; this one stays in /sessions."
-        return ContextOverflowError(text, provider=provider, hint=hint)
+        return ContextOverflowError(text, provider=provider, hint=_OVERFLOW_HINT, limit=stated_limit(failure.message))
     if kind is UnreachableError:
         return UnreachableError(_unreachable_text(failure, text, base), provider=provider, hint=_address_hint(base))
     if kind is BadResponseError:

@@ -313,6 +313,8 @@ async def test_http_errors(server: Server, status: int, message: str, kind: type
     assert type(error) is kind
     assert str(error).startswith("OpenAI: ")
     assert "sk-secret" not in str(error)
+    if isinstance(error, ContextOverflowError):
+        assert error.limit == 8192
 
 
 async def test_retry_after_is_honoured(server: Server) -> None:

@@ -45,7 +45,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
         (Failure("RateLimitError", "insufficient_quota", 429), RateLimitError, "billing"),
         (Failure("BadRequestError", "Your credit balance is too low", 400), RateLimitError, "billing"),
         (Failure("BadRequestError", "payment", 402), RateLimitError, "billing"),
-        (Failure("ContextWindowExceededError", "large", 400), ContextOverflowError, "/new"),
+        (Failure("ContextWindowExceededError", "large", 400), ContextOverflowError, "/compact"),
         (Failure("BadRequestError", "prompt is too long: 9 tokens > 8 maximum", 400), ContextOverflowError, "/new"),
         (Failure("InternalServerError", "Connection error.", 500), UnreachableError, "network"),
         (Failure("Timeout", "Request timed out", 408), UnreachableError, "doctor"),
