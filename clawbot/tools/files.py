@@ -138,7 +138,7 @@ class AppendTool(TypedTool[ContentArguments]):
             new = os.fstat(handle).st_size == 0
             addition = _fitted(handle, encode(arguments.content))
             if not shared:
-                _append(handle, addition)
+                append_whole(handle, addition)
         if shared:
             # The other name of the file may lie outside the workspace: give this name a file of its own.
             self._folder.replace(place, (self._folder.read(place, CHANGE_BYTES) or b"") + addition)
@@ -175,8 +175,9 @@ def _fitted(handle: int, addition: bytes) -> bytes:
     return addition
 
 
-def _append(handle: int, addition: bytes) -> None:
-    """Write all of `addition`; when the disk is full, take back what came through, so that no half note stays."""
+def append_whole(handle: int, addition: bytes) -> None:
+    """Write all of `addition`; when the disk is full, take back what came through, so that no half note stays. Raises
+    ToolError for a full disk, OSError for other failures."""
     start = os.fstat(handle).st_size
     done = 0
     try:

@@ -17,6 +17,7 @@ from clawbot.llm.offline.quoting import one_line
 from clawbot.llm.offline.remember import tidy
 from clawbot.llm.offline.turn import Call, Plan, Turn
 from clawbot.llm.offline.words import normalise, tokens
+from clawbot.logs import redact
 from clawbot.messages import ToolSpec
 
 MAX_FACTS = 40
@@ -56,7 +57,7 @@ def flush(turn: Turn, tool: str) -> Plan:
     if not new:
         return NO_REPLY
     items = "".join(as_item(fact.text, is_todo=fact.is_todo) for fact in new)
-    outcomes = yield [Call(tool, {"path": path, "content": looked.heading(turn) + items})]
+    outcomes = yield [Call(tool, {"path": path, "content": looked.heading(path) + items})]
     if outcomes[0].is_error:
         return say(turn.language, "flush_failed", reason=one_line(outcomes[0].text))
     return NO_REPLY
@@ -73,7 +74,8 @@ def durable_facts(said: Sequence[Said]) -> list[Fact]:
             continue
         for fact in _facts(entry.text):
             key = "".join(tokens(fact.text))
-            if key and key not in stored_words:
+            # What the log would hide is refused by the tool, and with it everything else that is to be stored.
+            if key and key not in stored_words and redact(fact.text) == fact.text:
                 facts[key] = fact
     return list(facts.values())[-MAX_FACTS:]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable
+from pathlib import PurePosixPath
 
 from clawbot.llm.offline.notes import Line, grep_call, grepped, same_words
 from clawbot.llm.offline.quoting import bare
@@ -29,9 +30,9 @@ class Looked:
         first = fact.partition("\n")[0]
         return next((line for line in self._lines if same_words(bare(line.text), first)), None)
 
-    def heading(self, turn: Turn) -> str:
-        """What a new file begins with; nothing for one that exists."""
-        return f"# {turn.now:%Y-%m-%d}\n\n" if self._is_new else ""
+    def heading(self, path: str) -> str:
+        """What the new file `path` begins with, its name (a day); nothing for one that exists."""
+        return f"# {PurePosixPath(path).stem}\n\n" if self._is_new else ""
 
 
 LookSteps = Generator[list[Call], list[Outcome], Looked]

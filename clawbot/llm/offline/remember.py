@@ -79,7 +79,7 @@ def _store(turn: Turn, text: str, *, is_todo: bool) -> Plan:
     if known is not None:
         return say(turn.language, "already_noted", fact=bare(known.text), source=known.source)
     item = as_item(fact, is_todo=is_todo)
-    outcomes = yield [Call("append", {"path": path, "content": looked.heading(turn) + item})]
+    outcomes = yield [Call("append", {"path": path, "content": looked.heading(path) + item})]
     return _confirm(turn, outcomes[0], fact, "remembered_todo" if is_todo else "remembered")
 
 

@@ -55,7 +55,7 @@ class TestFlush:
         )
         assert await talk.say(PROMPT, "flush") == "NO_REPLY"
         assert talk.files.texts == {
-            TARGET: "# 2026-11-20\n\n- My name is Ada.\n- We decided to use Postgres 16.\n"
+            TARGET: "# 2026-11-19\n\n- My name is Ada.\n- We decided to use Postgres 16.\n"
             "- 我们约定所有接口统一返回 snake_case。\n- [ ] renew the certificate\n"
         }
 
