@@ -1,4 +1,4 @@
-"""How full the model's window is, in tokens: what the provider reported, and an estimate for the rest."""
+"""How full the model's window is, in tokens: what a call takes, and when that is too much."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from clawbot.context.budget import DEFAULT_WINDOW, Budget, Window, plan_budget, window_of
+from clawbot.context.counting import IMAGE_TOKENS, MESSAGE_TOKENS, PRIMING_TOKENS, TokenCounter
+from clawbot.context.prompt import SystemPrompt
 from clawbot.llm.tokens import estimate_tokens
 from clawbot.messages import (
     AssistantMessage,
@@ -23,18 +26,30 @@ from clawbot.messages import (
     UserMessage,
 )
 
+__all__ = [
+    "DEFAULT_WINDOW",
+    "Budget",
+    "Measure",
+    "Report",
+    "View",
+    "Window",
+    "context_used",
+    "measure",
+    "plan_budget",
+    "should_compact",
+    "should_flush",
+    "should_flush_by_size",
+    "window_of",
+]
 
-class Budget(NamedTuple):
-    """The marks of a window, in tokens. `limit` is where compaction comes (the window without the `reserve`), `flush`
-    where the silent turn comes before it (0: never); `keep_recent` stays word for word at a compaction, whose summary
-    takes `summary` at most."""
-
-    window: int
-    reserve: int
-    limit: int
-    flush: int
-    keep_recent: int
-    summary: int
+BOOTSTRAP_SECTION = "project context"
+"""The section of the system prompt that holds the workspace files."""
+MOST_FAILURES = 3
+"""After so many failed flushes in a cycle none is tried until the next one (reference sheet 8)."""
+# How far a tokenizer may be from ours. A report of less than the half is of a server that left out its cache.
+_LEAST_RATIO, _MOST_RATIO = 0.5, 3.0
+# An answer may be reported with this much more than its text has; what is beyond is reasoning, which goes nowhere.
+_ANSWER_SLACK = 50
 
 
 class Measure(NamedTuple):
@@ -66,9 +81,123 @@ class Measure(NamedTuple):
         return self.system + self.bootstrap + self.tools
 
 
-IMAGE_TOKENS = 1200
-MESSAGE_TOKENS = 4  # role and separators of one message
-DEFAULT_WINDOW = 128_000  # when nothing is known of the model
+class View(NamedTuple):
+    """What the next call would send. `has_summary`: the first message is the summary of what was compacted.
+    `fresh_from` is the index of the first message after the last compaction (0 without one): what older messages
+    report is of a context that is no more (reference sheet 7.1)."""
+
+    prompt: SystemPrompt
+    tools: Sequence[ToolSpec]
+    messages: Sequence[Message]
+    has_summary: bool = False
+    fresh_from: int = 0
+
+
+class Report(NamedTuple):
+    """What the provider said of the prompt of an earlier call, and what was counted for that same call."""
+
+    prompt_tokens: int
+    counted: int
+
+
+def measure(view: View, counter: TokenCounter, report: Report | None = None) -> Measure:
+    """What a call with `view` takes. Blocks while `counter` meets something new; forgets what is not in the view.
+
+    The figure starts from `report`, or without one from what the last good answer in the view carries. What came
+    since (or went, by pruning) is counted, and scaled by how the provider's tokens compare to ours.
+    """
+    counts = [counter.of(message) for message in view.messages]
+    parts = _parts(view, counts, counter)
+    counter.forget_except(view.messages)
+    good = [index for index in range(view.fresh_from, len(counts)) if _is_good(view.messages[index])]
+    stale = view.fresh_from > 0 and not good
+    if report is None:
+        last = next((index for index in reversed(good) if _prompt_tokens(view.messages[index])), None)
+        if last is not None:
+            report = Report(_prompt_tokens(view.messages[last]), parts.fixed + sum(counts[:last]))
+    if stale or report is None or report.prompt_tokens < report.counted * _LEAST_RATIO:
+        return parts._replace(used=parts.counted, stale=stale)
+    answer = _reported_answer(view.messages, counts, report)
+    since = parts.counted - report.counted
+    if answer is not None:
+        since -= counts[-1]
+    ratio = min(report.prompt_tokens / report.counted, _MOST_RATIO) if report.counted else 1.0
+    return parts._replace(
+        used=max(0, report.prompt_tokens + (answer or 0) + round(since * ratio)),
+        exact=since == 0,
+        reported=report.prompt_tokens,
+        unaccounted=report.prompt_tokens - report.counted,
+    )
+
+
+def should_flush(measure: Measure, budget: Budget, *, flushed: bool, failures: int) -> bool:
+    """Whether memory is to be saved before the user's turn: once in a cycle (`flushed`: it was done), from the mark
+    on, never by figures that are stale, and not after three failures (reference sheet 8.2)."""
+    if flushed or failures >= MOST_FAILURES or measure.stale or not budget.flush:
+        return False
+    return measure.used >= budget.flush
+
+
+def should_flush_by_size(grown_bytes: int, force_bytes: int, failures: int) -> bool:
+    """Whether the transcript grew by so much since the last flush that memory is to be saved in any case.
+    `force_bytes` 0: never."""
+    return 0 < force_bytes <= grown_bytes and failures < MOST_FAILURES
+
+
+def should_compact(measure: Measure, budget: Budget) -> bool:
+    """Whether the context is beyond its limit. Figures that are stale only count when nothing would fit at all: what a
+    compaction left must not call for the next one (reference sheet 7.1)."""
+    return measure.used > (budget.window if measure.stale else budget.limit)
+
+
+def _parts(view: View, counts: Sequence[int], counter: TokenCounter) -> Measure:
+    """What was counted, by its kind."""
+    system = bootstrap = 0
+    for number, section in enumerate(view.prompt.sections, start=1):
+        # Sections are joined by an empty line, which tokenizers take together with what stands before it.
+        last = number == len(view.prompt.sections)
+        tokens = counter.text(section.text if last else f"{section.text}\n\n")
+        if section.name == BOOTSTRAP_SECTION:
+            bootstrap += tokens
+        else:
+            system += tokens
+    first = 1 if view.has_summary and counts else 0
+    pairs = zip(view.messages[first:], counts[first:], strict=True)
+    results = sum(tokens for message, tokens in pairs if isinstance(message, ToolResultMessage))
+    return Measure(
+        system=system + (MESSAGE_TOKENS if view.prompt.text.strip() else 0) + PRIMING_TOKENS,
+        bootstrap=bootstrap,
+        tools=sum(map(counter.tool, view.tools)),
+        summary=sum(counts[:first]),
+        messages=sum(counts[first:]) - results,
+        tool_results=results,
+        used=0,
+        exact=False,
+        stale=False,
+        reported=0,
+        unaccounted=0,
+    )
+
+
+def _is_good(message: Message) -> bool:
+    """Whether `message` is an answer that neither failed nor was cut off: others report nothing to rely on."""
+    return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
+
+
+def _prompt_tokens(message: Message) -> int:
+    """The prompt of the call that `message` answers, as its provider counted it; 0 when it did not."""
+    usage = message.usage if isinstance(message, AssistantMessage) else None
+    return max(0, usage.prompt_tokens) if usage else 0
+
+
+def _reported_answer(messages: Sequence[Message], counts: Sequence[int], report: Report) -> int | None:
+    """The tokens of the last message as its provider counted them, when that is the answer which `report` is of."""
+    match messages[-1] if messages else None:
+        case AssistantMessage(stop_reason="stop" | "length" | "toolUse", usage=Usage() as usage):
+            same = usage.prompt_tokens == report.prompt_tokens
+            return usage.output if same and 0 < usage.output <= counts[-1] * 1.5 + _ANSWER_SLACK else None
+        case _:
+            return None
 
 
 class ContextSize(NamedTuple):

@@ -15,13 +15,16 @@ from msgspec import Struct
 from clawbot.llm.usage import Prices, Tier
 
 TABLE = "model_prices_and_context_window_backup.json"
+SOURCE = "litellm's model data"
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 class ModelFacts(Struct, frozen=True):
-    """What the table says of a model; `window` and `max_output` are in tokens, None: it does not say."""
+    """What the table says of a model; `window` and `max_output` are in tokens, None: it does not say. `window_source`
+    is for the user."""
 
     window: int | None = None
+    window_source: str = SOURCE
     max_output: int | None = None
     tools: bool = True
     images: bool = False

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import msgspec
-
 from clawbot.clock import Clock
 from clawbot.llm.catalogue import look_up
 from clawbot.llm.client import ClientOptions, LiteLLMModel, Target
 from clawbot.llm.errors import RefusedError
 from clawbot.llm.fallback import FallbackModel
-from clawbot.llm.models import AUTO, OFFLINE, SCRIPT, Found, describe, is_own, normal_ref, resolve_auto
+from clawbot.llm.models import AUTO, OFFLINE, SCRIPT, Found, capped, describe, is_own, normal_ref, resolve_auto
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.llm.providers import OLLAMA, key_names, local_server
@@ -109,10 +107,8 @@ class _Opener:
 
     async def _script(self, name: str) -> ScriptModel:
         script = await asyncio.to_thread(_load_script, name)
-        info = ModelInfo(f"{SCRIPT}{name}", reason="chosen", window=script.window, supports_images=True)
-        cap = self._settings.context_tokens
-        if cap is not None:
-            info = msgspec.structs.replace(info, window=min(script.window or cap, cap))
+        window, source = capped(script.window, "from the script", self._settings)
+        info = ModelInfo(f"{SCRIPT}{name}", reason="chosen", window=window, supports_images=True, window_source=source)
         return ScriptModel(script, info, self._options)
 
 

@@ -20,18 +20,23 @@ PROBE_SECONDS = 0.5
 OLLAMA_WINDOW = 32_768
 """Tokens. Ollama cuts prompts silently at 4,096 unless it is asked for more, and what it is asked for costs memory: so
 this is asked for, where the model can do it and was not set to anything else."""
+OLLAMA_USUAL = 4_096
+"""What Ollama loads a model with when nobody asked for anything."""
+FROM_SERVER = "from the server"
 _LARGEST_ANSWER = 4 * 1024**2
 # Models that only embed cannot talk.
 _EMBEDDING = ("embed", "bge-", "minilm", "rerank")
 
 
 class LocalModel(Struct, frozen=True):
-    """A model of a server here. `ref` is its name for litellm, `base` the server's address, `window` is in tokens."""
+    """A model of a server here. `ref` is its name for litellm, `base` the server's address, `window` is in tokens.
+    `window_source` is a half sentence for the user."""
 
     ref: str
     server: str
     base: str
     window: int | None = None
+    window_source: str = FROM_SERVER
     tools: bool = True
     images: bool = False
 
@@ -99,24 +104,40 @@ def _ollama(base: str) -> list[LocalModel]:
     if not isinstance(answer, dict) or "models" not in answer:
         return []
     names = [str(entry["name"]) for entry in _entries(answer["models"]) if entry.get("name")]
-    return [_ollama_model(base, name) for name in names if _talks(name)]
+    loaded = get_json(f"{base}/api/ps")
+    entries = _entries(loaded.get("models")) if isinstance(loaded, dict) else []
+    running = {str(entry.get("name")): _size(entry.get("context_length")) for entry in entries}
+    return [_ollama_model(base, name, running.get(name)) for name in names if _talks(name)]
 
 
-def _ollama_model(base: str, name: str) -> LocalModel:
+def _ollama_model(base: str, name: str, running: int | None) -> LocalModel:
+    """The model `name`, which runs with a window of `running` now (None: it does not)."""
     shown = get_json(f"{base}/api/show", {"model": name})
     shown = shown if isinstance(shown, dict) else {}
     facts = shown.get("model_info")
     sizes = [v for k, v in facts.items() if k.endswith(".context_length")] if isinstance(facts, dict) else []
     able = shown.get("capabilities")
     listed: list[Any] | None = able if isinstance(able, list) else None
+    window, source = _ollama_window(_num_ctx(shown), running, _size(sizes[0] if sizes else None))
     return LocalModel(
         ref=f"{OLLAMA.name}/{name}",
         server=OLLAMA.title,
         base=base,
-        window=_num_ctx(shown) or min(_size(sizes[0] if sizes else None) or OLLAMA_WINDOW, OLLAMA_WINDOW),
+        window=window,
+        window_source=source,
         tools=listed is None or "tools" in listed,
         images=listed is not None and "vision" in listed,
     )
+
+
+def _ollama_window(set_to: int | None, running: int | None, made_for: int | None) -> tuple[int, str]:
+    """The window that Ollama is asked for, and why. One that somebody chose goes first: another would make Ollama load
+    the model anew."""
+    if set_to:
+        return set_to, "num_ctx of the model in Ollama"
+    if running and running > OLLAMA_USUAL:
+        return running, "Ollama runs it with that"
+    return min(made_for or OLLAMA_WINDOW, OLLAMA_WINDOW), "Ollama is asked for that"
 
 
 def _num_ctx(shown: Mapping[str, Any]) -> int | None:
@@ -139,22 +160,34 @@ def _lm_studio(base: str) -> list[LocalModel]:
 
 
 def _lm_studio_model(base: str, entry: Mapping[str, Any]) -> LocalModel:
-    window = _size(entry.get("loaded_context_length")) or _size(entry.get("max_context_length"))
-    images = entry.get("type") == "vlm"
-    return LocalModel(f"{LM_STUDIO.name}/{entry['id']}", LM_STUDIO.title, base, window=window, images=images)
+    loaded = _size(entry.get("loaded_context_length"))
+    return LocalModel(
+        ref=f"{LM_STUDIO.name}/{entry['id']}",
+        server=LM_STUDIO.title,
+        base=base,
+        window=loaded or _size(entry.get("max_context_length")),
+        window_source=FROM_SERVER if loaded else "the most it can; LM Studio has not loaded it",
+        images=entry.get("type") == "vlm",
+    )
 
 
 def _llama_cpp(base: str) -> list[LocalModel]:
     models = _listed(LLAMA_CPP, base, owner="llamacpp")
     if not models:
         return []
+    window, props = _llama_cpp_props(base)
+    able = props.get("modalities")
+    images = isinstance(able, dict) and able.get("vision") is True
+    return [msgspec.structs.replace(model, window=window or model.window, images=images) for model in models]
+
+
+def _llama_cpp_props(base: str) -> tuple[int | None, dict[str, Any]]:
+    """The window that each slot of a llama.cpp server has, and all that it says of itself."""
     props = get_json(f"{base.removesuffix('/v1')}/props")
     props = props if isinstance(props, dict) else {}
     settings = props.get("default_generation_settings")
     window = _size(settings.get("n_ctx")) if isinstance(settings, dict) else None
-    able = props.get("modalities")
-    images = isinstance(able, dict) and able.get("vision") is True
-    return [msgspec.structs.replace(model, window=window or model.window, images=images) for model in models]
+    return window or _size(props.get("n_ctx")), props
 
 
 def _vllm(base: str) -> list[LocalModel]:
@@ -168,7 +201,7 @@ def _listed(server: LocalServer, base: str, *, owner: str) -> list[LocalModel]:
         return []
     entries = [entry for entry in _entries(answer.get("data")) if entry.get("owned_by") == owner and entry.get("id")]
     return [
-        LocalModel(f"{server.name}/{entry['id']}", server.title, base, window=_size(entry.get("max_model_len")))
+        LocalModel(f"{server.name}/{entry['id']}", server.title, base, window=_listed_window(entry))
         for entry in entries
         if _talks(str(entry["id"]))
     ]
@@ -179,6 +212,29 @@ def listed_models(base: str, key: str | None) -> list[str]:
     answer = get_json(f"{base.rstrip('/')}/models", key=key)
     data = answer.get("data") if isinstance(answer, dict) else None
     return [str(entry["id"]) for entry in _entries(data) if entry.get("id") and _talks(str(entry["id"]))]
+
+
+def served_window(base: str, name: str, key: str | None) -> int | None:
+    """The window of the model `name` as the OpenAI-compatible server at `base` says it, in its list or as LM Studio or
+    llama.cpp do; None when it does not. Blocks."""
+    base = base.rstrip("/")
+    answer = get_json(f"{base}/models", key=key)
+    entries = _entries(answer.get("data")) if isinstance(answer, dict) else []
+    entry = next((entry for entry in entries if entry.get("id") == name), None)
+    if entry is None:
+        return None
+    window = _listed_window(entry)
+    if window is None and entry.get("owned_by") == "llamacpp":
+        window, _ = _llama_cpp_props(base)
+    if window is None and entry.get("owned_by") == "organization_owner":
+        models = [model for model in _lm_studio(base) if model.ref == f"{LM_STUDIO.name}/{name}"]
+        window = models[0].window if models else None
+    return window
+
+
+def _listed_window(entry: Mapping[str, Any]) -> int | None:
+    """The window in an entry of a list of models: vLLM and SGLang name it in one way, routers in the other."""
+    return _size(entry.get("max_model_len")) or _size(entry.get("context_length"))
 
 
 def _entries(value: object) -> list[dict[str, Any]]:

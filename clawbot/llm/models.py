@@ -7,10 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clawbot.llm.catalogue import ModelFacts, look_up
-from clawbot.llm.local import LocalModel, find_local, listed_models
-from clawbot.llm.protocol import ModelInfo
+from clawbot.llm.local import FROM_SERVER, LocalModel, find_local, listed_models, served_window
+from clawbot.llm.protocol import CAPPED, ModelInfo
 from clawbot.llm.providers import KEYS, PROVIDERS, Provider, local_server, provider_name
 
 if TYPE_CHECKING:
@@ -24,7 +25,18 @@ NOTHING_FOUND = (
     "`clawbot doctor` says how to connect a model"
 )
 
-__all__ = ["AUTO", "KEYS", "NOTHING_FOUND", "OFFLINE", "SCRIPT", "Found", "describe", "find_models", "resolve_auto"]
+__all__ = [
+    "AUTO",
+    "KEYS",
+    "NOTHING_FOUND",
+    "OFFLINE",
+    "SCRIPT",
+    "Found",
+    "capped",
+    "describe",
+    "find_models",
+    "resolve_auto",
+]
 
 
 class Found(Struct, frozen=True):
@@ -56,18 +68,25 @@ async def resolve_auto(settings: AgentSettings) -> Found:
     if found:
         return await describe(found[0][0], settings, reason=found[0][1])
     available = await _available(settings)
-    return available[0] if available else Found(ModelInfo(OFFLINE, reason=NOTHING_FOUND))
+    if not available:
+        return Found(ModelInfo(OFFLINE, reason=NOTHING_FOUND))
+    first = available[0]
+    return first if first.local else await describe(first.info.ref, settings, reason=first.info.reason)
 
 
 async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Found:
     """What is known of the model `ref`: from its server when that is on this machine, else from litellm's table."""
     server = local_server(normal_ref(ref))
+    base = settings.api_base if is_own(ref, settings) else None
     if server is not None:
-        base = settings.api_base if is_own(ref, settings) else None
         for model in await find_local([server], base):
             if model.ref == normal_ref(ref):
                 return _local_info(model, settings, reason or "chosen")
     facts = (await asyncio.to_thread(look_up, [normal_ref(ref)]))[normal_ref(ref)]
+    if server is None and base:
+        served = await asyncio.to_thread(served_window, base, ref.partition("/")[2], _own_key(settings))
+        if served:
+            facts = replace(facts, window=served, window_source=FROM_SERVER)
     return Found(_info(ref, facts, settings, reason or "chosen"))
 
 
@@ -109,15 +128,21 @@ def _from_base(settings: AgentSettings) -> list[tuple[str, str]]:
     base = settings.api_base
     if not base:
         return []
-    key = settings.api_key.get_secret_value() if settings.api_key else os.environ.get(settings.api_key_env or "")
-    return [(f"openai/{name}", "the server at api_base has it") for name in listed_models(base, key)]
+    return [(f"openai/{name}", "the server at api_base has it") for name in listed_models(base, _own_key(settings))]
+
+
+def _own_key(settings: AgentSettings) -> str | None:
+    """The key that is meant for `api_base`."""
+    return settings.api_key.get_secret_value() if settings.api_key else os.environ.get(settings.api_key_env or "")
 
 
 def _info(ref: str, facts: ModelFacts, settings: AgentSettings, reason: str) -> ModelInfo:
+    window, source = capped(facts.window, facts.window_source, settings)
     return ModelInfo(
         ref=ref,
         reason=reason,
-        window=_capped(facts.window, settings),
+        window=window,
+        window_source=source,
         max_output=facts.max_output,
         supports_tools=facts.tools,
         supports_images=facts.images,
@@ -126,16 +151,21 @@ def _info(ref: str, facts: ModelFacts, settings: AgentSettings, reason: str) -> 
 
 
 def _local_info(model: LocalModel, settings: AgentSettings, reason: str) -> Found:
-    window = _capped(model.window, settings)
+    window, source = capped(model.window, model.window_source, settings)
     info = ModelInfo(
-        ref=model.ref, reason=reason, window=window, supports_tools=model.tools, supports_images=model.images
+        ref=model.ref,
+        reason=reason,
+        window=window,
+        window_source=source,
+        supports_tools=model.tools,
+        supports_images=model.images,
     )
     return Found(info, model)
 
 
-def _capped(window: int | None, settings: AgentSettings) -> int | None:
-    """The window, made smaller by `context_tokens` but never larger (reference sheet 6.1)."""
+def capped(window: int | None, source: str, settings: AgentSettings) -> tuple[int | None, str]:
+    """The window, made smaller by `context_tokens` but never larger (reference sheet 6.1), and its source then."""
     cap = settings.context_tokens
-    if window is None or cap is None:
-        return window if cap is None else cap
-    return min(window, cap)
+    if cap is not None and (window is None or cap < window):
+        return cap, CAPPED
+    return window, source if window is not None else ""

@@ -11,6 +11,9 @@ from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolSpec
 
 Purpose = Literal["chat", "flush", "summary", "slug", "rerank"]
 
+CAPPED = "context_tokens in the settings"
+"""The source of a window that the settings made smaller."""
+
 
 class ChatRequest(Struct, frozen=True):
     """One call of a model.
@@ -78,7 +81,8 @@ class ModelInfo(Struct, frozen=True, rename="camel"):
     """What is known of a model before it is called.
 
     `ref` is the name as the user writes it (`openai/gpt-5`, `offline`, `script:FILE`), `reason` why it was chosen,
-    `window` its context window in tokens (None: unknown), `priced` whether usage comes with a cost.
+    `window` its context window in tokens (None: unknown), `window_source` where that is known from, as a half sentence
+    for the user (without a window: why it has none), `priced` whether usage comes with a cost.
     """
 
     ref: str
@@ -88,6 +92,7 @@ class ModelInfo(Struct, frozen=True, rename="camel"):
     supports_tools: bool = True
     supports_images: bool = False
     priced: bool = False
+    window_source: str = ""
 
 
 class ChatModel(Protocol):

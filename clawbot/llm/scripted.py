@@ -7,9 +7,8 @@ It knows neither HTTP nor litellm: `script/server.py` serves it, `script/provide
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from clawbot.errors import ClawbotError
@@ -17,15 +16,14 @@ from clawbot.llm.script.chunks import (
     Chunk,
     deltas_of,
     finish_reason_of,
-    text_of_delta,
     usage_of,
 )
 from clawbot.llm.script.faults import ScriptedFault, dropped, overflow_fault, status_fault
 from clawbot.llm.script.file import load_script, parse_script
 from clawbot.llm.script.match import RequestView, ScriptMismatch, beyond_last, mismatch, unmet, view_of
-from clawbot.llm.script.types import Fault, Script, Turn
+from clawbot.llm.script.tally import completion_tokens, prompt_tokens
+from clawbot.llm.script.types import Fault, Figures, Script, Turn
 from clawbot.llm.script.yaml import ScriptFileError
-from clawbot.llm.tokens import weigh_tokens
 
 __all__ = [
     "Script",
@@ -73,9 +71,9 @@ class ScriptEngine:
         """
         turn, view, number = self._take(request)
         fault = turn.reply.fault
-        self._fail_at_once(fault, request)
+        await self._fail_at_once(fault, request)
         head = self._head(request, number)
-        written = 0
+        written: list[dict[str, Any]] = []
         await _break_off(fault, sent=0)
         yield _chunk(head, {"role": "assistant", "content": ""})
         pieces = deltas_of(turn.reply, _values(view, number), lambda: self._new_call_id(request))
@@ -83,15 +81,14 @@ class ScriptEngine:
             if piece.after:
                 await self._sleep(piece.after)
             yield _chunk(head, piece.delta)
-            written += weigh_tokens(text_of_delta(piece.delta))
+            written.append(piece.delta)
             await _break_off(fault, sent)
         await _break_off(fault, sent=None)
         if fault is not None and fault.kind == "no_finish":
             return
         yield _chunk(head, {}, finish_reason_of(turn.reply))
         if not request.get("stream") or (request.get("stream_options") or {}).get("include_usage"):
-            usage = usage_of(turn.reply.figures, prompt=weigh_tokens(_prompt_text(request)), completion=written)
-            yield {**head, "choices": [], "usage": usage}
+            yield {**head, "choices": [], "usage": await _usage(turn.reply.figures, request, written)}
 
     def status(self) -> dict[str, Any]:
         """How far the script is, as plain JSON values."""
@@ -175,11 +172,11 @@ class ScriptEngine:
                 if f"call_{self._calls}" not in taken:
                     return f"call_{self._calls}"
 
-    def _fail_at_once(self, fault: Fault | None, request: Request) -> None:
+    async def _fail_at_once(self, fault: Fault | None, request: Request) -> None:
         if fault is not None and fault.kind == "status":
             raise status_fault(fault)
         if fault is not None and fault.kind == "overflow":
-            raise overflow_fault(fault.wording, weigh_tokens(_prompt_text(request)), self.script.window)
+            raise overflow_fault(fault.wording, await asyncio.to_thread(prompt_tokens, request), self.script.window)
 
 
 def _values(view: RequestView, number: int) -> dict[str, str]:
@@ -204,8 +201,14 @@ def _chunk(head: Chunk, delta: dict[str, Any], finish_reason: str | None = None)
     return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
 
 
-def _prompt_text(request: Request) -> str:
-    return json.dumps([request.get("messages"), request.get("tools")], ensure_ascii=False, default=str)
+async def _usage(figures: Figures, request: Request, written: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The usage block: the script's figures, and what is counted where it gives none."""
+    prompt, completion = figures.prompt, figures.completion
+    if prompt is None:
+        prompt = max(figures.cached, await asyncio.to_thread(prompt_tokens, request))
+    if completion is None:
+        completion = await asyncio.to_thread(completion_tokens, written)
+    return usage_of(prompt, completion, figures.cached)
 
 
 def _left(turn: Turn, used: int) -> str:

@@ -33,7 +33,9 @@ class ScriptedModel:
     @property
     def info(self) -> ModelInfo:
         """The script's file, model name and window."""
-        return ModelInfo(ref=self._ref, reason="scripted", window=self.engine.script.window)
+        window = self.engine.script.window
+        source = "from the script" if window else ""
+        return ModelInfo(ref=self._ref, reason="scripted", window=window, window_source=source)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request` with the next turn of the script."""

@@ -101,6 +101,105 @@ async def test_local_servers(server: LocalServer, answers: dict[str, Any], expec
     assert [(model.ref, model.window, model.tools, model.images) for model in found] == expected
 
 
+def ollama_with(made_for: int | None, running: int | None = None, parameters: str = "") -> dict[str, Any]:
+    """The answers of an Ollama that has one model, which was made for a window and runs with another."""
+    info = {"qwen3.context_length": made_for} if made_for else {}
+    loaded = [{"name": "qwen3:8b", "context_length": running}] if running else []
+    return {
+        "/api/tags": {"models": [{"name": "qwen3:8b"}]},
+        "/api/show": {"model_info": info, "parameters": parameters},
+        "/api/ps": {"models": loaded},
+    }
+
+
+@pytest.mark.parametrize(
+    ("server", "answers", "window", "source"),
+    [
+        (OLLAMA, ollama_with(131_072), OLLAMA_WINDOW, "Ollama is asked for that"),
+        (OLLAMA, ollama_with(8_192), 8_192, "Ollama is asked for that"),
+        (OLLAMA, ollama_with(None), OLLAMA_WINDOW, "Ollama is asked for that"),
+        (OLLAMA, ollama_with(131_072, running=4_096), OLLAMA_WINDOW, "Ollama is asked for that"),
+        (OLLAMA, ollama_with(131_072, running=16_384), 16_384, "Ollama runs it with that"),
+        (OLLAMA, ollama_with(131_072, running=65_536), 65_536, "Ollama runs it with that"),
+        (OLLAMA, ollama_with(131_072, 65_536, "num_ctx 8192"), 8_192, "num_ctx of the model in Ollama"),
+        (OLLAMA, {**ollama_with(8_192), "/api/ps": {"models": [None, {"name": 1}]}}, 8_192, "Ollama is asked for that"),
+        (
+            LM_STUDIO,
+            {"/api/v0/models": {"data": [{"id": "m", "type": "llm", "max_context_length": 4096}]}},
+            4_096,
+            "the most it can; LM Studio has not loaded it",
+        ),
+        (
+            LM_STUDIO,
+            {
+                "/api/v0/models": {
+                    "data": [{"id": "m", "type": "llm", "max_context_length": 9_999, "loaded_context_length": 4096}]
+                }
+            },
+            4_096,
+            "from the server",
+        ),
+        (
+            LLAMA_CPP,
+            {"/v1/models": listing("llamacpp", {"id": "m"}), "/props": {"n_ctx": 8_192}},
+            8_192,
+            "from the server",
+        ),
+        (VLLM, {"/v1/models": listing("vllm", {"id": "m", "max_model_len": 32_768})}, 32_768, "from the server"),
+    ],
+)
+async def test_a_server_says_its_window_itself(
+    server: LocalServer, answers: dict[str, Any], window: int, source: str
+) -> None:
+    async with serving(answers) as url:
+        (found,) = await find_local([server], url + server.path)
+    assert (found.window, found.window_source) == (window, source)
+
+
+@pytest.mark.parametrize(
+    ("answers", "window"),
+    [
+        ({"/v1/models": listing("me", {"id": "mine", "max_model_len": 4_096})}, 4_096),
+        ({"/v1/models": listing("me", {"id": "mine", "context_length": 4_096})}, 4_096),
+        ({"/v1/models": listing("me", {"id": "other", "context_length": 4_096})}, None),
+        (
+            {
+                "/v1/models": listing("llamacpp", {"id": "mine", "meta": {"n_ctx_train": 131_072}}),
+                "/props": {"default_generation_settings": {"n_ctx": 4_096}},
+            },
+            4_096,
+        ),
+        (
+            {
+                "/v1/models": listing("organization_owner", {"id": "mine"}),
+                "/api/v0/models": {"data": [{"id": "mine", "type": "llm", "loaded_context_length": 4_096}]},
+            },
+            4_096,
+        ),
+        ({"/v1/models": listing("me", {"id": "mine", "context_length": "x"})}, None),
+        ({}, None),
+    ],
+)
+async def test_the_server_at_api_base_is_asked_for_its_window(answers: dict[str, Any], window: int | None) -> None:
+    async with serving(answers) as url:
+        found = await describe("openai/mine", AgentSettings(model="openai/mine", api_base=f"{url}/v1"))
+    assert (found.info.window, found.info.window_source) == (window, "from the server" if window else "")
+
+
+async def test_what_api_base_says_goes_before_what_litellm_knows_of_a_model_with_that_name() -> None:
+    ref = "openai/gpt-6-sol"
+    async with serving({"/v1/models": listing("me", {"id": "gpt-6-sol", "max_model_len": 8_192})}) as url:
+        found = await describe(ref, AgentSettings(model=ref, api_base=f"{url}/v1"))
+    assert found.info.window == 8_192
+
+
+async def test_another_providers_model_is_not_asked_for_at_api_base() -> None:
+    ref = "anthropic/claude-sonnet-5-5"
+    async with serving({"/v1/models": listing("me", {"id": "claude-sonnet-5-5", "max_model_len": 8_192})}) as url:
+        found = await describe(ref, AgentSettings(model="openai/mine", api_base=f"{url}/v1"))
+    assert (found.info.window, found.info.window_source) == (1_000_000, "litellm's model data")
+
+
 @pytest.mark.parametrize("server", LOCAL_SERVERS)
 @pytest.mark.parametrize(
     "answers",
@@ -174,9 +273,11 @@ async def test_auto_ends_offline() -> None:
 
 async def test_auto_with_an_address_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
-    async with serving({"/v1/models": listing("me", {"id": "text-embed"}, {"id": "mine"})}) as url:
+    answers = {"/v1/models": listing("me", {"id": "text-embed"}, {"id": "mine", "max_model_len": 8192})}
+    async with serving(answers) as url:
         found = await resolve_auto(AgentSettings(api_base=f"{url}/v1"))
-    assert found.info.ref == "openai/mine"
+    assert (found.info.ref, found.info.window) == ("openai/mine", 8192)
+    assert found.info.reason == "the server at api_base has it"
 
 
 async def test_the_list_holds_each_model_once_and_offline_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +291,8 @@ async def test_the_list_holds_each_model_once_and_offline_last(monkeypatch: pyte
 @pytest.mark.parametrize(("cap", "window"), [(None, 1_000_000), (50_000, 50_000), (9_000_000, 1_000_000)])
 async def test_the_settings_cap_the_window_but_never_raise_it(cap: int | None, window: int) -> None:
     found = await describe("anthropic/claude-sonnet-5-5", AgentSettings(context_tokens=cap))
-    assert found.info.window == window
+    source = "context_tokens in the settings" if cap == 50_000 else "litellm's model data"
+    assert (found.info.window, found.info.window_source) == (window, source)
 
 
 async def test_a_cap_stands_for_a_window_that_is_unknown() -> None:

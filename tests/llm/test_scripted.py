@@ -13,6 +13,7 @@ from clawbot.llm.scripted import (
     ScriptMismatch,
     ScriptUnused,
 )
+from clawbot.llm.tokens import count_tokens
 from tests.llm.playing import asks, chunks_of, deltas, engine, said
 
 
@@ -93,11 +94,11 @@ async def test_templates_are_filled_in_texts_and_arguments() -> None:
     assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"a": ['say "{{model}}"'], "{{user}}": 1}
 
 
-async def test_usage_is_the_scripts_or_an_estimate() -> None:
+async def test_usage_is_the_scripts_or_counted() -> None:
     played = engine("- reply: {text: x, usage: {prompt: 100, completion: 7, cached: 40}}\n- reply: 一二三四")
 
     given = (await chunks_of(played, asks("x")))[-1]
-    estimated = (await chunks_of(played, asks("x" * 400)))[-1]["usage"]
+    counted = (await chunks_of(played, asks("hello world")))[-1]["usage"]
 
     assert given["choices"] == []
     assert given["usage"] == {
@@ -106,9 +107,10 @@ async def test_usage_is_the_scripts_or_an_estimate() -> None:
         "total_tokens": 107,
         "prompt_tokens_details": {"cached_tokens": 40},
     }
-    assert estimated["completion_tokens"] == 4
-    assert 100 < estimated["prompt_tokens"] < 150
-    assert estimated["total_tokens"] == estimated["prompt_tokens"] + 4
+    # 3 for the message, 1 for its role, 2 words, 3 for the beginning of the answer.
+    assert counted["prompt_tokens"] == 9
+    assert counted["completion_tokens"] == await count_tokens("一二三四")
+    assert counted["total_tokens"] == 9 + counted["completion_tokens"]
 
 
 @pytest.mark.parametrize(("options", "told"), [({}, False), ({"stream_options": {"include_usage": True}}, True)])

@@ -23,6 +23,7 @@ from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock
 
 WINDOW = 128_000
 """It has no window of its own. This one, of a common size, lets compaction work as it does with other models."""
+WINDOW_SOURCE = "a common size; the offline model has none of its own"
 
 MAX_PIECES = 400
 """A long text streams in longer pieces, so that reading it stays cheap."""
@@ -39,7 +40,7 @@ class OfflineModel:
 
     def __init__(self, clock: Clock, *, reason: str = "") -> None:
         self._clock = clock
-        self.info = ModelInfo(ref="offline", reason=reason, window=WINDOW, priced=True)
+        self.info = ModelInfo(ref="offline", reason=reason, window=WINDOW, priced=True, window_source=WINDOW_SOURCE)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`: text in small pieces or tool calls, then the whole. Raises nothing."""

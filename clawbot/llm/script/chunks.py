@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from clawbot.llm.script.templates import render, render_all
-from clawbot.llm.script.types import Figures, Piece, Reply, ScriptedCall
+from clawbot.llm.script.types import Piece, Reply, ScriptedCall
 
 Chunk = dict[str, Any]
 
@@ -56,23 +56,14 @@ def finish_reason_of(reply: Reply) -> str:
     return reply.finish_reason or ("tool_calls" if reply.calls else "stop")
 
 
-def usage_of(figures: Figures, *, prompt: int, completion: int) -> dict[str, Any]:
-    """The usage block: the script's figures, and the estimates `prompt` and `completion` where it gives none."""
-    prompt = max(prompt, figures.cached) if figures.prompt is None else figures.prompt
-    completion = completion if figures.completion is None else figures.completion
+def usage_of(prompt: int, completion: int, cached: int) -> dict[str, Any]:
+    """The usage block, in tokens; `cached` are a part of `prompt`."""
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": figures.cached},
+        "prompt_tokens_details": {"cached_tokens": cached},
     }
-
-
-def text_of_delta(delta: Mapping[str, Any]) -> str:
-    """All the text of a delta, for the estimate of what an answer costs."""
-    calls = [call["function"] for call in delta.get("tool_calls", ())]
-    named = "".join(f"{function.get('name', '')}{function['arguments']}" for function in calls)
-    return f"{delta.get('reasoning_content', '')}{delta.get('content') or ''}{named}"
 
 
 def whole_answer(chunks: Sequence[Chunk]) -> dict[str, Any]:

@@ -107,8 +107,11 @@ class _Door:
         return web.json_response({"object": "list", "data": data, "model": body.get("model"), "usage": usage})
 
     async def models(self, _: web.Request) -> web.Response:
-        """List the one model."""
-        model = {"id": self.engine.script.model, "object": "model", "created": 0, "owned_by": "clawbot"}
+        """List the one model, with its window in the way vLLM names it."""
+        script = self.engine.script
+        model: dict[str, Any] = {"id": script.model, "object": "model", "created": 0, "owned_by": "clawbot"}
+        if script.window:
+            model["max_model_len"] = script.window
         return web.json_response({"object": "list", "data": [model]})
 
     async def status(self, _: web.Request) -> web.Response:

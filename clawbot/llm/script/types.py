@@ -46,7 +46,7 @@ class ScriptedCall(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """The usage that a reply reports, in tokens. None: estimated from the texts."""
+    """The usage that a reply reports, in tokens. None: counted."""
 
     prompt: int | None = None
     completion: int | None = None

@@ -1,0 +1,114 @@
+"""Counts the tokens of messages and prompt texts as the wire carries them, each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from clawbot.llm.tokens import count_now
+from clawbot.llm.wire import EMPTY_RESULT, TOOL_IMAGE
+from clawbot.llm.wire_rules import rules_for
+from clawbot.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    ImageBlock,
+    Message,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    ToolSpec,
+    UserMessage,
+)
+
+IMAGE_TOKENS = 1200
+"""A picture, whoever sent it (reference sheet 6.4)."""
+MESSAGE_TOKENS = 4
+"""The role of a message and the marks around it. A tool call has as many: it goes as a message of its own."""
+PRIMING_TOKENS = 3
+"""What a request has beside its messages: the beginning of the answer."""
+
+
+class TokenCounter:
+    """Counts with `count`, which blocks; so do all methods. They may be called in several threads.
+
+    `ref` (`provider/model`) says whether earlier reasoning is sent again; another model needs another counter. What is
+    kept: the figure of each message object (a message is immutable and is never made anew while it is in the context),
+    and of each text that was asked for since the forgetting before the last.
+    """
+
+    def __init__(self, count: Callable[[str], int] = count_now, ref: str = "") -> None:
+        self._count = count
+        self._thinking = rules_for(ref).thinking
+        self._messages: dict[int, tuple[Message, int]] = {}
+        self._texts: dict[str, int] = {}
+        self._older_texts: dict[str, int] = {}
+
+    def of(self, message: Message) -> int:
+        """The tokens of `message` with what frames it; 0 for one that is not sent."""
+        # The message in the value keeps its id from being given to another object.
+        known = self._messages.get(id(message))
+        if known is None or known[0] is not message:
+            known = (message, self._of_message(message))
+            self._messages[id(message)] = known
+        return known[1]
+
+    def text(self, text: str) -> int:
+        """The tokens of `text` alone."""
+        known = self._texts.get(text)
+        if known is None:
+            known = self._older_texts.get(text)
+            self._texts[text] = known = self._count(text) if known is None else known
+        return known
+
+    def tool(self, spec: ToolSpec) -> int:
+        """The tokens of a tool's description with its schema, as compact JSON."""
+        return self.text(msgspec.json.encode({"type": "function", "function": spec}).decode())
+
+    def forget_except(self, messages: Iterable[Message]) -> None:
+        """Let go of all messages but these, and of texts that nobody asked for since the last time."""
+        known = self._messages
+        self._messages = {id(message): known[id(message)] for message in messages if id(message) in known}
+        self._older_texts, self._texts = self._texts, {}
+
+    def _of_message(self, message: Message) -> int:
+        match message:
+            case AssistantMessage():
+                return self._of_answer(message)
+            case ToolResultMessage():
+                text = message.text if message.text.strip() else EMPTY_RESULT
+                return MESSAGE_TOKENS + self._count(text) + self._of_pictures(message)
+            case BashExecutionMessage():
+                return MESSAGE_TOKENS + self._count(message.text)
+            case UserMessage(content=str(text)):
+                return MESSAGE_TOKENS + self._count(text) if text.strip() else 0
+            case UserMessage(content=blocks):
+                pictures = sum(isinstance(block, ImageBlock) for block in blocks) * IMAGE_TOKENS
+                return MESSAGE_TOKENS + self._count(message.text) + pictures if blocks else 0
+
+    def _of_answer(self, message: AssistantMessage) -> int:
+        """An answer that failed or was cut off goes without its calls and its reasoning."""
+        broken = message.stop_reason in ("error", "aborted")
+        said = message.text if message.text.strip() else ""
+        tokens = MESSAGE_TOKENS + self._count(said) if said else 0
+        if not broken:
+            tokens += sum(map(self._of_call, message.tool_calls))
+        return tokens + (0 if broken or not tokens else self._of_thinking(message))
+
+    def _of_call(self, call: ToolCallBlock) -> int:
+        return MESSAGE_TOKENS + self._count(call.name) + self._count(msgspec.json.encode(call.arguments).decode())
+
+    def _of_thinking(self, message: AssistantMessage) -> int:
+        blocks = [block for block in message.content if isinstance(block, ThinkingBlock)]
+        if self._thinking == "plain" and message.tool_calls:
+            return self._count("".join(block.thinking for block in blocks))
+        if self._thinking == "signed":
+            return sum(self._count(block.thinking) for block in blocks if block.signature)
+        return 0
+
+    def _of_pictures(self, message: ToolResultMessage) -> int:
+        """They come in a message of the user's after the results."""
+        pictures = sum(isinstance(block, ImageBlock) for block in message.content) * IMAGE_TOKENS
+        if not pictures:
+            return 0
+        return MESSAGE_TOKENS + self._count(TOOL_IMAGE.format(name=message.tool_name)) + pictures
