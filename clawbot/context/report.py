@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from msgspec import Struct
 
-from clawbot.context.prompt import FileSize, Size
+from clawbot.context.budget import Budget, Window
+from clawbot.context.counting import TokenCounter
+from clawbot.context.prompt import FileSize, PromptInputs, Size, prompt_literal, prompt_report
+from clawbot.context.window import Measure, View
+
+BAR_CELLS = 64
+# The sign of each part in the bar: what no compaction makes smaller, the summary, the talk, what is left.
+SIGNS = {
+    "system": "█",
+    "bootstrap": "█",
+    "tools": "█",
+    "summary": "▓",
+    "messages": "▒",
+    "toolResults": "▒",
+    "unaccounted": "▒",
+    "free": "░",
+    "reserve": "·",
+}
+MARK = "┊"
+_NUMBERS = {"tokens", "share", "characters", "raw characters", "injected"}
 
 
 class ContextPart(Struct, frozen=True, rename="camel"):
@@ -60,3 +81,151 @@ class ContextReport(Struct, frozen=True, kw_only=True, rename="camel"):
     sections: tuple[Size, ...] = ()
     files: tuple[FileSize, ...] = ()
     pruned: int = 0
+
+
+class ReportInputs(Struct, frozen=True, kw_only=True):
+    """What a report is made of: `measure` and `budget` are those of `view`, whose prompt was built from `prompt`.
+    `automatic`: compaction comes by itself; `pruned` is how many tool results the model is not shown."""
+
+    view: View
+    measure: Measure
+    budget: Budget
+    window: Window
+    prompt: PromptInputs
+    automatic: bool = True
+    compactions: int = 0
+    last_flush: LastFlush | None = None
+    pruned: int = 0
+
+
+def build_report(given: ReportInputs, counter: TokenCounter) -> ContextReport:
+    """The report. Blocks while `counter` meets something new.
+
+    What the provider counted beyond the parts has a part of its own, so that their sum is what is in use.
+    """
+    view, measure, budget = given.view, given.measure, given.budget
+    sizes = prompt_report(given.prompt, view.prompt)
+    files = (file for file in given.prompt.bootstrap.files if not file.missing)
+    return ContextReport(
+        model=given.prompt.model,
+        window=budget.window,
+        window_source=given.window.source,
+        assumed=given.window.assumed,
+        parts=_parts(measure, budget),
+        used=measure.used,
+        exact=measure.exact,
+        stale=measure.stale,
+        reported=measure.reported,
+        unaccounted=measure.used - measure.counted,
+        reserve=budget.reserve,
+        flush_at=budget.flush if given.automatic else 0,
+        compact_at=budget.limit if given.automatic else 0,
+        compactions=given.compactions,
+        messages=len(view.messages) - (1 if view.has_summary else 0),
+        last_flush=given.last_flush,
+        bootstrap_files=tuple(Tokens(file.name, counter.text(file.text)) for file in files),
+        tools=tuple(Tokens(tool.name, counter.tool(tool)) for tool in view.tools),
+        sections=sizes.sections,
+        files=sizes.files,
+        pruned=given.pruned,
+    )
+
+
+def _parts(measure: Measure, budget: Budget) -> tuple[ContextPart, ...]:
+    free = max(0, budget.limit - measure.used)
+    return (
+        ContextPart("system", "system prompt", measure.system),
+        ContextPart("bootstrap", "bootstrap files", measure.bootstrap),
+        ContextPart("tools", "tools", measure.tools),
+        ContextPart("summary", "summary", measure.summary),
+        ContextPart("messages", "messages", measure.messages),
+        ContextPart("toolResults", "tool results", measure.tool_results),
+        ContextPart("unaccounted", "unaccounted", measure.used - measure.counted),
+        ContextPart("free", "free", free),
+        ContextPart("reserve", "reserve", max(0, budget.window - measure.used - free)),
+    )
+
+
+def render_report(report: ContextReport, *, detail: bool = False) -> str:
+    """The report as Markdown: a stacked bar, the parts, what comes next; `detail` adds files, tools and sections."""
+    source = f" ({report.window_source})" if report.window_source else ""
+    blocks = [
+        f"**Context window** · {prompt_literal(report.model)} · {report.window:,} tokens{source}",
+        f"```\n{_bar(report)}\n```",
+        _table(("", "part", "tokens", "share"), _rows(report)),
+        f"{report.used:,} of {report.window:,} tokens in use, {_certainty(report)}.",
+        f"next: {' · '.join(_next(report))}",
+    ]
+    return "\n\n".join([*blocks, *(_details(report) if detail else ())])
+
+
+def _rows(report: ContextReport) -> Iterator[Sequence[str]]:
+    for part in report.parts:
+        if part.key != "unaccounted" or part.tokens:
+            tokens = f"{part.tokens:+,}" if part.key == "unaccounted" else f"{part.tokens:,}"
+            yield SIGNS[part.key], part.name, tokens, f"{100 * part.tokens / report.window:.1f} %"
+
+
+def _bar(report: ContextReport) -> str:
+    """The parts from left to right, with the marks of flush and compaction where there is nothing yet."""
+    shown = [part for part in report.parts if part.tokens > 0]
+    whole = max(report.window, sum(part.tokens for part in shown))
+    bar, seen = "", 0
+    for part in shown:
+        seen += part.tokens
+        bar += SIGNS[part.key] * (round(seen * BAR_CELLS / whole) - len(bar))
+    marks = {mark * BAR_CELLS // whole for mark in (report.flush_at, report.compact_at) if mark}
+    empty = (SIGNS["free"], SIGNS["reserve"])
+    return "".join(MARK if place in marks and sign in empty else sign for place, sign in enumerate(bar))
+
+
+def _certainty(report: ContextReport) -> str:
+    if report.exact:
+        return "as the provider counted them"
+    if report.stale:
+        return "counted here: the provider has reported nothing since the compaction"
+    return "by what the provider counted last and what came since" if report.reported else "counted here"
+
+
+def _next(report: ContextReport) -> Iterator[str]:
+    if report.flush_at > report.used:
+        yield f"flush in {report.flush_at - report.used:,} tokens"
+    elif report.compact_at > report.used:
+        yield f"compaction in {report.compact_at - report.used:,} tokens"
+    else:
+        yield "compaction with the next message" if report.compact_at else "no compaction by itself"
+    if report.last_flush is not None:
+        yield _last_flush(report.last_flush)
+    yield f"compactions {report.compactions}"
+    if report.pruned:
+        yield f"old tool results left out: {report.pruned}"
+
+
+def _last_flush(flush: LastFlush) -> str:
+    if not flush.path:
+        return f"last flush {flush.at}, {'nothing to write' if flush.result == 'nothing' else flush.result}"
+    lines = flush.end_line - flush.line + 1
+    place = prompt_literal(f"{flush.path}:{flush.line}")
+    return f"last flush {flush.at}, {lines} {'line' if lines == 1 else 'lines'} to {place}"
+
+
+def _details(report: ContextReport) -> Iterator[str]:
+    tokens = {file.name: file.tokens for file in report.bootstrap_files}
+    if report.files:
+        rows = [(prompt_literal(file.name), *_sizes(file), f"{tokens.get(file.name, 0):,}") for file in report.files]
+        yield _table(("file", "state", "raw characters", "injected", "tokens"), rows)
+    if report.tools:
+        biggest = sorted(report.tools, key=lambda tool: -tool.tokens)
+        yield _table(("tool", "tokens"), ((prompt_literal(tool.name), f"{tool.tokens:,}") for tool in biggest))
+    yield _table(("section", "characters"), ((size.name, f"{size.chars:,}") for size in report.sections))
+
+
+def _sizes(file: FileSize) -> tuple[str, str, str]:
+    state = "missing" if file.missing else "truncated" if file.truncated else "whole"
+    return state, f"{file.raw_chars:,}", f"{file.injected_chars:,}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; columns whose name is a unit are numbers, to the right."""
+    edges = ["--:" if name in _NUMBERS else "---" for name in head]
+    return "\n".join(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |" for row in (head, edges, *rows))
