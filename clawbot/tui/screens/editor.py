@@ -11,7 +11,6 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
@@ -19,6 +18,7 @@ from clawbot.errors import ClawbotError
 from clawbot.tui.render.sanitize import clean, clean_line
 from clawbot.tui.screens.external import edit_external
 from clawbot.tui.screens.files import FilesScreen
+from clawbot.tui.screens.over import OverScreen
 from clawbot.tui.screens.parts import AskScreen, Key, KeyLine
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ KEYS = (
 )
 
 
-class EditorScreen(ModalScreen[bool]):
+class EditorScreen(OverScreen[bool]):
     """Edits one file of the workspace. Gives back whether anything was saved.
 
     Without a `file` it lets one be chosen first. `line` counts from 1. With `tui.editor: external` in the settings the
@@ -122,7 +122,7 @@ class EditorScreen(ModalScreen[bool]):
     async def _read(self) -> bool:
         """Take the file from the disk as it is now; False, with a notice, when it can't be read."""
         text = await self._text_on_disk()
-        if text is None:
+        if text is None or self.has_left:
             return False
         self.area.load_text(text)
         # The text area may have joined mixed line ends; what it makes of the file is what counts as unchanged.
@@ -160,7 +160,8 @@ class EditorScreen(ModalScreen[bool]):
 
     async def _count(self) -> None:
         self.tokens = await self.runtime.count_tokens(self.area.text)
-        self._tell()
+        if not self.has_left:
+            self._tell()
 
     def _tell(self) -> None:
         figures = "…" if self.tokens is None else f"{self.tokens:,} tokens"
@@ -179,7 +180,9 @@ class EditorScreen(ModalScreen[bool]):
         """Write the file, after a question when it has changed on disk. Returns whether text and file are the same."""
         async with self.saving:
             on_disk = await self._text_on_disk()
-            if on_disk is None or (not self._is_known(on_disk) and not await self._settle_change()):
+            if on_disk is None or self.has_left:
+                return False
+            if not self._is_known(on_disk) and not await self._settle_change():
                 return False
             text = self.area.text
             try:
@@ -188,7 +191,8 @@ class EditorScreen(ModalScreen[bool]):
                 self._complain("Not saved", error)
                 return False
             self.saved, self.on_disk = True, text
-            self._tell()
+            if not self.has_left:
+                self._tell()
             return True
 
     def _is_known(self, on_disk: str) -> bool:

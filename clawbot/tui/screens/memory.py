@@ -166,7 +166,7 @@ class MemoryScreen(PickerScreen[str]):
             answer = Answer([], clean(f"{error}"), failed=True)
         finally:
             slow.stop()
-        if number != self.asked:
+        if number != self.asked or self.has_left:
             return
         if query != self.answered:
             self.gone.clear()
@@ -289,14 +289,17 @@ class MemoryScreen(PickerScreen[str]):
 
     async def _read(self, row: NoteRow) -> None:
         """Fetch the text of the note; a transcript is shown by its snippet alone, since its file is no prose."""
+        failed = False
         try:
-            self.notes[row.path] = "" if row.is_session else await self.runtime.read_memory(row.path)
+            text = "" if row.is_session else await self.runtime.read_memory(row.path)
         except SEARCH_ERRORS as error:
-            self.notes[row.path] = ""
+            text, failed = "", True
             self.notify(clean(f"{error}"), title="Not read", severity="warning", markup=False)
-        else:
-            if not self.notes[row.path] and not row.is_session:
-                self._lost(row)
+        if self.has_left:
+            return
+        self.notes[row.path] = text
+        if not text and not failed and not row.is_session:
+            self._lost(row)
         self._show(row)
 
     def _lost(self, row: NoteRow) -> None:

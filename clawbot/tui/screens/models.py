@@ -9,12 +9,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from clawbot.errors import ClawbotError
 from clawbot.tui.meter import short
 from clawbot.tui.render.sanitize import clean, clean_line
+from clawbot.tui.screens.over import OverScreen
 from clawbot.tui.screens.parts import Key, KeyLine
 from clawbot.tui.screens.picker import PickerScreen, Row
 
@@ -92,6 +92,8 @@ class ModelsScreen(PickerScreen[str]):
             self.notify(clean(f"{error}"), title="The key was not saved", severity="error", markup=False)
             return
         self.notify(f"{provider.keys[0]} is in {self.runtime.paths.env_file}", title="Key saved", markup=False)
+        if self.has_left:
+            return
         self.query_one("#filter", Input).clear()
         self.fetch(highlight=provider.default)
 
@@ -131,7 +133,7 @@ class ProvidersScreen(PickerScreen[str]):
         self.dismiss(row.id)
 
 
-class KeyScreen(ModalScreen[str]):
+class KeyScreen(OverScreen[str]):
     """Asks for one key, which is never shown. Gives it, or None."""
 
     CSS_PATH = "../styles/models.tcss"

@@ -11,8 +11,9 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.events import Key as KeyPress
 from textual.reactive import reactive
-from textual.screen import ModalScreen
 from textual.widgets import Static
+
+from clawbot.tui.screens.over import OverScreen
 
 
 def plural(number: int, noun: str) -> str:
@@ -80,7 +81,7 @@ class KeyLine(Static):
         return Content(" · ").join(parts)
 
 
-class AskScreen(ModalScreen[str]):
+class AskScreen(OverScreen[str]):
     """A question with a few answers, each a key; gives the key back. Escape gives back `escape`."""
 
     CSS_PATH = "../styles/ask.tcss"

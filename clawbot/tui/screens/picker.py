@@ -15,13 +15,13 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Key as KeyPress
 from textual.fuzzy import FuzzySearch
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.sanitize import clean
 from clawbot.tui.screens.matching import match
+from clawbot.tui.screens.over import OverScreen
 from clawbot.tui.screens.parts import Key, KeyLine
 
 ResultT = TypeVar("ResultT")
@@ -62,7 +62,7 @@ class Row:
         return Content("\n").join(lines)
 
 
-class PickerScreen(ModalScreen[ResultT]):
+class PickerScreen(OverScreen[ResultT]):
     """Shows what `load` brings, filters it by what is typed, and calls `chosen` with a row.
 
     The line to type in has the focus; the arrow keys move in the list nevertheless. Tab goes over to the list, where
@@ -139,6 +139,8 @@ class PickerScreen(ModalScreen[ResultT]):
             self.absence = clean(f"{error}")
             self.add_class("-failed")
             self.notify(self.absence, severity="error", markup=False)
+        if self.has_left:
+            return
         self.refilter()
         self.highlight(highlight)
 

@@ -120,7 +120,8 @@ class SessionsScreen(PickerScreen[str]):
             self.previews[session_id] = Content.styled(clean(f"{error}"), "$text-error")
         else:
             self.previews[session_id] = last_words(items)
-        self._show(session_id)
+        if not self.has_left:
+            self._show(session_id)
 
     def _show(self, session_id: str) -> None:
         if self.current is not None and self.current.id == session_id:

@@ -1,0 +1,40 @@
+"""A screen over the conversation: it leaves once, and knows when it has left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from textual.await_complete import AwaitComplete
+from textual.screen import ModalScreen, ScreenResultType
+
+
+class OverScreen(ModalScreen[ScreenResultType]):
+    """A modal screen that keys and late answers find in any state.
+
+    Textual removes the widgets of a screen first and cancels its workers after that: a worker looks at `has_left` when
+    it comes back from a wait, and leaves the widgets alone then.
+    """
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the screen is over. Its widgets may be gone."""
+        return not self.is_running
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Leave with `result`. The second time nothing happens: a key that was on its way already must not close the
+        screen below, or the conversation."""
+        if self not in self.app.screen_stack:
+            return AwaitComplete()
+        return super().dismiss(result)
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """Call `callback` once what was changed is shown, if the screen is still there then.
+
+        Textual has the screen that is shown by then run it, which may be the one below.
+        """
+
+        def run() -> Any:
+            return None if self.has_left else callback(*args, **kwargs)
+
+        return super().call_after_refresh(run)

@@ -1,0 +1,186 @@
+"""Leaving a screen at an unlucky moment: an answer that comes while its widgets go, a second key on its way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.events import Key
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input, Static
+
+from clawbot.tui.screens.editor import EditorScreen
+from clawbot.tui.screens.files import FilesScreen
+from clawbot.tui.screens.memory import MemoryScreen
+from clawbot.tui.screens.models import ModelsScreen
+from clawbot.tui.screens.over import OverScreen
+from clawbot.tui.screens.parts import AskScreen
+from clawbot.tui.screens.sessions import SessionsScreen
+from tests.tui.fake_runtime import NOW, Hold, SessionSummary, found, hit
+from tests.tui.screens.host import PENDING, FixedClock, Runtime, showing, until
+
+WIDE = (120, 30)
+NOTE = "memory/2026-10-02.md"
+
+
+SUMMARY = SessionSummary(
+    key="agent:main:main",
+    session_id="0a1b2c3d",
+    title="the proxy",
+    updated_at=NOW,
+    created_at=NOW,
+    turns=1,
+    tokens=10,
+    ended="open",
+    path=Path("/home/ada/0a1b2c3d.jsonl"),
+)
+
+
+class Held(Runtime):
+    """A runtime that keeps the answer of one method back until the hold is released."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__(files={NOTE: "- the proxy is on 8443\n"}, sessions=[SUMMARY])
+        self.memory = {"proxy": found(hit(NOTE, 1, "- the proxy is on 8443", 0.9))}
+        self.method = method
+        self.hold = Hold()
+
+    async def _held(self, method: str) -> None:
+        if method == self.method:
+            self.hold.reached.set()
+            await self.hold.released.wait()
+
+    async def search_memory(self, query: str, limit: int = 30) -> Any:
+        await self._held("search_memory")
+        return await super().search_memory(query, limit)
+
+    async def read_memory(self, path: str) -> str:
+        await self._held("read_memory")
+        return await super().read_memory(path)
+
+    async def sessions(self) -> list[Any]:
+        await self._held("sessions")
+        return await super().sessions()
+
+    async def preview(self, session_id: str, limit: int = 20) -> list[Any]:
+        await self._held("preview")
+        return await super().preview(session_id, limit)
+
+    async def models(self) -> list[Any]:
+        await self._held("models")
+        return await super().models()
+
+    async def workspace_files(self) -> list[str]:
+        await self._held("workspace_files")
+        return await super().workspace_files()
+
+    async def read_workspace_file(self, name: str) -> str:
+        await self._held("read_workspace_file")
+        return await super().read_workspace_file(name)
+
+    async def count_tokens(self, text: str) -> int:
+        await self._held("count_tokens")
+        return await super().count_tokens(text)
+
+
+class Last(Static):
+    """The last widget of its screen to go: before it does, the answer comes and the workers take it."""
+
+    def __init__(self, hold: Hold) -> None:
+        super().__init__()
+        self.hold = hold
+
+    async def on_unmount(self) -> None:
+        screen = self.screen
+        workers = [worker._task for worker in self.app.workers if worker.node is screen]
+        await asyncio.gather(*(child._task for child in screen.children if child is not self and child._task))
+        self.hold.release()
+        if workers:
+            await asyncio.wait(workers)
+
+
+async def leave(screen: Screen[Any], hold: Hold, pilot: Pilot[None]) -> None:
+    await screen.mount(Last(hold))
+    await pilot.press("escape")
+    await until(pilot, lambda: not screen.is_attached)
+    await pilot.pause()
+
+
+MakeScreen = Callable[[Runtime], OverScreen[Any]]
+
+
+@pytest.mark.parametrize(
+    ("method", "make"),
+    [
+        ("search_memory", lambda below: MemoryScreen(below, "proxy", clock=FixedClock())),
+        ("workspace_files", lambda below: MemoryScreen(below, clock=FixedClock())),
+        ("read_memory", lambda below: MemoryScreen(below, "proxy", clock=FixedClock())),
+        ("sessions", lambda below: SessionsScreen(below, clock=FixedClock())),
+        ("preview", lambda below: SessionsScreen(below, clock=FixedClock())),
+        ("models", ModelsScreen),
+        ("workspace_files", FilesScreen),
+        ("read_workspace_file", lambda below: EditorScreen(below, NOTE)),
+        ("count_tokens", lambda below: EditorScreen(below, NOTE)),
+    ],
+)
+async def test_an_answer_that_comes_while_the_screen_goes_ends_nothing(method: str, make: MakeScreen) -> None:
+    below = Held(method)
+    screen = make(below)
+    async with showing(screen, WIDE) as (host, pilot):
+        await below.hold.reached.wait()
+        await leave(screen, below.hold, pilot)
+        assert host.is_running
+    assert not host.return_code
+
+
+async def test_a_save_that_comes_back_while_the_editor_goes_ends_nothing() -> None:
+    below = Held("nothing yet")
+    screen = EditorScreen(below, NOTE)
+    async with showing(screen, WIDE) as (host, pilot):
+        await until(pilot, lambda: screen.on_disk is not None)
+        below.method = "read_workspace_file"
+        await pilot.press("ctrl+s")
+        await below.hold.reached.wait()
+        await leave(screen, below.hold, pilot)
+        assert host.is_running
+    assert not host.return_code
+
+
+async def test_keys_that_were_on_their_way_leave_only_once() -> None:
+    screen = ModelsScreen(Runtime())
+    async with showing(screen) as (host, pilot):
+        await until(pilot, lambda: bool(screen.rows))
+        screen.query_one(Input).post_message(Input.Submitted(screen.query_one(Input), ""))
+        host.post_message(Key("escape", None))
+        await until(pilot, lambda: not screen.is_attached)
+        assert host.result is not PENDING
+        assert host.is_running
+    assert not host.return_code
+
+
+async def test_a_second_answer_leaves_what_is_below_open() -> None:
+    lower, upper = AskScreen("Below?", [("y", "yes")]), AskScreen("Over it?", [("y", "yes")])
+    async with showing(lower) as (host, pilot):
+        await host.push_screen(upper)
+        for _ in range(2):
+            upper.action_answer("y")
+        await until(pilot, lambda: not upper.is_attached)
+        assert (host.result, host.screen) == (PENDING, lower)
+
+
+async def test_what_waits_for_a_refresh_of_a_screen_that_has_left_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = MemoryScreen(Held("nothing"), "proxy", clock=FixedClock())
+    waiting: list[Callable[[], Any]] = []
+    async with showing(screen, WIDE) as (host, pilot):
+        await until(pilot, lambda: bool(screen.notes))
+        # The screen below may have something to paint first: until then it keeps what it is to run.
+        monkeypatch.setattr(host.screen_stack[0], "_invoke_later", lambda callback, _: waiting.append(callback))
+        screen.action_back()
+        screen.call_after_refresh(screen._show_place)
+        await until(pilot, lambda: not screen.is_attached)
+        assert waiting
+        assert not any(run() for run in waiting)
