@@ -75,7 +75,8 @@ def show(name: str, as_json: bool, agent_id: str, limit: int) -> None:
     """Show the end of the session NAME: its name, its id, or the beginning of the id.
 
     With --json: an object with session (as in `list --json`), problems (path, line, text) and items (entryId, timestamp
-    in ms, message as in the transcript or null, interrupted, note).
+    in ms, message as in the transcript or null, interrupted, note, summary of a compaction, writes to memory with
+    path, offset and size in bytes, line, endLine, digest). Silent replies are left out.
     """
     store = _store(agent_id)
     record = store.find(name)
@@ -181,6 +182,8 @@ def _plain_item(item: HistoryItem) -> dict[str, Any]:
         "message": _plain(item.message),
         "interrupted": item.interrupted,
         "note": item.note,
+        "summary": item.compaction.summary if item.compaction else "",
+        "writes": _plain(item.offer.writes) if item.offer else [],
     }
 
 

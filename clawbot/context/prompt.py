@@ -37,6 +37,10 @@ COMMANDS = """\
 ## Commands
 A message of the user that begins with `/` is a command to the program and never reaches you. You cannot run one
 yourself; name it when it helps: `/new` starts a fresh session, `/status` shows the state, `/help` lists them all."""
+SILENCE = """\
+## Silent Replies
+When nothing at all needs saying, your entire reply is NO_REPLY: that one word, bare, no Markdown. The user then sees
+nothing. Never add it to a real answer, and never leave a question unanswered with it."""
 DUTY = (
     "Before you answer about earlier work, decisions, dates, people, preferences or todos, look them up, even when you "
     "believe you know"
@@ -111,6 +115,7 @@ def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
         PromptSection("memory recall", _recall({tool.name for tool in inputs.tools}, citations=inputs.citations)),
         PromptSection("workspace", _workspace(inputs.workspace)),
         PromptSection("commands", COMMANDS),
+        PromptSection("silent replies", SILENCE),
         PromptSection("project context", _project_context(inputs.bootstrap)),
     ]
     stable = [section for section in stable if section.text]

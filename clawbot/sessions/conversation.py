@@ -17,6 +17,7 @@ from clawbot.sessions.entries import (
     MessageEntry,
     ModelChangeEntry,
 )
+from clawbot.sessions.silence import spoken_message
 
 SUMMARY_PREAMBLE = (
     "The conversation before this point was compacted to make room. This summary stands for it, and what was kept of "
@@ -61,8 +62,7 @@ def history_item(entry: Entry) -> HistoryItem | None:
     """How `entry` looks to a reader; None when it is nothing to look at."""
     match entry:
         case MessageEntry(message=message):
-            cut = isinstance(message, AssistantMessage) and message.stop_reason == "aborted"
-            return HistoryItem(entry.id, message.timestamp or entry.moment, message, interrupted=cut)
+            return _message_item(entry, message)
         case CompactionEntry():
             before = f" ({entry.tokens_before:,} tokens before)" if entry.tokens_before else ""
             return HistoryItem(entry.id, entry.moment, note=f"compacted{before}", compaction=entry)
@@ -92,6 +92,17 @@ def written_note(writes: Sequence[MemoryWrite]) -> str:
 def model_ref(entry: ModelChangeEntry) -> str:
     """The model as the user names it: `provider/model`, or the bare name where there is no provider."""
     return f"{entry.provider}/{entry.model_id}" if entry.provider else entry.model_id
+
+
+def _message_item(entry: Entry, message: Message) -> HistoryItem | None:
+    """Silent replies are no item, and tokens beside an answer are not shown (reference sheet 9)."""
+    moment = message.timestamp or entry.moment
+    if not isinstance(message, AssistantMessage):
+        return HistoryItem(entry.id, moment, message)
+    shown = spoken_message(message)
+    if shown is None:
+        return None
+    return HistoryItem(entry.id, moment, shown, interrupted=message.stop_reason == "aborted")
 
 
 def _context_item(entry: Entry) -> ContextItem | None:

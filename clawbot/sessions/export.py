@@ -42,6 +42,8 @@ def to_markdown(items: Iterable[HistoryItem], title: str, zone: tzinfo | None) -
         time = f"{moment_of(item.timestamp, zone):%Y-%m-%d %H:%M}" if item.timestamp else ""
         if item.message is None:
             yield f"\n---\n\n*{_inline(item.note)}*{f' · {time}' if time else ''}\n"
+            if item.compaction is not None:
+                yield f"\n{_folded('Summary of what was said before', item.compaction.summary)}"
         else:
             cut = "*(interrupted)*\n" if item.interrupted else ""
             yield f"\n{_message(item.message, time)}{cut}"

@@ -12,6 +12,7 @@ from clawbot.logs import redact
 from clawbot.messages import AssistantMessage, Message, UserMessage
 from clawbot.sessions.entries import MessageEntry
 from clawbot.sessions.lines import ByteSource, line_numbers
+from clawbot.sessions.silence import names_token, spoken, was_cut
 from clawbot.sessions.spans import read_entry, spans_backwards
 from clawbot.sessions.transcript import SUFFIX
 
@@ -19,9 +20,6 @@ from clawbot.sessions.transcript import SUFFIX
 _ARCHIVED = f"{SUFFIX}.reset."
 # One word of letters after the slash, on one line: `/usr/bin/x is broken` is talk.
 _COMMAND = re.compile(r"/[A-Za-z][\w-]*(?:[ \t][^\n]*)?")
-# What a model answers when it has nothing to say, and the prompts of the program that ask for it (sheet 9).
-_SILENT = re.compile(r"\W*(?:NO_REPLY|HEARTBEAT_OK)\W*", re.IGNORECASE)
-_ASKS_FOR_SILENCE = re.compile(r"\b(?:NO_REPLY|HEARTBEAT_OK)\b")
 
 
 class TranscriptFile(NamedTuple):
@@ -101,12 +99,15 @@ def _is_command(message: Message, text: str) -> bool:
 
 
 def _without_silence(said: Iterable[_Said]) -> list[_Said]:
-    """`said` without silent replies, and without the prompts of the program whose answer one was."""
+    """`said` without silent replies and tokens beside an answer, and without the prompts of programs that asked for
+    silence and got it (reference sheet 9, 12.7)."""
     kept: list[_Said] = []
     for part in said:
-        if isinstance(part.message, UserMessage) or not _SILENT.fullmatch(part.text):
+        if isinstance(part.message, UserMessage):
             kept.append(part)
-        elif kept and isinstance(kept[-1].message, UserMessage) and _ASKS_FOR_SILENCE.search(kept[-1].text):
+        elif text := spoken(part.text, cut=was_cut(part.message)):
+            kept.append(part._replace(text=text))
+        elif kept and isinstance(kept[-1].message, UserMessage) and names_token(kept[-1].text):
             kept.pop()
     return kept
 

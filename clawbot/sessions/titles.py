@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 
+from clawbot.sessions.silence import asks_for_silence
+
 TITLE_CHARS = 60
 _MARKUP = re.compile(r"^[\s#>*`\-]+")
 
 
 def title_of(text: str) -> str:
-    """The first words of `text` on one line, without control characters; "" for a slash command and for nothing."""
-    if text.lstrip().startswith("/"):
+    """The first words of `text` on one line, without control characters; "" for a slash command, for nothing, and
+    for the prompt of a program that wants no answer."""
+    if text.lstrip().startswith("/") or asks_for_silence(text):
         return ""
     # Far more than a title needs, so that a pasted book costs nothing.
     head = "".join(char if char.isprintable() else " " for char in text.strip()[: TITLE_CHARS * 8])

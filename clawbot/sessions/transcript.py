@@ -128,6 +128,12 @@ class Transcript:
         return self.entries[-1].id if self.entries else None
 
     @property
+    def size(self) -> int:
+        """How many bytes of it are good, from the header to the last whole line."""
+        with self._lock:
+            return self._end
+
+    @property
     def bytes_read(self) -> int:
         """How much of the file was read so far."""
         return self._source.bytes_read

@@ -99,7 +99,7 @@ def test_show(talk: str) -> None:
     assert shown["problems"] == []
     assert [item["message"]["role"] for item in shown["items"]] == ["toolResult", "assistant"]
     assert shown["items"][1]["interrupted"] is True
-    assert set(shown["items"][0]) == {"entryId", "timestamp", "message", "interrupted", "note"}
+    assert set(shown["items"][0]) == {"entryId", "timestamp", "message", "interrupted", "note", "summary", "writes"}
 
 
 def test_show_reports_bad_lines_on_stderr_and_changes_nothing(talk: str) -> None:

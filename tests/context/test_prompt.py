@@ -101,6 +101,7 @@ def test_sections_come_in_order() -> None:
         "## Memory Recall",
         "## Workspace",
         "## Commands",
+        "## Silent Replies",
         "# Project Context",
         "## AGENTS.md",
         "## Current Date & Time",
