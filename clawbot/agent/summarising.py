@@ -1,0 +1,260 @@
+"""Writing the summary of a compaction: calls of the model, in stages that each fit, checked, retried, mended.
+
+What a summary is made from and what it must hold is decided in `context/compaction`. Nothing is stored here: whoever
+asked has the whole history as it was when this fails (reference sheet 7.4 to 7.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from clawbot.agent.cancel import Cancellation, InterruptedTurnError
+from clawbot.context.compaction import (
+    SYSTEM,
+    Earlier,
+    Material,
+    Task,
+    fit,
+    gather,
+    is_no_summary,
+    mend,
+    pieces_of,
+    plan_stages,
+    problems,
+    prompt_for,
+    stage_budget,
+)
+from clawbot.context.window import Budget
+from clawbot.errors import ClawbotError
+from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError
+from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, StreamPart
+from clawbot.messages import AssistantMessage, UserMessage
+from clawbot.sessions.conversation import ContextItem
+
+MOST_SHRINKS = 3
+"""How often the stages are halved after the model said that its window is too small."""
+
+ANSWER_SHARE = 0.8
+"""Of the reserve, for the answer (sheet 7.4): models that reason need more than what they write."""
+
+ANSWER_MARGIN = 256
+LEAST_ANSWER = 512
+RETRY_MARGIN = 300
+"""Tokens that the reasons for a retry may take, and what frames a message."""
+
+_logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class SummaryError(ClawbotError):
+    """No summary could be written. The message says why, without secrets."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint or "Another model can be set for this (compaction.model in the config).")
+
+
+class SummaryJob(Struct, frozen=True, kw_only=True):
+    """What is to be summarised.
+
+    `items` leave the context, and so do those of `split`, the beginning of a turn whose rest stays; neither holds the
+    summary of an earlier compaction, which is `previous` ("" without one), with the `details` of its entry. `focus` is
+    what the user asked to keep above all. `window` is that of the model that summarises, `budget` that of the
+    conversation, both in tokens; `timeout` is for the whole job, in seconds. The user's last `preserve` messages are
+    carried word for word. `count` counts tokens and may block. `now_ms` is the time, in milliseconds since the epoch.
+    """
+
+    items: Sequence[ContextItem]
+    window: int
+    budget: Budget
+    timeout: float
+    preserve: int
+    count: Callable[[str], int]
+    previous: str = ""
+    details: Any = None
+    split: Sequence[ContextItem] = ()
+    focus: str = ""
+    now_ms: int = 0
+
+
+async def summarise(
+    job: SummaryJob, model: ChatModel, cancel: Cancellation, progress: Callable[[int, int], None]
+) -> str:
+    """The summary of `job` in at most `budget.summary` tokens, as Markdown: all headings, then what is carried word for
+    word. `progress` is told the stage that begins and how many there are (more, when the model's window turns out to be
+    smaller).
+
+    Raises SummaryError when the model failed, declined, said nothing twice, took too long, or did not even take stages
+    an eighth of the size; InterruptedTurnError when `cancel` was requested.
+    """
+    try:
+        async with asyncio.timeout(job.timeout) as scope:
+            return await _Writer(job, model, cancel, progress).write()
+    except TimeoutError as error:
+        if scope.expired():
+            raise SummaryError(f"The summary took longer than {job.timeout:g} seconds (compaction.timeout).") from error
+        raise SummaryError("The model did not answer in time.") from error
+    except ModelError as error:
+        named = f"{error.provider}: {error.message}" if error.provider else error.message
+        raise SummaryError(f"The model that summarises failed. {named}", hint=error.hint) from error
+
+
+class _Stage(Struct, frozen=True):
+    """A part of the conversation: its text, and the index behind its last message."""
+
+    conversation: str
+    stop: int
+
+
+class _Answer(Struct, frozen=True):
+    """What the model wrote; `cut_off` at the most tokens it was given."""
+
+    text: str
+    cut_off: bool
+
+
+class _Writer:
+    """One job on its way."""
+
+    def __init__(
+        self, job: SummaryJob, model: ChatModel, cancel: Cancellation, progress: Callable[[int, int], None]
+    ) -> None:
+        self._job = job
+        self._model = model
+        self._cancel = cancel
+        self._progress = progress
+        self._shrinks = 0
+        answer = max(job.budget.summary + ANSWER_MARGIN, int(job.budget.reserve * ANSWER_SHARE))
+        self._answer_tokens = min(answer, model.info.max_output or answer)
+
+    async def write(self) -> str:
+        job = self._job
+        material = await self._in_thread(
+            functools.partial(
+                gather,
+                [item.message for item in job.items],
+                [item.message for item in job.split],
+                earlier=Earlier(job.previous, job.details),
+                focus=job.focus,
+                preserve=job.preserve,
+                tokens=job.budget.summary,
+                count=job.count,
+            )
+        )
+        summary, done, passed = material.previous, 0, 0
+        size = self._size(job.window, material)
+        while done < len(material.texts):
+            stages = await self._in_thread(functools.partial(self._plan, material, done, size))
+            for part, stage in enumerate(stages, passed + 1):
+                self._progress(part, passed + len(stages))
+                task = self._task(material, stage, summary, part, passed + len(stages))
+                try:
+                    summary = await self._stage(task, material, stage.stop)
+                except ContextOverflowError as error:
+                    size = self._smaller(size, error, material)
+                    passed = part - 1
+                    break
+                done = stage.stop
+        if not material.texts:
+            summary = await self._fitted(summary, material, 0)
+        return "\n\n".join(filter(None, (summary, material.appendix)))
+
+    def _plan(self, material: Material, done: int, size: int) -> list[_Stage]:
+        """The stages of the messages from `done` on. Blocks."""
+        pieces = pieces_of(material.texts[done:], size, self._job.count)
+        return [
+            _Stage(material.conversation([pieces[at].text for at in run], done + run.start), done + run.stop)
+            for run in plan_stages([piece.tokens for piece in pieces], size)
+        ]
+
+    def _task(self, material: Material, stage: _Stage, summary: str, part: int, parts: int) -> Task:
+        return Task(
+            conversation=stage.conversation,
+            previous=summary,
+            part=part,
+            parts=parts,
+            split=material.is_split(stage.stop),
+            focus=self._job.focus,
+            chinese=material.chinese,
+            tokens=material.room,
+        )
+
+    def _size(self, window: int, material: Material) -> int:
+        return stage_budget(window, self._answer_tokens, material.overhead + min(RETRY_MARGIN, window // 20))
+
+    def _smaller(self, size: int, error: ContextOverflowError, material: Material) -> int:
+        """At most half of `size`, and what fits into the window that `error` states. The answer gets less room, too,
+        as some providers count it in. Raises `error` when that was tried often enough."""
+        self._shrinks += 1
+        if self._shrinks > MOST_SHRINKS:
+            raise error
+        window = min(error.limit or self._job.window, self._job.window)
+        self._answer_tokens = max(min(self._answer_tokens // 2, window // 4), LEAST_ANSWER)
+        smaller = min(size // 2, self._size(window, material))
+        _logger.info("the summariser takes less than thought: stages go from %d to %d tokens", size, smaller)
+        return smaller
+
+    async def _stage(self, task: Task, material: Material, stop: int) -> str:
+        """One stage's summary, checked and fitted. A bad one is asked for again with the reasons: always when it is no
+        summary, else at the last stage alone, since each later one works it over anyway."""
+        wanted = material.names(stop)
+        best: tuple[int, str] | None = None
+        failure = ""
+        for _ in range(2):
+            try:
+                answer = await self._ask(task)
+            except ModelError:
+                if best is None:
+                    raise
+                break
+            found = problems(answer.text, wanted, split=task.split, cut_off=answer.cut_off)
+            failure = is_no_summary(answer.text)
+            if not failure and (best is None or len(found) <= best[0]):
+                best = (len(found), answer.text)
+            if not found or (best is not None and task.part < task.parts):
+                break
+            task = structs.replace(task, reasons=tuple(found))
+        if best is None:
+            raise SummaryError(f"No summary was written: {failure}.")
+        return await self._fitted(best[1], material, stop)
+
+    async def _fitted(self, answer: str, material: Material, stop: int) -> str:
+        mended = mend(answer, material.names(stop), split=material.is_split(stop))
+        return await self._in_thread(functools.partial(fit, mended, material.room, self._job.count))
+
+    async def _ask(self, task: Task) -> _Answer:
+        """One call of the model. Raises ModelError whatever went wrong, but for an interruption."""
+        request = ChatRequest(
+            system=SYSTEM,
+            messages=(UserMessage(prompt_for(task), self._job.now_ms),),
+            stable_prefix=len(SYSTEM),
+            purpose="summary",
+            max_tokens=self._answer_tokens,
+        )
+        final: AssistantMessage | None = None
+        try:
+            async with aclosing(self._model.stream(request)) as stream:
+                while (part := await self._cancel.run(functools.partial(_next_part, stream))) is not None:
+                    final = part.message if isinstance(part, FinalPart) else final
+        except (ModelError, InterruptedTurnError, TimeoutError):
+            raise
+        except Exception as error:
+            _logger.exception("the model that summarises broke")
+            raise BadResponseError(f"{type(error).__name__}.", provider=self._model.info.ref) from error
+        if final is None:
+            raise BadResponseError("The answer ended without its last part.", provider=self._model.info.ref)
+        return _Answer(final.text, final.stop_reason == "length")
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await self._cancel.run(functools.partial(asyncio.to_thread, work))
+
+
+async def _next_part(stream: AsyncGenerator[StreamPart, None]) -> StreamPart | None:
+    """The next part, None at the end."""
+    return await anext(stream, None)
