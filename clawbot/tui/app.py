@@ -147,6 +147,8 @@ class ClawbotApp(App[object]):
                 self._edit(argument or None, None)
             case "/memory":
                 self.action_search_memory(argument)
+            case "/context":
+                self.action_show_context()
             case "/help":
                 self.action_help()
             case "/copy":
@@ -166,11 +168,14 @@ class ClawbotApp(App[object]):
 
     @on(Transcript.Opened)
     def _opened(self, event: Transcript.Opened) -> None:
-        if event.target.startswith("note:"):
-            path, _, line = event.target.removeprefix("note:").rpartition(":")
+        self._open_target(event.target)
+
+    def _open_target(self, target: str) -> None:
+        if target.startswith("note:"):
+            path, _, line = target.removeprefix("note:").rpartition(":")
             self._edit(path, int(line))
         else:
-            self.open_url(event.target)
+            self.open_url(target)
 
     # Keys
 
@@ -228,6 +233,15 @@ class ClawbotApp(App[object]):
         from clawbot.tui.screens.help import HelpScreen
 
         await self._shown(HelpScreen)
+
+    @work
+    async def action_show_context(self) -> None:
+        """How full the context window is, and what fills it."""
+        from clawbot.tui.screens.context import ContextScreen
+
+        target = await self._shown(lambda runtime: ContextScreen(runtime, clock=self.clock))
+        if target:
+            self._open_target(target)
 
     @work
     async def action_choose_model(self) -> None:

@@ -17,6 +17,7 @@ SCREEN_COMMANDS = {
     "/model": False,
     "/edit": True,
     "/memory": True,
+    "/context": False,
     "/help": False,
     "/quit": True,
     "/exit": True,

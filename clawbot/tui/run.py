@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -16,12 +18,17 @@ if TYPE_CHECKING:
     from clawbot.tui.app import ClawbotApp
 
 
+log = logging.getLogger(__name__)
+
+SAVING = "Saving what matters to memory … (Ctrl+C skips)"
+
+
 def run_chat(open_runtime: Callable[[], Awaitable[Runtime]], *, theme: str = "auto", clock: Clock | None = None) -> int:
     """Show the conversation until the user leaves; return the exit code.
 
     `open_runtime` is awaited after the first paint, and what it returns is closed at the end; its heavy imports belong
     in a thread. A ClawbotError that it raises comes out of here, with the terminal restored. After a crash one line on
-    stderr names the log. `theme` counts until the settings are read.
+    stderr names the log; when memory is saved at the end, one says so. `theme` counts until the settings are read.
     """
     with typing_kept():
         # Textual takes a quarter of a second to import: the keys of that time are kept.
@@ -38,15 +45,45 @@ def run_chat(open_runtime: Callable[[], Awaitable[Runtime]], *, theme: str = "au
 
 
 async def _run(app: ClawbotApp) -> None:
+    ending = _Ending(app)
     if sys.platform != "win32":
         # A closed window (SIGHUP) or a polite end from outside: what was said so far is written like at any other end.
         for number in (signal.SIGHUP, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, app.end_by_signal, number)
+            asyncio.get_running_loop().add_signal_handler(number, ending.signalled, number)
     try:
         await app.run_async()
     finally:
         if app.runtime is not None:
-            await app.runtime.close()
+            await ending.close(app.runtime)
+
+
+class _Ending:
+    """The end of the screen, then of the runtime, which may save to memory for some seconds."""
+
+    def __init__(self, app: ClawbotApp) -> None:
+        self._app = app
+        self._closing: asyncio.Task[None] | None = None
+
+    def signalled(self, number: int) -> None:
+        """Leave; what is saved already at that time is not waited for."""
+        if self._closing is None:
+            self._app.end_by_signal(number)
+        else:
+            self._closing.cancel()
+
+    async def close(self, runtime: Runtime) -> None:
+        """Close `runtime`, saying so when that takes time. Ctrl+C, which cancels this, ends the wait: closing is then
+        cancelled, and the runtime only lets go of what it holds."""
+        if runtime.will_flush:
+            # The terminal may be gone.
+            with contextlib.suppress(OSError):
+                sys.stderr.write(f"{SAVING}\n")
+                sys.stderr.flush()
+        self._closing = asyncio.create_task(runtime.close())
+        try:
+            await self._closing
+        except asyncio.CancelledError:
+            log.info("Saving to memory was skipped by the user.")
 
 
 def _tell_crash(crash: BaseException) -> None:

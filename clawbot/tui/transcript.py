@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from clawbot.agent.events import MessageFinished, Notice, ToolFinished, ToolStarted, TurnEnded
+from clawbot.agent.events import (
+    CompactionFinished,
+    Level,
+    MessageFinished,
+    Notice,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -15,6 +23,7 @@ from clawbot.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from clawbot.tui.render.housekeeping import SummaryItem, is_quiet, memory_mark
 from clawbot.tui.render.items import (
     DividerItem,
     Item,
@@ -31,11 +40,13 @@ from clawbot.tui.render.sanitize import clean
 
 if TYPE_CHECKING:
     from clawbot.agent.views import HistoryItem
+    from clawbot.sessions.entries import CompactionEntry
     from clawbot.tui.render.pieces import Piece
 
 INTERRUPTED = "interrupted"
 UNSENT = "not sent, and not stored"
 CUT = "cut off at the model's length limit"
+WHOLE = "the history is whole"
 YOU = "You"
 AGENT = "Clawbot"
 
@@ -142,6 +153,23 @@ def stop_mark(event: MessageFinished) -> list[Item]:
     return [MarkItem(CUT)] if event.stop_reason == "length" else []
 
 
+def summary_item(event: CompactionFinished, last: Item | None) -> Item:
+    """Earlier turns are summarised: the divider below `last`."""
+    from clawbot.tui.render.markdown import markdown_pieces
+
+    pieces = markdown_pieces(clean(event.summary))
+    return SummaryItem(pieces, event.tokens_before, event.tokens_after, joined=is_quiet(last))
+
+
+def unsummarised_item(event: CompactionFinished) -> Item:
+    """Earlier turns could not be summarised, or the user stopped it. Only who asked for it is warned."""
+    if event.status == "interrupted":
+        return NoticeItem("info", f"Summarising was stopped; {WHOLE}.")
+    reason = f" {event.error}" if event.error else ""
+    level: Level = "info" if event.trigger == "threshold" else "warning"
+    return NoticeItem(level, f"Earlier turns could not be summarised; {WHOLE}.{reason}")
+
+
 class HistoryBuilder:
     """Stored messages as items. Answers of tools find their calls; the answers of one turn share a speaker."""
 
@@ -172,9 +200,31 @@ class HistoryBuilder:
                     ToolItem("shell", f"! {message.command}", {}, message.output, f"exit {message.exit_code}")
                 )
             case None:
-                self._items.append(DividerItem(entry.note))
-        if not isinstance(entry.message, AssistantMessage | ToolResultMessage):
+                self._beside(entry)
+        if isinstance(entry.message, UserMessage | BashExecutionMessage):
             self._spoken = False
+
+    def _beside(self, entry: HistoryItem) -> None:
+        """What happened beside the talk. Housekeeping may come in the middle of an answer, which goes on below."""
+        if entry.compaction is not None:
+            self._items.append(self._summary(entry.compaction))
+        elif entry.offer is not None:
+            for write in entry.offer.writes:
+                item, is_new = memory_mark(self._last, write.path, write.line, write.end_line)
+                self._items += [item] if is_new else []
+        else:
+            self._items.append(DividerItem(entry.note))
+            self._spoken = False
+
+    @property
+    def _last(self) -> Item | None:
+        return self._items[-1] if self._items else None
+
+    def _summary(self, entry: CompactionEntry) -> SummaryItem:
+        after = entry.details.get("tokensAfter") if isinstance(entry.details, dict) else None
+        pieces = self._parse(clean(entry.summary))
+        tokens = after if isinstance(after, int) else 0
+        return SummaryItem(pieces, entry.tokens_before, tokens, joined=is_quiet(self._last))
 
     def _reply(self, message: AssistantMessage, moment: datetime, *, interrupted: bool) -> None:
         items = self._items

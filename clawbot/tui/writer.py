@@ -6,8 +6,17 @@ from collections.abc import Sequence
 from time import process_time
 from typing import TYPE_CHECKING
 
-from clawbot.agent.events import MessageFinished, Notice, ToolFinished, ToolStarted, TurnEnded
+from clawbot.agent.events import (
+    CompactionFinished,
+    MemoryWritten,
+    MessageFinished,
+    Notice,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
 from clawbot.clock import Clock
+from clawbot.tui.render.housekeeping import memory_mark
 from clawbot.tui.render.items import DividerItem, Item, MarkItem, PieceItem, ReasoningItem, ToolItem
 from clawbot.tui.transcript import (
     INTERRUPTED,
@@ -18,8 +27,10 @@ from clawbot.tui.transcript import (
     notice_item,
     piece_items,
     stop_mark,
+    summary_item,
     text_items,
     tool_item,
+    unsummarised_item,
     user_items,
 )
 
@@ -157,8 +168,7 @@ class TranscriptWriter:
     def tool_started(self, event: ToolStarted) -> None:
         """A call runs."""
         self._finish_text()
-        stack = self._page.stack
-        joined = len(stack) > 0 and isinstance(stack.item(len(stack) - 1), ToolItem)
+        joined = isinstance(self._last, ToolItem)
         self._tools[event.call_id] = item = tool_item(event, joined=joined)
         self._page.append([item])
 
@@ -178,6 +188,30 @@ class TranscriptWriter:
         """The conversation goes on elsewhere."""
         self._finish_text()
         self._page.append([DividerItem(text)])
+
+    def memory_written(self, event: MemoryWritten) -> None:
+        """What mattered went to a memory file."""
+        self._finish_text()
+        item, is_new = memory_mark(self._last, event.path, event.line, event.end_line)
+        if is_new:
+            self._page.append([item])
+        else:
+            self._page.update(item)
+
+    def compacted(self, event: CompactionFinished) -> None:
+        """Earlier turns are summarised, or stay as they were."""
+        self._finish_text()
+        if event.status == "done":
+            self._page.append([summary_item(event, self._last)])
+        else:
+            self._page.append([unsummarised_item(event)])
+            self._marked = self._marked or event.status == "interrupted"
+
+    @property
+    def _last(self) -> Item | None:
+        """What stands at the end of the page."""
+        stack = self._page.stack
+        return stack.item(len(stack) - 1) if len(stack) else None
 
     def output(self, command: str, text: str) -> None:
         """What a slash command has to say."""

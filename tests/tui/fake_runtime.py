@@ -30,6 +30,9 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.views import CommandInfo, HistoryItem
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.context.prompt import FileSize, Size
+from clawbot.context.report import ContextPart, ContextReport, LastFlush, Tokens
+from clawbot.context.window import Budget
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
 from clawbot.memory.values import Hit, Progress, SearchResult
@@ -52,6 +55,7 @@ class RuntimeStatus(views.RuntimeStatus, frozen=True):
     cost: float | None = 0.41
     busy: bool = False
     notes: int = 128
+    budget: Budget | None = Budget(200_000, 20_000, 180_000, 176_000, 20_000, 4_000)
 
 
 class SessionSummary(Struct, frozen=True):
@@ -124,6 +128,8 @@ COMMANDS = [
     CommandInfo("/status", "", "Model, session and context at a glance"),
     CommandInfo("/model", "[name]", "Choose the model"),
     CommandInfo("/sessions", "", "Choose an earlier conversation"),
+    CommandInfo("/context", "[detail|json]", "Where the tokens of the context go"),
+    CommandInfo("/compact", "[FOCUS]", "Summarise earlier turns now"),
     CommandInfo("/tools", "", "What the agent can do"),
     CommandInfo("/edit", "FILE", "Edit a workspace file"),
     CommandInfo("/memory", "[QUERY]", "Search what is remembered"),
@@ -167,6 +173,53 @@ def conversation(turns: int, *, start: datetime = NOW - timedelta(hours=1)) -> l
         items.append(HistoryItem(f"u{number}", stamp, question))
         items.append(HistoryItem(f"a{number}", stamp, reply))
     return items
+
+
+def context_report(**values: Any) -> ContextReport:
+    """The context of a conversation in its middle."""
+    parts = (
+        ContextPart("system", "system prompt", 3_120),
+        ContextPart("bootstrap", "bootstrap files", 6_402),
+        ContextPart("tools", "tools", 2_290),
+        ContextPart("summary", "summary", 4_870),
+        ContextPart("messages", "messages", 71_033),
+        ContextPart("toolResults", "tool results", 34_118),
+        ContextPart("unaccounted", "unaccounted", 212),
+        ContextPart("free", "free", 57_955),
+        ContextPart("reserve", "reserve", 20_000),
+    )
+    files = [
+        ("AGENTS.md", 8_040, 2_110),
+        ("SOUL.md", 1_700, 480),
+        ("USER.md", 1_180, 312),
+        ("MEMORY.md", 31_120, 3_500),
+    ]
+    usual = ContextReport(
+        model="openai/gpt-5",
+        window=200_000,
+        window_source="litellm's model data",
+        assumed=False,
+        parts=parts,
+        used=122_045,
+        exact=True,
+        stale=False,
+        reported=121_900,
+        unaccounted=212,
+        reserve=20_000,
+        flush_at=176_000,
+        compact_at=180_000,
+        compactions=2,
+        messages=312,
+        last_flush=LastFlush("2026-11-20T09:12:00+00:00", "written", "memory/2026-11-20.md", 12, 14, 180),
+        bootstrap_files=tuple(Tokens(name, tokens) for name, _, tokens in files),
+        tools=tuple(Tokens(f"tool_{number}", 410 - 30 * number) for number in range(8)),
+        sections=(Size("Tooling", 2_204), Size("Memory Recall", 1_480), Size("Workspace", 380)),
+        files=(
+            *(FileSize(name, name, False, chars, min(chars, 12_000), chars > 12_000) for name, chars, _ in files),
+            FileSize("TOOLS.md", "TOOLS.md", True, 0, 0, False),
+        ),
+    )
+    return structs.replace(usual, **values)
 
 
 def reply(text: str, *, pieces: int = 1) -> list[Event]:
@@ -226,6 +279,8 @@ class FakeRuntime:
         self.memory_generation = 0
         self.on_memory_progress: Callable[[], None] | None = None
         self.full_disk = False  # a turn then fails before it begins: its message could not be stored
+        self.report = context_report()
+        self.will_flush = False
         self.closed = False
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -360,6 +415,9 @@ class FakeRuntime:
         self.memory_generation += changed
         if self.on_memory_progress is not None:
             self.on_memory_progress()
+
+    async def context_report(self) -> ContextReport:
+        return self.report
 
     async def count_tokens(self, text: str) -> int:
         return len(text) // 4

@@ -25,6 +25,7 @@ USER_CHARS = 8000  # of what the user sent: a pasted file is not read again on t
 HITS_SHOWN = 6  # of the notes that a search found, until the call is unfolded
 DIFF_STYLES = {"+": "tool-added", "-": "tool-removed", "@": "tool"}  # by the first sign of a line
 TEXT_INDENT = 3
+RULE_EDGES = 6  # cells of a rule around the text inside
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,12 @@ def spread(left: Sequence[Span], right: Sequence[Span], width: int) -> Line:
     if room < 1:
         return Line(tuple(left))
     return Line((*left, Span(" " * room), *right))
+
+
+def ruled(spans: Sequence[Span], width: int) -> Line:
+    """`spans` inside a rule across the page; they leave `RULE_EDGES` cells to it."""
+    rest = max(0, width - sum(width_of(span.text) for span in spans) - 4)
+    return Line((Span(" ─ ", "rule"), *spans, Span(" " + "─" * rest, "rule")))
 
 
 def indented(lines: Sequence[Line], cells: int = TEXT_INDENT) -> list[Line]:
@@ -293,15 +300,13 @@ def line_break(text: str) -> str:
 
 @dataclass
 class DividerItem(Item):
-    """A line across the page: the session changed, earlier turns were summarised."""
+    """A line across the page: the session changed, another model answers."""
 
     text: str
 
     def lines(self, page: Page) -> list[Line]:
         """The text inside a rule."""
-        text = ellipsis(clean_line(self.text), page.width - 6)
-        rest = max(0, page.width - width_of(text) - 4)
-        return [BLANK, Line((Span(" ─ ", "rule"), Span(text, "divider"), Span(" " + "─" * rest, "rule")))]
+        return [BLANK, ruled([Span(ellipsis(clean_line(self.text), page.width - RULE_EDGES), "divider")], page.width)]
 
 
 @dataclass

@@ -16,8 +16,11 @@ from textual.screen import Screen
 from clawbot.agent.events import (
     ApprovalRequested,
     CommandOutput,
+    CompactionFinished,
+    CompactionRunning,
     ContextUsed,
     Event,
+    MemoryWritten,
     MessageFinished,
     ModelChanged,
     ModelRetry,
@@ -30,8 +33,9 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
+from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
-from clawbot.tui.gauge import gauge_of
+from clawbot.tui.gauge import gauge_of, window_note
 from clawbot.tui.indexing import IndexingWatch, indexing_share
 from clawbot.tui.turns import Turns
 from clawbot.tui.widgets.approval import Approval
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 STARTING = "starting"
 THINKING = "thinking"
 WRITING = "writing"
+SUMMARISING = "summarising"
 IDLE_HINT = "/help"
 BUSY_HINT = "esc stops"
 PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched each time the reader reaches the top
@@ -59,7 +64,7 @@ class ChatScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop the running turn", show=False),
         Binding("alt+up", "recall", "Take back what is queued", show=False),
-        Binding("ctrl+o", "unfold", "Unfold what tools did", show=False, priority=True),
+        Binding("ctrl+o", "unfold", "Unfold tool calls and summaries", show=False, priority=True),
         Binding("ctrl+t", "reasoning", "Show the reasoning", show=False, priority=True),
         Binding("pageup,shift+up", "scroll_page(-1)", "Scroll up", show=False, priority=True),
         Binding("pagedown,shift+down", "scroll_page(1)", "Scroll down", show=False, priority=True),
@@ -72,7 +77,7 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+f", "app.search_memory", "Search the memory", show=False, priority=True),
         Binding("ctrl+g", "app.edit_prompt", "Write in your own editor", show=False, priority=True),
         Binding("f1", "app.help", "Keys and commands", show=False, priority=True),
-        Binding("shift+tab", "switch_focus", "Go through links and tool calls", show=False, priority=True),
+        Binding("shift+tab", "switch_focus", "Go through links, tool calls and summaries", show=False, priority=True),
     ]
 
     page = getters.query_one(Transcript)
@@ -91,6 +96,7 @@ class ChatScreen(Screen[None]):
         self._oldest: str | None = None  # the entry that stands at the top
         self._fetching = False
         self._reasoning_shown = False
+        self._noted = ""  # what was said of the window
 
     def compose(self) -> ComposeResult:
         """Header, page, prompt or question, status."""
@@ -164,6 +170,13 @@ class ChatScreen(Screen[None]):
             notes=status.notes,
             hint=BUSY_HINT if self.turns.busy else IDLE_HINT,
         )
+        self._note_window(window_note(status))
+
+    def _note_window(self, note: str) -> None:
+        """Say once what the window of a model is taken to be."""
+        if note and note != self._noted:
+            self.writer.notice(Notice(level="info", text=note))
+        self._noted = note
 
     def _indexing(self, progress: Progress | None) -> None:
         """The memory's index has come further, or rests."""
@@ -178,11 +191,12 @@ class ChatScreen(Screen[None]):
 
     def show(self, event: Event) -> None:
         """Show `event`. The order of events is that of clawbot.agent.events."""
-        self._show_text(event)
+        self._show_talk(event)
+        self._show_beside(event)
         self._show_state(event)
 
-    def _show_text(self, event: Event) -> None:
-        """What stands on the page afterwards."""
+    def _show_talk(self, event: Event) -> None:
+        """What is said and done in a turn."""
         write = self.writer
         match event:
             case TurnStarted():
@@ -197,12 +211,20 @@ class ChatScreen(Screen[None]):
                 write.tool_finished(event)
             case MessageFinished():
                 write.message_finished(event)
-            case Notice():
-                write.notice(event)
-            case CommandOutput():
-                write.output(event.command, event.text)
             case TurnEnded():
                 write.ended(event)
+
+    def _show_beside(self, event: Event) -> None:
+        """What stands on the page beside the talk."""
+        match event:
+            case MemoryWritten():
+                self.writer.memory_written(event)
+            case CompactionFinished():
+                self.writer.compacted(event)
+            case Notice():
+                self.writer.notice(event)
+            case CommandOutput():
+                self.writer.output(event.command, event.text)
 
     def _show_state(self, event: Event) -> None:
         """What changes around the page, and who runs."""
@@ -216,7 +238,9 @@ class ChatScreen(Screen[None]):
                 self._ask()
             case ModelChanged():
                 self._model_changed(event)
-            case ContextUsed():
+            case CompactionRunning():
+                self._runs(SUMMARISING, f"{event.part}/{event.parts}" if event.parts > 1 else "")
+            case ContextUsed() | CompactionFinished():
                 self.refresh_status()
             case SessionChanged():
                 self.writer.divider(f"session {event.session_id[:8]} · {event.reason}")
@@ -224,8 +248,8 @@ class ChatScreen(Screen[None]):
             case TurnEnded():
                 self._turn_ended()
 
-    def _runs(self, activity: str) -> None:
-        self.status.run_clock(activity)
+    def _runs(self, activity: str, detail: str = "") -> None:
+        self.status.run_clock(activity, detail)
         self.status.show(hint=BUSY_HINT)
 
     def _model_changed(self, event: ModelChanged) -> None:
@@ -299,7 +323,7 @@ class ChatScreen(Screen[None]):
             prompt.take(f"{shown}\n{prompt.text}" if prompt.text else shown)
 
     def action_unfold(self) -> None:
-        """Unfold or fold all tool calls."""
+        """Unfold or fold all tool calls and summaries."""
         self.page.fold_all()
 
     def action_reasoning(self) -> None:
@@ -355,7 +379,10 @@ class ChatScreen(Screen[None]):
 def activity_of(event: Event) -> str:
     """What runs from `event` on, for the status line; empty when that does not change."""
     match event:
-        case TurnStarted() | ReasoningDelta() | ToolFinished():
+        case TurnStarted():
+            command = parse_command(event.text)
+            return f"/{command.name}" if command else THINKING
+        case ReasoningDelta() | ToolFinished() | CompactionFinished():
             return THINKING
         case TextDelta():
             return WRITING

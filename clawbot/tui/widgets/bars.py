@@ -59,6 +59,7 @@ class StatusLine(Widget):
         super().__init__()
         self.clock = clock
         self.palette = Palette(self, "status--")
+        self._activity = ""
         self._started: float | None = None
         self._ticker: Timer | None = None
 
@@ -67,12 +68,16 @@ class StatusLine(Widget):
         super().notify_style_update()
         self.palette.forget()
 
-    def run_clock(self, activity: str) -> None:
-        """`activity` runs from now on; an empty one stops the clock. The same activity goes on counting."""
-        if activity and activity == self.state.activity:
+    def run_clock(self, activity: str, detail: str = "") -> None:
+        """`activity` runs from now on; an empty one stops the clock. The same activity goes on counting, also when its
+        `detail` (2/5) is another one."""
+        shown = f"{activity} {detail}".rstrip()
+        if activity and activity == self._activity:
+            self.show(activity=shown)
             return
+        self._activity = activity
         self._started = self.clock.monotonic() if activity else None
-        self.show(activity=activity, seconds=0)
+        self.show(activity=shown, seconds=0)
         if activity and self._ticker is None:
             self._ticker = self.set_interval(1.0, self._tick)
         elif not activity and self._ticker is not None:

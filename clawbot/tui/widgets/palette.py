@@ -12,7 +12,7 @@ NAMES = (
     "speaker", "you", "user", "time", "strong", "em", "strike", "heading", "heading-1", "link", "note", "marker",
     "quote", "quote-bar", "rule", "code", "code-inline", "code-comment", "code-string", "code-number", "code-keyword",
     "code-name", "code-deleted", "tool", "tool-mark", "tool-text", "tool-error", "tool-added", "tool-removed",
-    "reasoning", "divider", "mark", "notice-info", "notice-warning", "notice-error", "discarded",
+    "reasoning", "divider", "note-quiet", "mark", "notice-info", "notice-warning", "notice-error", "discarded",
 )  # fmt: skip
 COMPONENTS = {PREFIX + name for name in NAMES}
 

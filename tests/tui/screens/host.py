@@ -77,6 +77,10 @@ class Runtime(FakeRuntime):
         self.counted: list[str] = []
         self.reads: list[str] = []
 
+    async def context_report(self) -> Any:
+        self._fail("context_report")
+        return await super().context_report()
+
     def _fail(self, method: str) -> None:
         if fault := self.faults.get(method):
             raise fault
