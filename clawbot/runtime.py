@@ -21,7 +21,7 @@ from clawbot.agent.complete import complete
 from clawbot.agent.conversation import notices_of
 from clawbot.agent.events import Event, Notice, SessionChanged
 from clawbot.agent.prompting import is_private_session
-from clawbot.agent.views import CommandInfo, HistoryItem, RuntimeStatus
+from clawbot.agent.views import CommandInfo, ContextReport, HistoryItem, RuntimeStatus
 from clawbot.clock import SystemClock, epoch_ms
 from clawbot.config.env import load_env, save_key
 from clawbot.config.load import LoadedSettings, load_settings
@@ -141,10 +141,21 @@ class Runtime:
         """Write a conversation (this one, or the one that `session` names) to a file and return its path."""
         return await self.agent.export(form, path, session=session)
 
-    async def close(self) -> None:
-        """End the running turn, write what is left, let go of the session, the model and the memory index."""
+    async def context_report(self) -> ContextReport:
+        """Where the tokens of the context window go, once the running turn has ended."""
+        async with self.agent.exclusive():
+            return await self.agent.context_report()
+
+    @property
+    def will_flush(self) -> bool:
+        """Whether `close` takes a moment, because it saves to memory what was said."""
+        return self.agent.will_flush
+
+    async def close(self, *, hasty: bool = False) -> None:
+        """End the running turn, save to memory what was said (not when it is `hasty`), write what is left, let go of
+        the session, the model and the memory index."""
         try:
-            await self.agent.close()
+            await self.agent.close(hasty=hasty)
         finally:
             if self.memory is not None:
                 await self.memory.close()

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.agent.answering import Answering, AnsweringParts
 from clawbot.agent.approvals import Approvals
 from clawbot.agent.cancel import Cancellation, InterruptedTurnError
 from clawbot.agent.commands import run_command
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.events import (
+    CompactionFinished,
     ContextUsed,
     Event,
-    MessageFinished,
     MessageQueued,
     Notice,
     SessionChanged,
@@ -28,29 +28,27 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.exporting import default_target, write_export
 from clawbot.agent.prompting import Prompting
+from clawbot.agent.reporting import last_flush, report_of
+from clawbot.agent.scope import Emit, Scope
 from clawbot.agent.slash import ParsedCommand, parse_command
-from clawbot.agent.turn import Committed, TurnParts, run_turn
-from clawbot.agent.views import RuntimeStatus
-from clawbot.clock import Clock, epoch_ms
+from clawbot.agent.views import ContextReport, RuntimeStatus
+from clawbot.clock import Clock
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.window import DEFAULT_WINDOW, context_used
+from clawbot.context.budget import plan_budget
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.logs import redact
-from clawbot.messages import AssistantMessage, ToolSpec, UserMessage, scrub
-from clawbot.sessions.errors import SessionStoreError
+from clawbot.messages import ToolSpec, scrub
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.tools.memory import Recall
 from clawbot.tools.memory_output import Citations
-from clawbot.tools.protocol import Approver, Decision
+from clawbot.tools.protocol import Decision
 from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
-
-Emit = Callable[[Event], None]
 
 
 class AgentParts(Struct, frozen=True):
@@ -83,18 +81,11 @@ class Agent:
         self.model = model
         self._model_ref = model_ref
         self.conversation = Conversation(parts.store, session, parts.clock)
-        self._prompting = Prompting(
-            parts.workspace,
-            parts.settings,
-            parts.tools,
-            parts.clock,
-            parts.agent_id,
-            citations=parts.citations,
-        )
         self._approvals = Approvals(interactive=parts.interactive)
+        self._answering = Answering(self._answering_parts())
         self._turn = asyncio.Lock()
         self._waiting = 0
-        self._running: Cancellation | None = None
+        self._running: Scope | None = None
         self._closing = False
         self._notes = 0
         self._owed: list[Notice] = []
@@ -107,8 +98,8 @@ class Agent:
         Closing the stream withdraws a text that still waits and interrupts one that runs.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        cancel = Cancellation()
-        driver = asyncio.create_task(self._drive(scrub(text), events.put_nowait, cancel))
+        scope = Scope(events.put_nowait, Cancellation())
+        driver = asyncio.create_task(self._drive(scrub(text), scope))
         driver.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -116,8 +107,8 @@ class Agent:
             await driver
         finally:
             if not driver.done():
-                if self._running is cancel:
-                    cancel.request()
+                if self._running is scope:
+                    scope.cancel.request()
                 else:
                     driver.cancel()
                 await asyncio.wait({driver})
@@ -126,7 +117,7 @@ class Agent:
         """Stop the running turn, keeping what was said. False when nothing runs."""
         if self._running is None:
             return False
-        self._running.request()
+        self._running.cancel.request()
         return True
 
     def answer(self, request_id: str, decision: Decision, command: str | None = None) -> bool:
@@ -140,27 +131,46 @@ class Agent:
     @property
     def status(self) -> RuntimeStatus:
         """How the conversation stands."""
-        tokens, exact = context_used(self.conversation.messages, self._prompting.last_system, self.parts.tools.specs)
+        viewing, info = self._answering.viewing, self.model.info
+        tokens, exact = viewing.size()
+        window = viewing.window(info)
+        shown = viewing.shown
         return RuntimeStatus(
             agent_id=self.parts.agent_id,
             session_key=self.conversation.key,
             session_id=self.conversation.session_id,
-            model=self.model.info,
+            model=info,
             workspace=self.parts.workspace,
             tokens=tokens,
-            window=self.window,
+            window=window.tokens,
             exact=exact,
             cost=self.conversation.cost,
             busy=self._running is not None,
             notes=self._notes,
+            budget=shown.budget if shown else plan_budget(window.tokens, self.parts.settings.compaction),
+            stale=shown.measure.stale if shown else False,
+            compactions=self.conversation.session.record.compaction_count,
+            last_flush=last_flush(self._answering.boundary.state),
+            window_source=window.source,
+        )
+
+    async def context_report(self) -> ContextReport:
+        """Where the tokens of the window go, counted now."""
+        shown = await self._answering.look()
+        return await asyncio.to_thread(
+            report_of,
+            shown,
+            self._answering.viewing,
+            self.model.info,
+            self._answering.boundary.state,
+            automatic=self.parts.settings.compaction.enabled,
+            compactions=self.conversation.session.record.compaction_count,
         )
 
     @property
-    def window(self) -> int:
-        """The context window in tokens: the model's, capped by the settings; 128k where nobody knows."""
-        window = self.model.info.window or DEFAULT_WINDOW
-        cap = self.parts.settings.context_tokens
-        return min(window, cap) if cap else window
+    def will_flush(self) -> bool:
+        """Whether `close` takes a moment to save to memory what was said."""
+        return self.parts.interactive and self._answering.upkeep.will_offer_at_quit
 
     @property
     def tool_specs(self) -> Sequence[ToolSpec]:
@@ -174,8 +184,13 @@ class Agent:
 
     # -- what commands and the runtime call, never during a turn --------------------------------------------------
 
+    async def compact(self, focus: str) -> CompactionFinished:
+        """Summarise the earlier turns now; `focus` is what the summary is to hold above all."""
+        return await self._answering.compact(focus, self._scope())
+
     async def reset(self, reason: str) -> SessionChanged:
-        """Go on in a fresh session under the same key."""
+        """Go on in a fresh session under the same key, after memory was offered what was said in the old one."""
+        await self._answering.leave("reset", self._scope())
         changed = await self.conversation.rotate(reason)
         self._owed += notices_of(self.conversation.session)
         return changed
@@ -250,23 +265,56 @@ class Agent:
         """Look how many memory files there are."""
         self._notes = await asyncio.to_thread(_memory_files, self.parts.workspace)
 
-    async def close(self) -> None:
-        """Interrupt what runs, hand back what waits, write what is left, let go of the session and the model."""
+    async def close(self, *, hasty: bool = False) -> None:
+        """Interrupt what runs, hand back what waits, offer memory what was said (not when it is `hasty`), write what is
+        left, let go of the session and the model."""
         self._closing = True
         self.interrupt()
         async with self._turn:
             try:
+                if self.will_flush and not hasty:
+                    await self._save_at_quit()
                 await self.conversation.close()
             finally:
                 await self.model.aclose()
 
+    async def _save_at_quit(self) -> None:
+        """Nobody reads events any more, and nobody waits for long."""
+        scope = Scope(_unheard, Cancellation())
+        patience = self.parts.settings.compaction.memory_flush.quit_timeout
+        alarm = asyncio.get_running_loop().call_later(patience, scope.cancel.request)
+        try:
+            await self._answering.leave("quit", scope)
+        finally:
+            alarm.cancel()
+
+    def _answering_parts(self) -> AnsweringParts:
+        parts = self.parts
+        prompting = Prompting(
+            parts.workspace, parts.settings, parts.tools, parts.clock, parts.agent_id, citations=parts.citations
+        )
+        return AnsweringParts(
+            conversation=self.conversation,
+            prompting=prompting,
+            settings=parts.settings,
+            tools=parts.tools,
+            clock=parts.clock,
+            approvals=self._approvals,
+            model=lambda: self.model,
+            open_model=parts.open_model,
+        )
+
+    def _scope(self) -> Scope:
+        """The submission that runs now; a command is always one."""
+        return self._running or Scope(_unheard, Cancellation())
+
     # -- one submission -------------------------------------------------------------------------------------------
 
-    async def _drive(self, text: str, emit: Emit, cancel: Cancellation) -> None:
+    async def _drive(self, text: str, scope: Scope) -> None:
         # The lock is free for a moment between two turns: who waits already goes first.
         if self._turn.locked() or self._waiting:
             self._waiting += 1
-            emit(MessageQueued(text=text, position=self._waiting))
+            scope.emit(MessageQueued(text=text, position=self._waiting))
             try:
                 await self._turn.acquire()
             finally:
@@ -274,23 +322,23 @@ class Agent:
         else:
             await self._turn.acquire()
         began = self.parts.clock.monotonic()
-        self._running = cancel
+        self._running = scope
         try:
-            ended = await self._take_up(text, emit, cancel)
+            ended = await self._take_up(text, scope)
         finally:
             self._running = None
             self._turn.release()
-        emit(_timed(ended, self.parts.clock.monotonic() - began))
+        scope.emit(_timed(ended, self.parts.clock.monotonic() - began))
 
-    async def _take_up(self, text: str, emit: Emit, cancel: Cancellation) -> TurnEnded:
+    async def _take_up(self, text: str, scope: Scope) -> TurnEnded:
         """Run a command or a turn; whatever goes wrong becomes the last event."""
         try:
             if self._closing:
                 raise ClawbotError("The conversation was closed before this was taken up.", hint="Send it again.")
             command = parse_command(text)
-            message = text if command is None else await self._command(command, text, emit)
+            message = text if command is None else await self._command(command, text, scope.emit)
             if message.strip():
-                await self._message(message, emit, cancel)
+                await self._message(message, scope)
         except InterruptedTurnError:
             return TurnEnded(status="interrupted")
         except ModelError as error:
@@ -315,60 +363,22 @@ class Agent:
             emit(event)
         return result.message
 
-    async def _message(self, text: str, emit: Emit, cancel: Cancellation) -> None:
-        message = UserMessage(content=text, timestamp=epoch_ms(self.parts.clock.now()))
-        await self.conversation.add_user(message)
-        emit(self._started(text))
-        for notice in self._take_owed():
-            emit(notice)
-        parts = TurnParts(
-            model=self.model,
-            tools=self.parts.tools,
-            prepare=self._prompting.for_turn(self.model.info, self.conversation.session.record.key, emit),
-            approve=functools.partial(self._approver, emit),
-            clock=self.parts.clock,
-            max_rounds=self.parts.settings.tools.max_rounds,
-        )
+    async def _message(self, text: str, scope: Scope) -> None:
+        def started() -> None:
+            scope.emit(self._started(text))
+            for notice in self._take_owed():
+                scope.emit(notice)
+
         try:
-            async with aclosing(run_turn(self.conversation.messages, parts, cancel)) as steps:
-                async for step in steps:
-                    if isinstance(step, Committed):
-                        await self._commit(step, emit)
-                    else:
-                        emit(step)
+            await self._answering.message(text, started, scope)
         finally:
-            await self._settle(emit)
-
-    async def _settle(self, emit: Emit) -> None:
-        """Bring the list of sessions and the figures up to date. What fails here must not hide how the turn ended:
-        the transcript holds everything, the list is made of it."""
-        try:
-            await self.conversation.settle(self.window)
-        except SessionStoreError as error:
-            log.warning("the list of sessions is behind: %s", error)
-            emit(Notice(level="warning", text=str(error)))
-        await self.count_notes()
-        emit(self._context())
-
-    async def _commit(self, step: Committed, emit: Emit) -> None:
-        entry_id = await self.conversation.add(step.message)
-        if isinstance(step.message, AssistantMessage):
-            emit(
-                MessageFinished(
-                    entry_id=entry_id,
-                    text=step.message.text,
-                    stop_reason=step.message.stop_reason,
-                    usage=step.message.usage,
-                )
-            )
+            await self.count_notes()
+            scope.emit(self._context())
 
     def _take_owed(self) -> list[Notice]:
         """What was found while nobody read events."""
         owed, self._owed = self._owed, []
         return owed
-
-    def _approver(self, emit: Emit, call_id: str) -> Approver:
-        return lambda question: self._approvals.ask(question, call_id, emit)
 
     def _started(self, text: str) -> TurnStarted:
         return TurnStarted(
@@ -381,6 +391,10 @@ class Agent:
     def _context(self) -> ContextUsed:
         now = self.status
         return ContextUsed(tokens=now.tokens, window=now.window, exact=now.exact, cost=now.cost)
+
+
+def _unheard(_event: Event) -> None:
+    """Nobody reads events at the end of the program."""
 
 
 def _timed(ended: TurnEnded, seconds: float) -> TurnEnded:

@@ -14,9 +14,11 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from clawbot.agent.events import CommandOutput, Event, ModelChanged, SessionChanged
+from clawbot.agent.events import CommandOutput, CompactionFinished, Event, ModelChanged, SessionChanged
 from clawbot.agent.slash import ParsedCommand
-from clawbot.agent.views import CommandInfo, RuntimeStatus
+from clawbot.agent.status import render_status, status_data
+from clawbot.agent.views import CommandInfo, ContextReport, RuntimeStatus
+from clawbot.context.report import render_report
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
 from clawbot.memory.values import SearchRequest
@@ -45,6 +47,14 @@ class CommandHost(Protocol):
 
     async def reset(self, reason: str) -> SessionChanged:
         """Go on in a fresh session under the same key."""
+        ...
+
+    async def compact(self, focus: str) -> CompactionFinished:
+        """Summarise the earlier turns now."""
+        ...
+
+    async def context_report(self) -> ContextReport:
+        """Where the tokens of the window go."""
         ...
 
     async def set_model(self, ref: str) -> ModelInfo:
@@ -130,34 +140,34 @@ async def reset(host: CommandHost, argument: str) -> CommandResult:
     return await _reset(host, "reset", argument)
 
 
+@command("compact", "[focus]")
+async def compact(host: CommandHost, argument: str) -> CommandResult:
+    """Summarise the earlier turns to make room; the focus says what the summary must hold."""
+    done = await host.compact(argument)
+    if done.status != "done":
+        return _said("compact", f"Not compacted: {done.error} The history is whole.", msgspec.to_builtins(done))
+    text = f"Compacted: {done.tokens_before:,} → about {done.tokens_after:,} tokens."
+    return _said("compact", text, msgspec.to_builtins(done))
+
+
+@command("context", "[detail|json]")
+async def context(host: CommandHost, argument: str) -> CommandResult:
+    """Show where the tokens of the context window go."""
+    report = await host.context_report()
+    data = msgspec.to_builtins(report)
+    if argument == "json":
+        return _said(
+            "context", f"```json\n{msgspec.json.format(msgspec.json.encode(data), indent=2).decode()}\n```", data
+        )
+    return _said("context", render_report(report, detail=argument == "detail"), data)
+
+
 @command("status")
 async def status(host: CommandHost, argument: str) -> CommandResult:
-    """Show the model, the session, the context and the cost."""
+    """Show the model, the session, the context, the memory and the cost."""
+    report = await host.context_report()
     now = host.status
-    window = f"{now.window:,}" if now.window else "unknown"
-    share = f" ({now.tokens / now.window:.0%})" if now.window else ""
-    about = "" if now.exact else ", estimated"
-    lines = [
-        f"- **model** {now.model.ref}" + (f": {now.model.reason}" if now.model.reason else ""),
-        f"- **context** {now.tokens:,} of {window} tokens{share}{about}",
-        f"- **session** {now.session_key} · {now.session_id}",
-        f"- **workspace** {now.workspace} · {now.notes} memory files",
-    ]
-    if now.cost is not None:
-        lines.append(f"- **cost** ${now.cost:.4f}")
-    data = {
-        "agent": now.agent_id,
-        "sessionKey": now.session_key,
-        "sessionId": now.session_id,
-        "model": now.model.ref,
-        "tokens": now.tokens,
-        "window": now.window,
-        "exact": now.exact,
-        "cost": now.cost,
-        "workspace": str(now.workspace),
-        "memoryFiles": now.notes,
-    }
-    return _said("status", "\n".join(lines), data)
+    return _said("status", render_status(now, report), status_data(now, report))
 
 
 @command("sessions")

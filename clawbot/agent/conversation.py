@@ -1,8 +1,9 @@
-"""The session that is being talked in: its transcript on disk and its messages in memory, kept in step."""
+"""The session that is being talked in: its transcript on disk and what the model sees of it, kept in step."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -10,7 +11,8 @@ from clawbot.agent.events import Notice, SessionChanged
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, Message, UserMessage
-from clawbot.sessions.entries import ModelChangeEntry
+from clawbot.sessions.conversation import ContextItem, context_items
+from clawbot.sessions.entries import CompactionEntry, Entry, ModelChangeEntry
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 
@@ -25,12 +27,29 @@ class Conversation:
     def __init__(self, store: SessionStore, session: OpenSession, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._unsaved: list[Message] = []
+        self._unsaved = 0
         self._enter(session)
 
     def _enter(self, session: OpenSession) -> None:
         self.session = session
-        self.messages: list[Message] = [item.message for item in session.transcript.context()]
+        self._load()
+
+    def _load(self) -> None:
+        """Take over what the transcript says that the model sees."""
+        entries = self.session.transcript.entries
+        self.items: list[ContextItem] = context_items(entries)
+        self._unsaved = 0
+        self.fresh_from = _first_since_compaction(entries, self.items)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What the model sees of the session, oldest first."""
+        return [item.message for item in self.items]
+
+    @property
+    def has_summary(self) -> bool:
+        """Whether the first message stands for those that were compacted."""
+        return self.fresh_from > 0
 
     @property
     def key(self) -> str:
@@ -43,6 +62,17 @@ class Conversation:
         return self.session.record.session_id
 
     @property
+    def last_compaction(self) -> CompactionEntry | None:
+        """What stands for the messages that were compacted; None when none were."""
+        entries = reversed(self.session.transcript.entries)
+        return next((entry for entry in entries if isinstance(entry, CompactionEntry)), None)
+
+    @property
+    def transcript_bytes(self) -> int:
+        """How large the transcript is, in bytes."""
+        return self.session.transcript.size
+
+    @property
     def cost(self) -> float | None:
         """What the session cost so far, in US dollars; None while no call had a price."""
         return self.session.record.cost
@@ -52,12 +82,12 @@ class Conversation:
 
         Raises SessionStoreError; the message is neither on disk nor in the context then.
         """
-        await self._save_rest()
+        await self.save_rest()
         entry = await asyncio.to_thread(self.session.transcript.append_message, message, sync=True)
-        self.messages.append(entry.message)
+        self.items.append(ContextItem(entry.id, entry.message))
         record = self.session.record
         # Where nobody counted the turns before (a transcript from elsewhere), one more is no count either.
-        before = 0 if record.turns is None and len(self.messages) == 1 else record.turns
+        before = 0 if record.turns is None and len(self.items) == 1 else record.turns
         turns = None if before is None else before + 1
         self.session.record = structs.replace(record, turns=turns, last_interaction_at=epoch_ms(self._clock.now()))
         return entry.id
@@ -67,11 +97,11 @@ class Conversation:
 
         Raises SessionStoreError; the message is in the context then, and is written before the next one.
         """
-        self.messages.append(message)
-        self._unsaved.append(message)
+        self.items.append(ContextItem("", message))
+        self._unsaved += 1
         if isinstance(message, AssistantMessage):
             self._count(message)
-        return await self._save_rest()
+        return await self.save_rest()
 
     def _count(self, message: AssistantMessage) -> None:
         usage = message.usage
@@ -88,18 +118,35 @@ class Conversation:
             cost=spent,
         )
 
-    async def _save_rest(self) -> str:
+    async def save_rest(self) -> str:
         """Write what is not on disk yet, always the tail of the context; the id of the last entry."""
         entry_id = ""
         while self._unsaved:
-            message = self._unsaved[0]
+            message = self.items[-self._unsaved].message
             last_word = isinstance(message, AssistantMessage) and not message.tool_calls
             entry = await asyncio.to_thread(self.session.transcript.append_message, message, sync=last_word)
             # As it was stored (a long result is capped), so that a restart changes nothing for the model.
-            self.messages[-len(self._unsaved)] = entry.message
-            del self._unsaved[0]
+            self.items[-self._unsaved] = ContextItem(entry.id, entry.message)
+            self._unsaved -= 1
             entry_id = entry.id
         return entry_id
+
+    async def note(self, entry: Entry) -> None:
+        """Store what the model never sees: state of the program itself. Raises SessionStoreError."""
+        await self.save_rest()
+        await asyncio.to_thread(self.session.transcript.append, entry, sync=True)
+
+    async def compact(self, entry: CompactionEntry) -> CompactionEntry:
+        """Store `entry`, so that its summary stands for what comes before the first entry that it keeps, and return it
+        as it was stored. Raises SessionStoreError; the context is whole then."""
+        await self.save_rest()
+        stored = await asyncio.to_thread(self.session.transcript.append, entry, sync=True)
+        self._load()
+        record = self.session.record
+        self.session.record = structs.replace(
+            record, compaction_count=record.compaction_count + 1, total_tokens=None, total_tokens_fresh=False
+        )
+        return stored
 
     async def settle(self, window: int) -> None:
         """Bring the session's line in the index up to date after a turn; `window` is the model's, in tokens."""
@@ -120,14 +167,14 @@ class Conversation:
 
     async def rotate(self, reason: str) -> SessionChanged:
         """Go on in a fresh session under the same key; the old transcript stays where it is."""
-        await self._save_rest()
+        await self.save_rest()
         await asyncio.to_thread(self._store.update, self.session.record)
         self._enter(await asyncio.to_thread(self._store.rotate, self.session, reason))
         return SessionChanged(session_key=self.key, session_id=self.session_id, reason=reason)
 
     async def switch(self, session: OpenSession) -> SessionChanged:
         """Go on in another session that was opened already."""
-        await self._save_rest()
+        await self.save_rest()
         old = self.session
         self._enter(session)
         await asyncio.to_thread(old.close)
@@ -136,9 +183,18 @@ class Conversation:
     async def close(self) -> None:
         """Write what is left and let go of the session. Raises SessionStoreError when it can't be written."""
         try:
-            await self._save_rest()
+            await self.save_rest()
         finally:
             await asyncio.to_thread(self.session.close)
+
+
+def _first_since_compaction(entries: Sequence[Entry], items: Sequence[ContextItem]) -> int:
+    """The index of the first of `items` that came after the last compaction; 0 without one."""
+    places = {entry.id: place for place, entry in enumerate(entries)}
+    compactions = [place for place, entry in enumerate(entries) if isinstance(entry, CompactionEntry)]
+    if not compactions:
+        return 0
+    return next((at for at, item in enumerate(items) if places[item.entry_id] > compactions[-1]), len(items))
 
 
 def notices_of(session: OpenSession) -> list[Notice]:

@@ -8,7 +8,7 @@ never runs before its call is written down.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 
 from msgspec import Struct
@@ -23,8 +23,9 @@ from clawbot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
+from clawbot.agent.silence import Hold
 from clawbot.clock import Clock, epoch_ms
-from clawbot.llm.errors import BadResponseError, ModelError
+from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError
 from clawbot.llm.protocol import (
     ChatModel,
     ChatRequest,
@@ -39,7 +40,6 @@ from clawbot.logs import redact
 from clawbot.messages import (
     AssistantBlock,
     AssistantMessage,
-    Message,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -59,43 +59,43 @@ class Committed(Struct, frozen=True):
 TurnStep = TextDelta | ReasoningDelta | ToolStarted | ToolFinished | ModelRetry | ModelChanged | Notice | Committed
 
 
+async def never(_error: ContextOverflowError) -> bool:
+    """What did not fit can't be made smaller."""
+    return False
+
+
 class TurnParts(Struct, frozen=True):
-    """What a turn works with. `prepare` makes the request of each model call from the messages so far; `approve` asks
-    the user for a call of `call_id`; `max_rounds` bounds the calls of the model."""
+    """What a turn works with. `prepare` makes the request of the next model call from what was said and committed so
+    far; `recover` makes that smaller when it did not fit into the model's window, and says whether it could; `approve`
+    asks the user for a call of `call_id`; `max_rounds` bounds the calls of the model."""
 
     model: ChatModel
     tools: Toolbox
-    prepare: Callable[[Sequence[Message]], Awaitable[ChatRequest]]
+    prepare: Callable[[], Awaitable[ChatRequest]]
     approve: Callable[[str], Approver]
     clock: Clock
     max_rounds: int
+    recover: Callable[[ContextOverflowError], Awaitable[bool]] = never
 
 
-async def run_turn(
-    history: Sequence[Message], parts: TurnParts, cancel: Cancellation
-) -> AsyncGenerator[TurnStep, None]:
-    """Answer the last message of `history`.
+async def run_turn(parts: TurnParts, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
+    """Answer what the user said last.
 
     Ends when the model calls no more tools, or after `max_rounds`, which a notice reports. Raises
     InterruptedTurnError when it was told to stop and ModelError when the model failed, or what else went wrong; what
     was said until then has been committed, and every tool call has its result.
     """
-    messages: list[Message] = list(history)
     for _ in range(parts.max_rounds):
-        request = await cancel.run(functools.partial(parts.prepare, messages))
         calls: list[ToolCallBlock] = []
-        async with aclosing(_ask(request, parts, cancel)) as answer:
+        async with aclosing(_answer(parts, cancel)) as answer:
             async for step in answer:
-                if isinstance(step, Committed):
-                    messages.append(step.message)
-                    calls = step.message.tool_calls if isinstance(step.message, AssistantMessage) else []
+                if isinstance(step, Committed) and isinstance(step.message, AssistantMessage):
+                    calls = step.message.tool_calls
                 yield step
         if not calls:
             return
         async with aclosing(_run_tools(calls, parts, cancel)) as results:
             async for result in results:
-                if isinstance(result, Committed):
-                    messages.append(result.message)
                 yield result
         if cancel.requested:
             raise InterruptedTurnError
@@ -106,24 +106,44 @@ async def run_turn(
     )
 
 
-async def _ask(request: ChatRequest, parts: TurnParts, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
+async def _answer(parts: TurnParts, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
+    """One answer of the model. A request that did not fit is made again as long as it can be made smaller; nothing of
+    the failure is committed then."""
+    while True:
+        request = await parts.prepare()
+        partial = _Partial(parts)
+        try:
+            async with aclosing(_ask(request, partial, parts, cancel)) as answer:
+                async for step in answer:
+                    yield step
+            return
+        except ContextOverflowError as error:
+            if partial.has_text:
+                raise
+            if not await parts.recover(error):
+                yield Committed(partial.message("error", _reason(error)))
+                raise
+
+
+async def _ask(
+    request: ChatRequest, partial: _Partial, parts: TurnParts, cancel: Cancellation
+) -> AsyncGenerator[TurnStep, None]:
     """Stream one answer of the model and commit it, whole or as far as it came."""
-    partial = _Partial(parts)
     async with aclosing(parts.model.stream(request)) as stream:
         try:
             while (part := await cancel.run(functools.partial(_next_part, stream))) is not None:
                 if isinstance(part, FinalPart):
-                    partial.finished = True
-                    yield Committed(part.message)
+                    for last in partial.finish(part):
+                        yield last
                 elif (step := partial.take(part)) is not None:
                     yield step
         except InterruptedTurnError:
-            if not partial.finished and partial.has_text:
-                yield Committed(partial.message("aborted"))
+            for kept in partial.aborted():
+                yield kept
             raise
         except Exception as error:
-            if not partial.finished:
-                yield Committed(partial.message("error", _reason(error)))
+            for kept in partial.failed(error):
+                yield kept
             raise
     if not partial.finished:
         problem = BadResponseError("The answer ended without its last part.", provider=parts.model.info.ref)
@@ -142,12 +162,14 @@ async def _next_part(stream: AsyncGenerator[StreamPart, None]) -> StreamPart | N
 
 
 class _Partial:
-    """What an answer has said so far, for the case that it never ends."""
+    """What an answer has said so far, for the case that it never ends. Text is shown once it can no longer be a reply
+    that nobody is to see."""
 
     def __init__(self, parts: TurnParts) -> None:
         self._parts = parts
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._hold = Hold()
         self.finished = False
 
     @property
@@ -159,7 +181,7 @@ class _Partial:
         match part:
             case TextPart(text=text):
                 self._text.append(text)
-                return TextDelta(text=text)
+                return _delta(self._hold.feed(text))
             case ReasoningPart(text=text):
                 self._reasoning.append(text)
                 return ReasoningDelta(text=text)
@@ -169,9 +191,30 @@ class _Partial:
                 if discard:
                     self._text.clear()
                     self._reasoning.clear()
+                    self._hold = Hold()
                 return ModelChanged(model=model, reason=reason, discard=discard)
             case _:
                 return None
+
+    def finish(self, part: FinalPart) -> Iterator[TurnStep]:
+        """The answer is whole: what was held back of it, and the message."""
+        self.finished = True
+        if (rest := _delta(self._hold.end())) is not None:
+            yield rest
+        yield Committed(part.message)
+
+    def aborted(self) -> Iterator[TurnStep]:
+        """The user stopped the answer: what it said is kept."""
+        if not self.finished and self.has_text:
+            if (rest := _delta(self._hold.end(cut=True))) is not None:
+                yield rest
+            yield Committed(self.message("aborted"))
+
+    def failed(self, error: Exception) -> Iterator[TurnStep]:
+        """The answer failed. One that never began because its request was too large is no part of the conversation:
+        the request may fit once it is smaller."""
+        if not self.finished and (self.has_text or not isinstance(error, ContextOverflowError)):
+            yield Committed(self.message("error", _reason(error)))
 
     def message(self, stop_reason: StopReason, error: str | None = None) -> AssistantMessage:
         """The answer as far as it came, without tool calls: an unfinished call is not to be trusted."""
@@ -189,6 +232,10 @@ class _Partial:
             error_message=error,
             timestamp=epoch_ms(self._parts.clock.now()),
         )
+
+
+def _delta(text: str) -> TextDelta | None:
+    return TextDelta(text=text) if text else None
 
 
 async def _run_tools(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.context.report import LastFlush
+from clawbot.context.report import ContextReport, LastFlush
 from clawbot.context.window import Budget
 from clawbot.llm.protocol import ModelInfo
 from clawbot.sessions.conversation import HistoryItem
 
-__all__ = ["CommandInfo", "HistoryItem", "RuntimeStatus"]
+__all__ = ["CommandInfo", "ContextReport", "HistoryItem", "RuntimeStatus"]
 
 
 class RuntimeStatus(Struct, frozen=True):

@@ -40,6 +40,12 @@ class MemoryFlushSettings(Section):
     """How many tokens before the threshold of compaction the flush runs."""
     force_flush_transcript_bytes: Size = 2 * 1024**2
     """Growth of the transcript since the last flush that makes one in any case; 0 for never."""
+    reset_min_tokens: Count = 500
+    """How much must have been said, since memory was asked last, for one before `/new`; 0 for always."""
+    quit_min_tokens: Count = 2_000
+    """The same for one when the chat is left. The conversation goes on next time, so less is at stake."""
+    quit_timeout: Duration = 20.0
+    """How long leaving the chat may wait for it."""
     model: ModelRef | None = None
     """The model of this turn; null for the agent's own."""
     prompt: str = FLUSH_PROMPT

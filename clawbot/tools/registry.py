@@ -59,6 +59,11 @@ class Toolbox:
         self._limit = output_max_chars
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
 
+    @property
+    def read_only(self) -> tuple[AnyTool, ...]:
+        """The tools that change nothing."""
+        return tuple(tool for tool in self._tools.values() if tool.read_only)
+
     def title(self, call: ToolCallBlock) -> str:
         """One line that names the call; never raises."""
         tool = self._tools.get(call.name)

@@ -269,13 +269,13 @@ async def test_another_model_answers_from_now_on_and_after_a_restart(tmp_path: P
 
 
 async def test_status_tells_tokens_and_cost_of_what_was_reported(tmp_path: Path) -> None:
-    usage = Usage(input=100, output=10, cache_read=50, cost=Cost(total=0.25))
+    usage = Usage(input=1000, output=10, cache_read=50, cost=Cost(total=0.25))
     final = FinalPart(AssistantMessage([TextBlock("hi")], usage=usage))
     agent = make(tmp_path, FakeModel([TextPart("hi"), final]))
     await talk(agent, "hello")
     status = next(event for event in await talk(agent, "/status") if isinstance(event, CommandOutput))
     assert status.data is not None
-    assert (status.data["tokens"], status.data["cost"], status.data["exact"]) == (160, 0.25, True)
+    assert (status.data["tokens"], status.data["cost"], status.data["exact"]) == (1060, 0.25, True)
     await agent.close()
 
 

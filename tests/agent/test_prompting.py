@@ -1,4 +1,4 @@
-"""What the model is shown: which sessions may see MEMORY.md, the files as they are now, the history in whole pairs."""
+"""What the model is shown: which sessions may see MEMORY.md, and the files as they are now."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from clawbot.agent.events import Notice
 from clawbot.agent.prompting import Prompting, is_private_session
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.llm.protocol import ChatRequest, ModelInfo
-from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.context.prompt import SystemPrompt
+from clawbot.llm.protocol import ModelInfo
 from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox
 from tests.agent.fakes import FakeTool
@@ -43,18 +43,21 @@ def test_only_where_the_user_is_alone_memory_may_be_shown(key: str, private: boo
     assert is_private_session(key) is private
 
 
-async def prepared(workspace: Path, key: str = "agent:main:main", model: ModelInfo = MODEL) -> ChatRequest:
+WINDOW = 128_000
+
+
+async def prepared(workspace: Path, key: str = "agent:main:main", model: ModelInfo = MODEL) -> SystemPrompt:
     told: list[Notice] = []
     tools = Toolbox([FakeTool("look")], 1000)
     prompting = Prompting(workspace, AgentSettings(), tools, SystemClock(), "second")
-    return await prompting.for_turn(model, key, told.append)([UserMessage("hello")])
+    return (await prompting.build(model, key, told.append, WINDOW)).prompt
 
 
 async def test_memory_is_shown_to_the_user_and_kept_from_groups(tmp_path: Path) -> None:
     (tmp_path / "MEMORY.md").write_text("The user prefers tabs.")
     (tmp_path / "AGENTS.md").write_text("Be kind.")
-    assert "prefers tabs" in (await prepared(tmp_path)).system
-    shared = (await prepared(tmp_path, "agent:main:telegram:group:12")).system
+    assert "prefers tabs" in (await prepared(tmp_path)).text
+    shared = (await prepared(tmp_path, "agent:main:telegram:group:12")).text
     assert "prefers tabs" not in shared
     assert "Be kind." in shared
 
@@ -73,37 +76,39 @@ async def test_sources_are_named_where_the_settings_want_it(
 ) -> None:
     tools = Toolbox([FakeTool("memory_search")], 1000)
     prompting = Prompting(tmp_path, AgentSettings(), tools, SystemClock(), citations=citations)
-    request = await prompting.for_turn(MODEL, key, lambda _: None)([UserMessage("hello")])
-    assert ("`path:line`" in request.system) is named
+    built = await prompting.build(MODEL, key, None, WINDOW)
+    assert ("`path:line`" in built.prompt.text) is named
 
 
-async def test_the_prompt_names_agent_and_model_and_a_model_without_tools_gets_none(tmp_path: Path) -> None:
-    request = await prepared(tmp_path)
-    assert "agent=second | model=fake/model" in request.system
-    assert [tool.name for tool in request.tools] == ["look"]
-    assert "agent=second" not in request.system[: request.stable_prefix]
-    assert (await prepared(tmp_path, model=ModelInfo("x/y", supports_tools=False))).tools == ()
+async def test_the_prompt_names_agent_and_model_behind_what_stays_the_same(tmp_path: Path) -> None:
+    prompt = await prepared(tmp_path)
+    assert "agent=second | model=fake/model" in prompt.text
+    assert "agent=second" not in prompt.text[: prompt.stable_prefix]
 
 
-async def test_an_edit_is_seen_by_the_next_turn_but_not_within_one(tmp_path: Path) -> None:
+async def test_an_edit_is_seen_when_the_prompt_is_built_again(tmp_path: Path) -> None:
     agents = tmp_path / "AGENTS.md"
     agents.write_text("first rule")
-    prompting = Prompting(tmp_path, AgentSettings(), Toolbox([], 1000), SystemClock())
-    turn = prompting.for_turn(MODEL, "agent:main:main", lambda _: None)
-    before = await turn([UserMessage("hello")])
+    assert "first rule" in (await prepared(tmp_path)).text
     agents.write_text("second rule")
-    assert (await turn([UserMessage("hello")])).system == before.system
-    after = await prompting.for_turn(MODEL, "agent:main:main", lambda _: None)([UserMessage("hello")])
-    assert "second rule" in after.system
-    assert prompting.last_system == after.system
+    assert "second rule" in (await prepared(tmp_path)).text
 
 
-async def test_the_history_is_sent_in_whole_pairs(tmp_path: Path) -> None:
+async def test_workspace_files_leave_room_for_a_conversation_in_a_small_window(tmp_path: Path) -> None:
+    """Reference sheet 6.5: the caps alone would take more than a window of 8k."""
+    (tmp_path / "AGENTS.md").write_text("rule " * 4_000)
     prompting = Prompting(tmp_path, AgentSettings(), Toolbox([], 1000), SystemClock())
-    call = AssistantMessage([ToolCallBlock("1", "look")], stop_reason="toolUse")
-    stray = ToolResultMessage("7", "look", [TextBlock("whose?")])
-    request = await prompting.for_turn(MODEL, "agent:main:main", lambda _: None)([UserMessage("go"), call, stray])
-    last = request.messages[-1]
-    assert isinstance(last, ToolResultMessage)
-    assert (last.tool_call_id, last.is_error) == ("1", True)
-    assert len(request.messages) == 3
+    small = await prompting.build(MODEL, "agent:main:main", None, 8_000)
+    large = await prompting.build(MODEL, "agent:main:main", None, WINDOW)
+    assert sum(len(file.text) for file in small.bootstrap.files) <= 6_000
+    assert sum(len(file.text) for file in large.bootstrap.files) > 19_000
+
+
+async def test_what_nobody_was_told_is_told_by_the_next_turn(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("rule " * 10_000)
+    prompting = Prompting(tmp_path, AgentSettings(), Toolbox([], 1000), SystemClock())
+    told: list[Notice] = []
+    await prompting.build(MODEL, "agent:main:main", None, WINDOW)
+    for _ in range(2):
+        await prompting.build(MODEL, "agent:main:main", told.append, WINDOW)
+    assert [notice.level for notice in told] == ["warning"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 
 import pytest
 
@@ -12,37 +12,54 @@ from clawbot.agent.cancel import Cancellation, InterruptedTurnError
 from clawbot.agent.events import ModelChanged, ModelRetry, Notice, TextDelta, ToolFinished, ToolStarted
 from clawbot.agent.turn import Committed, TurnParts, TurnStep, run_turn
 from clawbot.clock import SystemClock
-from clawbot.llm.errors import BadResponseError, ModelError, UnreachableError
-from clawbot.llm.protocol import ChatRequest, FallbackPart, RetryPart, TextPart
-from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, UnreachableError
+from clawbot.llm.protocol import ChatRequest, FallbackPart, FinalPart, RetryPart, TextPart
+from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion
 from clawbot.tools.registry import Toolbox
 from tests.agent.fakes import FakeModel, FakeTool, calls, says
-
-HELLO = [UserMessage("hello")]
-
-
-async def prepare(messages: Sequence[Message]) -> ChatRequest:
-    return ChatRequest(system="be good", messages=tuple(messages))
 
 
 async def allow(question: ApprovalQuestion) -> ApprovalAnswer:
     return ApprovalAnswer("once")
 
 
-def parts(model: FakeModel, *tools: AnyTool, max_rounds: int = 10) -> TurnParts:
-    return TurnParts(model, Toolbox(tools, 1000), prepare, lambda _: allow, SystemClock(), max_rounds)
+class Talk:
+    """A turn after the user said hello, whose messages are kept as the agent keeps them."""
+
+    def __init__(self, model: FakeModel, *tools: AnyTool, max_rounds: int = 10) -> None:
+        self.messages: list[Message] = [UserMessage("hello")]
+        self.overflows: list[ContextOverflowError] = []
+        self.smaller = 0  # how often the request can be made smaller
+        self.parts = TurnParts(
+            model, Toolbox(tools, 1000), self.prepare, lambda _: allow, SystemClock(), max_rounds, self.recover
+        )
+
+    async def prepare(self) -> ChatRequest:
+        return ChatRequest(system="be good", messages=tuple(self.messages))
+
+    async def recover(self, error: ContextOverflowError) -> bool:
+        self.overflows.append(error)
+        self.smaller -= 1
+        return self.smaller >= 0
+
+    async def steps(self, cancel: Cancellation | None = None) -> AsyncGenerator[TurnStep, None]:
+        async with aclosing(run_turn(self.parts, cancel or Cancellation())) as steps:
+            async for step in steps:
+                if isinstance(step, Committed):
+                    self.messages.append(step.message)
+                yield step
 
 
 async def play(model: FakeModel, *tools: AnyTool, max_rounds: int = 10) -> list[TurnStep]:
-    return [step async for step in run_turn(HELLO, parts(model, *tools, max_rounds=max_rounds), Cancellation())]
+    return [step async for step in Talk(model, *tools, max_rounds=max_rounds).steps()]
 
 
 async def play_to_failure(model: FakeModel, *tools: AnyTool) -> tuple[list[TurnStep], ModelError]:
     """Play a turn whose model fails; what came before, and the failure."""
     steps: list[TurnStep] = []
     try:
-        async for step in run_turn(HELLO, parts(model, *tools), Cancellation()):
+        async for step in Talk(model, *tools).steps():
             steps.append(step)
     except ModelError as error:
         return steps, error
@@ -79,9 +96,7 @@ async def test_the_model_sees_the_results_of_its_calls_in_their_order() -> None:
 
 async def test_a_call_is_committed_before_its_tool_runs() -> None:
     tool = FakeTool("look")
-    async for step in run_turn(
-        HELLO, parts(FakeModel(calls(ToolCallBlock("1", "look")), says("x")), tool), Cancellation()
-    ):
+    async for step in Talk(FakeModel(calls(ToolCallBlock("1", "look")), says("x")), tool).steps():
         if isinstance(step, Committed) and isinstance(step.message, AssistantMessage) and step.message.tool_calls:
             assert not tool.started.is_set()
             break
@@ -153,7 +168,7 @@ async def interrupted(model: FakeModel, when: asyncio.Event, *tools: AnyTool) ->
     steps: list[TurnStep] = []
 
     async def consume() -> None:
-        async for step in run_turn(HELLO, parts(model, *tools), cancel):
+        async for step in Talk(model, *tools).steps(cancel):
             steps.append(step)
 
     turn = asyncio.create_task(consume())
@@ -216,7 +231,7 @@ async def test_what_was_said_before_an_unexpected_failure_is_kept_without_secret
     steps: list[TurnStep] = []
     problem = ValueError("https://h/v1?key=abcdefghij and sk-proj-0123456789abcdef")
     with suppress(ValueError):
-        async for step in run_turn(HELLO, parts(FakeModel([TextPart("half"), problem])), Cancellation()):
+        async for step in Talk(FakeModel([TextPart("half"), problem])).steps():
             steps.append(step)
     [kept] = committed(steps)
     assert isinstance(kept, AssistantMessage)
@@ -245,7 +260,7 @@ async def test_a_cancellation_from_elsewhere_stays_one() -> None:
         await asyncio.Event().wait()
 
     async def consume() -> None:
-        async for _ in run_turn(HELLO, parts(FakeModel([stall])), Cancellation()):
+        async for _ in Talk(FakeModel([stall])).steps():
             pass
 
     turn = asyncio.create_task(consume())
@@ -253,3 +268,45 @@ async def test_a_cancellation_from_elsewhere_stays_one() -> None:
     turn.cancel()
     with pytest.raises(asyncio.CancelledError):
         await turn
+
+
+async def test_a_request_that_did_not_fit_is_made_smaller_and_asked_again() -> None:
+    """Reference sheet 7.1: nothing of the failure is said or stored."""
+    talk = Talk(FakeModel([ContextOverflowError("too large")], [ContextOverflowError("still")], says("now")))
+    talk.smaller = 2
+    steps = [step async for step in talk.steps()]
+    assert [type(step) for step in steps] == [TextDelta, Committed]
+    assert len(talk.overflows) == 2
+
+
+async def test_a_request_that_can_not_be_made_smaller_fails_once_and_is_told() -> None:
+    """Reference sheet 4.8: no loop, no reset."""
+    talk = Talk(FakeModel([ContextOverflowError("too large")], [ContextOverflowError("still")]))
+    talk.smaller = 1
+    with pytest.raises(ContextOverflowError):
+        await anext(step async for step in talk.steps() if isinstance(step, Notice))
+    message = talk.messages[-1]
+    assert isinstance(message, AssistantMessage)
+    assert message.stop_reason == "error"
+
+
+async def test_an_answer_that_overflows_half_way_is_kept_and_not_asked_again() -> None:
+    talk = Talk(FakeModel([TextPart("half"), ContextOverflowError("reached context length of 4096 tokens")]))
+    talk.smaller = 1
+    with pytest.raises(ContextOverflowError):
+        await anext(step async for step in talk.steps() if isinstance(step, Notice))
+    assert talk.overflows == []
+    assert talk.messages[-1].text == "half"
+
+
+async def test_a_silent_reply_is_committed_and_never_shown() -> None:
+    """Reference sheet 9.2."""
+    silent = [TextPart("NO"), TextPart("_REP"), TextPart("LY"), FinalPart(AssistantMessage([TextBlock("NO_REPLY")]))]
+    steps = await play(FakeModel(silent))
+    assert [type(step) for step in steps] == [Committed]
+
+
+async def test_text_that_only_begins_like_the_token_is_shown_at_once() -> None:
+    pieces = [TextPart("NO"), TextPart(" way"), FinalPart(AssistantMessage([TextBlock("NO way")]))]
+    steps = await play(FakeModel(pieces))
+    assert "".join(step.text for step in steps if isinstance(step, TextDelta)) == "NO way"

@@ -1,0 +1,168 @@
+"""Answers one message of the user: stores it, makes room, runs the turn, and brings the figures up to date."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from clawbot.agent.approvals import Approvals
+from clawbot.agent.boundary import Boundary
+from clawbot.agent.compacting import CompactorParts
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.events import CompactionFinished, MessageFinished, Notice
+from clawbot.agent.prompting import Prompting
+from clawbot.agent.scope import Emit, Scope
+from clawbot.agent.silent_turn import SilentTurn, SilentTurnParts
+from clawbot.agent.turn import Committed, TurnParts, run_turn
+from clawbot.agent.upkeep import Upkeep
+from clawbot.agent.viewing import Shown, Viewing
+from clawbot.clock import Clock, epoch_ms
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.errors import ClawbotError
+from clawbot.llm.protocol import ChatModel
+from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.silence import spoken
+from clawbot.tools.protocol import Approver
+from clawbot.tools.registry import Toolbox
+
+log = logging.getLogger(__name__)
+
+
+class AnsweringParts(Struct, frozen=True):
+    """What answers are made with. `model` is the one that answers now; `open_model` opens the one of a reference."""
+
+    conversation: Conversation
+    prompting: Prompting
+    settings: AgentSettings
+    tools: Toolbox
+    clock: Clock
+    approvals: Approvals
+    model: Callable[[], ChatModel]
+    open_model: Callable[[str], Awaitable[ChatModel]]
+
+
+class Answering:
+    """The answers of one conversation, one at a time. `boundary` is its gate, `viewing` what the model is shown."""
+
+    def __init__(self, parts: AnsweringParts) -> None:
+        self._parts = parts
+        self._conversation = parts.conversation
+        settings, clock, tools = parts.settings, parts.clock, parts.tools
+        self.viewing = Viewing(parts.conversation, parts.prompting, tools, settings, clock)
+        workspace = parts.prompting.workspace
+        turn = SilentTurnParts(self.viewing, settings, workspace, tools, clock, parts.model, parts.open_model)
+        self.boundary = Boundary(parts.conversation, SilentTurn(turn), workspace)
+        upkeep = CompactorParts(
+            parts.conversation, self.viewing, self.boundary, settings.compaction, clock, parts.model, parts.open_model
+        )
+        self.upkeep = Upkeep(upkeep)
+
+    async def message(self, text: str, started: Callable[[], None], scope: Scope) -> None:
+        """Answer `text`; `started` is called when it is on disk. Raises InterruptedTurnError, ModelError and
+        SessionStoreError; what was said by then is kept."""
+        message = UserMessage(content=text, timestamp=epoch_ms(self._parts.clock.now()))
+        await self._conversation.add_user(message)
+        started()
+        self.viewing.forget_turn()
+        try:
+            await self.upkeep.before_turn(scope)
+            await self._turn(scope)
+            await self._after_turn(scope)
+        finally:
+            await self.settle(scope.emit)
+
+    async def _turn(self, scope: Scope) -> None:
+        parts = TurnParts(
+            model=self._parts.model(),
+            tools=self._parts.tools,
+            prepare=functools.partial(self.upkeep.next_request, scope),
+            approve=functools.partial(self._approver, scope.emit),
+            clock=self._parts.clock,
+            max_rounds=self._parts.settings.tools.max_rounds,
+            recover=functools.partial(self.upkeep.recover, scope),
+        )
+        async with aclosing(run_turn(parts, scope.cancel)) as steps:
+            async for step in steps:
+                if isinstance(step, Committed):
+                    await self._commit(step, scope.emit)
+                else:
+                    scope.emit(step)
+
+    async def _commit(self, step: Committed, emit: Emit) -> None:
+        """Store a message, and tell of an answer unless nobody is to see it."""
+        message = step.message
+        if isinstance(message, AssistantMessage):
+            message = _without_token(message)
+            self.viewing.answered(message)
+        entry_id = await self._conversation.add(message)
+        if isinstance(message, AssistantMessage) and (spoken(message.text) or message.tool_calls or not message.text):
+            emit(
+                MessageFinished(
+                    entry_id=entry_id,
+                    text=spoken(message.text),
+                    stop_reason=message.stop_reason,
+                    usage=message.usage,
+                )
+            )
+
+    async def _after_turn(self, scope: Scope) -> None:
+        """The answer is complete, whatever happens to the housekeeping behind it."""
+        try:
+            await self.upkeep.after_turn(scope)
+        except ClawbotError as error:
+            log.warning("the housekeeping after a turn failed: %s", error)
+            scope.emit(Notice(level="warning", text=str(error)))
+
+    async def settle(self, emit: Emit) -> None:
+        """Bring the list of sessions up to date. What fails here must not hide how the turn ended: the transcript holds
+        everything, the list is made of it."""
+        model = self._parts.model().info
+        try:
+            marker = self.viewing.pruning_to_note(model)
+            if marker is not None:
+                await self._conversation.note(marker)
+            await self._conversation.settle(self.viewing.window(model).tokens)
+        except SessionStoreError as error:
+            log.warning("the list of sessions is behind: %s", error)
+            emit(Notice(level="warning", text=str(error)))
+
+    async def compact(self, focus: str, scope: Scope) -> CompactionFinished:
+        """Compact because the user asks for it."""
+        self.viewing.forget_turn()
+        try:
+            return await self.upkeep.compact(scope, focus)
+        finally:
+            await self.settle(scope.emit)
+
+    async def leave(self, way: Literal["reset", "quit"], scope: Scope) -> None:
+        """Offer memory what it was not offered yet, because the conversation is left. That never fails: the
+        transcript keeps what was said."""
+        try:
+            await self.upkeep.leave(way, scope)
+        except ClawbotError as error:
+            log.warning("memory was not offered the end of a conversation: %s", error)
+            scope.emit(Notice(level="warning", text=f"Nothing was saved to memory: {error}"))
+
+    async def look(self) -> Shown:
+        """The context as it stands now, counted."""
+        self.viewing.forget_turn()
+        return await self.viewing.look(self._parts.model().info)
+
+    def _approver(self, emit: Emit, call_id: str) -> Approver:
+        return lambda question: self._parts.approvals.ask(question, call_id, emit)
+
+
+def _without_token(message: AssistantMessage) -> AssistantMessage:
+    """`message` as it is stored: a silent reply stays as it is, beside words the token goes."""
+    said = spoken(message.text)
+    if not said or said == message.text.strip() or message.stop_reason in ("error", "aborted"):
+        return message
+    others = [block for block in message.content if not isinstance(block, TextBlock)]
+    place = next(index for index, block in enumerate(message.content) if isinstance(block, TextBlock))
+    return structs.replace(message, content=[*others[:place], TextBlock(said), *others[place:]])

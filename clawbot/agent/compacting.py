@@ -1,0 +1,212 @@
+"""A compaction from its cut to its entry: what leaves is offered to memory, summarised, and stood for by the summary.
+
+Whatever goes wrong before the entry is written leaves the history whole. Nothing is ever deleted from the transcript.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from clawbot.agent.boundary import Boundary
+from clawbot.agent.cancel import InterruptedTurnError
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.events import CompactionFinished, CompactionRunning, CompactionTrigger
+from clawbot.agent.scope import Scope
+from clawbot.agent.summarising import SummaryError, SummaryJob, summarise
+from clawbot.agent.viewing import Shown, Viewing
+from clawbot.clock import Clock, epoch_ms
+from clawbot.config.schema_context import CompactionSettings
+from clawbot.context.compaction import Cut, file_lists, find_cut
+from clawbot.errors import ClawbotError
+from clawbot.llm.protocol import ChatModel
+from clawbot.messages import UserMessage
+from clawbot.sessions.entries import CompactionEntry
+
+log = logging.getLogger(__name__)
+
+NOTHING = "There is nothing to compact yet."
+ALREADY = "Nothing was said since the last compaction."
+NO_GAIN = "The summary would take as much room as what it stands for."
+_FLUSH_PROMPT_TOKENS = 600  # what a silent turn says beside the copy
+_LEAST_COPY = 500  # tokens of a copy: less shows nothing
+_BY_HAND = 4  # `/compact` keeps a quarter of a conversation that is short
+
+
+class CompactorParts(Struct, frozen=True):
+    """What a compaction works with. `model` is the one that answers now; `open_model` opens the one of a reference."""
+
+    conversation: Conversation
+    viewing: Viewing
+    boundary: Boundary
+    settings: CompactionSettings
+    clock: Clock
+    model: Callable[[], ChatModel]
+    open_model: Callable[[str], Awaitable[ChatModel]]
+
+
+class Compactor:
+    """The compactions of one conversation. They run while no turn does, or between two calls of one."""
+
+    def __init__(self, parts: CompactorParts) -> None:
+        self._parts = parts
+        self._conversation = parts.conversation
+        self._viewing = parts.viewing
+        self._boundary = parts.boundary
+
+    async def compact(
+        self, trigger: CompactionTrigger, scope: Scope, *, focus: str = "", harder: int = 0
+    ) -> CompactionFinished:
+        """Compact and return how it went, which is emitted too unless there was nothing to do.
+
+        `focus` is what the summary is to hold above all; `harder` grows from 1 with each round after an overflow.
+        Raises InterruptedTurnError, with the history whole.
+        """
+        await self._conversation.save_rest()
+        shown = await self._viewing.look(self._parts.model().info)
+        cut = self._cut(trigger, shown, harder)
+        if cut is None:
+            since = self._conversation.fresh_from < len(self._conversation.items)
+            return CompactionFinished(trigger=trigger, status="failed", error=NOTHING if since else ALREADY)
+        await self._offer(trigger, shown, cut, scope)
+        return await self._summarise(trigger, shown, cut, focus, scope)
+
+    # -- what leaves --------------------------------------------------------------------------------------------------
+
+    def _cut(self, trigger: CompactionTrigger, shown: Shown, harder: int) -> Cut | None:
+        """Where to cut. Not behind what memory was offered, if that makes room enough: no second silent turn then."""
+        first = self._first
+        if trigger == "manual" and self._conversation.fresh_from == len(shown.items):
+            return None
+        spoken = sum(shown.tokens[first:])
+        keep = shown.budget.keep_recent
+        if trigger == "manual":
+            keep = min(keep, spoken // _BY_HAND)
+        elif harder:
+            keep = min(keep, spoken // 2) >> (harder - 1)
+        room = max(0, shown.budget.limit - shown.measure.fixed - shown.budget.summary)
+        return find_cut(
+            shown.items,
+            shown.tokens,
+            keep=keep,
+            last=len(shown.items) - 1,
+            first=first,
+            prefer=None if harder > 1 else self._boundary.first_unoffered,
+            keep_at_most=room // 2,
+        )
+
+    @property
+    def _first(self) -> int:
+        """The index of the first item that is no summary."""
+        return 1 if self._conversation.has_summary else 0
+
+    async def _offer(self, trigger: CompactionTrigger, shown: Shown, cut: Cut, scope: Scope) -> None:
+        """Offer to memory what leaves and was never offered; with it what stays, when all of it fits into one copy."""
+        start = self._boundary.first_unoffered
+        if start >= cut.index:
+            return
+        allowed = self.allowed(shown, overflown=trigger == "overflow")
+        copies = self._viewing.detached(shown, start, self.answered_to(shown), allowed)
+        if len(copies) != 1:
+            copies = self._viewing.detached(shown, start, cut.index, allowed)
+        if self._parts.settings.memory_flush.enabled and not self._boundary.state.exhausted:
+            await self._boundary.offer(trigger, copies, scope, leaving=True)
+        else:
+            why = "memory failed too often" if self._boundary.state.exhausted else "memory_flush.enabled is off"
+            await self._boundary.let_go(trigger, copies, why)
+
+    def answered_to(self, shown: Shown) -> int:
+        """Up to where the conversation can be offered: a message of the user that waits for its answer is not."""
+        waits = bool(shown.items) and isinstance(shown.items[-1].message, UserMessage)
+        return len(shown.items) - waits
+
+    def allowed(self, shown: Shown, *, overflown: bool = False) -> int:
+        """How many tokens of conversation a copy for a silent turn may have."""
+        room = shown.budget.limit - shown.measure.fixed - _FLUSH_PROMPT_TOKENS
+        if overflown:
+            # Nobody knows how much too large the request was.
+            room = min(room, (shown.measure.counted - shown.measure.fixed) // 2)
+        return max(room, _LEAST_COPY)
+
+    # -- what stands for it -------------------------------------------------------------------------------------------
+
+    async def _summarise(
+        self, trigger: CompactionTrigger, shown: Shown, cut: Cut, focus: str, scope: Scope
+    ) -> CompactionFinished:
+        def running(part: int, parts: int) -> None:
+            scope.emit(CompactionRunning(trigger=trigger, part=part, parts=parts))
+
+        try:
+            summary = await self._ask(shown, cut, focus, scope, running)
+            finished = await self._store(trigger, shown, cut, summary)
+        except InterruptedTurnError:
+            scope.emit(CompactionFinished(trigger=trigger, status="interrupted", error="It was stopped."))
+            raise
+        except ClawbotError as error:
+            log.warning("a compaction (%s) failed: %s", trigger, error)
+            finished = CompactionFinished(trigger=trigger, status="failed", error=str(error))
+        scope.emit(finished)
+        return finished
+
+    async def _ask(self, shown: Shown, cut: Cut, focus: str, scope: Scope, running: Callable[[int, int], None]) -> str:
+        """The summary of what leaves. Raises SummaryError, ModelError."""
+        settings = self._parts.settings
+        before = self._conversation.last_compaction
+        turn = cut.index if cut.split_turn is None else cut.split_turn
+        job = SummaryJob(
+            items=self._conversation.items[self._first : turn],
+            split=self._conversation.items[turn : cut.index],
+            previous=before.summary if before else "",
+            details=before.details if before else None,
+            focus=focus,
+            window=shown.budget.window,
+            budget=shown.budget,
+            timeout=settings.timeout,
+            preserve=settings.recent_turns_preserve,
+            count=self._viewing.counter.text,
+            now_ms=epoch_ms(self._parts.clock.now()),
+        )
+        if settings.model is None:
+            return await summarise(job, self._parts.model(), scope.cancel, running)
+        model = await scope.cancel.run(functools.partial(self._parts.open_model, settings.model))
+        try:
+            return await summarise(job, model, scope.cancel, running)
+        finally:
+            await model.aclose()
+
+    async def _store(self, trigger: CompactionTrigger, shown: Shown, cut: Cut, summary: str) -> CompactionFinished:
+        """Write the entry. Raises SummaryError when nothing is gained, SessionStoreError."""
+        size = await asyncio.to_thread(self._viewing.counter.text, summary)
+        after = shown.measure.fixed + size + sum(shown.tokens[cut.index :])
+        if trigger != "manual" and after >= shown.measure.counted:
+            raise SummaryError(NO_GAIN)
+        state, before = self._boundary.state, self._conversation.last_compaction
+        gone = [item.message for item in self._conversation.items[self._first : cut.index]]
+        files = file_lists(gone, before.details if before else None)
+        entry = CompactionEntry(
+            summary=summary,
+            first_kept_entry_id=self._conversation.items[cut.index].entry_id,
+            tokens_before=shown.measure.used,
+            details={
+                "trigger": trigger,
+                "tokensAfter": after,
+                "offeredTo": state.offered_to,
+                "transcriptBytes": state.transcript_bytes,
+                **files.as_details(),
+            },
+        )
+        stored = await self._conversation.compact(entry)
+        self._boundary.compacted(stored)
+        self._viewing.compacted()
+        return CompactionFinished(
+            trigger=trigger,
+            status="done",
+            entry_id=stored.id,
+            tokens_before=shown.measure.used,
+            tokens_after=after,
+            summary=summary,
+        )

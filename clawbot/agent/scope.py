@@ -1,0 +1,22 @@
+"""What the housekeeping of one submission works with: who hears of it, and the wish to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from clawbot.agent.cancel import Cancellation
+from clawbot.agent.events import Event
+
+Emit = Callable[[Event], None]
+
+
+@dataclass
+class Scope:
+    """One submission, or one end of the program. `rounds` counts how often its context was made smaller because a
+    request did not fit; `compaction_failed` says that one failed in it, which is not tried again by itself."""
+
+    emit: Emit
+    cancel: Cancellation
+    rounds: int = 0
+    compaction_failed: bool = False

@@ -1,0 +1,136 @@
+"""Keeps the context within the model's window: when to flush, when to compact, and what follows an overflow.
+
+The decisions are pure (`context/window.py`); memory is reached through the gate alone (`boundary.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+from clawbot.agent.boundary import Boundary
+from clawbot.agent.cancel import InterruptedTurnError
+from clawbot.agent.compacting import Compactor, CompactorParts
+from clawbot.agent.events import CompactionFinished
+from clawbot.agent.scope import Scope
+from clawbot.agent.viewing import Shown
+from clawbot.context.window import should_compact, should_flush, should_flush_by_size
+from clawbot.llm.errors import ContextOverflowError
+from clawbot.llm.protocol import ChatRequest
+
+log = logging.getLogger(__name__)
+
+MOST_ROUNDS = 3  # after an overflow, each of which makes the request smaller (reference sheet 7.1)
+
+
+class Upkeep:
+    """The upkeep of one conversation. Everything here runs while no other turn does."""
+
+    def __init__(self, parts: CompactorParts) -> None:
+        self._parts = parts
+        self._settings = parts.settings
+        self._viewing = parts.viewing
+        self._boundary: Boundary = parts.boundary
+        self._compactor = Compactor(parts)
+
+    # -- around a turn ------------------------------------------------------------------------------------------------
+
+    async def before_turn(self, scope: Scope) -> None:
+        """Make room for the answer to the message that was said last. Raises InterruptedTurnError."""
+        await self._boundary.settle_crash()
+        await self._viewing.build(self._parts.model().info, scope)
+        shown = await self._look()
+        if self._flush_is_due(shown):
+            stop = self._compactor.answered_to(shown)
+            copies = self._viewing.detached(shown, self._boundary.first_unoffered, stop, self._compactor.allowed(shown))
+            await self._boundary.offer("threshold", copies, scope, leaving=False)
+        await self._compact_if_due(shown, scope)
+
+    async def next_request(self, scope: Scope) -> ChatRequest:
+        """The next call of the model; in the middle of a turn, room is made for it first. Raises
+        InterruptedTurnError."""
+        shown = await self._look()
+        if await self._compact_if_due(shown, scope):
+            shown = await self._look()
+        return shown.request()
+
+    async def after_turn(self, scope: Scope) -> None:
+        """The answer is complete: compact now rather than when the user waits. Esc stops that alone."""
+        try:
+            if await self._compact_if_due(await self._look(), scope):
+                await self._look()
+        except InterruptedTurnError:
+            log.info("the compaction after a turn was stopped; the next turn sees to it")
+
+    async def recover(self, scope: Scope, error: ContextOverflowError) -> bool:
+        """The provider refused a request as too large: flush with what fits, compact, and say whether the request is
+        smaller now. Raises InterruptedTurnError."""
+        if not self._settings.enabled or scope.rounds == MOST_ROUNDS:
+            return False
+        scope.rounds += 1
+        self._viewing.learn(self._parts.model().info, error.limit)
+        before = await self._look()
+        finished = await self._compactor.compact("overflow", scope, harder=scope.rounds)
+        after = await self._look()
+        return finished.status == "done" and after.measure.counted < before.measure.counted
+
+    # -- by hand, and the ways out ------------------------------------------------------------------------------------
+
+    async def compact(self, scope: Scope, focus: str) -> CompactionFinished:
+        """Compact because the user asks for it; `focus` says what the summary is to hold above all."""
+        await self._boundary.settle_crash()
+        finished = await self._compactor.compact("manual", scope, focus=focus)
+        await self._look()
+        return finished
+
+    async def leave(self, way: Literal["reset", "quit"], scope: Scope) -> None:
+        """The conversation is left: offer what memory was not offered yet. Stopping it (Esc) stops that alone."""
+        await self._boundary.settle_crash()
+        if not self._boundary.has_unoffered:
+            return
+        shown = await self._look()
+        copies = self._viewing.detached(
+            shown, self._boundary.first_unoffered, len(shown.items), self._compactor.allowed(shown)
+        )
+        if not self._is_worth_it(way, shown):
+            if way == "reset":
+                await self._boundary.let_go(way, copies, "too little was said to ask a model about it")
+            return
+        try:
+            await self._boundary.offer(way, copies, scope, leaving=way == "reset")
+        except InterruptedTurnError:
+            log.info("the saving to memory at the end of a conversation was stopped")
+
+    @property
+    def will_offer_at_quit(self) -> bool:
+        """Whether the end of the program takes a moment, because memory is offered what was said."""
+        shown = self._viewing.shown
+        return shown is not None and self._boundary.has_unoffered and self._is_worth_it("quit", shown)
+
+    def _is_worth_it(self, way: Literal["reset", "quit"], shown: Shown) -> bool:
+        flush = self._settings.memory_flush
+        least = flush.reset_min_tokens if way == "reset" else flush.quit_min_tokens
+        said = sum(shown.tokens[self._boundary.first_unoffered :])
+        return flush.enabled and not self._boundary.state.exhausted and said >= least
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> Shown:
+        return await self._viewing.look(self._parts.model().info)
+
+    def _flush_is_due(self, shown: Shown) -> bool:
+        flush, state = self._settings.memory_flush, self._boundary.state
+        if not flush.enabled or self._boundary.first_unoffered >= self._compactor.answered_to(shown):
+            return False
+        grown = self._parts.conversation.transcript_bytes - state.transcript_bytes
+        return should_flush(
+            shown.measure, shown.budget, flushed=state.flushed, failures=state.failures
+        ) or should_flush_by_size(grown, flush.force_flush_transcript_bytes, state.failures)
+
+    async def _compact_if_due(self, shown: Shown, scope: Scope) -> bool:
+        """Whether there is another context now. What failed in a submission is not tried again in it."""
+        if not self._settings.enabled or scope.compaction_failed or not should_compact(shown.measure, shown.budget):
+            return False
+        finished = await self._compactor.compact("threshold", scope)
+        scope.compaction_failed = finished.status != "done"
+        return finished.status == "done"

@@ -1,0 +1,191 @@
+"""What the model is shown of the conversation, and how much of its window that takes."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.prompting import Built, Prompting
+from clawbot.agent.scope import Scope
+from clawbot.clock import Clock, epoch_ms
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.context.budget import Budget, Window, plan_budget, window_of
+from clawbot.context.counting import TokenCounter
+from clawbot.context.detached import Detached, detach
+from clawbot.context.guard import Guard
+from clawbot.context.pruning import Pruner, marker_of, state_from
+from clawbot.context.weights import weigh_message
+from clawbot.context.window import Measure, Report, View, measure
+from clawbot.llm.protocol import ChatRequest, ModelInfo
+from clawbot.llm.tokens import weigh_tokens
+from clawbot.messages import AssistantMessage, Message, ToolSpec
+from clawbot.sessions.conversation import ContextItem
+from clawbot.sessions.entries import CustomEntry
+from clawbot.sessions.pairing import repair_pairs
+from clawbot.tools.registry import Toolbox
+
+# A smaller window than this is no window that a model has: a limit that an error names below it was misread.
+_LEAST_WINDOW = 2_000
+LEARNT = "from an error of the provider"
+# Of the window, for everything: compaction comes before, so that nothing is cut which memory was not offered.
+_GUARDED = 0.95
+
+
+class Shown(Struct, frozen=True):
+    """The context as the model is to see it. `items` are those of the conversation after pruning, one for one, and
+    `tokens` what each takes; the messages of `view` have whole pairs."""
+
+    built: Built
+    items: list[ContextItem]
+    tokens: list[int]
+    view: View
+    measure: Measure
+    budget: Budget
+
+    def request(self) -> ChatRequest:
+        """The next call of the model."""
+        return ChatRequest(
+            system=self.built.prompt.text,
+            messages=tuple(self.view.messages),
+            tools=tuple(self.view.tools),
+            stable_prefix=self.built.prompt.stable_prefix,
+        )
+
+
+class Viewing:
+    """The view of one conversation. Counting and reading happen in threads; each message is counted once."""
+
+    def __init__(
+        self, conversation: Conversation, prompting: Prompting, tools: Toolbox, settings: AgentSettings, clock: Clock
+    ) -> None:
+        self._conversation = conversation
+        self._prompting = prompting
+        self._tools = tools
+        self._settings = settings
+        self._clock = clock
+        self.counter = TokenCounter()
+        self._counted_for = ""
+        self._pruner = Pruner(settings.context_pruning)
+        self._guard = Guard()
+        self._noted = self._pruner.state
+        self._report: Report | None = None
+        self._learnt: dict[str, int] = {}
+        self._session = ""
+        self.built: Built | None = None
+        self.shown: Shown | None = None
+
+    # -- the window ---------------------------------------------------------------------------------------------------
+
+    def window(self, model: ModelInfo) -> Window:
+        """The context window: the model's, or less where the settings or an error of the provider say so."""
+        known = window_of(model, self._settings.context_tokens)
+        learnt = self._learnt.get(model.ref)
+        return Window(learnt, LEARNT, assumed=False) if learnt and learnt < known.tokens else known
+
+    def learn(self, model: ModelInfo, limit: int | None) -> None:
+        """The provider refused a request because its window has `limit` tokens (None: it did not say)."""
+        if limit is not None and limit >= _LEAST_WINDOW:
+            self._learnt[model.ref] = min(limit, self._learnt.get(model.ref, limit))
+
+    # -- the view -----------------------------------------------------------------------------------------------------
+
+    async def build(self, model: ModelInfo, scope: Scope) -> None:
+        """Read the workspace for the turn that begins. Raises InterruptedTurnError."""
+        key, window = self._conversation.session.record.key, self.window(model).tokens
+        self.built = await scope.cancel.run(functools.partial(self._prompting.build, model, key, scope.emit, window))
+
+    async def look(self, model: ModelInfo) -> Shown:
+        """The context as it stands. The workspace is not read again within a turn."""
+        window = self.window(model).tokens
+        if self.built is None:
+            self.built = await self._prompting.build(model, self._conversation.session.record.key, None, window)
+        self._enter(model)
+        items = list(self._conversation.items)
+        self.shown = await asyncio.to_thread(self._look, self.built, items, model, window)
+        return self.shown
+
+    def _look(self, built: Built, items: list[ContextItem], model: ModelInfo, window: int) -> Shown:
+        tools = self._tools.specs if model.supports_tools else ()
+        pruned = self._pruner.view(items, now_ms=epoch_ms(self._clock.now()), window=window)
+        seen = self._guard.view(pruned, window=window, fixed=_weigh(built, tools), share=_GUARDED)
+        fresh = self._conversation.fresh_from
+        older, newer = (repair_pairs([item.message for item in part]) for part in (seen[:fresh], seen[fresh:]))
+        view = View(built.prompt, tools, (*older, *newer), self._conversation.has_summary, len(older))
+        figures = measure(view, self.counter, self._report)
+        budget = plan_budget(window, self._settings.compaction, fixed=figures.fixed)
+        tokens = [self.counter.of(item.message) for item in seen]
+        return Shown(built, seen, tokens, view, figures, budget)
+
+    def _enter(self, model: ModelInfo) -> None:
+        """Forget what was known of another session or counted for another model."""
+        if self._counted_for != model.ref:
+            self._counted_for = model.ref
+            self.counter = TokenCounter(ref=model.ref)
+            self._report = None
+        if self._session != self._conversation.session_id:
+            self._session = self._conversation.session_id
+            self._report = None
+            state = state_from(self._conversation.session.transcript.entries)
+            self._pruner, self._noted = Pruner(self._settings.context_pruning, state), state
+
+    def answered(self, message: AssistantMessage) -> None:
+        """The model answered what was shown last: its provider may have counted, and has it in its cache."""
+        self._pruner.touch(epoch_ms(self._clock.now()))
+        if self.shown is not None and message.usage is not None and message.usage.prompt_tokens > 0:
+            self._report = Report(message.usage.prompt_tokens, self.shown.measure.counted)
+
+    def pruning_to_note(self, model: ModelInfo) -> CustomEntry | None:
+        """What a later start must know of the pruning, unless the transcript has it."""
+        if self._settings.context_pruning.mode == "off" or self._pruner.state == self._noted:
+            return None
+        self._noted = self._pruner.state
+        provider, _, name = model.ref.partition("/")
+        return marker_of(self._noted, provider, name or provider)
+
+    @property
+    def pruned(self) -> int:
+        """How many tool results are shortened or left out now."""
+        return self._pruner.pruned
+
+    def compacted(self) -> None:
+        """What the provider counted is no figure for what is left."""
+        self._report = None
+        self.shown = None
+
+    def forget_turn(self) -> None:
+        """The next look reads the workspace anew."""
+        self.built = None
+
+    def size(self) -> tuple[int, bool]:
+        """The tokens in use as far as they are known without counting, and whether that is the provider's figure."""
+        if self.shown is not None and self._session == self._conversation.session_id:
+            return self.shown.measure.used, self.shown.measure.exact
+        return quick_size(self._conversation.messages, self._conversation.fresh_from)
+
+    # -- copies for a silent turn -------------------------------------------------------------------------------------
+
+    def detached(self, shown: Shown, start: int, stop: int, allowed: int) -> list[Detached]:
+        """Copies that offer the items from `start` to before `stop`, each of at most `allowed` tokens."""
+        copies = detach(shown.items, shown.tokens, start, stop, allowed=allowed)
+        return [Detached(tuple(repair_pairs(copy.messages)), copy.start, copy.stop) for copy in copies]
+
+
+def quick_size(messages: Sequence[Message], fresh_from: int) -> tuple[int, bool]:
+    """The tokens in use before anything was counted: what the last good answer since the last compaction reported,
+    with a weight of what came after it; and whether that is all of it."""
+    for index in range(len(messages) - 1, fresh_from - 1, -1):
+        message = messages[index]
+        if isinstance(message, AssistantMessage) and message.usage and message.stop_reason not in ("error", "aborted"):
+            rest = sum(map(weigh_message, messages[index + 1 :]))
+            return message.usage.prompt_tokens + message.usage.output + rest, index == len(messages) - 1
+    return sum(map(weigh_message, messages)), False
+
+
+def _weigh(built: Built, tools: Sequence[ToolSpec]) -> int:
+    """About how many tokens the prompt and the tools take."""
+    described = sum(len(str(tool.parameters)) + len(tool.description) for tool in tools)
+    return weigh_tokens(built.prompt.text) + described // 4

@@ -1,0 +1,115 @@
+"""A copy of the conversation for a silent turn: all of it when it fits, else what memory was not offered yet, made to
+fit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from clawbot.context.cutting import cut_after, cut_before
+from clawbot.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from clawbot.sessions.conversation import ContextItem
+
+# A token has at least about this many characters in any language: Chinese is the densest.
+_CHARS_PER_TOKEN = 1
+_LEAST_CHARS = 200  # of a text, however little room there is: less says nothing
+_IMAGE = TextBlock("[A picture was here.]")
+
+
+class Detached(Struct, frozen=True):
+    """`messages` to show; those from `start` to before `stop` of the context are offered by them."""
+
+    messages: tuple[Message, ...]
+    start: int
+    stop: int
+
+
+def detach(
+    items: Sequence[ContextItem], tokens: Sequence[int], start: int, stop: int, *, allowed: int
+) -> list[Detached]:
+    """Copies that offer the items from `start` to before `stop`, each at most about `allowed` tokens.
+
+    `tokens` are those of each item. With room for everything before `stop` there is one copy of all that, so that the
+    model sees what the words refer to. Else the items are shared out in their order, calls with their results; what is
+    too long is cut in its middle.
+    """
+    if start >= stop:
+        return []
+    if sum(tokens[:stop]) <= allowed:
+        return [Detached(tuple(item.message for item in items[:stop]), start, stop)]
+    copies: list[Detached] = []
+    shown: list[Message] = []
+    begin, used = start, 0
+    for first, last in _units(items, start, stop):
+        room = max(1, allowed // (last - first))
+        messages = [_fitted(items[at].message, tokens[at], room) for at in range(first, last)]
+        size = sum(min(tokens[at], room) for at in range(first, last))
+        if shown and used + size > allowed:
+            copies.append(Detached(tuple(shown), begin, first))
+            shown, begin, used = [], first, 0
+        shown += messages
+        used += size
+    return [*copies, Detached(tuple(shown), begin, stop)]
+
+
+def _units(items: Sequence[ContextItem], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The ranges that belong together: a message, with the tool results behind it."""
+    first = start
+    for at in range(start + 1, stop):
+        if not isinstance(items[at].message, ToolResultMessage):
+            yield first, at
+            first = at
+    yield first, stop
+
+
+def _fitted(message: Message, tokens: int, room: int) -> Message:
+    """`message` with its texts cut so that it takes about `room` tokens."""
+    if tokens <= room:
+        return message
+    chars = max(_LEAST_CHARS, room * _CHARS_PER_TOKEN)
+    match message:
+        case UserMessage(content=str(text)):
+            return structs.replace(message, content=shortened(text, chars))
+        case BashExecutionMessage(output=output):
+            return structs.replace(message, output=shortened(output, chars))
+        case _:
+            each = max(_LEAST_CHARS, chars // max(1, len(message.content)))
+            return structs.replace(message, content=[_fitted_block(block, each) for block in message.content])
+
+
+def _fitted_block(block: Any, chars: int) -> Any:
+    match block:
+        case TextBlock(text=text):
+            return TextBlock(shortened(text, chars))
+        case ThinkingBlock():
+            return TextBlock("")
+        case ToolCallBlock(arguments=arguments):
+            short = {
+                name: shortened(value, chars) if isinstance(value, str) else value for name, value in arguments.items()
+            }
+            return structs.replace(block, arguments=short)
+        case ImageBlock():
+            return _IMAGE
+        case _:
+            return block
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text` of at most about `limit` characters: its beginning and its end, and between them how much is left out."""
+    if len(text) <= limit:
+        return text
+    head = text[: cut_before(text, limit * 2 // 3)]
+    tail = text[cut_after(text, len(text) - limit // 3) :]
+    return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters left out …]\n{tail}"
