@@ -68,8 +68,9 @@ class FlushParts(Struct, frozen=True):
 class FlushOutcome(Struct, frozen=True):
     """What a flush came to: `written`, `nothing`, `failed` or `interrupted`, with all `writes` that are on disk.
 
-    `reply` is the model's last word and `error` what went wrong, if only after a write; both without secrets and cut to
-    `RECORD_CHARS`. `tokens` is what the provider counted for all calls.
+    `reply` is the model's last word; `error` is what went wrong, if only after a write, and with `nothing` the last
+    call that was refused. Both are without secrets and cut to `RECORD_CHARS`. `tokens` is what the provider counted for
+    all calls.
     """
 
     result: Result
@@ -101,8 +102,11 @@ async def run_flush(request: FlushRequest, parts: FlushParts, cancel: Cancellati
     except Exception as failure:
         log.exception("the memory flush failed")
         error = f"{type(failure).__name__}: {failure}"
+    result: Result = "interrupted" if interrupted else "written" if file.writes else "failed" if error else "nothing"
+    if result == "nothing":
+        error = talk.refused()
     return FlushOutcome(
-        result="interrupted" if interrupted else "written" if file.writes else "failed" if error else "nothing",
+        result=result,
         writes=file.writes,
         reply=_for_record(talk.reply()),
         error=_for_record(error),
@@ -187,6 +191,11 @@ class _Talk:
         if isinstance(last, AssistantMessage) and last.stop_reason == "length":
             return "The model's answer was cut off."
         return ""
+
+    def refused(self) -> str:
+        """Why the last call that failed did so; "" when none did."""
+        results = (message for message in reversed(self.own) if isinstance(message, ToolResultMessage))
+        return next((result.text for result in results if result.is_error), "")
 
     def reply(self) -> str:
         """The last thing that the model said."""

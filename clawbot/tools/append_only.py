@@ -21,6 +21,7 @@ from msgspec import Meta, Struct
 from clawbot.logs import redact
 from clawbot.messages import ToolSpec
 from clawbot.sessions.audit import MemoryWrite
+from clawbot.sessions.silence import is_silent
 from clawbot.tools.additions import addition, described, remainder
 from clawbot.tools.arguments import Arguments, TypedTool, one_line, schema_of
 from clawbot.tools.files import CHANGE_BYTES, append_whole, encode
@@ -126,6 +127,8 @@ class AppendOnlyFile:
     def _check_text(self, text: str) -> None:
         if not text.strip():
             raise ToolError("`content` is empty: there is nothing to add.")
+        if is_silent(text):
+            raise ToolError("That is a reply, not a note: say it instead of writing it down.")
         if "\0" in text:
             raise ToolError("`content` holds a NUL character, which no text file can have: send it without.")
         if redact(text) != text:
@@ -203,7 +206,8 @@ class AppendOnlyFile:
         alone."""
         parents = self._place.parts[:-1]
         for depth in range(len(parents), -1, -1):
-            with self._folder.folder(parents[:depth]) as handle, contextlib.suppress(OSError):
+            # A folder that is gone again is seen when the file is read again.
+            with contextlib.suppress(OSError, ToolError), self._folder.folder(parents[:depth]) as handle:
                 os.fsync(handle)
 
 

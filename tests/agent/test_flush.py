@@ -6,7 +6,7 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,25 @@ def one(name: str, content: str = "- prefers tabs\n", path: str = NOTE, call_id:
 
 def note(workspace: Path, path: str = NOTE) -> str:
     return (workspace / path).read_text(encoding="utf-8")
+
+
+def time_is_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Awaitable[None]]:
+    """A wait without end, in which the time of the flush (60 seconds) runs out."""
+    scopes: list[asyncio.Timeout] = []
+    real = asyncio.timeout
+
+    def timeout(delay: float | None) -> asyncio.Timeout:
+        scope = real(delay)
+        if delay == 60.0:
+            scopes.append(scope)
+        return scope
+
+    async def stall() -> None:
+        scopes[0].reschedule(asyncio.get_running_loop().time())
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    return stall
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -220,17 +239,17 @@ class TestOutcomes:
         outcome = await Flush(workspace, calls(one("append")), [UnreachableError("gone")]).run()
         assert (outcome.result, outcome.error, len(outcome.writes)) == ("written", "gone", 1)
 
-    async def test_a_model_that_stalls_is_given_up(self, workspace: Path) -> None:
-        flush = Flush(workspace, [asyncio.Event().wait])
-        flush.parts = structs.replace(flush.parts, timeout=0.01)
-        outcome = await flush.run()
-        assert (outcome.result, outcome.error) == ("failed", "The memory flush was not done after 0.01 seconds.")
+    async def test_a_model_that_stalls_is_given_up(self, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        outcome = await (flush := Flush(workspace, [time_is_up(monkeypatch)])).run()
+        assert (outcome.result, outcome.error) == ("failed", "The memory flush was not done after 60 seconds.")
         assert flush.model.closed_streams == 1
 
-    async def test_a_tool_that_stalls_after_a_write(self, workspace: Path) -> None:
-        slow = FakeTool("look", release=asyncio.Event())
+    async def test_a_tool_that_stalls_after_a_write(self, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        slow = FakeTool("look")
+        stall = time_is_up(monkeypatch)
+        monkeypatch.setattr(slow, "run", lambda _arguments: stall())
         flush = Flush(workspace, calls(one("append"), ToolCallBlock("2", "look")))
-        flush.parts = structs.replace(flush.parts, timeout=0.5, read_tools=[slow])
+        flush.parts = structs.replace(flush.parts, read_tools=[slow])
         outcome = await flush.run()
         assert (outcome.result, len(outcome.writes)) == ("written", 1)
         assert "not done" in outcome.error
@@ -342,6 +361,7 @@ class TestOnlyTheOneFile:
         outcome = await flush.run()
         assert outcome.result == "nothing"
         assert flush.results()[0].is_error
+        assert outcome.error == flush.results()[0].text
         assert tree(workspace.parent) == before
 
     async def test_write_and_edit_never_change_what_stands_there(self, workspace: Path) -> None:
