@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -30,6 +31,8 @@ from clawbot.memory.values import (
     SyncReport,
     VerifyReport,
 )
+
+log = logging.getLogger(__name__)
 
 MINUTE = 60.0
 """Seconds."""
@@ -165,7 +168,10 @@ class MemoryIndex:
             loop.call_soon_threadsafe(self._request)
 
     async def close(self) -> None:
-        """End what runs, within a second; the next process goes on from there."""
+        """End what runs, within a second; the next process goes on from there.
+
+        Never fails: nothing is lost with an index, so that a part that does not end well is a matter for the log.
+        """
         self._closed = True
         self._loop = None
         if self._timer is not None:
@@ -173,10 +179,10 @@ class MemoryIndex:
         if self._watcher is not None:
             if self._starting is not None:
                 await asyncio.wait([self._starting])
-            await self._watcher.stop()
-        await asyncio.gather(self._sync.close(), self._searcher.close())
-        await self._desk.close()
-        await self._supply.aclose()
+            await _ended(self._watcher.stop())
+        await asyncio.gather(_ended(self._sync.close()), _ended(self._searcher.close()))
+        await _ended(self._desk.close())
+        await _ended(self._supply.aclose())
 
     def _request(self) -> None:
         if self._loop is not None:
@@ -214,6 +220,13 @@ class MemoryIndex:
         except EmbeddingError as error:
             return Probe(ok=False, error=str(error), seconds=self._place.clock.monotonic() - started)
         return Probe(ok=True, seconds=self._place.clock.monotonic() - started)
+
+
+async def _ended(end: Awaitable[None]) -> None:
+    try:
+        await end
+    except Exception:
+        log.exception("a part of the memory index did not end well")
 
 
 def _hidden_notes(issues: Sequence[Issue]) -> Iterator[str]:

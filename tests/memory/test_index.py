@@ -144,6 +144,36 @@ async def test_a_closed_index_says_so(house: House) -> None:
         await find(index, "alpha")
 
 
+@pytest.mark.parametrize("part", ["_watcher", "_sync", "_searcher", "_desk", "_supply"])
+async def test_a_part_that_does_not_end_well_keeps_no_other_from_ending(
+    part: str, house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.write("memory/a.md", "alpha\n")
+    index = house.index(WordEmbedder())
+    index.start()
+    await find(index, "alpha")
+    ended: list[str] = []
+
+    def watch(name: str, method: str) -> None:
+        end = getattr(getattr(index, name), method)
+
+        async def wrapped() -> None:
+            await end()
+            ended.append(name)
+            if name == part:
+                raise OSError(9, "Bad file descriptor")
+
+        monkeypatch.setattr(getattr(index, name), method, wrapped)
+
+    for name in ("_sync", "_searcher", "_desk"):
+        watch(name, "close")
+    watch("_watcher", "stop")
+    watch("_supply", "aclose")
+    await index.close()
+    assert sorted(ended) == ["_desk", "_searcher", "_supply", "_sync", "_watcher"]
+    assert "a part of the memory index did not end well" in caplog.text
+
+
 async def test_a_fault_in_the_search_is_told_as_one(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: SearchEngine, *values: object, **named: object) -> None:
         raise ZeroDivisionError("division by zero")

@@ -73,7 +73,9 @@ class IndexReader:
     def interrupt(self) -> None:
         """Stop what runs inside of a snapshot, which raises InterruptedSearchError. From any thread."""
         self._stopped = True
-        self._connection.interrupt()
+        # A connection that was closed in this moment, for a file that took the place of another, runs nothing.
+        with contextlib.suppress(StoreError), self._errors:
+            self._connection.interrupt()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -223,8 +225,9 @@ class IndexReader:
         yield from self._connection.execute("SELECT identity, digest, vector, used FROM embedding_cache")
 
     def _end(self) -> None:
-        if self._connection.in_transaction:
-            with self._errors:
+        # An interrupt that comes late stops this statement, and the snapshot would never end.
+        while self._connection.in_transaction:
+            with contextlib.suppress(InterruptedSearchError), self._errors:
                 self._connection.execute("COMMIT")
 
     def _renew(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -115,7 +116,8 @@ class Watcher:
         # A storm of events is one call: the loop has other things to do.
         if not self._noticed:
             self._noticed = True
-            self._loop.call_soon_threadsafe(self._settle)
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody follows any more
+                self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
         """Begin to wait until the files rest."""

@@ -134,6 +134,52 @@ def test_a_query_is_stopped_from_another_thread(path: Path, writer: IndexWriter)
     reader.close()
 
 
+class Unlucky:
+    """A connection that is interrupted by `reader` at the worst moments: when it is closed, when its snapshot ends."""
+
+    def __init__(self, reader: IndexReader) -> None:
+        self._reader = reader
+        self._inner = reader._connection
+        self.stopped = 0
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._inner.in_transaction
+
+    def interrupt(self) -> None:
+        self._inner.interrupt()
+
+    def close(self) -> None:
+        self._inner.close()
+        self._reader.interrupt()
+
+    def execute(self, statement: str, values: tuple[object, ...] = ()) -> apsw.Cursor:
+        if statement == "COMMIT" and not self.stopped:
+            self.stopped += 1
+            raise apsw.InterruptError("interrupted")
+        return self._inner.execute(statement, values)
+
+
+def test_a_search_is_stopped_while_the_file_is_opened_anew(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"})
+    reader = IndexReader(path)
+    reader._connection = Unlucky(reader)
+    reader._mark = ()
+    assert len(reader.files()) == 1
+    reader.close()
+    reader.interrupt()
+
+
+def test_an_interrupt_at_the_very_end_of_a_snapshot_does_not_keep_it_open(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"})
+    reader = IndexReader(path)
+    reader._connection = unlucky = Unlucky(reader)
+    assert len(reader.files()) == 1
+    assert unlucky.stopped == 1
+    put(writer, {"b.md": "two"})
+    assert len(reader.files()) == 2
+
+
 def test_a_closed_index_that_was_deleted_and_made_again_is_read_again(path: Path, writer: IndexWriter) -> None:
     put(writer, {"a.md": "one"})
     reader = IndexReader(path)
