@@ -60,7 +60,8 @@ class Machine:
 
     def open(self, *arguments: str, columns: int = 100, rows: int = 30) -> Terminal:
         """Open the chat in a terminal of its own."""
-        terminal = Terminal([*CLAWBOT, *arguments], env=self.env, cwd=self.folder, columns=columns, rows=rows)
+        log = self.state / "logs" / "clawbot.log"
+        terminal = Terminal([*CLAWBOT, *arguments], env=self.env, cwd=self.folder, columns=columns, rows=rows, log=log)
         return self.stack.enter_context(terminal)
 
     def serve(self, script: Path) -> str:

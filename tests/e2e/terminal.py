@@ -30,13 +30,26 @@ KEYS = {
     "down": "\x1b[B",
 }
 
+TOLD = 6_000  # characters of the output, and of the log, that a failure shows
+
 
 class Terminal:
-    """`argv` running on a terminal of `columns` x `rows`. Use it as a context manager: it never outlives the test."""
+    """`argv` running on a terminal of `columns` x `rows`. Use it as a context manager: it never outlives the test.
+
+    `log` is the file that is shown when the program ends as it should not.
+    """
 
     def __init__(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, columns: int = 100, rows: int = 30
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        columns: int = 100,
+        rows: int = 30,
+        log: Path | None = None,
     ) -> None:
+        self._log = log
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
         self._master, slave = pty.openpty()
@@ -79,18 +92,30 @@ class Terminal:
         while not met(self.text):
             left = deadline - time.monotonic()
             if left <= 0 or not self._read(left):
-                raise AssertionError(f"never saw {wanted!r}; the screen:\n{self.text}")
+                raise AssertionError(f"never saw {wanted!r}; {self._last_words()}")
         return self.text
 
-    def wait_end(self, *, seconds: float = 45) -> int:
-        """Read until the program has ended; returns its exit code."""
+    def wait_end(self, expected: int | None = 0, *, seconds: float = 45) -> int:
+        """Read until the program has ended; returns its exit code.
+
+        Fails with the end of the output and of the log when it is not the `expected` one (None: any).
+        """
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and self._read(left):
             pass
         try:
-            return self.process.wait(timeout=max(1, deadline - time.monotonic()))
+            code = self.process.wait(timeout=max(1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the program never ended; the screen:\n{self.text}") from None
+            raise AssertionError(f"the program never ended; {self._last_words()}") from None
+        if expected is not None and code != expected:
+            raise AssertionError(f"the program ended with {code}, not {expected}; {self._last_words()}")
+        return code
+
+    def _last_words(self) -> str:
+        """What tells why the program ended so: its screen, the end of its raw output, the end of its log."""
+        log = self._log.read_text("utf-8", "replace") if self._log is not None and self._log.exists() else "none"
+        output = self.raw[-TOLD:].decode("utf-8", "replace")
+        return f"the screen:\n{self.text}\n\nthe output:\n{output!r}\n\nthe log:\n{log[-TOLD:]}"
 
     def kill(self) -> None:
         """kill -9 for the program and everything it started."""

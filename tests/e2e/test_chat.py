@@ -123,7 +123,7 @@ turns:
     chat.send("the precious question", "enter")
     chat.wait_for("and so on")
     os.kill(chat.process.pid, signal.SIGKILL)
-    chat.wait_end()
+    chat.wait_end(-signal.SIGKILL)
     again = machine.open()
     again.wait_for("the precious question")
     again.send("do you?", "enter")
