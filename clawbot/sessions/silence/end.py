@@ -14,6 +14,7 @@ _GAP = r"(?:(?<!\s)\s++|(?<=[。！？…]))"
 _LAST = re.compile(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*+)+\Z", re.IGNORECASE)
 _MAYBE_LAST = re.compile(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*+)*{OPENING}(?:{TOKEN_BEGUN})?\Z", re.IGNORECASE)
 _ONE = re.compile(rf"(?P<opening>{OPENING})(?P<token>{TOKEN})(?P<closing>{CLOSING})", re.IGNORECASE)
+_LIST_MARK = re.compile(r"(?:\A|\n)[ \t]*\d+[.)]\Z")
 _LAST_WORD = re.compile(r"[^\s,;:()\"'“”]+\Z")
 
 # What a token on the line or on the next one is named by: `the answer is:`.
@@ -58,6 +59,7 @@ def _is_apart(before: str, one: re.Match[str]) -> bool:
         return True
     last, word = said[-1], _LAST_WORD.search(said[-CONTEXT:])
     wants_object = last in _WANTS_OBJECT_CJK or (word is not None and word[0].lower() in _WANTS_OBJECT)
+    wants_object = wants_object or _LIST_MARK.search(said[-CONTEXT:]) is not None
     if "\n" in before[len(said) :]:
         return last not in _ANNOUNCES
     if last in _ENDS_SENTENCE or unicodedata.category(last) == "So":

@@ -33,7 +33,7 @@ def spoken(text: str, *, cut: bool = False) -> str:
         return text.strip()
     whole = completed(text) if cut else text
     start, end = _bounds(whole)
-    if end > len(text):
+    if start < end and end > len(text):
         start, end = _bounds(text)
     return text[start:end].strip()
 

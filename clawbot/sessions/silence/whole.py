@@ -19,18 +19,19 @@ _MAYBE_SILENT = re.compile(
 )
 
 _WHO = ("i will", "i'll", "i am going to", "i'm going to", "i shall", "i should")
-_HOW = ("silent", "quiet")
-_VERBS = tuple(f"{verb} {how}" for verb, how in product(("stay", "remain", "keep", "be"), _HOW))
-_DOES = (*_VERBS, "not reply", "not respond", "not answer", "say nothing")
+_QUIET = tuple(f"{verb} {how}" for verb, how in product(("stay", "remain", "keep", "be"), ("silent", "quiet")))
+_DOES = (*_QUIET, "not reply", "not respond", "not answer", "say nothing")
+_IS = ("staying silent", "remaining silent", "keeping silent", "staying quiet", "remaining quiet", "keeping quiet")
 _WHEN = ("", " now", " here", " for now", " this time")
-_CHINESE = product(("我会", "我将", "我", "我选择", ""), ("保持沉默", "保持安静", "不回复", "不作回复"))
+_CHINESE = ("我会", "我将", "我选择", "我", ""), ("保持沉默", "保持安静", "不回复", "不作回复")
+# "I will stay silent now", "保持沉默" and their like.
 _SENTENCES = (
     *(f"{who} {does}{when}" for who, does, when in product(_WHO, _DOES, _WHEN)),
-    *(f"{verb} silent{when}" for verb, when in product(("staying", "remaining", "keeping"), _WHEN)),
-    *(who + does for who, does in _CHINESE),
+    *(f"{does}{when}" for does, when in product(_IS, _WHEN)),
+    *(who + does for who, does in product(*_CHINESE)),
 )
-_LONGEST_FIRST = "|".join(re.escape(text) for text in sorted(_SENTENCES, key=len, reverse=True))
-_SENTENCE = re.compile(rf"[\W_]*(?:{_LONGEST_FIRST})(?!\w)")
+_ENGLISH = rf"(?:(?:{'|'.join(_WHO)}) (?:{'|'.join(_DOES)})|{'|'.join(_IS)})(?:{'|'.join(_WHEN[:0:-1])})?"
+_SENTENCE = re.compile(rf"[\W_]*(?:{_ENGLISH}|(?:{'|'.join(_CHINESE[0])})(?:{'|'.join(_CHINESE[1])}))(?!\w)")
 _HEAD = 200
 _LEADING_EDGE = re.compile(r"[\W_]*")
 
