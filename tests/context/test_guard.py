@@ -52,6 +52,14 @@ def test_chinese_is_cut_by_its_tokens() -> None:
     assert 0.95 * 0.3 < weigh_message(result(text)) / (SMALL - FIXED) <= 0.3
 
 
+def test_a_cut_makes_nothing_longer() -> None:
+    """The notice has fewer tokens than what it stands for, and more characters."""
+    few = "中" * 1480
+    text = guard(rounds(few), window=SMALL, fixed=FIXED)[2].message.text
+    assert text.endswith(TRUNCATED)
+    assert len(text) < len(few)
+
+
 def test_a_cut_is_at_the_end_of_a_line_if_most_of_it_stays() -> None:
     lines = "".join(f"this is line {number}\n" for number in range(2000))
     kept = guard(rounds(lines), window=SMALL, fixed=FIXED)[2].message.text.removesuffix(f"\n{TRUNCATED}")
@@ -88,15 +96,15 @@ def test_what_is_cached_changes_seldom() -> None:
 
 def test_what_the_model_has_not_seen_is_cut_and_not_removed() -> None:
     calls = [f"c{number}" for number in range(4)]
-    small = result("all is well", "c0")
-    talk = items(user(), answer("", *calls), small, *[result(f"{call} " * 2000, call) for call in calls[1:]])
+    large = [result(f"{call} " * 2000, call) for call in calls[:3]]
+    talk = items(user(), answer("", *calls), *large, result("all is well", "c3"))
     view = guard(talk, window=SMALL, fixed=FIXED)
-    assert view[2] is talk[2]
-    for index in (3, 4, 5):
+    assert view[5] is talk[5]
+    for index in (2, 3, 4):
         text = view[index].message.text
         assert text.startswith(f"c{index - 2} c{index - 2}")
         assert text.endswith(TRUNCATED)
-    assert total(view) <= ROOM
+    assert 0.95 * ROOM < total(view) <= ROOM
 
 
 def test_the_unseen_are_cut_after_all_others_are_gone() -> None:
@@ -145,6 +153,7 @@ def test_a_guard_keeps_its_objects() -> None:
     second = kept.view(list(talk), window=SMALL, fixed=FIXED)
     assert first[2].message is not talk[2].message
     assert all(a is b for a, b in zip(first, second, strict=True))
+    assert kept.view(talk, window=2 * SMALL, fixed=FIXED) == guard(talk, window=2 * SMALL, fixed=FIXED) != first
 
 
 @pytest.mark.parametrize(("window", "fixed"), [(1, 0), (4096, 4096), (8192, 100_000)])
