@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import signal
 import sys
@@ -58,32 +57,34 @@ async def _run(app: ClawbotApp) -> None:
 
 
 class _Ending:
-    """The end of the screen, then of the runtime, which may save to memory for some seconds."""
+    """The end of the screen and then of the runtime, which may save to memory for some seconds.
+
+    Nobody waits for that after a signal: what is not saved stays in the conversation, and is the next time.
+    """
 
     def __init__(self, app: ClawbotApp) -> None:
         self._app = app
+        self._hasty = False
         self._closing: asyncio.Task[None] | None = None
 
     def signalled(self, number: int) -> None:
-        """Leave; what is saved already at that time is not waited for."""
-        if self._closing is None:
-            self._app.end_by_signal(number)
-        else:
+        """Leave at once, also while memory is saved."""
+        self._hasty = True
+        self._app.end_by_signal(number)
+        if self._closing is not None:
             self._closing.cancel()
 
     async def close(self, runtime: Runtime) -> None:
-        """Close `runtime`, saying so when that takes time. Ctrl+C, which cancels this, ends the wait: closing is then
-        cancelled, and the runtime only lets go of what it holds."""
-        if runtime.will_flush:
-            # The terminal may be gone.
-            with contextlib.suppress(OSError):
-                sys.stderr.write(f"{SAVING}\n")
-                sys.stderr.flush()
-        self._closing = asyncio.create_task(runtime.close())
+        """Close `runtime`, and say so when that takes time. Ctrl+C cancels this task, and with it what is saved."""
+        if runtime.will_flush and not self._hasty:
+            sys.stderr.write(f"{SAVING}\n")
+            sys.stderr.flush()
+        self._closing = asyncio.create_task(runtime.close(hasty=self._hasty))
         try:
             await self._closing
         except asyncio.CancelledError:
-            log.info("Saving to memory was skipped by the user.")
+            log.info("What was said is not saved to memory yet: the wait for it was ended.")
+            await runtime.close(hasty=True)
 
 
 def _tell_crash(crash: BaseException) -> None:

@@ -426,5 +426,5 @@ class FakeRuntime:
         self.exported.append(session)
         return path or Path(f"conversation.{form}")
 
-    async def close(self) -> None:
+    async def close(self, *, hasty: bool = False) -> None:
         self.closed = True

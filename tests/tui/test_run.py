@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.tui.run import SAVING
 from clawbot.tui.terminal import typing_kept
 
 SCRIPT = """
@@ -43,10 +44,50 @@ class Runtime(FakeRuntime):
         os.kill(os.getpid(), signal.{name})
         return []
 
-    async def close(self):
-        print("closed")
+    will_flush = True
+
+    async def close(self, *, hasty=False):
+        print("closed in haste" if hasty else "closed")
 
 async def open_runtime():
+    return Runtime(Path.cwd())
+
+sys.exit(run_chat(open_runtime))
+"""
+
+
+SAVES = """
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from clawbot.tui.run import run_chat
+from tests.tui.fake_runtime import FakeRuntime
+
+class Runtime(FakeRuntime):
+    def __init__(self, home):
+        super().__init__(home)
+        self.will_flush = {will_flush}
+
+    async def history(self, *, before=None, limit=50):
+        app.exit()
+        return []
+
+    async def close(self, *, hasty=False):
+        if hasty:
+            print("let go")
+            return
+        try:
+            {saving}
+            print("saved")
+        finally:
+            print("ended")
+
+async def open_runtime():
+    from textual._context import active_app
+    global app
+    app = active_app.get()
     return Runtime(Path.cwd())
 
 sys.exit(run_chat(open_runtime))
@@ -91,7 +132,21 @@ def test_an_error_of_the_start_reaches_the_caller(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_an_end_from_outside_closes_the_session(number: signal.Signals, tmp_path: Path) -> None:
     done = run_script(SIGNALLED.format(name=number.name), tmp_path)
-    assert (done.returncode, done.stdout) == (128 + number, "closed\n"), done.stderr
+    assert (done.returncode, done.stdout) == (128 + number, "closed in haste\n"), done.stderr
+    assert SAVING not in done.stderr
+
+
+@pytest.mark.parametrize(("will_flush", "told"), [(True, f"{SAVING}\n"), (False, "")])
+def test_leaving_says_that_memory_is_saved(will_flush: bool, told: str, tmp_path: Path) -> None:
+    done = run_script(SAVES.format(will_flush=will_flush, saving="await asyncio.sleep(0)"), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "saved\nended\n", told)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_ctrl_c_ends_the_wait_for_memory(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    saving = f"os.kill(os.getpid(), {number:d}); await asyncio.Event().wait()"
+    done = run_script(SAVES.format(will_flush=True, saving=saving), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "ended\nlet go\n", f"{SAVING}\n")
 
 
 @pytest.mark.parametrize("module", ["clawbot.tui.run", "clawbot.tui.app"])

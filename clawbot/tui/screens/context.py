@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from clawbot.runtime import Runtime
 
 WIDEST = 120  # cells of the page: a longer bar is no clearer
+COUNTING = "counting …"
+AFTER_TURN = "The figures come when the running turn has ended."
 MARGIN = 5  # left and right of the page, its scroll bar included
 
 
@@ -53,7 +55,8 @@ class ContextScreen(OverScreen[str]):
     def compose(self) -> ComposeResult:
         """The page, and its keys."""
         with VerticalScroll(id="page", can_focus=False):
-            yield Static("counting …", id="report", markup=False)
+            wait = AFTER_TURN if self.runtime.status.busy else COUNTING
+            yield Static(Content.styled(wait, "$foreground 60%"), id="report")
         yield KeyLine([])
 
     def on_mount(self) -> None:

@@ -29,7 +29,7 @@ LOOKS = {
 }
 NO_LOOK = ("▚", QUIET)  # of a part that is not known here
 NAME, NUMBER, SHARE = 17, 11, 8  # cells of the columns
-UNKNOWN = "The window is assumed: context_tokens in the settings says how large it is."
+UNKNOWN = "The window is assumed; context_tokens in the settings says what it is."
 OPEN_FLUSH = "screen.open_flush"
 
 
@@ -107,7 +107,7 @@ def _row(part: ContextPart, report: ContextReport, width: int) -> Content:
         (sign, style),
         f" {clean_line(part.name):<{NAME}}{tokens:>{NUMBER}}",
         (f"{share:>{SHARE}}", QUIET),
-        (f"   {made}" if made else "", QUIET),
+        (f"   {made}" if len(made) > 1 else "", QUIET),
     )
 
 
@@ -151,7 +151,7 @@ def _certainty(report: ContextReport) -> str:
     if report.exact:
         return "as the provider counted it"
     if report.stale:
-        return "counted here: nothing was reported since the compaction"
+        return "counted here since the compaction"
     return "the provider's count, and what came since" if report.reported else "counted here"
 
 
