@@ -89,11 +89,12 @@ class TokenCounter:
     def _of_answer(self, message: AssistantMessage) -> int:
         """An answer that failed or was cut off goes without its calls and its reasoning."""
         broken = message.stop_reason in ("error", "aborted")
+        calls = [] if broken else message.tool_calls
         said = message.text if message.text.strip() else ""
-        tokens = MESSAGE_TOKENS + self._count(said) if said else 0
-        if not broken:
-            tokens += sum(map(self._of_call, message.tool_calls))
-        return tokens + (0 if broken or not tokens else self._of_thinking(message))
+        if not said and not calls:
+            return 0
+        thinking = 0 if broken else self._of_thinking(message)
+        return MESSAGE_TOKENS + self._count(said) + sum(map(self._of_call, calls)) + thinking
 
     def _of_call(self, call: ToolCallBlock) -> int:
         return MESSAGE_TOKENS + self._count(call.name) + self._count(msgspec.json.encode(call.arguments).decode())
