@@ -65,8 +65,8 @@ class SummaryJob(Struct, frozen=True, kw_only=True):
 
     `items` leave the context, and so do those of `split`, the beginning of a turn whose rest stays; neither holds the
     summary of an earlier compaction, which is `previous` ("" without one), with the `details` of its entry. `focus` is
-    what the user asked to keep above all. `window` is that of the model that summarises, `budget` that of the
-    conversation, both in tokens; `timeout` is for the whole job, in seconds. The user's last `preserve` messages are
+    what the user asked to keep above all. `window` (an upper bound; the model may know that its own is smaller) and
+    `budget` are in tokens; `timeout` is for the whole job, in seconds. The user's last `preserve` messages are
     carried word for word. `count` counts tokens and may block. `now_ms` is the time, in milliseconds since the epoch.
     """
 
@@ -130,6 +130,7 @@ class _Writer:
         self._cancel = cancel
         self._progress = progress
         self._shrinks = 0
+        self._window = min(job.window, model.info.window or job.window)
         answer = max(job.budget.summary + ANSWER_MARGIN, int(job.budget.reserve * ANSWER_SHARE))
         self._answer_tokens = min(answer, model.info.max_output or answer)
 
@@ -148,7 +149,7 @@ class _Writer:
             )
         )
         summary, done, passed = material.previous, 0, 0
-        size = self._size(job.window, material)
+        size = self._size(self._window, material)
         while done < len(material.texts):
             stages = await self._in_thread(functools.partial(self._plan, material, done, size))
             for part, stage in enumerate(stages, passed + 1):
@@ -194,9 +195,9 @@ class _Writer:
         self._shrinks += 1
         if self._shrinks > MOST_SHRINKS:
             raise error
-        window = min(error.limit or self._job.window, self._job.window)
-        self._answer_tokens = max(min(self._answer_tokens // 2, window // 4), LEAST_ANSWER)
-        smaller = min(size // 2, self._size(window, material))
+        self._window = min(error.limit or self._window, self._window)
+        self._answer_tokens = max(min(self._answer_tokens // 2, self._window // 4), LEAST_ANSWER)
+        smaller = min(size // 2, self._size(self._window, material))
         _logger.info("the summariser takes less than thought: stages go from %d to %d tokens", size, smaller)
         return smaller
 

@@ -50,10 +50,7 @@ _REFUSAL = re.compile(
 def tidy(answer: str) -> str:
     """The summary in what a model answered: without thoughts and wrappings, our headings as we spell them, each once
     and in order. Sections that this program writes are left out, and so are others with nothing in them."""
-    text = _THOUGHT.sub("", answer.replace("\r\n", "\n"))
-    if (wrapped := _WRAPPED.match(text)) is not None:
-        text = wrapped["fenced"] or wrapped["tagged"] or ""
-    opening, sections = parse(text)
+    opening, sections = parse(_unwrapped(answer))
     sections = [
         section
         for section in sections
@@ -65,9 +62,15 @@ def tidy(answer: str) -> str:
     return neutral("\n\n".join(filter(None, [shown, render(sections)])))
 
 
+def _unwrapped(answer: str) -> str:
+    text = _THOUGHT.sub("", answer.replace("\r\n", "\n"))
+    wrapped = _WRAPPED.match(text)
+    return (wrapped["fenced"] or wrapped["tagged"] or "") if wrapped else text
+
+
 def is_no_summary(answer: str) -> str:
     """Why `answer` can't stand for a conversation; "" when it can."""
-    text = tidy(answer)
+    text = _unwrapped(answer)
     opening, sections = parse(text)
     if any(section.title in SECTIONS and not _left_open(section) for section in sections):
         return ""

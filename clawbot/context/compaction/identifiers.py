@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from clawbot.llm.offline.identifiers import identifiers
 from clawbot.logs import redact
 from clawbot.messages import AssistantMessage, Message, UserMessage
+from clawbot.sessions.silence import names_token, spoken
 
 MOST = 12
 LEAST_CHARS, MOST_CHARS = 3, 120
@@ -28,7 +29,8 @@ _COMMAND = re.compile(r"\s")
 
 def wanted_identifiers(messages: Iterable[Message], most_tokens: int, count: Callable[[str], int]) -> list[str]:
     """Up to `MOST` names of what user and assistant said, the weightiest that take `most_tokens` together, in the order
-    of their first place. Names that look like a key or a password are left out."""
+    of their first place. Names that look like a key or a password are left out,
+    and so is the token of a silent reply."""
     scores: dict[str, float] = {}
     for text, weight in _newest(messages):
         for name in _names(text):
@@ -38,7 +40,7 @@ def wanted_identifiers(messages: Iterable[Message], most_tokens: int, count: Cal
         most_tokens -= count(f"- {name}\n")
         if len(chosen) == MOST or most_tokens < 0:
             break
-        if redact(name) == name:
+        if redact(name) == name and not names_token(name):
             chosen.append(name)
     return [name for name in reversed(scores) if name in chosen]
 
@@ -52,9 +54,13 @@ def _newest(messages: Iterable[Message]) -> Iterable[tuple[str, int]]:
     room = LOOKED_AT
     for message in reversed(list(messages)):
         if isinstance(message, UserMessage | AssistantMessage) and room > 0:
-            text = message.text[-room:]
+            text = _said(message)[-room:]
             room -= len(text)
             yield text, USER_WEIGHT if isinstance(message, UserMessage) else ASSISTANT_WEIGHT
+
+
+def _said(message: UserMessage | AssistantMessage) -> str:
+    return message.text if isinstance(message, UserMessage) else spoken(message.text)
 
 
 def _names(text: str) -> list[str]:

@@ -43,9 +43,9 @@ messages, numbers with their units.
 - Length: at most {{tokens}} tokens, about {{words}} words."""
 IN_CHINESE = ", here Chinese (用中文写)"
 SPLIT = (
-    "The last turn is not finished: from the line `the unfinished turn begins here` on, the assistant is still at work, "
-    f"and its newest steps stay in its context, behind your summary. Under {TURN} write what the user asked for in this "
-    "turn, what was done so far, and what one has to know to understand the next steps."
+    "The last turn is not finished: from the line `the unfinished turn begins here` on, the assistant is still at "
+    f"work, and its newest steps stay in its context, behind your summary. Under {TURN} write what the user asked for "
+    "in this turn, what was done so far, and what one has to know to understand the next steps."
 )
 FOCUS = "The user asks to keep above all: {focus}"
 AGAIN = "Your last answer was not good enough. Write the whole summary again, and mend this:\n{reasons}"

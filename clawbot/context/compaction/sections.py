@@ -26,7 +26,7 @@ NOTHING = "(none)"
 _FRONT = frozenset({GOAL, CONSTRAINTS, ASKS})
 """Of these the first lines stay when they are shortened, of others the last, which are the newest."""
 
-_HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})[ \t]*(?P<title>[^\n]{1,80}?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?P<gap>[ \t]*)(?P<title>[^\n]{1,80}?)[ \t]*#*[ \t]*$")
 _BOLD = re.compile(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]*$")
 _INLINE = re.compile(
     r"^ {0,3}(?:[-*]|\d{1,2}[.)、])?[ \t]*(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]+"
@@ -126,7 +126,9 @@ def _heading(line: str, depth: int) -> tuple[str, int, str] | None:
     """The title and the depth of a line that is a heading, and what stands behind it on the same line."""
     if (found := _HEADING.match(line)) is not None:
         name, marks = known(found["title"]), len(found["marks"])
-        return (name or found["title"].strip(), marks, "") if name or marks <= min(depth, 2) else None
+        return (
+            (name or found["title"].strip(), marks, "") if name or (found["gap"] and marks <= min(depth, 2)) else None
+        )
     found = _BOLD.match(line) or _BARE.match(line) or _INLINE.match(line)
     name = known(found["title"]) if found else None
     return (name, depth, found.groupdict().get("rest", "")) if found and name else None

@@ -21,6 +21,7 @@ from clawbot.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from clawbot.sessions.silence import spoken_message
 
 UNFINISHED = "System: the unfinished turn begins here."
 
@@ -31,7 +32,6 @@ THINKING_CHARS = 1_000
 ARGUMENT_CHARS = 300
 HEAD_SHARE = 0.7
 
-_SILENT = "NO_REPLY"
 _TAG = re.compile(r"<(?=\s*/?\s*(?:conversation|messages|transcript|previous[-_]summary|summary)\b)", re.IGNORECASE)
 _LABEL = re.compile(
     r"^(?=[ \t]{0,4}(?:[-*]{1,2} ?)?\[?(?:user|human|assistant|ai|system|tool)(?: [a-z]+){0,2}(?: \([^)\n]*\))?\]?"
@@ -41,13 +41,14 @@ _LABEL = re.compile(
 
 
 def serialise(message: Message) -> str:
-    """`message` with the label of its role, its tool calls on lines of their own; "" when it says nothing. Results,
-    reasoning and arguments of calls are shortened."""
+    """`message` with the label of its role, its tool calls on lines of their own; "" when it says nothing to the
+    user. Results, reasoning and arguments of calls are shortened."""
     match message:
         case UserMessage(content=content):
             return _labelled("User", _shown(content))
-        case AssistantMessage(content=blocks):
-            return "\n\n".join(filter(None, (_assistant(block) for block in blocks)))
+        case AssistantMessage():
+            said = spoken_message(message)
+            return "\n\n".join(filter(None, map(_assistant, said.content if said else ())))
         case ToolResultMessage(tool_name=name, content=content, is_error=failed):
             label = f"Tool error ({name})" if failed else f"Tool result ({name})"
             return _labelled(label, shorten(_shown(content), RESULT_CHARS))
@@ -77,7 +78,7 @@ def _labelled(label: str, text: str) -> str:
 def _assistant(block: TextBlock | ThinkingBlock | ToolCallBlock) -> str:
     match block:
         case TextBlock(text=text):
-            return "" if text.strip() == _SILENT else _labelled("Assistant", text)
+            return _labelled("Assistant", text)
         case ThinkingBlock(thinking=text):
             return _labelled("Assistant thinking", shorten(text, THINKING_CHARS))
         case ToolCallBlock(name=name, arguments=arguments, malformed=malformed):

@@ -23,9 +23,9 @@ _FLUSH_PROMPT = re.compile(r"pre-compaction memory flush", re.IGNORECASE)
 _TAGGED = re.compile(r"<(conversation|messages|transcript)>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _PREVIOUS = re.compile(r"<previous[-_]summary>\n?(.*?)</previous[-_]summary>", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(
-    r"^[ \t]{0,4}(?:[-*]{1,2}[ ]?)?\[?(?P<role>user|assistant(?: thinking| tool calls?)?|tool(?: result| call)?s?|"
-    r"human|ai|system|"
-    r"用户|助手|工具)\]?\*{0,2}[ \t]?[:：]\*{0,2}[ \t]?",
+    r"^[ \t]{0,4}(?:[-*]{1,2}[ ]?)?\[?(?P<role>user(?: command)?|assistant(?: thinking| tool calls?)?|"
+    r"tool(?: result| call| error)?s?|human|ai|system|"
+    r"用户|助手|工具)(?: \([^)\n]{1,80}\))?\]?\*{0,2}[ \t]?[:：]\*{0,2}[ \t]?",
     re.IGNORECASE | re.MULTILINE,
 )
 _ROLES: dict[str, Role] = {

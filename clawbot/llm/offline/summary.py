@@ -28,21 +28,26 @@ LINE_CHARS = 400
 SENTENCES_OF_PASTE = 400
 """Of one message so many sentences are looked at."""
 
-DECISIONS, TODOS, CONSTRAINTS = "Decisions", "Open todos", "Constraints"
-ASKS, NAMES, TALK = "Pending asks", "Exact identifiers", "Conversation"
+DECISIONS, TODOS, CONSTRAINTS = "Decisions", "Open TODOs", "Constraints"
+ASKS, NAMES, TALK = "Pending user asks", "Exact identifiers", "Progress"
+TURN = "Turn in progress"
 SHARES = {DECISIONS: 0.2, TODOS: 0.15, CONSTRAINTS: 0.15, ASKS: 0.1, NAMES: 0.15, TALK: 0.25}
 """Section -> its part of the length; what one leaves over goes to those after it."""
 
-NOTHING = "none"
+NOTHING = "(none)"
 
+_NO_ITEMS = ("none", NOTHING, "[...]")
+_LENGTH = re.compile(r"\bat most (\d{1,6}) tokens\b")
+_TURN_ASKED = re.compile(rf"^#+ {TURN}", re.MULTILINE)
+_TURN_BEGINS = re.compile(r"\s*the unfinished turn begins here", re.IGNORECASE)
 _HEADING = re.compile(r"^#{1,4}\s+(.+?)\s*:?\s*$")
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+(?:\[[ xX]\]\s+)?")
 _ALIASES = (
     (DECISIONS, re.compile(r"decision|决定", re.IGNORECASE)),
-    (TODOS, re.compile(r"to-?do|next step|progress|待办|下一步", re.IGNORECASE)),
+    (TODOS, re.compile(r"to-?do|next step|待办|下一步", re.IGNORECASE)),
     (CONSTRAINTS, re.compile(r"constraint|rule|preference|约束|规则|偏好", re.IGNORECASE)),
     (ASKS, re.compile(r"ask|request|请求|未答", re.IGNORECASE)),
-    (NAMES, re.compile(r"identifier|context|标识", re.IGNORECASE)),
+    (NAMES, re.compile(r"identifier|critical context|标识", re.IGNORECASE)),
 )
 _MARKED = ((TODOS, {"todo"}), (DECISIONS, {"decision"}), (CONSTRAINTS, {"rule", "preference", "personal"}))
 
@@ -50,13 +55,19 @@ _Sections = dict[str, list[str]]
 
 
 def summarise(given: Material, max_tokens: int | None) -> str:
-    """The summary of `given` in Markdown, under the headings of `SHARES`, in at most `max_tokens` (estimated)."""
+    """The summary of `given` in Markdown, under the headings of `SHARES`, in at most `max_tokens` (estimated), or less
+    when the instruction says so. It may ask for the turn that goes on, too."""
     sections = _carried_on(given.previous)
     for said in given.said:
         _sort_in(said, sections)
     sections[ASKS] = _pending(given.said) or sections[ASKS]
     sections[NAMES] += _names(given.said)
-    return _written(sections, max(max_tokens or MAX_TOKENS, LEAST_TOKENS))
+    named = _LENGTH.search(given.instruction)
+    room = max(min(max_tokens or MAX_TOKENS, int(named[1]) if named else MAX_TOKENS), LEAST_TOKENS)
+    if not _TURN_ASKED.search(given.instruction):
+        return _written(sections, room)
+    turn = cut_to(_turn(given.said), room // 4)
+    return f"{_written(sections, room - weigh_tokens(turn))}\n\n{turn}"
 
 
 def _carried_on(previous: str) -> _Sections:
@@ -67,7 +78,7 @@ def _carried_on(previous: str) -> _Sections:
         heading = _HEADING.match(line)
         if heading:
             current = next((name for name, alias in _ALIASES if alias.search(heading[1])), TALK)
-        elif (item := _ITEM.sub("", line).strip()) and item.lower() != NOTHING:
+        elif (item := _ITEM.sub("", line).strip()) and item.lower() not in _NO_ITEMS:
             sections[current].append(item)
     return sections
 
@@ -103,6 +114,16 @@ def _pending(said: list[Said]) -> list[str]:
     """What the user asked last."""
     asked = [entry.text for entry in said if entry.role == "user" and not holds_secret(entry.text)]
     return [one_line(asked[-1], ASK_CHARS)] if asked else []
+
+
+def _turn(said: list[Said]) -> str:
+    """The section of the turn that goes on: what was asked in it, and what was said last."""
+    begin = next((at for at in range(len(said) - 1, -1, -1) if _TURN_BEGINS.match(said[at].text)), len(said))
+    turn = [entry for entry in said[begin:] if not holds_secret(entry.text)]
+    asked = [f"User: {one_line(entry.text, LINE_CHARS)}" for entry in turn if entry.role == "user"]
+    done = [f"Assistant: {one_line(entry.text, LINE_CHARS)}" for entry in turn if entry.role == "assistant"]
+    lines = [*asked[-1:], *done[-1:]] or [NOTHING]
+    return "\n".join([f"## {TURN}", "", *(f"- {line}" for line in lines)])
 
 
 def _names(said: Iterable[Said]) -> list[str]:

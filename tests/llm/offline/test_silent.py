@@ -23,11 +23,11 @@ PROMPT = FLUSH_PROMPT.replace("YYYY-MM-DD", "2026-11-19")
 TARGET = "memory/2026-11-19.md"
 HEADINGS = [
     "## Decisions",
-    "## Open todos",
+    "## Open TODOs",
     "## Constraints",
-    "## Pending asks",
+    "## Pending user asks",
     "## Exact identifiers",
-    "## Conversation",
+    "## Progress",
 ]
 
 
@@ -193,9 +193,9 @@ class TestSummary:
         assert [line for line in text.splitlines() if line.startswith("#")] == HEADINGS
         parts = dict(zip(HEADINGS, text.split("## ")[1:], strict=True))
         assert "- We decided to use Postgres 16." in parts["## Decisions"]
-        assert "- I need to renew the certificate by Friday." in parts["## Open todos"]
+        assert "- I need to renew the certificate by Friday." in parts["## Open TODOs"]
         assert "- Never restart proxy-1.stg:8443 by day." in parts["## Constraints"]
-        assert "- why does the build of 3f2a9c1d fail after 23 min?" in parts["## Pending asks"]
+        assert "- why does the build of 3f2a9c1d fail after 23 min?" in parts["## Pending user asks"]
         for name in ("db/migrations/0042_orders.sql", "proxy-1.stg:8443", "3f2a9c1d", "23 min"):
             assert f"- {name}\n" in parts["## Exact identifiers"]
         assert "Summarise" not in text
@@ -211,7 +211,7 @@ class TestSummary:
         ]
         text = (await talk.ask("summary")).text
         assert "## Decisions\n\n- we use Postgres\n- 端口改成 8443 了" in text
-        assert "## Open todos\n\n- renew the certificate" in text
+        assert "## Open TODOs\n\n- renew the certificate" in text
         assert "- ship it" in text
         assert "decided nothing" not in text
 
@@ -221,7 +221,7 @@ class TestSummary:
         first = (await talk.ask("summary")).text
         talk.messages = [UserMessage(f"<previous-summary>{first}</previous-summary><conversation></conversation>")]
         second = (await talk.ask("summary")).text
-        assert set(first.splitlines()) - {"- none"} <= set(second.splitlines())
+        assert set(first.splitlines()) - {"- (none)"} <= set(second.splitlines())
 
     @pytest.mark.parametrize("limit", [120, 300, 1000])
     async def test_the_length_is_bounded(self, limit: int) -> None:
