@@ -61,6 +61,14 @@ def described(path: str, holding: bytes, offset: int, added: bytes) -> MemoryWri
     )
 
 
+def last_place(data: bytes, added: bytes) -> int | None:
+    """Where in `data` the lines `added` stand for the last time, as whole lines; None when nowhere."""
+    offset = data.rfind(added)
+    while offset > 0 and added[:1] not in (b"\r", b"\n") and data[offset - 1 : offset] != b"\n":
+        offset = data.rfind(added, 0, offset + len(added) - 1)
+    return None if offset < 0 else offset
+
+
 def _unified(text: str) -> str:
     return text.replace("\r\n", "\n")
 

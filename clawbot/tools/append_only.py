@@ -16,13 +16,13 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from clawbot.logs import redact
 from clawbot.messages import ToolSpec
 from clawbot.sessions.audit import MemoryWrite
 from clawbot.sessions.silence import is_silent
-from clawbot.tools.additions import addition, described, remainder
+from clawbot.tools.additions import addition, described, last_place, remainder
 from clawbot.tools.arguments import Arguments, TypedTool, one_line, schema_of
 from clawbot.tools.files import CHANGE_BYTES, append_whole, encode
 from clawbot.tools.folder import MissingFileError, Place, WorkspaceFolder
@@ -55,13 +55,6 @@ def is_on_disk(folder: WorkspaceFolder, write: MemoryWrite) -> bool:
     except (ToolError, OSError, ValueError):
         return False
     return len(found) == write.size > 0 and hashlib.sha256(found).hexdigest() == write.digest
-
-
-class _Seen(Struct, frozen=True):
-    """What a look at the file found: its content, and which file it was (device, inode); None when there is none."""
-
-    data: bytes = b""
-    identity: tuple[int, int] | None = None
 
 
 class AppendOnlyFile:
@@ -143,24 +136,30 @@ class AppendOnlyFile:
     def _write(self, text: str, *, whole: bool) -> MemoryWrite | None:
         """Add `text`; where it stands now, None when there was nothing left to add."""
         for _ in range(ATTEMPTS):
-            before = self._look()
-            rest = remainder(before.data, text) if whole else text
+            present = self._look()
+            before = present or b""
+            rest = remainder(before, text) if whole else text
             if not rest.strip():
                 return None
-            added = addition(before.data, rest)
-            self._announce(described(self.path, before.data, len(before.data), added))
-            if self._append(before, added) and (write := self._prove(before, added)) is not None:
+            added = addition(before, rest)
+            self._announce(described(self.path, before, len(before), added))
+            if not self._append(before, added):
+                continue
+            if present is None:
+                self._keep_name()
+            if (write := self._prove(before, added)) is not None:
                 return write
         raise ToolError(f"Another program keeps changing {self.path}: nothing was added. Try again later.")
 
-    def _look(self) -> _Seen:
-        """The file as it is now. Raises ToolError when it can't be read, or is not ours alone to append to."""
+    def _look(self) -> bytes | None:
+        """The file as it is now, None when there is none. Raises ToolError when it can't be read, or when appending to
+        it would change something else."""
         try:
             with self._folder.reading(self._place) as stream:
                 status = os.fstat(stream.fileno())
                 data = stream.read(CHANGE_BYTES + 1)
         except MissingFileError:
-            return _Seen()
+            return None
         if status.st_nlink > 1:
             raise ToolError(
                 f"{self.path} is refused: it is a hard link, so another file would change with it. "
@@ -170,7 +169,7 @@ class AppendOnlyFile:
             raise ToolError(f"{self.path} is larger than {CHANGE_BYTES:,} bytes: too large for notes of a day.")
         if is_binary(data):
             raise ToolError(f"{self.path} is no text: refused.")
-        return _Seen(data, (status.st_dev, status.st_ino))
+        return data
 
     def _announce(self, write: MemoryWrite) -> None:
         try:
@@ -178,28 +177,23 @@ class AppendOnlyFile:
         except Exception as error:
             raise ToolError(f"Nothing was added to {self.path}, as no record of it could be kept: {error}") from error
 
-    def _append(self, before: _Seen, added: bytes) -> bool:
-        """Add the bytes if the file is still as it was `before`. Whether it was."""
+    def _append(self, before: bytes, added: bytes) -> bool:
+        """Add the bytes if the file still holds what it held `before`. Whether it did."""
         with self._folder.appending(self._place) as handle:
-            status = os.fstat(handle)
-            same_file = before.identity in (None, (status.st_dev, status.st_ino))
-            held = os.pread(handle, len(before.data) + 1, 0)
-            if not same_file or status.st_nlink > 1 or held != before.data:
+            if os.fstat(handle).st_nlink > 1 or os.pread(handle, len(before) + 1, 0) != before:
                 return False
             append_whole(handle, added)
-        if before.identity is None:
-            self._keep_name()
         return True
 
-    def _prove(self, before: _Seen, added: bytes) -> MemoryWrite | None:
+    def _prove(self, before: bytes, added: bytes) -> MemoryWrite | None:
         """Read the file again: where the new bytes stand, behind what stood there `before`. None when they are gone,
         as another program put its own file in place of the one that was appended to."""
-        after = self._look()
-        if not after.data.startswith(before.data):
+        after = self._look() or b""
+        if not after.startswith(before):
             # Appending can't do that: another program wrote its own version while it was done.
             log.warning("%s was changed by another program while a note was added to it", self.path)
-        offset = _line_start(after.data, added)
-        return None if offset is None else described(self.path, after.data, offset, added)
+        offset = last_place(after, added)
+        return None if offset is None else described(self.path, after, offset, added)
 
     def _keep_name(self) -> None:
         """Let the name of a new file, and of its new folder, survive a power cut; file systems without that are left
@@ -209,14 +203,6 @@ class AppendOnlyFile:
             # A folder that is gone again is seen when the file is read again.
             with contextlib.suppress(OSError, ToolError), self._folder.folder(parents[:depth]) as handle:
                 os.fsync(handle)
-
-
-def _line_start(data: bytes, added: bytes) -> int | None:
-    """Where in `data` the lines `added` stand for the last time, as whole lines; None when nowhere."""
-    offset = data.rfind(added)
-    while offset > 0 and added[:1] not in (b"\r", b"\n") and data[offset - 1 : offset] != b"\n":
-        offset = data.rfind(added, 0, offset + len(added) - 1)
-    return None if offset < 0 else offset
 
 
 def _hidden_lines(text: str) -> str:

@@ -179,14 +179,17 @@ def test_a_hard_link_is_refused(notes: Notes, day: Path, outside: Path) -> None:
     assert notes.file.trouble == outcome.text
 
 
-def test_a_hard_link_that_is_made_in_between_is_refused(notes: Notes, day: Path, outside: Path) -> None:
+@pytest.mark.parametrize("content", ["secret", "proxy moved to 8443\n"])
+def test_a_hard_link_that_is_made_in_between_is_refused(notes: Notes, day: Path, outside: Path, content: str) -> None:
+    (outside / "secret.txt").write_text(content)
+
     def relink() -> None:
         day.unlink()
         os.link(outside / "secret.txt", day)
 
     notes.on_announce = relink
     assert notes.run("append").is_error
-    assert (outside / "secret.txt").read_text() == "secret"
+    assert (outside / "secret.txt").read_text() == content
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
