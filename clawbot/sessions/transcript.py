@@ -33,6 +33,8 @@ E = TypeVar("E", bound=Entry)
 SUFFIX = ".jsonl"
 # More than this many problems of one file tell nothing new.
 MOST_PROBLEMS = 100
+# Places of entries that a reader may go on from: the last ones that were read, so more than a screen asks about.
+MOST_PLACES = 256
 # An odd factor, so that different places in a file of up to 4 GiB never give the same id.
 _SPREAD = 0x9E3779B1
 
@@ -56,6 +58,7 @@ class Transcript:
         self._oddities: dict[int, str] = {}
         self._notes: list[Problem] = []
         self._read_to = 0
+        self._ids: set[str] = set()  # of `entries`
         self._places: dict[str, tuple[int, str | UnsetType | None]] = {}
 
     @classmethod
@@ -174,6 +177,7 @@ class Transcript:
             stored, line = encode_entry(placed)
             self._appender.append(line, sync=sync)
             self.entries.append(stored)
+            self._ids.add(stored.id)
             if isinstance(stored, CompactionEntry):
                 self._forget_before(stored)
             return stored
@@ -208,6 +212,7 @@ class Transcript:
             entry = read_entry(self._source, span, self._report, None if parent is UNSET else parent)
             self.entries.append(entry)
             parent = entry.id
+        self._ids = {entry.id for entry in self.entries}
 
     def _settle_end(self) -> int:
         """Deal with an unfinished last line, and return the byte where the good lines end."""
@@ -247,13 +252,13 @@ class Transcript:
         ids = [entry.id for entry in self.entries]
         kept = ids.index(compaction.first_kept_entry_id) if compaction.first_kept_entry_id in ids else len(ids) - 1
         del self.entries[:kept]
+        self._ids = {entry.id for entry in self.entries}
 
     def _new_id(self) -> str:
         """Eight hex digits made from the place in the file: unique in it without having read the rest."""
         size = self._appender.size if self._appender else 0
         number = (size * _SPREAD + zlib.crc32(self.session_id.encode())) & 0xFFFFFFFF
-        taken = {entry.id for entry in self.entries}
-        while (name := f"{number:08x}") in taken:
+        while (name := f"{number:08x}") in self._ids:
             number = (number + 1) & 0xFFFFFFFF
         return name
 
@@ -261,8 +266,14 @@ class Transcript:
         for span in self._path_before(before):
             item = history_item(read_entry(self._source, span, self._report, None))
             if item is not None:
-                self._places[item.entry_id] = (span.start, span.parent_id)
+                self._remember_place(item.entry_id, span)
                 yield item
+
+    def _remember_place(self, entry_id: str, span: Span) -> None:
+        self._places.pop(entry_id, None)
+        self._places[entry_id] = (span.start, span.parent_id)
+        if len(self._places) > MOST_PLACES:
+            del self._places[next(iter(self._places))]
 
     def _path_before(self, before: str | None) -> Iterator[Span]:
         """The path from the entry before `before` to the root, last entry first."""

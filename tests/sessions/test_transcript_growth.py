@@ -1,0 +1,86 @@
+"""A transcript that grows for weeks: what an append, a page of history or an update of the index looks at is small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clawbot.sessions.entries import CompactionEntry, Entry
+from clawbot.sessions.lines import FIRST_BLOCK
+from clawbot.sessions.store import SessionStore
+from clawbot.sessions.transcript import MOST_PLACES, Transcript
+
+from .helpers import CLOCK, HEADER, entry, opened, said, user, write
+
+PAGE = 50
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Iterator[Transcript]:
+    with Transcript.create(tmp_path, cwd=Path("/w"), clock=CLOCK) as created:
+        yield created
+
+
+class Counted(list[Entry]):
+    """Entries that tell how often somebody went through them."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        Counted.looks += 1
+        return super().__iter__()
+
+
+def test_an_append_looks_at_no_earlier_entry(transcript: Transcript) -> None:
+    Counted.looks = 0
+    transcript.entries = Counted()
+    for number in range(20):
+        transcript.append_message(user(f"{number}"))
+    assert Counted.looks == 0
+    assert len({one.id for one in transcript.entries}) == 20
+    assert transcript.bytes_read < 1_000
+
+
+def test_an_id_that_the_file_has_is_not_given_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "s1.jsonl", HEADER, entry(1, "a"))
+    with opened(path) as transcript:
+        taken = transcript._new_id()
+    path.write_bytes(path.read_bytes().replace(b"00000001", taken.encode()))
+    with opened(path) as transcript:
+        assert transcript.append_message(user("b")).id != taken
+        first, second = transcript.entries
+        transcript.append(CompactionEntry(summary="s", first_kept_entry_id=second.id, tokens_before=1))
+        assert transcript._ids == {one.id for one in transcript.entries}
+        assert first.id not in transcript._ids
+
+
+def test_scrolling_through_all_keeps_few_places_and_reads_little_for_a_page(transcript: Transcript) -> None:
+    number = 20 * MOST_PLACES // PAGE * PAGE
+    for at in range(number):
+        transcript.append_message(user(f"{at} {'x' * 80}"))
+    before = transcript.bytes_read
+    pages = [transcript.history(limit=PAGE)]
+    while page := transcript.history(before=pages[-1][0].entry_id, limit=PAGE):
+        pages.append(page)
+        assert len(transcript._places) <= MOST_PLACES
+    seen = [item.message.text.split()[0] for page in reversed(pages) for item in page]
+    assert seen == [f"{at}" for at in range(number)]
+    assert transcript.bytes_read - before <= (len(pages) + 1) * 2 * FIRST_BLOCK
+    again = transcript.history(before=pages[0][0].entry_id, limit=PAGE)
+    assert [item.entry_id for item in again] == [item.entry_id for item in pages[1]]
+
+
+def test_an_update_writes_as_much_after_many_turns_as_after_few(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path, CLOCK, cwd=Path("/w"))
+    index = tmp_path / "sessions.json"
+    with store.open() as session:
+        sizes = []
+        for at in range(200):
+            session.transcript.append_message(user(f"{at}"))
+            session.transcript.append_message(said(f"{at}"))
+            session.record = store.update(session.record)
+            sizes.append(index.stat().st_size)
+        assert len(set(sizes)) == 1
+        assert session.transcript.bytes_read < 1_000
