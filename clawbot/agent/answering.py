@@ -24,6 +24,7 @@ from clawbot.agent.viewing import Shown, Viewing
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.errors import ClawbotError
+from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatModel
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.sessions.errors import SessionStoreError
@@ -32,6 +33,11 @@ from clawbot.tools.protocol import Approver
 from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
+
+TOO_LARGE_HINT = (
+    "Nothing is lost. Shorten the message or put it into a file of the workspace, choose a model with a larger window "
+    "(/model), or start afresh (/new); /context shows where the tokens go."
+)
 
 
 class AnsweringParts(Struct, frozen=True):
@@ -87,12 +93,28 @@ class Answering:
             max_rounds=self._parts.settings.tools.max_rounds,
             recover=functools.partial(self.upkeep.recover, scope),
         )
-        async with aclosing(run_turn(parts, scope.cancel)) as steps:
-            async for step in steps:
-                if isinstance(step, Committed):
-                    await self._commit(step, scope.emit)
-                else:
-                    scope.emit(step)
+        try:
+            async with aclosing(run_turn(parts, scope.cancel)) as steps:
+                async for step in steps:
+                    if isinstance(step, Committed):
+                        await self._commit(step, scope.emit)
+                    else:
+                        scope.emit(step)
+        except ContextOverflowError as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: ContextOverflowError) -> ContextOverflowError:
+        """`error` with where the tokens go, and what can be done about it (reference sheet 4.8)."""
+        shown = self.viewing.shown
+        if shown is None or not shown.tokens:
+            return error
+        fixed, last = shown.measure.fixed, shown.tokens[-1]
+        rest = max(0, shown.measure.counted - fixed - last)
+        text = (
+            f"The context does not fit into the model's window of {shown.budget.window:,} tokens: prompt and tools "
+            f"take {fixed:,}, what was said before {rest:,}, the last message {last:,}. ({error.message})"
+        )
+        return ContextOverflowError(text, provider=error.provider, hint=TOO_LARGE_HINT, limit=error.limit)
 
     async def _commit(self, step: Committed, emit: Emit) -> None:
         """Store a message, and tell of an answer unless nobody is to see it."""

@@ -70,8 +70,8 @@ class Compactor:
         shown = await self._viewing.look(self._parts.model().info)
         cut = self._cut(trigger, shown, harder)
         if cut is None:
-            since = self._conversation.fresh_from < len(self._conversation.items)
-            return CompactionFinished(trigger=trigger, status="failed", error=NOTHING if since else ALREADY)
+            already = self._conversation.has_summary and self._conversation.fresh_from == len(shown.items)
+            return CompactionFinished(trigger=trigger, status="failed", error=ALREADY if already else NOTHING)
         await self._offer(trigger, shown, cut, scope)
         return await self._summarise(trigger, shown, cut, focus, scope)
 
@@ -80,7 +80,7 @@ class Compactor:
     def _cut(self, trigger: CompactionTrigger, shown: Shown, harder: int) -> Cut | None:
         """Where to cut. Not behind what memory was offered, if that makes room enough: no second silent turn then."""
         first = self._first
-        if trigger == "manual" and self._conversation.fresh_from == len(shown.items):
+        if self._conversation.has_summary and self._conversation.fresh_from == len(shown.items) and not harder:
             return None
         spoken = sum(shown.tokens[first:])
         keep = shown.budget.keep_recent

@@ -10,7 +10,6 @@ from msgspec import Struct, structs
 
 from clawbot.context.cutting import cut_after, cut_before
 from clawbot.messages import (
-    AssistantMessage,
     BashExecutionMessage,
     ImageBlock,
     Message,
@@ -24,6 +23,10 @@ from clawbot.sessions.conversation import ContextItem
 
 # A token has at least about this many characters in any language: Chinese is the densest.
 _CHARS_PER_TOKEN = 1
+# A history that is many times too long for the window (after a change of models) is cut rather than asked about for an
+# hour.
+MOST_COPIES = 8
+_LEAST_TOKENS = 50
 _LEAST_CHARS = 200  # of a text, however little room there is: less says nothing
 _IMAGE = TextBlock("[A picture was here.]")
 
@@ -52,8 +55,10 @@ def detach(
     copies: list[Detached] = []
     shown: list[Message] = []
     begin, used = start, 0
+    most = MOST_COPIES * allowed
+    each = allowed if sum(tokens[start:stop]) <= most else max(_LEAST_TOKENS, most // (stop - start))
     for first, last in _units(items, start, stop):
-        room = max(1, allowed // (last - first))
+        room = max(1, min(each, allowed // (last - first)))
         messages = [_fitted(items[at].message, tokens[at], room) for at in range(first, last)]
         size = sum(min(tokens[at], room) for at in range(first, last))
         if shown and used + size > allowed:

@@ -1,0 +1,186 @@
+"""A conversation in a small window whose model answers by what a call is for, and what became of it on disk."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clawbot.agent.agent import Agent, AgentParts
+from clawbot.agent.events import Event, TurnEnded
+from clawbot.clock import Clock, SystemClock
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.context.compaction.sections import REQUIRED
+from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart
+from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, Usage
+from clawbot.sessions.audit import Offer
+from clawbot.sessions.store import SessionStore
+from clawbot.tools.protocol import AnyTool
+from clawbot.tools.registry import Toolbox, build_toolbox
+from tests.agent.fakes import calls, says
+
+Reply = Sequence[StreamPart | Exception | Callable[[], Any]]
+Answerer = Callable[[ChatRequest], Reply]
+
+SUMMARY = "\n\n".join(f"## {heading}\n- nothing of note" for heading in REQUIRED)
+WORD = "harbour "  # one token
+
+
+class PurposeModel:
+    """Answers calls by their purpose: each of `chat`, `flush`, `summary` is a list of replies that are used up, the
+    last one for ever."""
+
+    def __init__(self, **replies: Sequence[Reply | Answerer]) -> None:
+        self.replies: dict[str, list[Reply | Answerer]] = {
+            "chat": [says("fine")],
+            "flush": [says("NO_REPLY")],
+            "summary": [says(SUMMARY)],
+            **{name: list(given) for name, given in replies.items()},
+        }
+        self.requests: list[ChatRequest] = []
+        self.closed = False
+        self.info = ModelInfo(ref="fake/model", window=8_000)
+
+    @property
+    def purposes(self) -> list[str]:
+        """What the calls were for, in order."""
+        return [request.purpose for request in self.requests]
+
+    def of(self, purpose: str) -> list[ChatRequest]:
+        """The calls for `purpose`."""
+        return [request for request in self.requests if request.purpose == purpose]
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+        self.requests.append(request)
+        waiting = self.replies[request.purpose]
+        reply = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        for part in reply(request) if callable(reply) else reply:
+            if isinstance(part, Exception):
+                raise part
+            if callable(part):
+                await part()
+            else:
+                yield part
+
+    async def warm(self) -> None:
+        """Nothing to load."""
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def reported(text: str, tokens: int) -> Reply:
+    """An answer whose provider says that the prompt had so many tokens."""
+    usage = Usage(input=tokens, output=5, total_tokens=tokens + 5)
+    return [TextPart(text), FinalPart(AssistantMessage([TextBlock(text)], usage=usage))]
+
+
+def notes(*texts: str) -> list[Reply | Answerer]:
+    """A flush that appends `texts`, one after the other, to the file that its prompt names, and falls silent."""
+    return [*(functools.partial(_append, f"w{number}", text) for number, text in enumerate(texts)), says("NO_REPLY")]
+
+
+def _append(call_id: str, text: str, request: ChatRequest) -> Reply:
+    return calls(ToolCallBlock(call_id, "append", {"path": target_of(request), "content": text}))
+
+
+def target_of(request: ChatRequest) -> str:
+    """The file that the prompt of a flush names."""
+    asked = next(message.text for message in reversed(request.messages) if "memory/20" in message.text)
+    return "memory/" + asked.split("memory/")[1][:10] + ".md"
+
+
+class House:
+    """One agent's folder; `open` starts it on what is there."""
+
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
+        self.folder = folder
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir(exist_ok=True)
+        self.clock = clock or SystemClock()
+        self.others: dict[str, ChatModel] = {}
+
+    def open(
+        self,
+        brain: PurposeModel,
+        /,
+        *tools: AnyTool,
+        window: int = 8_000,
+        cap: int | None = None,
+        interactive: bool = True,
+        **compaction: Any,
+    ) -> Agent:
+        """The agent with that model, `context_tokens` as `cap`, and `compaction` as in the settings."""
+        brain.info = ModelInfo(ref="fake/model", window=window)
+        given = {"workspace": self.workspace, "context_tokens": cap, "compaction": compaction}
+        settings = AgentSettings.model_validate(given)
+        store = SessionStore(self.folder / "sessions", self.clock, cwd=self.workspace)
+
+        async def open_model(ref: str) -> ChatModel:
+            return self.others[ref]
+
+        async def find_models() -> list[ModelInfo]:
+            return [ModelInfo(ref="offline")]
+
+        parts = AgentParts(
+            agent_id="main",
+            settings=settings,
+            workspace=self.workspace,
+            store=store,
+            tools=Toolbox(tools, 400_000) if tools else build_toolbox(self.workspace, settings, self.clock),
+            clock=self.clock,
+            open_model=open_model,
+            find_models=find_models,
+            usual_model="fake/model",
+            interactive=interactive,
+        )
+        return Agent(parts, store.open("main"), brain, "fake/model")
+
+    @property
+    def daily(self) -> Path:
+        """Today's notes."""
+        return self.workspace / "memory" / f"{self.clock.now():%Y-%m-%d}.md"
+
+
+async def talk(agent: Agent, text: str) -> list[Event]:
+    """What one submission yields."""
+    return [event async for event in agent.submit(text)]
+
+
+async def fill(agent: Agent, turns: int, words: int) -> list[Event]:
+    """Say something of so many words, so many times."""
+    events: list[Event] = []
+    for turn in range(turns):
+        events += await talk(agent, f"turn {turn}: " + WORD * words)
+    return events
+
+
+def ended(events: Sequence[Event]) -> TurnEnded:
+    """How the submission ended."""
+    last = events[-1]
+    assert isinstance(last, TurnEnded)
+    return last
+
+
+def lines(agent: Agent) -> list[dict[str, Any]]:
+    """The transcript as it lies on disk."""
+    return [json.loads(line) for line in agent.conversation.session.transcript.path.read_text().splitlines()]
+
+
+def offers(agent: Agent, *, ended: bool = True) -> list[Offer]:
+    """The records of offers in the transcript; with `ended` those that close one."""
+    found = [
+        msgspec.convert(line["data"], Offer)
+        for line in lines(agent)
+        if line.get("customType") == "clawbot.memory-offer"
+    ]
+    return [offer for offer in found if not ended or offer.phase == "end"]
+
+
+def compactions(agent: Agent) -> list[dict[str, Any]]:
+    """The compaction entries of the transcript."""
+    return [line for line in lines(agent) if line["type"] == "compaction"]
