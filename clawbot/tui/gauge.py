@@ -25,6 +25,6 @@ def window_note(status: RuntimeStatus) -> str:
     if status.window_source != ASSUMED:
         return ""
     return (
-        f"How large the window of {status.model.ref} is, nobody says: {status.window:,} tokens are assumed. "
+        f"Nobody says how large the window of {status.model.ref} is: {status.window:,} tokens are assumed. "
         "context_tokens in the settings changes that."
     )

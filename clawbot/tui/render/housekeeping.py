@@ -15,6 +15,7 @@ from clawbot.tui.render.lines import BLANK, Line, Span, ellipsis, middle, width_
 from clawbot.tui.render.pieces import Piece
 from clawbot.tui.render.sanitize import clean_line, isolate
 
+NARROW = 40  # below so many cells only the place is told
 SUMMARISED = "earlier turns summarised"
 INNER = TEXT_INDENT + 2  # where an unfolded summary stands
 
@@ -30,7 +31,8 @@ class MemoryItem(Item):
 
     def lines(self, page: Page) -> list[Line]:
         """One line; the place opens."""
-        said = f"memory: {self.count:,} line{'s' if self.count != 1 else ''} to "
+        count = f"{self.count:,} line{'s' if self.count != 1 else ''} to " if page.width >= NARROW else ""
+        said = f"memory: {count}"
         place = isolate(middle(clean_line(self.path), page.width - RULE_EDGES - len(said)))
         spans = [Span(said, "divider"), Span(place, "note-quiet", note_link(self.path, self.line))]
         return [*air(self.joined), ruled(spans, page.width)]

@@ -38,7 +38,8 @@ def context_lines(report: ContextReport, width: int, now: datetime, *, detail: b
     lines = [_title(report, width), Content(), *_bar(report, width), Content()]
     lines += [_row(part, report, width) for part in report.parts if part.tokens or part.key != "unaccounted"]
     lines += [Content(), *_closing(report, width, now)]
-    return [*lines, *_detail(report, width)] if detail else lines
+    lines += _detail(report, width) if detail else ()
+    return [line.truncate(width, ellipsis=True) for line in lines]
 
 
 def _title(report: ContextReport, width: int) -> Content:
@@ -132,7 +133,7 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
 def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Content]:
     """The sum and how sure it is, then what comes next."""
     used = f"used {report.used:,} of {report.window:,} · {_certainty(report)}"
-    yield Content.styled(ellipsis(used, width), QUIET)
+    yield Content.styled(used, QUIET)
     parts = [Content(_next(report))]
     if report.last_flush is not None:
         parts.append(_last_flush(report.last_flush, now))
@@ -144,7 +145,7 @@ def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Conte
         lines[-1].append(part)
     yield from (Content(" · ").join(line).stylize_before(QUIET) for line in lines)
     if report.assumed:
-        yield Content.styled(ellipsis(UNKNOWN, width), "$text-warning")
+        yield Content.styled(UNKNOWN, "$text-warning")
 
 
 def _certainty(report: ContextReport) -> str:
@@ -187,7 +188,7 @@ def _moment(at: str, now: datetime) -> str:
 
 def _detail(report: ContextReport, width: int) -> Iterator[Content]:
     """The files with how much of each is sent, the tools, the sections of the system prompt."""
-    room = min(width - 3 * NUMBER - 12, 34)
+    room = max(12, min(34, width - 3 * NUMBER - 12))
     tokens = {file.name: file.tokens for file in report.bootstrap_files}
     if report.files:
         yield from _heading("files", ("characters", "sent", "tokens"), room)

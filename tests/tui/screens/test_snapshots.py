@@ -9,14 +9,18 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
+from clawbot.context.budget import ASSUMED
+from clawbot.context.prompt import FileSize
+from clawbot.context.report import ContextPart, LastFlush, Tokens
 from clawbot.memory.values import Fallback
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.models import ModelsScreen
 from clawbot.tui.screens.sessions import SessionsScreen
-from tests.tui.fake_runtime import HistoryItem, RuntimeStatus, conversation, found, hit, summary
+from tests.tui.fake_runtime import HistoryItem, RuntimeStatus, context_report, conversation, found, hit, summary
 from tests.tui.screens.host import FixedClock, Host, Runtime, seen, until
 
 SMALL, LARGE = (80, 24), (140, 45)
@@ -60,6 +64,37 @@ def memory_words() -> MemoryScreen:
     return memory(mode="fts-only", fallback=Fallback("openai", "the key was refused"), partial=True)
 
 
+def context(*, detail: bool = False, **values: object) -> ContextScreen:
+    below = Runtime()
+    below.report = context_report(**values)
+    screen = ContextScreen(below, clock=FixedClock())
+    screen.detail = detail
+    return screen
+
+
+def context_tiny() -> ContextScreen:
+    """A local model of 8k tokens, of which nobody knows that; its context is past the flush."""
+    amounts = {"system": 1_500, "bootstrap": 1_100, "tools": 600, "messages": 2_400, "toolResults": 240, "free": 304}
+    parts = [ContextPart(key, {"toolResults": "tool results"}.get(key, key), size) for key, size in amounts.items()]
+    files = {"MEMORY.md": 480, "规则.md": 400, "关于端口与代理的一份很长的记忆文件.md": 220}
+    return context(
+        model="ollama_chat/qwen3:8b",
+        window=8_192,
+        window_source=ASSUMED,
+        assumed=True,
+        parts=(*parts, ContextPart("reserve", "reserve", 2_048)),
+        used=5_840,
+        exact=False,
+        stale=True,
+        flush_at=4_700,
+        compact_at=6_144,
+        pruned=3,
+        last_flush=LastFlush("2026-11-18T09:12:00+00:00", "nothing"),
+        bootstrap_files=tuple(Tokens(name, tokens) for name, tokens in files.items()),
+        files=tuple(FileSize(name, name, False, 4 * tokens, 4 * tokens, False) for name, tokens in files.items()),
+    )
+
+
 CASES: list[tuple[str, Callable[[], Screen[object]], tuple[int, int], str, str]] = [
     ("sessions_dark", sessions, SMALL, "textual-dark", "memory/2026"),
     ("sessions_light", sessions, LARGE, "textual-light", "memory/2026"),
@@ -69,6 +104,10 @@ CASES: list[tuple[str, Callable[[], Screen[object]], tuple[int, int], str, str]]
     ("memory_small", memory_words, SMALL, "clawbot-light", "with grafana"),
     ("memory_narrow", memory, (60, 30), "clawbot-dark", "with grafana"),
     ("memory_recent", lambda: memory(""), SMALL, "clawbot-dark", "with grafana"),
+    ("context_dark", context, SMALL, "clawbot-dark", "compactions"),
+    ("context_light", lambda: context(detail=True), LARGE, "clawbot-light", "Workspace"),
+    ("context_tiny", context_tiny, (60, 24), "clawbot-light", "2 compactions"),
+    ("context_detail", lambda: context(detail=True), SMALL, "clawbot-light", "files  "),
     ("help", lambda: HelpScreen(Runtime()), LARGE, "textual-dark", "/quit"),
 ]
 
