@@ -122,13 +122,17 @@ class Boundary:
         begun = self._begun(way, copy)
         await self._record(begun)
         outcome = await self._memory.take(copy, functools.partial(self._note_write, begun), scope)
+        stopped = outcome.result == "interrupted"
         if outcome.result == "failed" and leaving:
             outcome = structs.replace(outcome, result="abandoned")
+        elif stopped and outcome.writes:
+            # Offered again, the same would be written twice.
+            outcome = structs.replace(outcome, result="written")
         ended = await self._end(begun, outcome)
         for write in ended.writes:
             scope.emit(MemoryWritten(path=write.path, line=write.line, end_line=write.end_line, bytes=write.size))
         self._tell_failure(ended, scope)
-        if ended.result == "interrupted":
+        if stopped:
             raise InterruptedTurnError
         return ended.result
 

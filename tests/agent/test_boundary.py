@@ -128,6 +128,28 @@ async def test_esc_skips_the_saving_and_not_the_reset(house: House) -> None:
     await agent.close()
 
 
+async def test_what_was_written_before_esc_is_not_written_again(house: House) -> None:
+    asked = asyncio.Event()
+
+    async def wait() -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    model = PurposeModel(flush=[notes("- the harbour is deep")[0], [wait], says("NO_REPLY")])
+    agent = house.open(model, window=128_000)
+    await fill(agent, 4, 300)
+    submission = asyncio.create_task(talk(agent, "/compact"))
+    await asked.wait()
+    agent.interrupt()
+    events = await submission
+    assert ended(events).status == "interrupted"
+    assert any(isinstance(event, MemoryWritten) for event in events)
+    await talk(agent, "/compact")
+    assert model.purposes.count("flush") == 2
+    assert [offer.result for offer in offers(agent)] == ["written"]
+    await agent.close()
+
+
 async def test_the_end_of_the_program_offers_what_was_said_unless_it_is_hasty(house: House) -> None:
     """Reference sheet 8.5, GAP: nothing was saved before the end."""
     model = PurposeModel(flush=notes("- the harbour is deep"))
