@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from clawbot.tui.render.sanitize import clean_line
+from clawbot.tui.screens.over import OverScreen
 from clawbot.tui.screens.parts import Key, KeyLine
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ CHAT_KEYS = (
 TWO_COLUMNS = 110
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(OverScreen[None]):
     """Shows `keys` (name, meaning) beside the commands of the runtime; below them where there is little room."""
 
     CSS_PATH: ClassVar = "../styles/help.tcss"

@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.files import FilesScreen
+from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.models import ModelsScreen
 from clawbot.tui.screens.over import OverScreen
@@ -158,6 +159,17 @@ async def test_keys_that_were_on_their_way_leave_only_once() -> None:
         host.post_message(Key("escape", None))
         await until(pilot, lambda: not screen.is_attached)
         assert host.result is not PENDING
+        assert host.is_running
+    assert not host.return_code
+
+
+async def test_two_quick_keys_close_the_help_once() -> None:
+    screen = HelpScreen(Runtime())
+    async with showing(screen) as (host, pilot):
+        for _ in range(2):
+            screen.action_close()
+        await until(pilot, lambda: not screen.is_attached)
+        assert host.result is None
         assert host.is_running
     assert not host.return_code
 
