@@ -10,6 +10,8 @@ from clawbot.sessions.silence.tokens import CLOSING, OPENING, TOKEN, TOKEN_BEGUN
 CONTEXT = 24
 """So many characters before what may be a token tell what it is."""
 
+# A model that repeats a token without end must not keep the program busy: so many characters are matched at a time.
+_WINDOW = 2_000
 _GAP = r"(?:(?<!\s)\s++|(?<=[。！？…]))"
 _LAST = re.compile(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*+)+\Z", re.IGNORECASE)
 _MAYBE_LAST = re.compile(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*+)*{OPENING}(?:{TOKEN_BEGUN})?\Z", re.IGNORECASE)
@@ -40,17 +42,21 @@ def end_of(text: str, *, ended: bool, before: str = "") -> int:
     `text`, or its last `CONTEXT` characters.
     """
     whole = before + text
-    found = (_LAST if ended else _MAYBE_LAST).search(whole)
-    if found is None:
-        return len(text)
-    at = found.start() if not ended else _first_apart(whole, found.start())
+    at = len(whole)
+    while at > len(before):
+        from_ = len(whole[: max(0, at - _WINDOW)].rstrip())
+        found = (_LAST if ended else _MAYBE_LAST).search(whole, from_, at)
+        place = at if found is None else _first_apart(whole, found.start(), at) if ended else found.start()
+        if place == at:
+            break
+        at = place
     return max(0, at - len(before))
 
 
-def _first_apart(text: str, start: int) -> int:
-    """Where the first of the tokens from `start` on stands that is no part of a sentence; the end without one."""
-    places = (one.start() for one in _ONE.finditer(text, start) if _is_apart(text[: one.start()], one))
-    return next(places, len(text))
+def _first_apart(text: str, start: int, end: int) -> int:
+    """Where the first of the tokens from `start` to `end` stands that is no part of a sentence; `end` without one."""
+    places = (one.start() for one in _ONE.finditer(text, start, end) if _is_apart(text[: one.start()], one))
+    return next(places, end)
 
 
 def _is_apart(before: str, one: re.Match[str]) -> bool:

@@ -7,9 +7,9 @@ import re
 from clawbot.sessions.silence.tokens import CLOSING, OPENING, TOKEN
 from clawbot.sessions.silence.whole import is_only_token, may_be_only_token, reasoning_end
 
-_OWN_LINE = re.compile(rf"\s*{OPENING}{TOKEN}{CLOSING}[ \t]*\r?\n", re.IGNORECASE)
+_OWN_LINES = re.compile(rf"(?:\s*+{OPENING}{TOKEN}{CLOSING}[ \t]*\r?\n)+", re.IGNORECASE)
 # On the line of the answer only a bare token in capitals counts: `no_reply: false` is a setting.
-_BARE = re.compile(rf"\s*{TOKEN}(?:\s*{TOKEN})*")
+_BARE = re.compile(rf"(?:\s*+{TOKEN})+")
 _STOP = re.compile(r"[.!]+\s+|[。！…]+\s*")
 _DASH = re.compile(r"[ \t]*[—–]+\s*|[ \t]+-+[ \t]+")
 _GAP = re.compile(r"[ \t]*[:：][ \t]*|[ \t]*")
@@ -21,14 +21,19 @@ _CONTINUES = frozenset(
 )
 
 
+# A model that says nothing but tokens and dashes must not keep the program busy: each is looked at with all behind it.
+_MOST = 64
+
+
 def start_of(text: str, *, ended: bool) -> int | None:
     """How many characters at the beginning of `text` are not for the user: all of a silent reply, 0 of an ordinary one.
 
     With `ended` false more may come, and the answer holds whatever does; None while that is open.
     """
     start = 0
-    while True:
-        body = text[start:]
+    for _ in range(_MOST):
+        body = text[start:].lstrip()
+        blanks = len(text) - start - len(body)
         reasoning = reasoning_end(body, ended=ended)
         if reasoning is None:
             return None
@@ -40,14 +45,15 @@ def start_of(text: str, *, ended: bool) -> int | None:
         lead = _leading(rest, ended=ended)
         if not lead:
             return start if lead == 0 else None
-        start += reasoning + lead
+        start += blanks + reasoning + lead
+    return start
 
 
 def _leading(text: str, *, ended: bool) -> int | None:
     """Where the answer begins behind a token; 0 when there is none before it, or when it is what the text is about."""
-    line = _OWN_LINE.match(text)
-    if line is not None:
-        return line.end()
+    lines = _OWN_LINES.match(text)
+    if lines is not None:
+        return lines.end()
     token = _BARE.match(text)
     if token is None:
         return 0

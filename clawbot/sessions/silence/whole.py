@@ -8,14 +8,14 @@ from itertools import product
 from clawbot.sessions.silence.tokens import TOKEN, TOKEN_BEGUN, begun
 
 # What may stand around a token without saying anything: punctuation, Markdown, emoji, tags like <b>.
-_EDGE = r"(?:</?[a-z]{1,10}>|[\W_])*+"
+_EDGE = r"(?:[^\w<]++|_|</?[a-z]{1,10}>|<)*+"
 # A fence may name its language, and the token may be the value of a JSON object's one key `action`.
 _LANGUAGE = r"(?<=```)[a-z]{1,10}[ \t]*+\r?"
 _DRESS = rf'{_EDGE}(?:{_LANGUAGE}\n{_EDGE})?(?:(?<=")action"{_EDGE})?'
-_SILENT = re.compile(rf"{_DRESS}(?:{TOKEN}{_EDGE})+\Z", re.IGNORECASE)
+_SILENT = re.compile(rf"{_DRESS}(?:{TOKEN}{_EDGE})++\Z", re.IGNORECASE)
 _ACTION_BEGUN, _TAG_BEGUN = rf"""(?<="){begun(*'action"')}""", "(?<=[</])[a-z]{1,10}"
 _MAYBE_SILENT = re.compile(
-    rf"{_DRESS}(?:{TOKEN}{_EDGE})*(?:{TOKEN_BEGUN}|{_LANGUAGE}|{_ACTION_BEGUN}|{_TAG_BEGUN})?\Z", re.IGNORECASE
+    rf"{_DRESS}(?:{TOKEN}{_EDGE})*+(?:{TOKEN_BEGUN}|{_LANGUAGE}|{_ACTION_BEGUN}|{_TAG_BEGUN})?\Z", re.IGNORECASE
 )
 
 _WHO = ("i will", "i'll", "i am going to", "i'm going to", "i shall", "i should")
@@ -31,14 +31,16 @@ _SENTENCES = (
     *(who + does for who, does in product(*_CHINESE)),
 )
 _ENGLISH = rf"(?:(?:{'|'.join(_WHO)}) (?:{'|'.join(_DOES)})|{'|'.join(_IS)})(?:{'|'.join(_WHEN[:0:-1])})?"
-_SENTENCE = re.compile(rf"[\W_]*(?:{_ENGLISH}|(?:{'|'.join(_CHINESE[0])})(?:{'|'.join(_CHINESE[1])}))(?!\w)")
-_HEAD = 200
-_LEADING_EDGE = re.compile(r"[\W_]*")
+_SENTENCE = re.compile(rf"(?:{_ENGLISH}|(?:{'|'.join(_CHINESE[0])})(?:{'|'.join(_CHINESE[1])}))(?!\w)")
+_HEAD = 60
+# What begins with more punctuation than this is a drawing.
+_MOST_EDGE = 400
+_LEADING_EDGE = re.compile(r"[\W_]*+")
 
-_TAG = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
-_LABEL = re.compile(r"\s*(?:thinking|thought|reasoning|思考|推理)[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
+_TAG = re.compile(r"\s*+<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_LABEL = re.compile(r"\s*+(?:thinking|thought|reasoning|思考|推理)[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
 _LABEL_BEGUN = re.compile(
-    rf"\s*(?:thinking|thought|reasoning|思考|推理|{begun(*'thinking')}|{begun(*'thought')}|{begun(*'reasoning')}|思|推)"
+    rf"\s*+(?:thinking|thought|reasoning|思考|推理|{begun(*'thinking')}|{begun(*'thought')}|{begun(*'reasoning')}|思|推)"
     r"[ \t]*\Z",
     re.IGNORECASE,
 )
@@ -46,23 +48,26 @@ _LABEL_BEGUN = re.compile(
 
 def is_only_token(text: str) -> bool:
     """Whether `text` is nothing but a token, with a sentence like "I will stay silent." before it or without."""
+    text = text.lstrip()
+    start, head = _head(text)
+    if start > _MOST_EDGE:
+        return False
     if _SILENT.match(text):
         return True
-    sentence = _SENTENCE.match(_plain(text))
-    return sentence is not None and _SILENT.match(text, sentence.end()) is not None
+    sentence = _SENTENCE.match(head)
+    return sentence is not None and _SILENT.match(text, start + sentence.end()) is not None
 
 
 def may_be_only_token(text: str) -> bool:
     """Whether there is an end for `text` with which it would be nothing but a token."""
-    if _MAYBE_SILENT.match(text):
+    text = text.lstrip()
+    start, head = _head(text)
+    if start > _MOST_EDGE:
+        return False
+    if _MAYBE_SILENT.match(text) or any(sentence.startswith(head) for sentence in _SENTENCES):
         return True
-    plain = _plain(text)
-    edge = _LEADING_EDGE.match(plain)
-    head = plain[edge.end() if edge else 0 :]
-    if head and any(sentence.startswith(head) for sentence in _SENTENCES):
-        return True
-    sentence = _SENTENCE.match(plain)
-    return sentence is not None and _MAYBE_SILENT.match(text, sentence.end()) is not None
+    sentence = _SENTENCE.match(head)
+    return sentence is not None and _MAYBE_SILENT.match(text, start + sentence.end()) is not None
 
 
 def reasoning_end(text: str, *, ended: bool) -> int | None:
@@ -81,6 +86,9 @@ def reasoning_end(text: str, *, ended: bool) -> int | None:
     return None if _LABEL_BEGUN.match(text) and not ended else 0
 
 
-def _plain(text: str) -> str:
-    """The beginning of `text`, longer than any sentence, in small letters that keep their places."""
-    return "".join(char.lower() if char.isascii() else char for char in text[:_HEAD].replace("’", "'"))
+def _head(text: str) -> tuple[int, str]:
+    """Where the first letter of `text` is, and more from there than any sentence has, in small letters."""
+    edge = _LEADING_EDGE.match(text)
+    start = edge.end() if edge else 0
+    head = text[start : start + _HEAD].replace("’", "'")
+    return start, "".join(char.lower() if char.isascii() else char for char in head)
