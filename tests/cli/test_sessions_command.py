@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
@@ -15,6 +16,8 @@ from clawbot.cli.sessions import command
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.sessions.audit import OFFER, MemoryWrite, Offer
+from clawbot.sessions.entries import CompactionEntry, CustomEntry
 from clawbot.sessions.store import SessionStore
 
 
@@ -100,6 +103,37 @@ def test_show(talk: str) -> None:
     assert [item["message"]["role"] for item in shown["items"]] == ["toolResult", "assistant"]
     assert shown["items"][1]["interrupted"] is True
     assert set(shown["items"][0]) == {"entryId", "timestamp", "message", "interrupted", "note", "summary", "writes"}
+
+
+def test_silent_replies_are_not_shown_and_summaries_and_writes_to_memory_are(store: SessionStore) -> None:
+    """Sheet 9: history, previews and exports leave silent replies out; the transcript's own lines have them."""
+    write = MemoryWrite(path="memory/2026-11-20.md", offset=0, size=30, line=3, end_line=5, digest="x")
+    end = Offer(
+        offer="o", phase="end", exit="threshold", by="flush", result="written", writes=(write,), reply="NO_REPLY"
+    )
+    with store.open() as opened:
+        opened.transcript.append_message(UserMessage("Tidy up, quietly."))
+        opened.transcript.append_message(AssistantMessage([TextBlock("**NO_REPLY**")]))
+        opened.transcript.append_message(AssistantMessage([TextBlock("Green.\n\nNO_REPLY")]))
+        opened.transcript.append(CustomEntry(custom_type=OFFER, data=msgspec.to_builtins(end)))
+        opened.transcript.append(CompactionEntry(summary="Port 8443", tokens_before=1234))
+    text = run("show", "main").stdout
+    assert "NO_REPLY" not in text
+    assert "Green." in text
+    assert "--- memory: 3 lines to memory/2026-11-20.md" in text
+    assert "--- compacted (1,234 tokens before)" in text
+    assert "Port 8443" not in text
+    items = as_json("show", "main", "--json")["items"]
+    assert "NO_REPLY" not in json.dumps(items)
+    assert [item["summary"] for item in items] == ["", "", "", "Port 8443"]
+    assert items[2]["writes"] == [
+        {"path": "memory/2026-11-20.md", "offset": 0, "size": 30, "line": 3, "endLine": 5, "digest": "x"}
+    ]
+    exported = run("export", "main").stdout
+    assert "NO_REPLY" not in exported
+    assert "*memory: 3 lines to memory/2026-11-20.md*" in exported
+    assert "Port 8443" in exported
+    assert "NO_REPLY" in run("export", "main", "--json").stdout
 
 
 def test_show_reports_bad_lines_on_stderr_and_changes_nothing(talk: str) -> None:

@@ -109,6 +109,16 @@ def test_sections_come_in_order() -> None:
     assert "- read: Does read.\n- grep: Does grep.\n" in text
 
 
+def test_silence_is_explained_in_the_stable_part_and_briefly() -> None:
+    """Sheet 2.4."""
+    prompt = build_system_prompt(inputs())
+    [section] = [part.text for part in prompt.sections if part.name == "silent replies"]
+    assert "your entire reply is NO_REPLY" in section
+    assert "Never add it to a real answer" in section
+    assert len(section) < 300
+    assert section in prompt.text[: prompt.stable_prefix]
+
+
 def test_without_tools_nothing_is_said_of_them() -> None:
     assert "Tool" not in build_system_prompt(inputs()).text.partition("## Safety")[0]
 

@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock
 from clawbot.sessions.conversation import HistoryItem
+from clawbot.sessions.entries import CompactionEntry
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.export import to_json, to_markdown
 from clawbot.sessions.titles import TITLE_CHARS, title_of
@@ -87,6 +88,15 @@ It sa
 """)
 
 
+def test_a_compaction_unfolds_and_what_it_holds_cannot_break_out() -> None:
+    entry = CompactionEntry(summary="## Decisions\n- 用 8443\n```\nopen")
+    item = HistoryItem("1", 0, note="compacted", compaction=entry)
+    whole = "".join(to_markdown([item], "A title", UTC))
+    [fence] = [token for token in MarkdownIt("commonmark").parse(whole) if token.type == "fence"]
+    assert fence.content == "## Decisions\n- 用 8443\n```\nopen\n"
+    assert "*compacted*\n\n<details><summary>Summary of what was said before</summary>" in whole
+
+
 FORGERIES = [
     "```\nan open block",
     "~~~~\nopen",
@@ -151,6 +161,9 @@ def test_json_is_the_lines_as_they_are(tmp_path: Path) -> None:
         ("# A heading", "A heading"),
         ("/new", ""),
         ("  /status please", ""),
+        ("Pre-compaction memory flush. Store durable memories now.", ""),
+        ("Read HEARTBEAT.md if it exists. Otherwise reply HEARTBEAT_OK.", ""),
+        ("What does NO_REPLY mean?", "What does NO_REPLY mean?"),
         ("", ""),
         ("a\x1b[31mb\x00", "a [31mb"),
         ("word " * 40, ("word " * 11).strip() + "…"),

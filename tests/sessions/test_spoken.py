@@ -73,10 +73,14 @@ def test_silent_turns_are_left_out(tmp_path: Path) -> None:
         answer(6, "It is what I answer when I have nothing to say: NO_REPLY."),
         entry(7, "be quiet"),
         answer(8, "no_reply"),
+        entry(9, "Store memories, or say NO_REPLY."),
+        answer(10, '```json\n{"action": "NO_REPLY"}\n```'),
+        answer(11, "The build is green.\n\nNO_REPLY"),
     )
     lines, numbers = spoken_lines(path)
-    assert [text[:18] for text in lines] == ["User: What does NO", "Assistant: It is w", "User: be quiet"]
-    assert numbers == [6, 7, 8]
+    assert [text[:18] for text in lines[:3]] == ["User: What does NO", "Assistant: It is w", "User: be quiet"]
+    assert lines[3:] == ["Assistant: The build is green."]
+    assert numbers == [6, 7, 8, 12]
 
 
 def test_secrets_are_redacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
