@@ -61,8 +61,8 @@ def _of_content(content: object) -> int:
     if isinstance(content, str):
         return _count(content)
     parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
-    pictures = sum(part.get("type") == "image_url" for part in parts)
-    return pictures * PER_IMAGE + sum(_count(str(part["text"])) for part in parts if "text" in part)
+    pictures = [part for part in parts if part.get("type") == "image_url"]
+    return len(pictures) * PER_IMAGE + sum(_count(str(part["text"])) for part in parts if "text" in part)
 
 
 def _compact(tools: object) -> str:
