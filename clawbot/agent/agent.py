@@ -13,14 +13,13 @@ from msgspec import Struct
 
 from clawbot.agent.answering import Answering, AnsweringParts
 from clawbot.agent.approvals import Approvals
-from clawbot.agent.cancel import Cancellation, InterruptedTurnError
+from clawbot.agent.cancel import InterruptedTurnError
 from clawbot.agent.commands import run_command
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.events import (
     CompactionFinished,
     ContextUsed,
     Event,
-    MessageQueued,
     Notice,
     SessionChanged,
     TurnEnded,
@@ -28,18 +27,18 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.exporting import default_target, write_export
 from clawbot.agent.prompting import Prompting
-from clawbot.agent.reporting import last_flush, report_of
-from clawbot.agent.scope import Emit, Scope
+from clawbot.agent.reporting import report_of, status_of
+from clawbot.agent.scope import Emit, Scope, silent_scope
 from clawbot.agent.slash import ParsedCommand, parse_command
+from clawbot.agent.submissions import Submissions
 from clawbot.agent.views import ContextReport, RuntimeStatus
 from clawbot.clock import Clock
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.budget import plan_budget
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.logs import redact
-from clawbot.messages import ToolSpec, scrub
+from clawbot.messages import ToolSpec
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
@@ -83,42 +82,23 @@ class Agent:
         self.conversation = Conversation(parts.store, session, parts.clock)
         self._approvals = Approvals(interactive=parts.interactive)
         self._answering = Answering(self._answering_parts())
-        self._turn = asyncio.Lock()
-        self._waiting = 0
-        self._running: Scope | None = None
+        self._submissions = Submissions(self._take_up, parts.clock)
         self._closing = False
         self._notes = 0
         self._owed: list[Notice] = []
 
     # -- what front ends call -------------------------------------------------------------------------------------
 
-    async def submit(self, text: str) -> AsyncGenerator[Event, None]:
+    def submit(self, text: str) -> AsyncGenerator[Event, None]:
         """Take up a message or a slash command; the events end with TurnEnded.
 
         Closing the stream withdraws a text that still waits and interrupts one that runs.
         """
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        scope = Scope(events.put_nowait, Cancellation())
-        driver = asyncio.create_task(self._drive(scrub(text), scope))
-        driver.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-            await driver
-        finally:
-            if not driver.done():
-                if self._running is scope:
-                    scope.cancel.request()
-                else:
-                    driver.cancel()
-                await asyncio.wait({driver})
+        return self._submissions.submit(text)
 
     def interrupt(self) -> bool:
         """Stop the running turn, keeping what was said. False when nothing runs."""
-        if self._running is None:
-            return False
-        self._running.cancel.request()
-        return True
+        return self._submissions.interrupt()
 
     def answer(self, request_id: str, decision: Decision, command: str | None = None) -> bool:
         """Answer an ApprovalRequested event; False when it is no longer open."""
@@ -126,32 +106,19 @@ class Agent:
 
     def exclusive(self) -> AbstractAsyncContextManager[None]:
         """Wait until no turn runs, and keep it so inside the context."""
-        return self._turn
+        return self._submissions.exclusive()
 
     @property
     def status(self) -> RuntimeStatus:
         """How the conversation stands."""
-        viewing, info = self._answering.viewing, self.model.info
-        tokens, exact = viewing.size()
-        window = viewing.window(info)
-        shown = viewing.shown
-        return RuntimeStatus(
-            agent_id=self.parts.agent_id,
-            session_key=self.conversation.key,
-            session_id=self.conversation.session_id,
-            model=info,
-            workspace=self.parts.workspace,
-            tokens=tokens,
-            window=window.tokens,
-            exact=exact,
-            cost=self.conversation.cost,
-            busy=self._running is not None,
+        return status_of(
+            self.conversation,
+            self._answering.viewing,
+            self._answering.boundary.state,
+            self.parts,
+            self.model.info,
+            busy=self._submissions.running is not None,
             notes=self._notes,
-            budget=shown.budget if shown else plan_budget(window.tokens, self.parts.settings.compaction),
-            stale=shown.measure.stale if shown else False,
-            compactions=self.conversation.session.record.compaction_count,
-            last_flush=last_flush(self._answering.boundary.state),
-            window_source=window.source,
         )
 
     async def context_report(self) -> ContextReport:
@@ -241,6 +208,7 @@ class Agent:
 
     async def _take_model(self, model: ChatModel, ref: str) -> None:
         old, self.model, self._model_ref = self.model, model, ref
+        self._answering.viewing.forget_figures()
         await old.aclose()
 
     async def models(self) -> list[ModelInfo]:
@@ -270,23 +238,13 @@ class Agent:
         left, let go of the session and the model."""
         self._closing = True
         self.interrupt()
-        async with self._turn:
+        async with self.exclusive():
             try:
                 if self.will_flush and not hasty:
-                    await self._save_at_quit()
+                    await self._answering.save_at_quit()
                 await self.conversation.close()
             finally:
                 await self.model.aclose()
-
-    async def _save_at_quit(self) -> None:
-        """Nobody reads events any more, and nobody waits for long."""
-        scope = Scope(_unheard, Cancellation())
-        patience = self.parts.settings.compaction.memory_flush.quit_timeout
-        alarm = asyncio.get_running_loop().call_later(patience, scope.cancel.request)
-        try:
-            await self._answering.leave("quit", scope)
-        finally:
-            alarm.cancel()
 
     def _answering_parts(self) -> AnsweringParts:
         parts = self.parts
@@ -306,29 +264,9 @@ class Agent:
 
     def _scope(self) -> Scope:
         """The submission that runs now; a command is always one."""
-        return self._running or Scope(_unheard, Cancellation())
+        return self._submissions.running or silent_scope()
 
     # -- one submission -------------------------------------------------------------------------------------------
-
-    async def _drive(self, text: str, scope: Scope) -> None:
-        # The lock is free for a moment between two turns: who waits already goes first.
-        if self._turn.locked() or self._waiting:
-            self._waiting += 1
-            scope.emit(MessageQueued(text=text, position=self._waiting))
-            try:
-                await self._turn.acquire()
-            finally:
-                self._waiting -= 1
-        else:
-            await self._turn.acquire()
-        began = self.parts.clock.monotonic()
-        self._running = scope
-        try:
-            ended = await self._take_up(text, scope)
-        finally:
-            self._running = None
-            self._turn.release()
-        scope.emit(_timed(ended, self.parts.clock.monotonic() - began))
 
     async def _take_up(self, text: str, scope: Scope) -> TurnEnded:
         """Run a command or a turn; whatever goes wrong becomes the last event."""
@@ -391,20 +329,6 @@ class Agent:
     def _context(self) -> ContextUsed:
         now = self.status
         return ContextUsed(tokens=now.tokens, window=now.window, exact=now.exact, cost=now.cost)
-
-
-def _unheard(_event: Event) -> None:
-    """Nobody reads events at the end of the program."""
-
-
-def _timed(ended: TurnEnded, seconds: float) -> TurnEnded:
-    return TurnEnded(
-        status=ended.status,
-        duration_ms=round(seconds * 1000),
-        error_kind=ended.error_kind,
-        error=ended.error,
-        hint=ended.hint,
-    )
 
 
 def _named(error: ModelError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,7 @@ from clawbot.agent.compacting import CompactorParts
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import CompactionFinished, MessageFinished, Notice
 from clawbot.agent.prompting import Prompting
-from clawbot.agent.scope import Emit, Scope
+from clawbot.agent.scope import Emit, Scope, silent_scope
 from clawbot.agent.silent_turn import SilentTurn, SilentTurnParts
 from clawbot.agent.turn import Committed, TurnParts, run_turn
 from clawbot.agent.upkeep import Upkeep
@@ -170,6 +171,16 @@ class Answering:
         except ClawbotError as error:
             log.warning("memory was not offered the end of a conversation: %s", error)
             scope.emit(Notice(level="warning", text=f"Nothing was saved to memory: {error}"))
+
+    async def save_at_quit(self) -> None:
+        """The program ends: nobody reads events any more, and nobody waits for long."""
+        scope = silent_scope()
+        patience = self._parts.settings.compaction.memory_flush.quit_timeout
+        alarm = asyncio.get_running_loop().call_later(patience, scope.cancel.request)
+        try:
+            await self.leave("quit", scope)
+        finally:
+            alarm.cancel()
 
     async def look(self) -> Shown:
         """The context as it stands now, counted."""

@@ -201,7 +201,7 @@ class Compactor:
         )
         stored = await self._conversation.compact(entry)
         self._boundary.compacted(stored)
-        self._viewing.compacted()
+        self._viewing.forget_figures()
         return CompactionFinished(
             trigger=trigger,
             status="done",

@@ -1,10 +1,16 @@
-"""Brings together what `/context` and the status line show."""
+"""Brings together what the status line, `/status` and `/context` show."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Protocol
+
+from clawbot.agent.conversation import Conversation
 from clawbot.agent.offers import OfferState
 from clawbot.agent.viewing import Shown, Viewing
-from clawbot.agent.views import ContextReport
+from clawbot.agent.views import ContextReport, RuntimeStatus
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.context.budget import plan_budget
 from clawbot.context.report import LastFlush, ReportInputs, build_report
 from clawbot.llm.protocol import ModelInfo
 
@@ -24,6 +30,59 @@ def last_flush(state: OfferState) -> LastFlush | None:
         line=first.line,
         end_line=last.end_line,
         bytes=sum(write.size for write in offer.writes),
+    )
+
+
+class StatusParts(Protocol):
+    """What of an agent's parts the status tells."""
+
+    @property
+    def agent_id(self) -> str:
+        """The agent."""
+        ...
+
+    @property
+    def workspace(self) -> Path:
+        """Its folder."""
+        ...
+
+    @property
+    def settings(self) -> AgentSettings:
+        """Its settings."""
+        ...
+
+
+def status_of(
+    conversation: Conversation,
+    viewing: Viewing,
+    state: OfferState,
+    parts: StatusParts,
+    model: ModelInfo,
+    *,
+    busy: bool,
+    notes: int,
+) -> RuntimeStatus:
+    """How the conversation stands, as far as it is known without counting."""
+    tokens, exact = viewing.size()
+    window = viewing.window(model)
+    shown = viewing.current
+    return RuntimeStatus(
+        agent_id=parts.agent_id,
+        session_key=conversation.key,
+        session_id=conversation.session_id,
+        model=model,
+        workspace=parts.workspace,
+        tokens=tokens,
+        window=window.tokens,
+        exact=exact,
+        cost=conversation.cost,
+        busy=busy,
+        notes=notes,
+        budget=shown.budget if shown else plan_budget(window.tokens, parts.settings.compaction),
+        stale=shown.measure.stale if shown else False,
+        compactions=conversation.session.record.compaction_count,
+        last_flush=last_flush(state),
+        window_source=window.source,
     )
 
 

@@ -20,3 +20,12 @@ class Scope:
     cancel: Cancellation
     rounds: int = 0
     compaction_failed: bool = False
+
+
+def silent_scope() -> Scope:
+    """For what happens while nobody reads events."""
+    return Scope(_unheard, Cancellation())
+
+
+def _unheard(_event: Event) -> None:
+    """Nobody reads it."""

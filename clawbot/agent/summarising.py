@@ -214,8 +214,7 @@ class _Writer:
                 if best is None:
                     raise
                 break
-            found = problems(answer.text, wanted, split=task.split, cut_off=answer.cut_off)
-            failure = is_no_summary(answer.text)
+            found, failure = await self._in_thread(functools.partial(_judged, answer, wanted, task.split))
             if not failure and (best is None or len(found) <= best[0]):
                 best = (len(found), answer.text)
             if not found or (best is not None and task.part < task.parts):
@@ -226,8 +225,11 @@ class _Writer:
         return await self._fitted(best[1], material, stop)
 
     async def _fitted(self, answer: str, material: Material, stop: int) -> str:
-        mended = mend(answer, material.names(stop), split=material.is_split(stop))
-        return await self._in_thread(functools.partial(fit, mended, material.room, self._job.count))
+        def fitted() -> str:
+            mended = mend(answer, material.names(stop), split=material.is_split(stop))
+            return fit(mended, material.room, self._job.count)
+
+        return await self._in_thread(fitted)
 
     async def _ask(self, task: Task) -> _Answer:
         """One call of the model. Raises ModelError whatever went wrong, but for an interruption."""
@@ -254,6 +256,11 @@ class _Writer:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await self._cancel.run(functools.partial(asyncio.to_thread, work))
+
+
+def _judged(answer: _Answer, wanted: Sequence[str], split: bool) -> tuple[list[str], str]:
+    """What is wrong with `answer`, and why it is no summary ("" when it is one)."""
+    return problems(answer.text, wanted, split=split, cut_off=answer.cut_off), is_no_summary(answer.text)
 
 
 async def _next_part(stream: AsyncGenerator[StreamPart, None]) -> StreamPart | None:

@@ -104,7 +104,7 @@ class Upkeep:
     @property
     def will_offer_at_quit(self) -> bool:
         """Whether the end of the program takes a moment, because memory is offered what was said."""
-        shown = self._viewing.shown
+        shown = self._viewing.current
         return shown is not None and self._boundary.has_unoffered and self._is_worth_it("quit", shown)
 
     def _is_worth_it(self, way: Literal["reset", "quit"], shown: Shown) -> bool:

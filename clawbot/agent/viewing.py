@@ -151,8 +151,8 @@ class Viewing:
         """How many tool results are shortened or left out now."""
         return self._pruner.pruned
 
-    def compacted(self) -> None:
-        """What the provider counted is no figure for what is left."""
+    def forget_figures(self) -> None:
+        """What was counted is no figure for what comes next: another context, or another model."""
         self._report = None
         self.shown = None
 
@@ -160,10 +160,15 @@ class Viewing:
         """The next look reads the workspace anew."""
         self.built = None
 
+    @property
+    def current(self) -> Shown | None:
+        """What was shown last, unless that was another session."""
+        return self.shown if self._session == self._conversation.session_id else None
+
     def size(self) -> tuple[int, bool]:
         """The tokens in use as far as they are known without counting, and whether that is the provider's figure."""
-        if self.shown is not None and self._session == self._conversation.session_id:
-            return self.shown.measure.used, self.shown.measure.exact
+        if (shown := self.current) is not None:
+            return shown.measure.used, shown.measure.exact
         return quick_size(self._conversation.messages, self._conversation.fresh_from)
 
     # -- copies for a silent turn -------------------------------------------------------------------------------------
