@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
@@ -146,15 +147,16 @@ def _parts(measure: Measure, budget: Budget) -> tuple[ContextPart, ...]:
     )
 
 
-def render_report(report: ContextReport, *, detail: bool = False) -> str:
-    """The report as Markdown: a stacked bar, the parts, what comes next; `detail` adds files, tools and sections."""
+def render_report(report: ContextReport, *, detail: bool = False, zone: tzinfo | None = None) -> str:
+    """The report as Markdown: a stacked bar, the parts, what comes next; `detail` adds files, tools and sections.
+    Times are those of `zone`, None: of this machine."""
     source = f" ({report.window_source})" if report.window_source else ""
     blocks = [
         f"**Context window** · {prompt_literal(report.model)} · {report.window:,} tokens{source}",
         f"```\n{_bar(report)}\n```",
         _table(("", "part", "tokens", "share"), _rows(report)),
         f"{report.used:,} of {report.window:,} tokens in use, {_certainty(report)}.",
-        f"next: {' · '.join(_next(report))}",
+        f"next: {' · '.join(_next(report, zone))}",
     ]
     return "\n\n".join([*blocks, *(_details(report) if detail else ())])
 
@@ -187,7 +189,7 @@ def _certainty(report: ContextReport) -> str:
     return "by what the provider counted last and what came since" if report.reported else "counted here"
 
 
-def _next(report: ContextReport) -> Iterator[str]:
+def _next(report: ContextReport, zone: tzinfo | None) -> Iterator[str]:
     if report.flush_at > report.used:
         yield f"flush in {report.flush_at - report.used:,} tokens"
     elif report.compact_at > report.used:
@@ -195,18 +197,28 @@ def _next(report: ContextReport) -> Iterator[str]:
     else:
         yield "compaction with the next message" if report.compact_at else "no compaction by itself"
     if report.last_flush is not None:
-        yield _last_flush(report.last_flush)
+        yield _last_flush(report.last_flush, zone)
     yield f"compactions {report.compactions}"
     if report.pruned:
         yield f"old tool results left out: {report.pruned}"
 
 
-def _last_flush(flush: LastFlush) -> str:
+def _last_flush(flush: LastFlush, zone: tzinfo | None) -> str:
+    at = _moment(flush.at, zone)
     if not flush.path:
-        return f"last flush {flush.at}, {'nothing to write' if flush.result == 'nothing' else flush.result}"
+        results = {"nothing": "nothing to write", "": "not finished"}
+        return f"last flush {at}, {results.get(flush.result, flush.result)}"
     lines = flush.end_line - flush.line + 1
     place = prompt_literal(f"{flush.path}:{flush.line}")
-    return f"last flush {flush.at}, {lines} {'line' if lines == 1 else 'lines'} to {place}"
+    return f"last flush {at}, {lines} {'line' if lines == 1 else 'lines'} to {place}"
+
+
+def _moment(at: str, zone: tzinfo | None) -> str:
+    """The date and the minute; what is no moment, in a damaged transcript, stays as it is."""
+    try:
+        return f"{datetime.fromisoformat(at).astimezone(zone):%Y-%m-%d %H:%M}"
+    except ValueError:
+        return prompt_literal(at)
 
 
 def _details(report: ContextReport) -> Iterator[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clawbot.config.schema_context import CompactionSettings
@@ -40,7 +41,8 @@ MESSAGES: tuple[Message, ...] = (
     UserMessage("我们用哪个端口？"),
     ToolResultMessage("1", "read", [TextBlock("line\n" * 400)]),
 )
-FLUSH = LastFlush("2026-11-20 09:12", "written", "memory/2026-11-20.md", 12, 14, 180)
+BERLIN = ZoneInfo("Europe/Berlin")
+FLUSH = LastFlush("2026-11-20T09:12:44.000Z", "written", "memory/2026-11-20.md", 12, 14, 180)
 
 
 def made(
@@ -67,6 +69,7 @@ def part(report: ContextReport, key: str) -> int:
     return next(part.tokens for part in report.parts if part.key == key)
 
 
+@settings(deadline=None)  # the first example loads the vocabulary
 @given(window=st.integers(3_000, 400_000), surplus=st.none() | st.integers(-400, 3_000))
 def test_the_parts_add_up_to_what_is_in_use_and_to_the_window(window: int, surplus: int | None) -> None:
     report = made(window=window, surplus=surplus)
@@ -116,7 +119,7 @@ def test_without_automatic_compaction_there_are_no_marks() -> None:
 
 def test_as_markdown() -> None:
     report = made(surplus=212, last_flush=FLUSH, compactions=2)
-    lines = render_report(report).splitlines()
+    lines = render_report(report, zone=BERLIN).splitlines()
 
     assert lines[0] == "**Context window** · `openai/gpt-5` · 32,000 tokens (from the server)"
     bar = lines[3]
@@ -128,7 +131,7 @@ def test_as_markdown() -> None:
     assert f"| ░ | free | {part(report, 'free'):,} | {100 * part(report, 'free') / 32_000:.1f} % |" in lines
     assert lines[-1] == (
         f"next: flush in {report.flush_at - report.used:,} tokens · "
-        "last flush 2026-11-20 09:12, 3 lines to `memory/2026-11-20.md:12` · compactions 2"
+        "last flush 2026-11-20 10:12, 3 lines to `memory/2026-11-20.md:12` · compactions 2"
     )
     assert f"{report.used:,} of 32,000 tokens in use, as the provider counted them." in lines
 
@@ -158,8 +161,10 @@ def test_what_comes_next(room: int, says: str) -> None:
     [
         (FLUSH, "3 lines to `memory/2026-11-20.md:12`"),
         (msgspec.structs.replace(FLUSH, end_line=12), "1 line to"),
-        (LastFlush("2026-11-20 09:12", "nothing"), "nothing to write"),
-        (LastFlush("2026-11-20 09:12", "failed"), "failed"),
+        (LastFlush("2026-11-20T09:12:44Z", "nothing"), "nothing to write"),
+        (LastFlush("2026-11-20T09:12:44Z", "failed"), "failed"),
+        (LastFlush("some day", "failed"), "last flush `some day`, failed"),
+        (LastFlush("2026-11-20T09:12:44Z", ""), "not finished"),
     ],
 )
 def test_the_last_flush(flush: LastFlush, says: str) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clawbot.config.schema_context import CompactionSettings
@@ -330,6 +330,7 @@ _messages = st.one_of(
 )
 
 
+@settings(deadline=None)  # the first example loads the vocabulary
 @given(
     st.lists(_messages, max_size=8),
     st.integers(0, 8),
