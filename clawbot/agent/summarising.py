@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from clawbot.agent.cancel import Cancellation, InterruptedTurnError
+from clawbot.agent.asking import ask
+from clawbot.agent.cancel import Cancellation
 from clawbot.context.compaction import (
     SYSTEM,
     Earlier,
@@ -33,9 +33,9 @@ from clawbot.context.compaction import (
 )
 from clawbot.context.window import Budget
 from clawbot.errors import ClawbotError
-from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError
-from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, StreamPart
-from clawbot.messages import AssistantMessage, UserMessage
+from clawbot.llm.errors import ContextOverflowError, ModelError
+from clawbot.llm.protocol import ChatModel, ChatRequest
+from clawbot.messages import UserMessage
 from clawbot.sessions.conversation import ContextItem
 
 MOST_SHRINKS = 3
@@ -232,7 +232,6 @@ class _Writer:
         return await self._in_thread(fitted)
 
     async def _ask(self, task: Task) -> _Answer:
-        """One call of the model. Raises ModelError whatever went wrong, but for an interruption."""
         request = ChatRequest(
             system=SYSTEM,
             messages=(UserMessage(prompt_for(task), self._job.now_ms),),
@@ -240,19 +239,8 @@ class _Writer:
             purpose="summary",
             max_tokens=self._answer_tokens,
         )
-        final: AssistantMessage | None = None
-        try:
-            async with aclosing(self._model.stream(request)) as stream:
-                while (part := await self._cancel.run(functools.partial(_next_part, stream))) is not None:
-                    final = part.message if isinstance(part, FinalPart) else final
-        except (ModelError, InterruptedTurnError, TimeoutError):
-            raise
-        except Exception as error:
-            _logger.exception("the model that summarises broke")
-            raise BadResponseError(f"{type(error).__name__}.", provider=self._model.info.ref) from error
-        if final is None:
-            raise BadResponseError("The answer ended without its last part.", provider=self._model.info.ref)
-        return _Answer(final.text, final.stop_reason == "length")
+        message = await ask(self._model, request, self._cancel)
+        return _Answer(message.text, message.stop_reason == "length")
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await self._cancel.run(functools.partial(asyncio.to_thread, work))
@@ -261,8 +249,3 @@ class _Writer:
 def _judged(answer: _Answer, wanted: Sequence[str], split: bool) -> tuple[list[str], str]:
     """What is wrong with `answer`, and why it is no summary ("" when it is one)."""
     return problems(answer.text, wanted, split=split, cut_off=answer.cut_off), is_no_summary(answer.text)
-
-
-async def _next_part(stream: AsyncGenerator[StreamPart, None]) -> StreamPart | None:
-    """The next part, None at the end."""
-    return await anext(stream, None)

@@ -18,6 +18,9 @@ LEAST_CHARS, MOST_CHARS = 3, 120
 LOOKED_AT = 300_000
 """Characters at the end of a conversation: what is far back stands in an earlier summary, or is of no use any more."""
 
+LINE_CHARS = 2_000
+"""Of one line: a longer one is data. It also bounds how long a search holds the interpreter, and the screen with it."""
+
 USER_WEIGHT, ASSISTANT_WEIGHT = 3, 2
 
 _QUOTED_CJK = re.compile(r"[「『《]([^「」『』《》\n]{2,40})[」』》]")
@@ -65,9 +68,12 @@ def _said(message: UserMessage | AssistantMessage) -> str:
 
 def _names(text: str) -> list[str]:
     """The names of one message, the last first: all of them together end in the order of the conversation."""
-    sure = [*_QUOTED_CJK.findall(text), *_PORT.findall(text)]
-    found = dict.fromkeys([*identifiers(text), *sure])
-    return [name for name in reversed(found) if name in sure or _tells(name)]
+    found: dict[str, None] = {}
+    for whole in text.split("\n"):
+        line = whole[:LINE_CHARS]
+        found |= dict.fromkeys(filter(_tells, identifiers(line)))
+        found |= dict.fromkeys([*_QUOTED_CJK.findall(line), *_PORT.findall(line)])
+    return list(reversed(found))
 
 
 def _tells(name: str) -> bool:

@@ -6,6 +6,7 @@ Reference sheet 7.6. Pure.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ NOTHING = "(none)"
 _FRONT = frozenset({GOAL, CONSTRAINTS, ASKS})
 """Of these the first lines stay when they are shortened, of others the last, which are the newest."""
 
-_HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?P<gap>[ \t]*)(?P<title>[^\n]{1,80}?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?P<gap>[ \t]*)(?P<title>\S[^\n]{0,79}?)[ \t]*#*[ \t]*$")
 _BOLD = re.compile(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]*$")
 _INLINE = re.compile(
     r"^ {0,3}(?:[-*]|\d{1,2}[.)、])?[ \t]*(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]+"
@@ -77,23 +78,20 @@ def parse(text: str) -> tuple[str, list[Section]]:
     Tolerant: the depth, case, numbering and emphasis of headings do not matter, nor does a colon behind them. A heading
     that is deeper than the section it is in, and none of the known ones, is text.
     """
-    opening: list[str] = []
-    found: dict[str, Section] = {}
+    lines: dict[str, list[str]] = {"": []}
+    times: Counter[str] = Counter()
     current, depth, fenced = "", 6, False
     for line in text.splitlines():
         fenced ^= line.lstrip().startswith("```")
-        heading = None if fenced else _heading(line, depth if current else 6)
-        if heading is not None:
-            current, depth, rest = heading
-            old = found.get(current)
-            lines = (*(old.lines if old else ()), *([rest] if rest else []))
-            found[current] = Section(current, lines, old.times + 1 if old else 1)
-        elif current:
-            section = found[current]
-            found[current] = Section(current, (*section.lines, line), section.times)
-        else:
-            opening.append(line)
-    return "\n".join(opening).strip(), list(found.values())
+        heading = None if fenced else _heading(line, depth)
+        if heading is None:
+            lines[current].append(line)
+            continue
+        current, depth, rest = heading
+        times[current] += 1
+        lines.setdefault(current, []).extend([rest] if rest else [])
+    opening = "\n".join(lines.pop("")).strip()
+    return opening, [Section(title, tuple(under), times[title]) for title, under in lines.items()]
 
 
 def folded(opening: str, sections: Sequence[Section]) -> list[Section]:
