@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from datetime import tzinfo
 from pathlib import Path
 
 from msgspec import Struct
@@ -140,6 +141,11 @@ class Agent:
         return self.parts.interactive and self._answering.upkeep.will_offer_at_quit
 
     @property
+    def zone(self) -> tzinfo | None:
+        """Where the user's clock is."""
+        return self.parts.clock.now().tzinfo
+
+    @property
     def tool_specs(self) -> Sequence[ToolSpec]:
         """The tools that the model may call."""
         return self.parts.tools.specs
@@ -242,9 +248,12 @@ class Agent:
             try:
                 if self.will_flush and not hasty:
                     await self._answering.save_at_quit()
-                await self.conversation.close()
             finally:
-                await self.model.aclose()
+                # Also when who waits for it has no more patience, and cancels.
+                try:
+                    await self.conversation.close()
+                finally:
+                    await self.model.aclose()
 
     def _answering_parts(self) -> AnsweringParts:
         parts = self.parts

@@ -75,7 +75,8 @@ class _Ending:
             self._closing.cancel()
 
     async def close(self, runtime: Runtime) -> None:
-        """Close `runtime`, and say so when that takes time. Ctrl+C cancels this task, and with it what is saved."""
+        """Close `runtime`, and say so when that takes time. Ctrl+C cancels this task and the closing in it, which then
+        only lets go of what it holds."""
         if runtime.will_flush and not self._hasty:
             sys.stderr.write(f"{SAVING}\n")
             sys.stderr.flush()
@@ -84,7 +85,6 @@ class _Ending:
             await self._closing
         except asyncio.CancelledError:
             log.info("What was said is not saved to memory yet: the wait for it was ended.")
-            await runtime.close(hasty=True)
 
 
 def _tell_crash(crash: BaseException) -> None:

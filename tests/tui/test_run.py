@@ -75,14 +75,11 @@ class Runtime(FakeRuntime):
         return []
 
     async def close(self, *, hasty=False):
-        if hasty:
-            print("let go")
-            return
         try:
             {saving}
             print("saved")
         finally:
-            print("ended")
+            print("let go")
 
 async def open_runtime():
     from textual._context import active_app
@@ -139,14 +136,14 @@ def test_an_end_from_outside_closes_the_session(number: signal.Signals, tmp_path
 @pytest.mark.parametrize(("will_flush", "told"), [(True, f"{SAVING}\n"), (False, "")])
 def test_leaving_says_that_memory_is_saved(will_flush: bool, told: str, tmp_path: Path) -> None:
     done = run_script(SAVES.format(will_flush=will_flush, saving="await asyncio.sleep(0)"), tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "saved\nended\n", told)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "saved\nlet go\n", told)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)])
 def test_ctrl_c_ends_the_wait_for_memory(number: signal.Signals, code: int, tmp_path: Path) -> None:
     saving = f"os.kill(os.getpid(), {number:d}); await asyncio.Event().wait()"
     done = run_script(SAVES.format(will_flush=True, saving=saving), tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (code, "ended\nlet go\n", f"{SAVING}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "let go\n", f"{SAVING}\n")
 
 
 @pytest.mark.parametrize("module", ["clawbot.tui.run", "clawbot.tui.app"])

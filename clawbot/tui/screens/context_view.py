@@ -29,7 +29,7 @@ LOOKS = {
 }
 NO_LOOK = ("▚", QUIET)  # of a part that is not known here
 NAME, NUMBER, SHARE = 17, 11, 8  # cells of the columns
-UNKNOWN = "The window is assumed; context_tokens in the settings says what it is."
+UNKNOWN = "The window is assumed; context_tokens sets it."
 OPEN_FLUSH = "screen.open_flush"
 
 

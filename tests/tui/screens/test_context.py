@@ -98,7 +98,7 @@ def test_a_context_larger_than_the_window_is_shown_whole() -> None:
         ({"exact": False, "stale": True}, "counted here since the compaction"),
         ({"exact": False, "reported": 0}, "200,000 · counted here"),
         ({"pruned": 3}, "3 old results left out"),
-        ({"assumed": True, "window_source": "assumed: nobody says"}, "context_tokens in the settings says what it is"),
+        ({"assumed": True, "window_source": "assumed: nobody says"}, "The window is assumed; context_tokens sets it."),
     ],
 )
 def test_what_the_page_says(values: dict[str, Any], said: str) -> None:
