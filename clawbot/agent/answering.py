@@ -80,7 +80,7 @@ class Answering:
         try:
             await self.upkeep.before_turn(scope)
             await self._turn(scope)
-            await self._after_turn(scope)
+            await self.upkeep.after_turn(scope)
         finally:
             await self.settle(scope.emit)
 
@@ -133,14 +133,6 @@ class Answering:
                     usage=message.usage,
                 )
             )
-
-    async def _after_turn(self, scope: Scope) -> None:
-        """The answer is complete, whatever happens to the housekeeping behind it."""
-        try:
-            await self.upkeep.after_turn(scope)
-        except ClawbotError as error:
-            log.warning("the housekeeping after a turn failed: %s", error)
-            scope.emit(Notice(level="warning", text=str(error)))
 
     async def settle(self, emit: Emit) -> None:
         """Bring the list of sessions up to date. What fails here must not hide how the turn ended: the transcript holds

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import tzinfo
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +34,11 @@ class CommandHost(Protocol):
     @property
     def status(self) -> RuntimeStatus:
         """How the conversation stands."""
+        ...
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """Where the user's clock is."""
         ...
 
     @property
@@ -159,7 +165,7 @@ async def context(host: CommandHost, argument: str) -> CommandResult:
         return _said(
             "context", f"```json\n{msgspec.json.format(msgspec.json.encode(data), indent=2).decode()}\n```", data
         )
-    return _said("context", render_report(report, detail=argument == "detail"), data)
+    return _said("context", render_report(report, detail=argument == "detail", zone=host.zone), data)
 
 
 @command("status")
@@ -167,7 +173,7 @@ async def status(host: CommandHost, argument: str) -> CommandResult:
     """Show the model, the session, the context, the memory and the cost."""
     report = await host.context_report()
     now = host.status
-    return _said("status", render_status(now, report), status_data(now, report))
+    return _said("status", render_status(now, report, host.zone), status_data(now, report))
 
 
 @command("sessions")

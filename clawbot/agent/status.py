@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, tzinfo
 from typing import Any
 
 import msgspec
@@ -12,13 +13,13 @@ from clawbot.context.report import LastFlush
 _MOST_PERCENT = 999
 
 
-def render_status(now: RuntimeStatus, report: ContextReport) -> str:
-    """The lines, as Markdown."""
+def render_status(now: RuntimeStatus, report: ContextReport, zone: tzinfo | None) -> str:
+    """The lines, as Markdown; times are in `zone`."""
     lines = [
         f"- **model** {now.model.ref}" + (f": {now.model.reason}" if now.model.reason else ""),
         f"- **context** {_context(now)}",
         f"- **next** {_next(now, report)}",
-        f"- **memory** {_memory(now)}",
+        f"- **memory** {_memory(now, zone)}",
         f"- **session** {now.session_key} · {now.session_id}",
         f"- **workspace** {now.workspace} · {now.notes} memory files",
     ]
@@ -64,23 +65,22 @@ def _next(now: RuntimeStatus, report: ContextReport) -> str:
     return " · ".join([*ahead, f"reserve {report.reserve:,}", f"compactions {now.compactions}"])
 
 
-def _memory(now: RuntimeStatus) -> str:
+def _memory(now: RuntimeStatus, zone: tzinfo | None) -> str:
     flush = now.last_flush
-    return "nothing had to be saved yet" if flush is None else f"last saved {flush_text(flush)}"
+    return "nothing had to be saved yet" if flush is None else f"asked last {_flush(flush, zone)}"
 
 
-def flush_text(flush: LastFlush) -> str:
+def _flush(flush: LastFlush, zone: tzinfo | None) -> str:
     """When memory was offered last and what came of it."""
+    at = f"{datetime.fromisoformat(flush.at).astimezone(zone):%Y-%m-%d %H:%M}" if flush.at else "once"
     if flush.path:
         lines = flush.end_line - flush.line + 1
-        return (
-            f"{flush.at}: {lines} line{'s' if lines != 1 else ''} ({flush.bytes:,} bytes) to {flush.path}:{flush.line}"
-        )
-    return f"{flush.at}: {_WORDS.get(flush.result, flush.result)}"
+        return f"{at}: {lines} line{'s' if lines != 1 else ''} ({flush.bytes:,} bytes) to {flush.path}:{flush.line}"
+    return f"{at}: {_WORDS.get(flush.result, flush.result)}"
 
 
 _WORDS = {
-    "nothing": "nothing was worth keeping",
+    "nothing": "there was nothing to keep",
     "skipped": "not asked, too little was said",
     "failed": "it failed",
     "abandoned": "it failed, and the conversation went on",

@@ -6,19 +6,22 @@ The decisions are pure (`context/window.py`); memory is reached through the gate
 from __future__ import annotations
 
 import logging
-from typing import Literal
+from collections.abc import Awaitable
+from typing import Literal, TypeVar
 
 from clawbot.agent.boundary import Boundary
 from clawbot.agent.cancel import InterruptedTurnError
 from clawbot.agent.compacting import Compactor, CompactorParts
-from clawbot.agent.events import CompactionFinished
+from clawbot.agent.events import CompactionFinished, Notice
 from clawbot.agent.scope import Scope
 from clawbot.agent.viewing import Shown
 from clawbot.context.window import should_compact, should_flush, should_flush_by_size
+from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatRequest
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MOST_ROUNDS = 3  # after an overflow, each of which makes the request smaller (reference sheet 7.1)
 
@@ -37,14 +40,17 @@ class Upkeep:
 
     async def before_turn(self, scope: Scope) -> None:
         """Make room for the answer to the message that was said last. Raises InterruptedTurnError."""
-        await self._boundary.settle_crash()
         await self._viewing.build(self._parts.model().info, scope)
         shown = await self._look()
+        await self._kept_going(scope, self._flush_if_due(shown, scope))
+        await self._compact_if_due(shown, scope)
+
+    async def _flush_if_due(self, shown: Shown, scope: Scope) -> None:
+        await self._boundary.settle_crash()
         if self._flush_is_due(shown):
             stop = self._compactor.answered_to(shown)
             copies = self._viewing.detached(shown, self._boundary.first_unoffered, stop, self._compactor.allowed(shown))
             await self._boundary.offer("threshold", copies, scope, leaving=False)
-        await self._compact_if_due(shown, scope)
 
     async def next_request(self, scope: Scope) -> ChatRequest:
         """The next call of the model; in the middle of a turn, room is made for it first. Raises
@@ -70,9 +76,10 @@ class Upkeep:
         scope.rounds += 1
         self._viewing.learn(self._parts.model().info, error.limit)
         before = await self._look()
-        finished = await self._compactor.compact("overflow", scope, harder=scope.rounds)
+        finished = await self._kept_going(scope, self._compactor.compact("overflow", scope, harder=scope.rounds))
         after = await self._look()
-        return finished.status == "done" and after.measure.counted < before.measure.counted
+        done = finished is not None and finished.status == "done"
+        return done and after.measure.counted < before.measure.counted
 
     # -- by hand, and the ways out ------------------------------------------------------------------------------------
 
@@ -131,6 +138,15 @@ class Upkeep:
         """Whether there is another context now. What failed in a submission is not tried again in it."""
         if not self._settings.enabled or scope.compaction_failed or not should_compact(shown.measure, shown.budget):
             return False
-        finished = await self._compactor.compact("threshold", scope)
-        scope.compaction_failed = finished.status != "done"
-        return finished.status == "done"
+        finished = await self._kept_going(scope, self._compactor.compact("threshold", scope))
+        scope.compaction_failed = finished is None or finished.status != "done"
+        return not scope.compaction_failed
+
+    async def _kept_going(self, scope: Scope, step: Awaitable[T]) -> T | None:
+        """What `step` gave; None when it failed (a full disk), which is told and stops nobody."""
+        try:
+            return await step
+        except ClawbotError as error:
+            log.warning("the housekeeping of the context failed: %s", error)
+            scope.emit(Notice(level="warning", text=str(error)))
+            return None
