@@ -36,6 +36,7 @@ TALK: list[Message] = [
     AssistantMessage([TextBlock("Done.")]),
     UserMessage("记得周五之前续证书"),
 ]
+TITLED = [*TALK, UserMessage("按《部署手册》来,端口改成8443")]
 ORDER = f"{GOOD}\n{NAMES}"
 
 
@@ -378,9 +379,9 @@ class TestOfflineModel:
     @pytest.mark.parametrize("budget", [SMALL, LARGE], ids=["8k", "1M"])
     async def test_it_passes_at_the_first_try(self, budget: Budget) -> None:
         model = Counted()
-        text = await run(model, job(TALK, budget))
+        text = await run(model, job(TITLED, budget))
         assert model.asked == 1
-        assert problems(text, NAMES.split()) == []
+        assert problems(text, [*NAMES.split(), "部署手册", "8443"]) == []
         assert "记得周五之前续证书" in quoted_in(text)[0]
 
     async def test_twenty_compactions_in_a_row_keep_what_was_decided_first(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from clawbot.llm.offline.identifiers import identifiers
+from clawbot.llm.offline.identifiers import identifiers, titles
 from clawbot.logs import redact
 from clawbot.messages import AssistantMessage, Message, UserMessage
 from clawbot.sessions.silence import names_token, spoken
@@ -23,7 +23,6 @@ LINE_CHARS = 2_000
 
 USER_WEIGHT, ASSISTANT_WEIGHT = 3, 2
 
-_QUOTED_CJK = re.compile(r"[「『《]([^「」『』《》\n]{2,40})[」』》]")
 _TELLING = re.compile(r"[/:@#_~]|\.\w|\d[a-f]|[a-f]\d|[A-Z]-\d")
 _MEASURE = re.compile(r"\d+(?:[.,]\d+)?\s?\D{0,6}")
 _PORT = re.compile(r"(?:\bport|端口)\D{0,4}(\d{2,5})\b", re.IGNORECASE | re.ASCII)
@@ -72,7 +71,7 @@ def _names(text: str) -> list[str]:
     for whole in text.split("\n"):
         line = whole[:LINE_CHARS]
         found |= dict.fromkeys(filter(_tells, identifiers(line)))
-        found |= dict.fromkeys([*_QUOTED_CJK.findall(line), *_PORT.findall(line)])
+        found |= dict.fromkeys([*titles(line), *_PORT.findall(line)])
     return list(reversed(found))
 
 

@@ -36,6 +36,7 @@ _PATTERN = re.compile(
     ),
     re.ASCII,  # a name may stand right beside Chinese text
 )
+_TITLE = re.compile(r"[「『《]([^「」『』《》\n]{2,40})[」』》]")
 _TRAILING = ".,;:!?)]}"
 
 
@@ -47,3 +48,8 @@ def identifiers(text: str) -> list[str]:
         if name and len(name) <= MAX_CHARS:
             found.setdefault(name)
     return list(found)
+
+
+def titles(text: str) -> list[str]:
+    """What stands between Chinese quotation marks (`《部署手册》`), each once, in the order of the first place."""
+    return list(dict.fromkeys(_TITLE.findall(text)))

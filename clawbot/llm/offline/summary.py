@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from clawbot.llm.offline.identifiers import identifiers
+from clawbot.llm.offline.identifiers import identifiers, titles
 from clawbot.llm.offline.language import clean
 from clawbot.llm.offline.markers import asks, holds_secret, marks, sentences
 from clawbot.llm.offline.material import Material, Said
@@ -131,7 +131,7 @@ def _names(said: Iterable[Said]) -> list[str]:
         name
         for entry in said
         if entry.role != "tool"
-        for name in identifiers(clean(entry.text))
+        for name in (*identifiers(clean(entry.text)), *titles(clean(entry.text)))
         if not holds_secret(name)
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clawbot.config.schema_context import FLUSH_PROMPT
-from clawbot.llm.offline.identifiers import identifiers
+from clawbot.llm.offline.identifiers import identifiers, titles
 from clawbot.llm.offline.markers import holds_secret, is_durable
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import (
@@ -274,6 +274,10 @@ class TestSummary:
 )
 def test_identifiers_are_found_to_the_letter(text: str, found: list[str]) -> None:
     assert identifiers(text) == found
+
+
+def test_titles_are_found_to_the_letter() -> None:
+    assert titles("读《部署手册》和「代理设置」,再读《部署手册》,不是《》") == ["部署手册", "代理设置"]
 
 
 @pytest.mark.parametrize(
