@@ -188,6 +188,27 @@ async def test_the_end_of_the_program_waits_for_memory_so_long_and_no_longer(hou
     assert (last["data"]["phase"], last["data"]["result"]) == ("end", "interrupted")
 
 
+async def test_who_has_no_patience_at_the_end_still_leaves_the_session_to_others(house: House) -> None:
+    waiting = asyncio.Event()
+
+    async def wait() -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    model = PurposeModel(flush=[[wait]])
+    agent = house.open(model, window=128_000)
+    await fill(agent, 3, 900)
+    closing = asyncio.create_task(agent.close())
+    await waiting.wait()
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert model.closed
+    again = house.open(PurposeModel(), window=128_000)
+    assert again.conversation.messages
+    await again.close(hasty=True)
+
+
 async def test_a_flush_has_a_model_of_its_own_if_the_settings_name_one(house: House) -> None:
     """Reference sheet 8.1."""
     other = PurposeModel(flush=notes("- deep"))
