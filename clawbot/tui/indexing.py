@@ -51,16 +51,21 @@ class IndexingWatch:
         self._before: Callable[[], None] | None = None
         self._timer: Timer | None = None
         self._due = False
+        self._listening = False
 
     def start(self) -> None:
         """Listen from now on."""
+        self._listening = True
         self._before = self._runtime.on_memory_progress
         self._runtime.on_memory_progress = self._changed
         if self._runtime.memory_progress is not None:
             self._show(self._runtime.memory_progress)
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Listen no more; nothing happens to one that never started."""
+        if not self._listening:
+            return
+        self._listening = False
         self._runtime.on_memory_progress = self._before
         if self._timer is not None:
             self._timer.stop()

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from textual.await_complete import AwaitComplete
+from textual.events import Event, Mount, Resize
 from textual.screen import ModalScreen, ScreenResultType
 
 
 class OverScreen(ModalScreen[ScreenResultType]):
-    """A modal screen that keys and late answers find in any state.
+    """A modal screen that keys, signals and late answers find in any state.
 
     Textual removes the widgets of a screen first and cancels its workers after that: a worker looks at `has_left` when
     it comes back from a wait, and leaves the widgets alone then.
@@ -18,8 +19,13 @@ class OverScreen(ModalScreen[ScreenResultType]):
 
     @property
     def has_left(self) -> bool:
-        """Whether the screen is over. Its widgets may be gone."""
-        return not self.is_running
+        """Whether the screen is over, or the whole program. Its widgets may be gone, or may never have been there."""
+        return not (self.is_running and self.is_attached and self in self.app.screen_stack)
+
+    async def on_event(self, event: Event) -> None:
+        """A screen that is closed before it is made gets no widgets, but it is told that it has them."""
+        if not (isinstance(event, Mount | Resize) and self.has_left):
+            await super().on_event(event)
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Leave with `result`. The second time nothing happens: a key that was on its way already must not close the

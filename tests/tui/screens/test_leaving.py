@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.files import FilesScreen
 from clawbot.tui.screens.help import HelpScreen
@@ -160,6 +161,36 @@ async def test_keys_that_were_on_their_way_leave_only_once() -> None:
         await until(pilot, lambda: not screen.is_attached)
         assert host.result is not PENDING
         assert host.is_running
+    assert not host.return_code
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda below: MemoryScreen(below, "proxy", clock=FixedClock()),
+        lambda below: SessionsScreen(below, clock=FixedClock()),
+        ModelsScreen,
+        FilesScreen,
+        lambda below: EditorScreen(below, NOTE),
+        HelpScreen,
+        lambda below: ContextScreen(below, clock=FixedClock()),
+        lambda below: AskScreen("Over it?", [("y", "yes")]),
+    ],
+)
+async def test_a_screen_that_is_closed_before_it_is_made_ends_nothing(make: MakeScreen) -> None:
+    below = Runtime()
+    heard: list[bool] = []
+    below.on_memory_progress = lambda: heard.append(True)
+    screen = make(below)
+    async with showing(HelpScreen(below)) as (host, pilot):
+        host.push_screen(screen)
+        screen.dismiss(None)
+        screen.remove()
+        await until(pilot, lambda: not screen.is_attached)
+        await pilot.pause()
+        assert host.is_running
+        below.on_memory_progress()
+        assert heard == [True]
     assert not host.return_code
 
 
