@@ -61,7 +61,7 @@ def _context(now: RuntimeStatus) -> str:
 
 def _next(now: RuntimeStatus, report: ContextReport) -> str:
     marks = [("memory flush", report.flush_at), ("compaction", report.compact_at)]
-    ahead = [f"{name} in {max(0, at - now.tokens):,} tokens" for name, at in marks if at]
+    ahead = [f"{name} in {at - now.tokens:,} tokens" for name, at in marks if at > now.tokens]
     return " · ".join([*ahead, f"reserve {report.reserve:,}", f"compactions {now.compactions}"])
 
 

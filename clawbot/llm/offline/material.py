@@ -20,6 +20,8 @@ MAX_SAID = 200_000
 """Of one message so much is looked at, in characters: what is beyond is a paste, and its end is kept."""
 
 _FLUSH_PROMPT = re.compile(r"pre-compaction memory flush", re.IGNORECASE)
+# What stands for turns that were compacted: nobody said it.
+_SUMMARY = re.compile(r"<summary>\n.*</summary>\s*\Z", re.DOTALL)
 _TAGGED = re.compile(r"<(conversation|messages|transcript)>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _PREVIOUS = re.compile(r"<previous[-_]summary>\n?(.*?)</previous[-_]summary>", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(
@@ -76,13 +78,15 @@ def is_flush_prompt(text: str) -> bool:
 
 
 def said_in(messages: Sequence[Message]) -> list[Said]:
-    """The messages as what was said, without the silent turns."""
+    """The messages as what was said, without the silent turns and without a summary of earlier ones."""
     return [said for message in messages if _tells(said := _said(message))]
 
 
 def _tells(said: Said) -> bool:
     text = said.text.strip()
-    return bool(said.calls) or (bool(text) and text != NO_REPLY and not (said.role == "user" and is_flush_prompt(text)))
+    if said.role == "user" and (is_flush_prompt(text) or _SUMMARY.search(text)):
+        return False
+    return bool(said.calls) or (bool(text) and text != NO_REPLY)
 
 
 def _said(message: Message) -> Said:

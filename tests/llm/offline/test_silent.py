@@ -59,6 +59,15 @@ class TestFlush:
             "- 我们约定所有接口统一返回 snake_case。\n- [ ] renew the certificate\n"
         }
 
+    async def test_a_summary_of_earlier_turns_is_nothing_that_somebody_said(self) -> None:
+        talk = Talk()
+        summary = (
+            "The conversation before this point was compacted.\n\n<summary>\n- We decided to use MySQL.\n</summary>"
+        )
+        talk.messages = [UserMessage(summary), *said("We decided to use Postgres 16.", "Good.")]
+        assert await talk.say(PROMPT, "flush") == "NO_REPLY"
+        assert talk.files.texts == {TARGET: "# 2026-11-19\n\n- We decided to use Postgres 16.\n"}
+
     async def test_nothing_durable_is_no_reply_and_no_call(self) -> None:
         talk = Talk()
         talk.messages = said("hello", "hi", "what time is it?", "10:41", "thanks", "fine", "maybe I like vim")
