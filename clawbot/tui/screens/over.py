@@ -9,6 +9,8 @@ from textual.await_complete import AwaitComplete
 from textual.events import Event, Mount, Resize
 from textual.screen import ModalScreen, ScreenResultType
 
+WAYS_OUT = ("back", "close")  # actions that need no widgets
+
 
 class OverScreen(ModalScreen[ScreenResultType]):
     """A modal screen that keys, signals and late answers find in any state.
@@ -33,6 +35,12 @@ class OverScreen(ModalScreen[ScreenResultType]):
         if self not in self.app.screen_stack:
             return AwaitComplete()
         return super().dismiss(result)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key may do what it does now: before there are widgets it can but leave."""
+        if not self.is_mounted and action not in WAYS_OUT:
+            return False
+        return super().check_action(action, parameters)
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
         """Call `callback` once what was changed is shown, if the screen is still there then.

@@ -194,6 +194,22 @@ async def test_a_screen_that_is_closed_before_it_is_made_ends_nothing(make: Make
     assert not host.return_code
 
 
+@pytest.mark.parametrize("action", ["move('cursor_up')", "choose", "preview_down", "back"])
+async def test_a_key_that_is_quicker_than_the_screen_ends_nothing(action: str) -> None:
+    screen = MemoryScreen(Held("nothing"), "proxy", clock=FixedClock())
+    async with showing(HelpScreen(Runtime())) as (host, pilot):
+        mounted = host.push_screen(screen)
+        await screen.run_action(action)
+        assert (host.screen is screen) == (action != "back")
+        if action == "back":
+            await until(pilot, lambda: not screen.is_attached)
+        else:
+            await mounted
+            await until(pilot, lambda: bool(screen.rows))
+        assert host.is_running
+    assert not host.return_code
+
+
 async def test_two_quick_keys_close_the_help_once() -> None:
     screen = HelpScreen(Runtime())
     async with showing(screen) as (host, pilot):
