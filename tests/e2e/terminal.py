@@ -78,7 +78,10 @@ class Terminal:
     @property
     def text(self) -> str:
         """What the screen shows now, a line a row, without trailing blanks."""
-        return "\n".join(line.rstrip() for line in self._screen.display)
+        # Not `display` of pyte, which fails on the half of a wide character that something was written over.
+        rows = (self._screen.buffer[row] for row in range(self._screen.lines))
+        cells = range(self._screen.columns)
+        return "\n".join("".join(row[column].data for column in cells).rstrip() for row in rows)
 
     def send(self, *pieces: str) -> None:
         """Type: key names of KEYS are keys, everything else is text."""
