@@ -23,16 +23,17 @@ from clawbot.context.budget import ASSUMED
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.sessions.audit import MemoryWrite, Offer
 from clawbot.sessions.entries import CompactionEntry
+from clawbot.tui.activity import activity_of
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.code import Lexers
 from clawbot.tui.render.housekeeping import MemoryItem, SummaryItem, memory_mark
 from clawbot.tui.render.items import Item, NoticeItem, Page
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown import markdown_pieces
-from clawbot.tui.screens.chat import activity_of
+from clawbot.tui.restoring import load_items
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen
-from clawbot.tui.transcript import load_items, summary_item, unsummarised_item
+from clawbot.tui.transcript import summary_item, unsummarised_item
 from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
 from tests.tui.fake_runtime import NOW, FakeRuntime, Hold, RuntimeStatus, reply
 

@@ -23,7 +23,6 @@ from clawbot.agent.events import (
     MemoryWritten,
     MessageFinished,
     ModelChanged,
-    ModelRetry,
     Notice,
     ReasoningDelta,
     SessionChanged,
@@ -33,8 +32,8 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
+from clawbot.tui.activity import SUMMARISING, activity_of
 from clawbot.tui.gauge import gauge_of, window_note
 from clawbot.tui.indexing import IndexingWatch, indexing_share
 from clawbot.tui.turns import Turns
@@ -49,9 +48,6 @@ if TYPE_CHECKING:
     from clawbot.runtime import Runtime
 
 STARTING = "starting"
-THINKING = "thinking"
-WRITING = "writing"
-SUMMARISING = "summarising"
 IDLE_HINT = "/help"
 BUSY_HINT = "esc stops"
 PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched each time the reader reaches the top
@@ -144,7 +140,7 @@ class ChatScreen(Screen[None]):
     async def _fetch(self, runtime: Runtime) -> None:
         """Put the page of history before the oldest one shown at the top."""
         # Markdown comes in after the first paint.
-        from clawbot.tui.transcript import load_items
+        from clawbot.tui.restoring import load_items
 
         history = await runtime.history(before=self._oldest, limit=PAGE_OF_HISTORY)
         items = await asyncio.to_thread(load_items, history, self.clock.now().tzinfo)
@@ -374,20 +370,3 @@ class ChatScreen(Screen[None]):
             await self._fetch(self.runtime)
         finally:
             self._fetching = False
-
-
-def activity_of(event: Event) -> str:
-    """What runs from `event` on, for the status line; empty when that does not change."""
-    match event:
-        case TurnStarted():
-            command = parse_command(event.text)
-            return f"/{command.name}" if command else THINKING
-        case ReasoningDelta() | ToolFinished() | CompactionFinished():
-            return THINKING
-        case TextDelta():
-            return WRITING
-        case ToolStarted():
-            return event.title
-        case ModelRetry():
-            return f"attempt {event.attempt} in {event.wait:.0f} s: {event.reason}"
-    return ""
