@@ -229,7 +229,7 @@ class TestNoSummary:
     @pytest.mark.parametrize(
         ("broken", "reason"),
         [
-            ([UnreachableError("no connection", provider="openai")], "openai: no connection"),
+            ([UnreachableError("no connection", provider="openai", hint="Start it.")], "openai: no connection"),
             ([RefusedError("content policy")], "content policy"),
             ([TextPart("half"), UnreachableError("it broke off")], "it broke off"),
             ([TextPart("half")], "ended without its last part"),
@@ -241,6 +241,7 @@ class TestNoSummary:
         model = FakeModel(broken)
         with pytest.raises(SummaryError, match=reason) as raised:
             await run(model, job())
+        assert (raised.value.hint == "Start it.") == (reason == "openai: no connection")
         assert "secret details" not in str(raised.value)
         assert raised.value.hint
         assert model.closed_streams == 1
@@ -359,6 +360,19 @@ class TestOverflow:
         )
         assert set(re.findall(r"answer-\d{5}", given)) == {f"answer-{number:05}" for number in range(500)}
         assert estimate_tokens(text) <= budget.summary
+
+    async def test_a_window_that_the_model_knows_of_is_kept_to(self) -> None:
+        model = Talkative(window=8_192)
+        model.info = ModelInfo(ref="fake/model", window=8_192, max_output=900)
+        await run(model, structs.replace(job(large_talk(60)), window=1_000_000))
+        assert all(fits(request, 8_192) for request in model.requests)
+        assert {request.max_tokens for request in model.requests} == {900}
+
+    async def test_the_answer_gets_less_room_after_an_overflow(self) -> None:
+        """Some providers count it in."""
+        model = FakeModel([ContextOverflowError("too long")], says(ORDER))
+        await run(model, job())
+        assert [request.max_tokens for request in model.requests] == [1_638, 819]
 
     async def test_one_that_always_overflows_is_an_error(self) -> None:
         model = Talkative(window=0)

@@ -109,8 +109,7 @@ def mend(answer: str, wanted: Sequence[str], *, split: bool = False) -> str:
     missing, and prose before the first heading goes under `Progress`."""
     by_title = {section.title: section for section in folded(*parse(tidy(answer)))}
     for name in [*REQUIRED, TURN] if split else REQUIRED:
-        if name not in by_title or by_title[name].empty:
-            by_title[name] = Section(name, (NOTHING,))
+        by_title.setdefault(name, Section(name, (NOTHING,)))
     if lost := missing_identifiers(wanted, render(by_title.values())):
         lines = [line for line in by_title[IDENTIFIERS].lines if line.strip() and line.strip("- ") != NOTHING]
         by_title[IDENTIFIERS] = Section(IDENTIFIERS, (*lines, *(f"- {name}" for name in lost)))

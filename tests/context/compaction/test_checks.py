@@ -126,6 +126,7 @@ def test_what_a_bad_summary_lacks_is_put_in() -> None:
 def test_prose_goes_under_progress() -> None:
     text = mend("The user wants to ship.\nWe chose Postgres.", [])
     assert text.startswith("## Progress\nThe user wants to ship.\nWe chose Postgres.\n\n## Decisions\n(none)")
+    assert mend(f"{'Long opening. ' * 40}\n## Progress\n- old", []).count("- old") == 1
     assert mend(f"{'Long opening. ' * 40}\n{GOOD}", []).count("Long opening.") == 40
 
 
@@ -162,7 +163,12 @@ class TestIdentifiers:
         assert names[1:-1] == [f"src/file{number}.py" for number in range(30, 40)]
 
     def test_keys_are_not_asked_for(self) -> None:
-        assert self.wanted(user("use sk-proj-abcdefghij0123456789ABCDEFGHIJ in src/a.py")) == ["src/a.py"]
+        assert self.wanted(
+            user("use https://u:hunter2pass@db.example/x and `sk-proj-abcdefghij0123456789/ABCDEFGHIJ` in src/a.py")
+        ) == ["src/a.py"]
+
+    def test_the_token_of_a_silent_reply_is_not_asked_for(self) -> None:
+        assert self.wanted(user("say `NO_REPLY` or read a/b.py"), answer("NO_REPLY")) == ["a/b.py"]
 
     def test_they_are_bounded_by_tokens(self) -> None:
         messages = [user(f"see some/very/long/path/to/a/file/number{number}.py") for number in range(12)]

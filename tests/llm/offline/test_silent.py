@@ -243,6 +243,20 @@ class TestSummary:
         assert weigh_tokens(text) <= limit
         assert [line for line in text.splitlines() if line.startswith("#")] == HEADINGS
 
+    async def test_the_length_may_be_named_in_the_instruction(self) -> None:
+        talk = Talk()
+        lines = [f"We decided that service {n} uses port {8000 + n}." for n in range(300)]
+        talk.messages = [*said(*lines), UserMessage("Summarise. Length: at most 300 tokens, about 210 words.")]
+        assert weigh_tokens((await talk.ask("summary", max_tokens=2_000)).text) <= 300
+
+    async def test_marks_of_an_earlier_summary_are_no_items(self) -> None:
+        talk = Talk()
+        earlier = "## Decisions\n- [...]\n- Postgres\n\n## Open TODOs\n(none)"
+        talk.messages = [UserMessage(f"<previous-summary>{earlier}</previous-summary><conversation></conversation>")]
+        text = (await talk.ask("summary")).text
+        assert "[...]" not in text
+        assert "## Decisions\n\n- Postgres\n\n## Open TODOs\n\n- (none)\n" in text
+
     async def test_secrets_and_silent_turns_are_left_out(self) -> None:
         talk = Talk()
         talk.messages = [
