@@ -98,7 +98,8 @@ class Boundary:
         return result
 
     async def let_go(self, way: Exit, copies: Sequence[Detached], why: str) -> None:
-        """Record that `copies` leave without having been offered, and `why`."""
+        """Record that `copies` leave without having been offered, and `why`. Raises SessionStoreError."""
+        await self._conversation.save_rest()
         for copy in copies:
             result: Result = "abandoned" if self.state.failures else "skipped"
             await self._end(self._begun(way, copy), FlushOutcome(result=result, error=why))
@@ -109,7 +110,8 @@ class Boundary:
         self._told = False
 
     async def settle_crash(self) -> None:
-        """End an offer that a crash left open: what it was about to write and is in the file was taken."""
+        """End an offer that a crash or a full disk left open, before another begins: what it was about to write and is
+        in the file was taken."""
         state = self.state
         if state.open is None:
             return
@@ -119,6 +121,8 @@ class Boundary:
         await self._record(structs.replace(ended, transcript_bytes=self._conversation.transcript_bytes))
 
     async def _offer(self, way: Exit, copy: Detached, scope: Scope, *, leaving: bool) -> Result:
+        # The record names entries, which what could not be written yet does not have.
+        await self._conversation.save_rest()
         begun = self._begun(way, copy)
         await self._record(begun)
         outcome = await self._memory.take(copy, functools.partial(self._note_write, begun), scope)

@@ -89,15 +89,23 @@ class Compactor:
         elif harder:
             keep = min(keep, spoken // 2) >> (harder - 1)
         room = max(0, shown.budget.limit - shown.measure.fixed - shown.budget.summary)
-        return find_cut(
+        find = functools.partial(
+            find_cut,
             shown.items,
             shown.tokens,
-            keep=keep,
             last=len(shown.items) - 1,
             first=first,
             prefer=None if harder > 1 else self._boundary.first_unoffered,
             keep_at_most=room // 2,
         )
+        cut = find(keep=keep)
+        while cut is not None and sum(shown.tokens[cut.index :]) > room:
+            # The message that reaches `keep` is larger than all the room there is: it has to go as well.
+            later = find(keep=sum(shown.tokens[cut.index + 1 :]))
+            if later is None or later.index <= cut.index:
+                break
+            cut = later
+        return cut
 
     @property
     def _first(self) -> int:

@@ -15,6 +15,7 @@ from clawbot.agent.compacting import Compactor, CompactorParts
 from clawbot.agent.events import CompactionFinished, Notice
 from clawbot.agent.scope import Scope
 from clawbot.agent.viewing import Shown
+from clawbot.context.detached import Detached
 from clawbot.context.window import should_compact, should_flush, should_flush_by_size
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError
@@ -96,17 +97,21 @@ class Upkeep:
         if not self._boundary.has_unoffered:
             return
         shown = await self._look()
-        copies = self._viewing.detached(
-            shown, self._boundary.first_unoffered, len(shown.items), self._compactor.allowed(shown)
-        )
-        if not self._is_worth_it(way, shown):
-            if way == "reset":
-                await self._boundary.let_go(way, copies, "too little was said to ask a model about it")
-            return
-        try:
-            await self._boundary.offer(way, copies, scope, leaving=way == "reset")
-        except InterruptedTurnError:
-            log.info("the saving to memory at the end of a conversation was stopped")
+        why = "too little was said to ask a model about it"
+        if self._is_worth_it(way, shown):
+            try:
+                await self._boundary.offer(way, self._not_offered(shown), scope, leaving=way == "reset")
+                return
+            except InterruptedTurnError:
+                log.info("the saving to memory at the end of a conversation was stopped")
+                why = "it was stopped"
+        if way == "reset":
+            await self._boundary.let_go(way, self._not_offered(shown), why)
+
+    def _not_offered(self, shown: Shown) -> list[Detached]:
+        """Copies of everything that memory was not offered yet."""
+        start, allowed = self._boundary.first_unoffered, self._compactor.allowed(shown)
+        return self._viewing.detached(shown, start, len(shown.items), allowed)
 
     @property
     def will_offer_at_quit(self) -> bool:
