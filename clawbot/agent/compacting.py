@@ -10,7 +10,7 @@ import functools
 import logging
 from collections.abc import Awaitable, Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clawbot.agent.boundary import Boundary
 from clawbot.agent.cancel import InterruptedTurnError
@@ -24,6 +24,7 @@ from clawbot.config.schema_context import CompactionSettings
 from clawbot.context.compaction import Cut, file_lists, find_cut
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ChatModel
+from clawbot.llm.tokens import count_now
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import CompactionEntry
 
@@ -67,6 +68,7 @@ class Compactor:
         Raises InterruptedTurnError, with the history whole.
         """
         await self._conversation.save_rest()
+        await self._boundary.settle_crash()
         shown = await self._viewing.look(self._parts.model().info)
         cut = self._cut(trigger, shown, harder)
         if cut is None:
@@ -175,13 +177,14 @@ class Compactor:
             budget=shown.budget,
             timeout=settings.timeout,
             preserve=settings.recent_turns_preserve,
-            count=self._viewing.counter.text,
+            count=count_now,
             now_ms=epoch_ms(self._parts.clock.now()),
         )
         if settings.model is None:
             return await summarise(job, self._parts.model(), scope.cancel, running)
         model = await scope.cancel.run(functools.partial(self._parts.open_model, settings.model))
         try:
+            job = structs.replace(job, window=self._viewing.window(model.info).tokens)
             return await summarise(job, model, scope.cancel, running)
         finally:
             await model.aclose()

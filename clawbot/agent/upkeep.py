@@ -86,7 +86,6 @@ class Upkeep:
 
     async def compact(self, scope: Scope, focus: str) -> CompactionFinished:
         """Compact because the user asks for it; `focus` says what the summary is to hold above all."""
-        await self._boundary.settle_crash()
         finished = await self._compactor.compact("manual", scope, focus=focus)
         await self._look()
         return finished
