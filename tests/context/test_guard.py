@@ -49,6 +49,7 @@ def test_one_result_takes_a_share_of_what_is_left_of_the_window() -> None:
 def test_chinese_is_cut_by_its_tokens() -> None:
     """Sheet 6.4, GAP: by characters a Chinese result may take four times its share."""
     text = guard(rounds("中文" * 4000), window=SMALL, fixed=FIXED)[2].message.text
+    assert len(text.removesuffix(TRUNCATED)) <= 0.3 * (SMALL - FIXED)  # a character has one token, about
     assert 0.95 * 0.3 < weigh_message(result(text)) / (SMALL - FIXED) <= 0.3
 
 
