@@ -16,7 +16,7 @@ from clawbot.errors import ClawbotError
 from clawbot.tui.render.inline import note_link
 from clawbot.tui.render.sanitize import clean
 from clawbot.tui.screens.context_view import context_lines
-from clawbot.tui.screens.over import OverScreen
+from clawbot.tui.screens.page import PageScreen
 from clawbot.tui.screens.parts import Key, KeyLine
 
 if TYPE_CHECKING:
@@ -29,20 +29,13 @@ AFTER_TURN = "The figures come when the running turn has ended."
 MARGIN = 5  # left and right of the page, its scroll bar included
 
 
-class ContextScreen(OverScreen[str]):
+class ContextScreen(PageScreen[str]):
     """Gives the target of a note that is to be opened, or None."""
 
-    CSS_PATH: ClassVar = "../styles/context.tcss"
+    CSS_PATH: ClassVar = ["../styles/page.tcss", "../styles/context.tcss"]
     BINDINGS: ClassVar = [
-        Binding("escape,q,enter", "close", "Back"),
         Binding("d", "detail", "More or less detail", show=False),
         Binding("o", "open_flush", "Open what the last flush wrote", show=False),
-        Binding("up,k", "scroll('scroll_up')", "Up", show=False),
-        Binding("down,j", "scroll('scroll_down')", "Down", show=False),
-        Binding("pageup", "scroll('page_up')", "Page up", show=False),
-        Binding("pagedown,space", "scroll('page_down')", "Page down", show=False),
-        Binding("home,g", "scroll('scroll_home')", "Top", show=False),
-        Binding("end,G", "scroll('scroll_end')", "End", show=False),
     ]
 
     def __init__(self, runtime: Runtime, *, clock: Clock) -> None:
@@ -107,11 +100,3 @@ class ContextScreen(OverScreen[str]):
         """Open the note that the last flush wrote."""
         if self._written:
             self.dismiss(self._written)
-
-    async def action_scroll(self, how: str) -> None:
-        """Move the page."""
-        await self.query_one("#page").run_action(how)
-
-    def action_close(self) -> None:
-        """Go back to the conversation."""
-        self.dismiss(None)

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
 from textual.widgets import Static
 
 from clawbot.tui.render.sanitize import clean_line
-from clawbot.tui.screens.over import OverScreen
+from clawbot.tui.screens.page import PageScreen
 from clawbot.tui.screens.parts import Key, KeyLine
 
 if TYPE_CHECKING:
@@ -46,19 +45,10 @@ CHAT_KEYS = (
 TWO_COLUMNS = 110
 
 
-class HelpScreen(OverScreen[None]):
+class HelpScreen(PageScreen[None]):
     """Shows `keys` (name, meaning) beside the commands of the runtime; below them where there is little room."""
 
-    CSS_PATH: ClassVar = "../styles/help.tcss"
-    BINDINGS: ClassVar = [
-        Binding("escape,q,enter", "close", "Back"),
-        Binding("up,k", "scroll('scroll_up')", "Up", show=False),
-        Binding("down,j", "scroll('scroll_down')", "Down", show=False),
-        Binding("pageup", "scroll('page_up')", "Page up", show=False),
-        Binding("pagedown,space", "scroll('page_down')", "Page down", show=False),
-        Binding("home,g", "scroll('scroll_home')", "Top", show=False),
-        Binding("end,G", "scroll('scroll_end')", "End", show=False),
-    ]
+    CSS_PATH: ClassVar = ["../styles/page.tcss", "../styles/help.tcss"]
 
     def __init__(self, runtime: Runtime, keys: Iterable[tuple[str, str]] = CHAT_KEYS) -> None:
         super().__init__()
@@ -84,11 +74,3 @@ class HelpScreen(OverScreen[None]):
     def on_resize(self, event: Resize) -> None:
         """One column where there is little room."""
         self.set_class(event.size.width < TWO_COLUMNS, "-narrow")
-
-    async def action_scroll(self, how: str) -> None:
-        """Move the page."""
-        await self.query_one("#page").run_action(how)
-
-    def action_close(self) -> None:
-        """Go back to the conversation."""
-        self.dismiss(None)
