@@ -19,7 +19,7 @@ from clawbot.agent.events import CommandOutput, CompactionFinished, Event, Model
 from clawbot.agent.slash import ParsedCommand
 from clawbot.agent.status import render_status, status_data
 from clawbot.agent.views import CommandInfo, ContextReport, RuntimeStatus
-from clawbot.context.report import render_report
+from clawbot.context.report_text import render_report
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
 from clawbot.memory.values import SearchRequest

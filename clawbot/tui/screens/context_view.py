@@ -7,7 +7,7 @@ from datetime import datetime
 
 from textual.content import Content
 
-from clawbot.context.report import ContextPart, ContextReport, LastFlush
+from clawbot.context.report import ContextPart, ContextReport, LastFlush, certainty, coming, outcome
 from clawbot.tui.render.lines import ellipsis, width_of
 from clawbot.tui.render.sanitize import clean_line, isolate
 from clawbot.tui.render.shares import share_out
@@ -132,9 +132,9 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
 
 def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Content]:
     """The sum and how sure it is, then what comes next."""
-    used = f"used {report.used:,} of {report.window:,} · {_certainty(report)}"
+    used = f"used {report.used:,} of {report.window:,} · {certainty(report)}"
     yield Content.styled(used, QUIET)
-    parts = [Content(_next(report))]
+    parts = [Content(coming(report))]
     if report.last_flush is not None:
         parts.append(_last_flush(report.last_flush, now))
     parts.append(Content(plural(report.compactions, "compaction")))
@@ -148,30 +148,13 @@ def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Conte
         yield Content.styled(UNKNOWN, "$text-warning")
 
 
-def _certainty(report: ContextReport) -> str:
-    if report.exact:
-        return "as the provider counted it"
-    if report.stale:
-        return "counted here since the compaction"
-    return "the provider's count, and what came since" if report.reported else "counted here"
-
-
-def _next(report: ContextReport) -> str:
-    if report.flush_at > report.used:
-        return f"next: flush in {report.flush_at - report.used:,} tokens"
-    if report.compact_at > report.used:
-        return f"next: compaction in {report.compact_at - report.used:,} tokens"
-    return "next: compaction, with the next message" if report.compact_at else "no compaction comes by itself"
-
-
 def _last_flush(flush: LastFlush, now: datetime) -> Content:
     """When the last flush was and what came of it; what was written opens."""
     said = f"last flush {_moment(flush.at, now)}, "
     if flush.path:
         lines = plural(flush.end_line - flush.line + 1, "line")
         return Content.from_markup(f"$said[@click={OPEN_FLUSH}]$lines[/]", said=said, lines=lines)
-    results = {"nothing": "nothing to write", "": "not finished"}
-    return Content(said + results.get(flush.result, clean_line(flush.result)))
+    return Content(said + clean_line(outcome(flush)))
 
 
 def _moment(at: str, now: datetime) -> str:

@@ -1,0 +1,61 @@
+"""Reports on a small conversation with two languages, tools, a cut file and a missing one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from clawbot.config.schema_context import CompactionSettings
+from clawbot.context.bootstrap import Bootstrap, BootstrapFile
+from clawbot.context.budget import Window, plan_budget
+from clawbot.context.counting import TokenCounter
+from clawbot.context.prompt import PromptInputs, build_system_prompt
+from clawbot.context.report import (
+    ContextReport,
+    LastFlush,
+    ReportInputs,
+    build_report,
+)
+from clawbot.context.window import Report, View, measure
+from clawbot.messages import Message, TextBlock, ToolResultMessage, ToolSpec, UserMessage
+
+TOOLS = (ToolSpec("read", "Read a file.", {"type": "object"}), ToolSpec("a|b`c", "Odd. " * 20, {"type": "object"}))
+FILES = (
+    BootstrapFile("AGENTS.md", Path("/ws/AGENTS.md"), False, 26_000, "the rules " * 200, truncated=True),
+    BootstrapFile("用户.md", Path("/ws/用户.md"), False, 120, "喜欢制表符。" * 20, truncated=False),
+    BootstrapFile("SOUL.md", Path("/ws/SOUL.md"), True, 0, "[MISSING]", truncated=False),
+)
+INPUTS = PromptInputs(Path("/ws"), TOOLS, Bootstrap(FILES), datetime(2026, 11, 20, tzinfo=UTC), "openai/gpt-5")
+MESSAGES: tuple[Message, ...] = (
+    UserMessage("the summary " * 40),
+    UserMessage("我们用哪个端口？"),
+    ToolResultMessage("1", "read", [TextBlock("line\n" * 400)]),
+)
+BERLIN = ZoneInfo("Europe/Berlin")
+FLUSH = LastFlush("2026-11-20T09:12:44.000Z", "written", "memory/2026-11-20.md", 12, 14, 180)
+
+
+def made(
+    *, window: int = 32_000, surplus: int | None = None, source: Window | None = None, **more: Any
+) -> ContextReport:
+    """A report on the conversation above, of which the provider counted `surplus` more than we do (None: nothing)."""
+    counter = TokenCounter()
+    view = View(build_system_prompt(INPUTS), TOOLS, MESSAGES, has_summary=True, fresh_from=0)
+    counted = measure(view, counter).counted
+    report = None if surplus is None else Report(counted + surplus, counted)
+    found = measure(view, counter, report)
+    given = ReportInputs(
+        view=view,
+        measure=found,
+        budget=plan_budget(window, CompactionSettings(), found.fixed),
+        window=source or Window(window, "from the server", False),
+        prompt=INPUTS,
+        **more,
+    )
+    return build_report(given, counter)
+
+
+def part(report: ContextReport, key: str) -> int:
+    return next(part.tokens for part in report.parts if part.key == key)
