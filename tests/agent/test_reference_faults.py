@@ -4,8 +4,10 @@ have it. The section of the reference sheet is in each docstring; docs/architect
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,6 +25,20 @@ from tests.agent.gate_host import WORD, House, PurposeModel, Reply, compactions,
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path)
+
+
+def test_the_list_of_faults_names_tests_that_are_there() -> None:
+    tests = Path(__file__).parents[1]
+    text = tests.parent.joinpath("docs", "architecture.md").read_text(encoding="utf-8")
+    _, _, rows = text.partition("## Faults of the reference system")
+    file, missing = "", []
+    for name in re.findall(r"`((?:\w+/)+test_\w+\.py|test_\w+)`", rows):
+        if name.endswith(".py"):
+            file = tests.joinpath(name).read_text(encoding="utf-8")
+        elif not re.search(rf"def {name}\(", file):
+            missing.append(name)
+    assert "test_what_a_reset_is" in rows
+    assert missing == []
 
 
 # -- 4: resets, commands, failures ------------------------------------------------------------------------------------
@@ -117,7 +133,7 @@ async def test_no_failure_of_a_provider_costs_the_session(house: House, error: M
 async def test_memory_is_saved_in_a_turn_before_the_one_that_compacts(house: House, reserve: int, floor: int) -> None:
     """Sheet 6.5, BUG: the mark of the flush came from the floor alone, and so behind that of compaction."""
     model = PurposeModel()
-    limits = {"reserve_tokens": reserve, "reserve_tokens_floor": floor}
+    limits: dict[str, Any] = {"reserve_tokens": reserve, "reserve_tokens_floor": floor}
     agent = house.open(model, window=24_000, memory_flush={"soft_threshold_tokens": 2_500}, **limits)
     await fill(agent, 20, 900)
     first = model.purposes.index("flush")
