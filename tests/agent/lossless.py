@@ -56,7 +56,7 @@ class Reply(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """What happens in one step. Replies are used up; then the model behaves. `full` are the numbers of the appends to a
     transcript that meet a full disk, `crash` and `interrupt` those at which that happens (None: not); `torn` is how
-    much of the line in progress a crash leaves, from 0 to 1."""
+    much of the line in progress a crash leaves, from 0 to 1. `notes_full`: the disk of the notes is full."""
 
     chat: tuple[Reply, ...] = ()
     flush: tuple[Reply, ...] = ()
@@ -65,6 +65,7 @@ class Plan(Struct, frozen=True):
     crash: int | None = None
     torn: float = 0.0
     interrupt: int | None = None
+    notes_full: bool = False
 
 
 class Setup(Struct, frozen=True):
@@ -142,6 +143,12 @@ class World:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         through(appender, data)
 
+    def write_note(self, handle: int, data: bytes, through: Callable[[int, bytes], None]) -> None:
+        """One write of a note."""
+        if self.plan.notes_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        through(handle, data)
+
     def crash(self, name: str = "", torn: bytes = b"") -> None:
         """Keep what is on disk now, with a `torn` line at the end of the transcript `name`. What happens after this is
         in a folder that nobody looks at any more."""
@@ -179,11 +186,12 @@ class PlannedModel:
         self.replies = {"chat": list(plan.chat), "flush": list(plan.flush), "summary": list(plan.summary)}
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        if request.purpose == "chat":
-            try:
+        try:
+            assert_pairs(request.messages)
+            if request.purpose == "chat":
                 self._check(request)
-            except AssertionError as error:
-                self.failures.append(error)
+        except AssertionError as error:
+            self.failures.append(error)
         waiting = self.replies.get(request.purpose)
         reply = waiting.pop(0) if waiting else Reply("good")
         size = self._size(request)

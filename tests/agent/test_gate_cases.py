@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from clawbot.agent.agent import Agent
-from clawbot.agent.events import Event, TurnEnded
+from clawbot.agent.events import Event, Notice, TurnEnded
 from clawbot.llm.protocol import ChatRequest
 from clawbot.sessions.appending import LineAppender
+from clawbot.tools import append_only
 from tests.agent.ledger import Ledger, assert_in_context, assert_offered_once, assert_written_once, read_ledger
 from tests.agent.lossless import CHINESE, ENGLISH, Plan, PlannedModel, Reply, Setup, World, listen, open_agent
 
@@ -127,4 +128,20 @@ async def test_what_was_written_is_not_written_again_when_its_record_met_a_full_
     assert next(ends, None) is None
     assert ledger.kept
     assert (ledger.ended[0].result, ledger.ended[0].recovered) == ("written", True)
+    await case.agent.close()
+
+
+async def test_a_disk_that_fails_under_the_notes_is_no_memory_that_had_nothing_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_handle: int, _data: bytes) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    case = Case(tmp_path, Setup())
+    await case.say("hello " + ENGLISH * 300)
+    monkeypatch.setattr(append_only, "append_whole", fail)
+    events = await case.say("/new", Plan(flush=(Reply("write"),)))
+    old, _ = sorted(case.ledgers(), key=lambda ledger: -len(ledger.lines))
+    assert [offer.result for offer in old.ended] == ["abandoned"]
+    assert any(isinstance(event, Notice) and os.strerror(errno.EIO) in event.text for event in events)
     await case.agent.close()

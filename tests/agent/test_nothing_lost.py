@@ -22,6 +22,7 @@ from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import AssistantMessage
 from clawbot.sessions.appending import LineAppender
 from clawbot.sessions.errors import SessionStoreError
+from clawbot.tools import append_only
 from tests.agent.ledger import Ledger, assert_in_context, assert_offered_once, assert_written_once, read_ledger
 from tests.agent.lossless import (
     CHINESE,
@@ -31,7 +32,6 @@ from tests.agent.lossless import (
     Reply,
     Setup,
     World,
-    assert_pairs,
     listen,
     marks_of,
     open_agent,
@@ -75,6 +75,7 @@ PLANS = st.builds(
     crash=SELDOM,
     torn=st.sampled_from([0.0, 0.3, 0.999]),
     interrupt=SELDOM,
+    notes_full=st.sampled_from([False, False, False, True]),
 )
 SETUPS = st.builds(
     Setup,
@@ -100,6 +101,8 @@ class NothingLost(RuleBasedStateMachine):
         through = LineAppender._write
         world = self.world
         self.patch.setattr(LineAppender, "_write", lambda own, data: world.write(own, data, through))
+        note = append_only.append_whole
+        self.patch.setattr(append_only, "append_whole", lambda handle, data: world.write_note(handle, data, note))
         self.patch.setattr(os, "fsync", lambda _handle: None)
         self.model = PlannedModel(self.world, self.check_request)
         self.known: dict[Path, bytes] = {}
@@ -194,7 +197,6 @@ class NothingLost(RuleBasedStateMachine):
     # -- what holds ------------------------------------------------------------------------------------------------
 
     def check_request(self, request: ChatRequest) -> None:
-        assert_pairs(request.messages)
         items = self.agent.conversation.items
         asked = [mark for mark in marks_of(request.messages) if mark.startswith("u")]
         there = [mark for mark in marks_of([item.message for item in items]) if mark.startswith("u")]
