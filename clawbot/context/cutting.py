@@ -1,4 +1,4 @@
-"""Shortening a text for the prompt: head, marker, tail, never through the middle of a visible character."""
+"""Shortening a text for a model: head, marker, tail, never through the middle of a visible character."""
 
 from __future__ import annotations
 
@@ -22,6 +22,17 @@ def shorten(text: str, limit: int, name: str) -> str:
         f"kept {len(head)}+{len(tail)} chars of {len(text)} ...]\n\n"
     )
     return clamp(head + marker + tail, limit)
+
+
+def head_and_tail(text: str, limit: int) -> str:
+    """`text` when it has at most `limit` characters; else its beginning and end around a line that says how much is
+    left out between them, about `limit` characters beside that line. Seven tenths of them are of the beginning."""
+    if len(text) <= limit:
+        return text
+    room = int(limit * HEAD_SHARE)
+    head = cut_before(text, room)
+    tail = cut_after(text, len(text) - (limit - room))
+    return f"{text[:head]}\n[... {tail - head:,} of {len(text):,} characters left out ...]\n{text[tail:]}"
 
 
 def clamp(text: str, limit: int) -> str:

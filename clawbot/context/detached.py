@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from clawbot.context.cutting import cut_after, cut_before
+from clawbot.context.cutting import head_and_tail
 from clawbot.messages import (
     BashExecutionMessage,
     ImageBlock,
@@ -86,9 +86,9 @@ def _fitted(message: Message, tokens: int, room: int) -> Message:
     chars = max(_LEAST_CHARS, room * _CHARS_PER_TOKEN)
     match message:
         case UserMessage(content=str(text)):
-            return structs.replace(message, content=shortened(text, chars))
+            return structs.replace(message, content=head_and_tail(text, chars))
         case BashExecutionMessage(output=output):
-            return structs.replace(message, output=shortened(output, chars))
+            return structs.replace(message, output=head_and_tail(output, chars))
         case _:
             each = max(_LEAST_CHARS, chars // max(1, len(message.content)))
             return structs.replace(message, content=[_fitted_block(block, each) for block in message.content])
@@ -97,24 +97,16 @@ def _fitted(message: Message, tokens: int, room: int) -> Message:
 def _fitted_block(block: Any, chars: int) -> Any:
     match block:
         case TextBlock(text=text):
-            return TextBlock(shortened(text, chars))
+            return TextBlock(head_and_tail(text, chars))
         case ThinkingBlock():
             return TextBlock("")
         case ToolCallBlock(arguments=arguments):
             short = {
-                name: shortened(value, chars) if isinstance(value, str) else value for name, value in arguments.items()
+                name: head_and_tail(value, chars) if isinstance(value, str) else value
+                for name, value in arguments.items()
             }
             return structs.replace(block, arguments=short)
         case ImageBlock():
             return _IMAGE
         case _:
             return block
-
-
-def shortened(text: str, limit: int) -> str:
-    """`text` of at most about `limit` characters: its beginning and its end, and between them how much is left out."""
-    if len(text) <= limit:
-        return text
-    head = text[: cut_before(text, limit * 2 // 3)]
-    tail = text[cut_after(text, len(text) - limit // 3) :]
-    return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters left out …]\n{tail}"

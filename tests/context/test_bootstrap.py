@@ -6,12 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import Struct
 
 from clawbot.context.bootstrap import MAX_BYTES, Bootstrap, load_bootstrap
-from clawbot.context.cutting import cut_after, cut_before, shorten
 
 SEEDED = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"]
 
@@ -146,23 +143,3 @@ def test_placeholders_take_of_the_room(workspace: Path) -> None:
     placeholder = len(f"[MISSING] Expected at: {workspace / 'AGENTS.md'}")
     bootstrap = load(workspace, Limits(total_max_chars=placeholder + 63))
     assert [file.name for file in bootstrap.files] == ["AGENTS.md"]
-
-
-FAMILY = "👩\u200d👩\u200d👧"
-
-
-@pytest.mark.parametrize("cluster", ["e\u0301", FAMILY, "👍🏽", "❤\ufe0f", "🇩🇪", "\r\n", "नि"])
-def test_no_visible_character_is_split(cluster: str) -> None:
-    text = "ab" + cluster * 3 + "yz"
-    whole = {2 + len(cluster) * n for n in range(4)} | {0, 1, 2, len(text) - 1, len(text)}
-    for index in range(len(text) + 1):
-        assert cut_before(text, index) in whole
-        assert cut_after(text, index) in whole
-        assert cut_before(text, index) <= index <= cut_after(text, index)
-
-
-@given(text=st.text(max_size=400), limit=st.integers(min_value=1, max_value=500))
-def test_what_is_shortened_fits(text: str, limit: int) -> None:
-    short = shorten(text, limit, "X.md")
-    assert len(short) <= limit
-    assert (short == text) is (len(text) <= limit)

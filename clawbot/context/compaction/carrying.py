@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from clawbot.context.compaction.files import HEADING as FILES_HEADING
-from clawbot.context.compaction.serialise import shorten
+from clawbot.context.cutting import head_and_tail
 from clawbot.messages import Message, UserMessage
 
 HEADING = "## Last user messages (verbatim)"
@@ -35,9 +35,9 @@ def carry(
     last = said[max(0, len(said) - max(preserve, int(split))) :]
     if not last:
         return ""
-    request = shorten(last[-1], REQUEST_CHARS if split else MESSAGE_CHARS)
-    quoted = [*(shorten(text, MESSAGE_CHARS) for text in last[:-1]), request]
-    tries = [quoted[start:] for start in range(len(quoted))] + [[shorten(last[-1], chars)] for chars in SHORTER]
+    request = head_and_tail(last[-1], REQUEST_CHARS if split else MESSAGE_CHARS)
+    quoted = [*(head_and_tail(text, MESSAGE_CHARS) for text in last[:-1]), request]
+    tries = [quoted[start:] for start in range(len(quoted))] + [[head_and_tail(last[-1], chars)] for chars in SHORTER]
     return next((text for text in map(_section, tries) if count(text) <= most), "")
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from clawbot.context.compaction.sections import NOTHING, SECTIONS, TURN
-from clawbot.context.compaction.serialise import neutral, shorten
+from clawbot.context.compaction.serialise import neutral
+from clawbot.context.cutting import head_and_tail
 
 FOCUS_CHARS = 800
 
@@ -73,7 +74,7 @@ def prompt_for(task: Task) -> str:
     previous = f"<previous-summary>\n{neutral(task.previous)}\n</previous-summary>" if task.previous else ""
     language = IN_CHINESE if task.chinese else ""
     rules = RULES.format(language=language, tokens=task.tokens, words=max(task.tokens * 7 // 10, 1))
-    focus = neutral(shorten(" ".join(task.focus.split()), FOCUS_CHARS))
+    focus = neutral(head_and_tail(" ".join(task.focus.split()), FOCUS_CHARS))
     paragraphs = (
         previous,
         f"<conversation>\n{task.conversation}\n</conversation>",

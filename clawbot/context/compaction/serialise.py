@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from clawbot.context.cutting import clamp, cut_after, cut_before
+from clawbot.context.cutting import clamp, head_and_tail
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -30,7 +30,6 @@ RESULT_CHARS = 2_000
 
 THINKING_CHARS = 1_000
 ARGUMENT_CHARS = 300
-HEAD_SHARE = 0.7
 
 _TAG = re.compile(r"<(?=\s*/?\s*(?:conversation|messages|transcript|previous[-_]summary|summary)\b)", re.IGNORECASE)
 _LABEL = re.compile(
@@ -51,18 +50,9 @@ def serialise(message: Message) -> str:
             return "\n\n".join(filter(None, map(_assistant, said.content if said else ())))
         case ToolResultMessage(tool_name=name, content=content, is_error=failed):
             label = f"Tool error ({name})" if failed else f"Tool result ({name})"
-            return _labelled(label, shorten(_shown(content), RESULT_CHARS))
+            return _labelled(label, head_and_tail(_shown(content), RESULT_CHARS))
         case BashExecutionMessage(text=text):
-            return _labelled("User command", shorten(text, RESULT_CHARS))
-
-
-def shorten(text: str, most: int) -> str:
-    """`text`, or its head and tail around a line that says how much was left out, about `most` characters in all."""
-    if len(text) <= most:
-        return text
-    head = cut_before(text, int(most * HEAD_SHARE))
-    tail = cut_after(text, len(text) - (most - int(most * HEAD_SHARE)))
-    return f"{text[:head]}\n[... {tail - head:,} of {len(text):,} characters left out ...]\n{text[tail:]}"
+            return _labelled("User command", head_and_tail(text, RESULT_CHARS))
 
 
 def neutral(text: str) -> str:
@@ -80,7 +70,7 @@ def _assistant(block: TextBlock | ThinkingBlock | ToolCallBlock) -> str:
         case TextBlock(text=text):
             return _labelled("Assistant", text)
         case ThinkingBlock(thinking=text):
-            return _labelled("Assistant thinking", shorten(text, THINKING_CHARS))
+            return _labelled("Assistant thinking", head_and_tail(text, THINKING_CHARS))
         case ToolCallBlock(name=name, arguments=arguments, malformed=malformed):
             given = clamp(malformed, ARGUMENT_CHARS) if malformed else ", ".join(map(_argument, arguments.items()))
             return _labelled("Assistant tool call", f"{name}({given})")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from clawbot.context.compaction.serialise import shorten
+from clawbot.context.cutting import head_and_tail
 
 SAFETY = 1.2
 """Providers count differently from this program."""
@@ -39,7 +39,7 @@ def _piece(text: str, most: int, count: Callable[[str], int]) -> Piece:
     shown = text
     while tokens > most and chars > 0:
         chars = min(chars - 1, int(chars * most / tokens * 0.9))
-        shown = shorten(text, max(chars, 0))
+        shown = head_and_tail(text, max(chars, 0))
         tokens = count(shown)
     return Piece(shown, tokens + 1)  # the blank line behind it
 
