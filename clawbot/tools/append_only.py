@@ -95,7 +95,7 @@ class AppendOnlyFile:
             return ToolOutcome(f"{self.path} holds that already: it was added in this turn.", summary="+0")
         try:
             write = self._write(text, whole=whole)
-        except (ToolError, OSError) as error:
+        except ToolError as error:
             self.trouble = str(error)
             raise
         self.trouble = ""
