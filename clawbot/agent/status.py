@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import Any
 
 import msgspec
 
 from clawbot.agent.views import ContextReport, RuntimeStatus
-from clawbot.context.report import LastFlush
+from clawbot.context.report import LastFlush, outcome
+from clawbot.context.report_text import moment
 
 _MOST_PERCENT = 999
 
@@ -72,17 +73,8 @@ def _memory(now: RuntimeStatus, zone: tzinfo | None) -> str:
 
 def _flush(flush: LastFlush, zone: tzinfo | None) -> str:
     """When memory was offered last and what came of it."""
-    at = f"{datetime.fromisoformat(flush.at).astimezone(zone):%Y-%m-%d %H:%M}" if flush.at else "once"
+    at = moment(flush.at, zone) if flush.at else "once"
     if flush.path:
         lines = flush.end_line - flush.line + 1
         return f"{at}: {lines} line{'s' if lines != 1 else ''} ({flush.bytes:,} bytes) to {flush.path}:{flush.line}"
-    return f"{at}: {_WORDS.get(flush.result, flush.result)}"
-
-
-_WORDS = {
-    "nothing": "there was nothing to keep",
-    "skipped": "not asked, too little was said",
-    "failed": "it failed",
-    "abandoned": "it failed, and the conversation went on",
-    "interrupted": "it was stopped",
-}
+    return f"{at}: {outcome(flush)}"

@@ -147,5 +147,15 @@ def coming(report: ContextReport) -> str:
 
 
 def outcome(flush: LastFlush) -> str:
-    """What came of a flush that wrote nothing; words of a transcript, which may be damaged."""
-    return {"nothing": "nothing to write", "": "not finished"}.get(flush.result, flush.result)
+    """What came of a flush that wrote nothing; what is no result, in a damaged transcript, stays as it is."""
+    return _OUTCOMES.get(flush.result, flush.result)
+
+
+_OUTCOMES = {
+    "": "not finished",
+    "nothing": "nothing to write",
+    "skipped": "not asked, too little was said",
+    "failed": "failed",
+    "abandoned": "failed, and the conversation went on",
+    "interrupted": "stopped",
+}

@@ -69,7 +69,7 @@ def _next(report: ContextReport, zone: tzinfo | None) -> Iterator[str]:
 
 
 def _last_flush(flush: LastFlush, zone: tzinfo | None) -> str:
-    at = _moment(flush.at, zone)
+    at = moment(flush.at, zone)
     if not flush.path:
         return f"last flush {at}, {outcome(flush)}"
     lines = flush.end_line - flush.line + 1
@@ -77,8 +77,9 @@ def _last_flush(flush: LastFlush, zone: tzinfo | None) -> str:
     return f"last flush {at}, {lines} {'line' if lines == 1 else 'lines'} to {place}"
 
 
-def _moment(at: str, zone: tzinfo | None) -> str:
-    """The date and the minute; what is no moment, in a damaged transcript, stays as it is."""
+def moment(at: str, zone: tzinfo | None) -> str:
+    """The date and the minute of `at` (ISO 8601) in `zone`, None: of this machine; what is no moment, in a
+    damaged transcript, stays as it is."""
     try:
         return f"{datetime.fromisoformat(at).astimezone(zone):%Y-%m-%d %H:%M}"
     except ValueError:

@@ -18,6 +18,7 @@ from clawbot.agent.events import (
     TextDelta,
 )
 from clawbot.llm.errors import ContextOverflowError, UnreachableError
+from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import ToolCallBlock, UserMessage
 from clawbot.sessions.transcript import Transcript
 from tests.agent.fakes import FakeTool, calls, says
@@ -26,6 +27,7 @@ from tests.agent.gate_host import (
     WORD,
     House,
     PurposeModel,
+    Reply,
     compactions,
     ended,
     fill,
@@ -243,11 +245,11 @@ async def test_a_limit_that_the_provider_names_is_kept_to_from_then_on(house: Ho
 async def test_a_message_that_never_fits_is_told_and_the_next_one_is_answered(house: House) -> None:
     """Reference sheet 4.8: what can't be sent does not stand in the way for ever."""
 
-    def fits(request: object) -> list[object]:
-        size = sum(len(message.text) for message in request.messages)  # type: ignore[attr-defined]
+    def fits(request: ChatRequest) -> Reply:
+        size = sum(len(message.text) for message in request.messages)
         return [ContextOverflowError("too large")] if size > 40_000 else says("fine")
 
-    model = PurposeModel(chat=[fits])  # type: ignore[list-item]
+    model = PurposeModel(chat=[fits])
     agent = house.open(model)
     events = await talk(agent, WORD * 20_000)
     assert ended(events).error_kind == "overflow"

@@ -1,3 +1,5 @@
+"""A reader of the index: what it finds, and that it stops when it is told to or when there is no index."""
+
 from __future__ import annotations
 
 import threading

@@ -1,0 +1,72 @@
+"""What `/status` says, of good and of damaged sessions, to people and to programs."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from clawbot.agent.status import render_status, status_data
+from clawbot.agent.views import RuntimeStatus
+from clawbot.context.report import LastFlush
+from clawbot.llm.protocol import ModelInfo
+from tests.context.reports import FLUSH, made
+
+REPORT = made()
+
+
+def status(**changes: Any) -> RuntimeStatus:
+    now = RuntimeStatus(
+        agent_id="main",
+        session_key="main",
+        session_id="0199",
+        model=ModelInfo(ref="openai/gpt-5"),
+        workspace=Path("/ws"),
+        tokens=8_000,
+        window=32_000,
+        exact=True,
+        cost=None,
+        busy=False,
+        notes=3,
+    )
+    return msgspec.structs.replace(now, **changes)
+
+
+def said(**changes: Any) -> str:
+    return render_status(status(**changes), REPORT, UTC)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, "- **context** 8,000 of 32,000 tokens (25%)\n"),
+        ({"exact": False}, "(25%), estimated\n"),
+        ({"exact": False, "stale": True}, "(25%), estimated until the next answer\n"),
+        ({"window": 0}, "8,000 of 0 tokens (0%)"),
+        ({"window": 100}, "(999%)"),
+        ({"window_source": "assumed: 中文"}, " · window assumed: 中文\n"),
+        ({"tokens": 0}, f"memory flush in {REPORT.flush_at:,} tokens · compaction in {REPORT.compact_at:,} tokens"),
+        ({"tokens": REPORT.compact_at}, f"- **next** reserve {REPORT.reserve:,} · compactions 0\n"),
+        ({"cost": 0.12345}, "- **cost** $0.1235"),
+        ({}, "nothing had to be saved yet"),
+        ({"last_flush": FLUSH}, "asked last 2026-11-20 09:12: 3 lines (180 bytes) to memory/2026-11-20.md:12"),
+        ({"last_flush": msgspec.structs.replace(FLUSH, end_line=12)}, ": 1 line ("),
+        ({"last_flush": LastFlush(FLUSH.at, "nothing")}, "09:12: nothing to write"),
+        ({"last_flush": LastFlush(FLUSH.at, "abandoned")}, "09:12: failed, and the conversation went on"),
+        ({"last_flush": LastFlush("", "failed")}, "asked last once: failed"),
+        ({"last_flush": LastFlush("some day", "failed")}, "asked last `some day`: failed"),
+    ],
+)
+def test_what_it_says(change: dict[str, Any], says: str) -> None:
+    assert says in said(**change)
+
+
+def test_the_same_for_programs() -> None:
+    data = status_data(status(last_flush=FLUSH, compactions=2), REPORT)
+    assert msgspec.json.decode(msgspec.json.encode(data)) == data
+    assert (data["flushAt"], data["compactAt"]) == (REPORT.flush_at, REPORT.compact_at)
+    assert (data["lastFlush"]["endLine"], data["compactions"]) == (14, 2)
+    assert status_data(status(), REPORT)["lastFlush"] is None
