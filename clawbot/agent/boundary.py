@@ -31,6 +31,7 @@ from clawbot.sessions.entries import CompactionEntry, CustomEntry
 
 log = logging.getLogger(__name__)
 
+FAILED_BEFORE = "It failed before."
 BeforeWrite = Callable[[MemoryWrite], None]
 
 
@@ -62,6 +63,7 @@ class Boundary:
         self._session = ""
         self._state = OfferState()
         self._told = False
+        self._last_error = ""
 
     @property
     def state(self) -> OfferState:
@@ -83,26 +85,29 @@ class Boundary:
         """Whether something in the context was never offered."""
         return self.first_unoffered < len(self._conversation.items)
 
-    async def offer(self, way: Exit, copies: Sequence[Detached], scope: Scope, *, leaving: bool) -> Result:
-        """Offer `copies`, which follow each other, and return what came of the last one. `leaving`: they leave the
-        context next, whether memory takes them or not; else what failed is offered again another time.
+    async def offer(self, way: Exit, copies: Sequence[Detached], scope: Scope) -> None:
+        """Offer `copies`, which follow each other, as long as memory takes them.
 
         A failing memory is told once in a cycle and never raised. Raises InterruptedTurnError when the user stops it,
         and SessionStoreError when nothing can be recorded: then nothing was offered either.
         """
-        result: Result = ""
         for copy in copies:
-            result = await self._offer(way, copy, scope, leaving=leaving)
-            if result not in FINAL:
+            if await self._offer(way, copy, scope) not in FINAL:
                 break
-        return result
 
-    async def let_go(self, way: Exit, copies: Sequence[Detached], why: str) -> None:
-        """Record that `copies` leave without having been offered, and `why`. Raises SessionStoreError."""
+    async def let_go(self, way: Exit, stop: int, scope: Scope, why: str = "") -> None:
+        """Record that what was not offered yet, up to before the index `stop`, leaves nevertheless: because memory
+        failed, or because of `why`. Raises SessionStoreError."""
         await self._conversation.save_rest()
-        for copy in copies:
-            result: Result = "abandoned" if self.state.failures else "skipped"
-            await self._end(self._begun(way, copy), FlushOutcome(result=result, error=why))
+        start = self.first_unoffered
+        if start >= stop:
+            return
+        failed = self.state.failures > 0
+        error = (self._last_error or FAILED_BEFORE) if failed else why
+        outcome = FlushOutcome(result="abandoned" if failed else "skipped", error=error)
+        ended = await self._end(self._begun(way, Detached((), start, stop)), outcome)
+        if failed:
+            self._tell_failure(ended, scope)
 
     def compacted(self, entry: CompactionEntry) -> None:
         """A new cycle begins with `entry`."""
@@ -120,22 +125,25 @@ class Boundary:
         ended = structs.replace(state.open, phase="end", result=result, writes=tuple(there), recovered=True)
         await self._record(structs.replace(ended, transcript_bytes=self._conversation.transcript_bytes))
 
-    async def _offer(self, way: Exit, copy: Detached, scope: Scope, *, leaving: bool) -> Result:
+    async def _offer(self, way: Exit, copy: Detached, scope: Scope) -> Result:
         # The record names entries, which what could not be written yet does not have.
         await self._conversation.save_rest()
         begun = self._begun(way, copy)
         await self._record(begun)
         outcome = await self._memory.take(copy, functools.partial(self._note_write, begun), scope)
         stopped = outcome.result == "interrupted"
-        if outcome.result == "failed" and leaving:
-            outcome = structs.replace(outcome, result="abandoned")
-        elif stopped and outcome.writes:
+        if stopped and outcome.writes:
             # Offered again, the same would be written twice.
             outcome = structs.replace(outcome, result="written")
         ended = await self._end(begun, outcome)
         for write in ended.writes:
             scope.emit(MemoryWritten(path=write.path, line=write.line, end_line=write.end_line, bytes=write.size))
-        self._tell_failure(ended, scope)
+        if ended.error:
+            log.warning("memory did not take all that was offered (%s): %s", ended.exit, ended.error)
+        if ended.result == "failed":
+            self._last_error = ended.error
+            if self.state.failures == MOST_FAILURES:
+                self._tell_failure(ended, scope)
         if stopped:
             raise InterruptedTurnError
         return ended.result
@@ -169,10 +177,7 @@ class Boundary:
 
     def _tell_failure(self, ended: Offer, scope: Scope) -> None:
         """One notice in a cycle: when it is given up, or when words leave without having been kept."""
-        given_up = ended.result == "abandoned" or self.state.failures == MOST_FAILURES
-        if ended.error:
-            log.warning("memory did not take what was offered (%s): %s", ended.exit, ended.error)
-        if given_up and not self._told:
+        if not self._told:
             self._told = True
             lost = "The conversation goes on, and its transcript is whole."
             scope.emit(Notice(level="warning", text=f"Nothing could be saved to memory: {ended.error} {lost}"))

@@ -124,10 +124,7 @@ class Compactor:
         if len(copies) != 1:
             copies = self._viewing.detached(shown, start, cut.index, allowed)
         if self._parts.settings.memory_flush.enabled and not self._boundary.state.exhausted:
-            await self._boundary.offer(trigger, copies, scope, leaving=True)
-        else:
-            why = "memory failed too often" if self._boundary.state.exhausted else "memory_flush.enabled is off"
-            await self._boundary.let_go(trigger, copies, why)
+            await self._boundary.offer(trigger, copies, scope)
 
     def answered_to(self, shown: Shown) -> int:
         """Up to where the conversation can be offered: a message of the user that waits for its answer is not."""
@@ -152,7 +149,7 @@ class Compactor:
 
         try:
             summary = await self._ask(shown, cut, focus, scope, running)
-            finished = await self._store(trigger, shown, cut, summary)
+            finished = await self._store(trigger, shown, cut, summary, scope)
         except InterruptedTurnError:
             scope.emit(CompactionFinished(trigger=trigger, status="interrupted", error="It was stopped."))
             raise
@@ -189,12 +186,16 @@ class Compactor:
         finally:
             await model.aclose()
 
-    async def _store(self, trigger: CompactionTrigger, shown: Shown, cut: Cut, summary: str) -> CompactionFinished:
+    async def _store(
+        self, trigger: CompactionTrigger, shown: Shown, cut: Cut, summary: str, scope: Scope
+    ) -> CompactionFinished:
         """Write the entry. Raises SummaryError when nothing is gained, SessionStoreError."""
         size = await asyncio.to_thread(self._viewing.counter.text, summary)
         after = shown.measure.fixed + size + sum(shown.tokens[cut.index :])
         if trigger != "manual" and after >= shown.measure.counted:
             raise SummaryError(NO_GAIN)
+        # Only now is it certain that they leave: a memory that failed could have been asked again before.
+        await self._boundary.let_go(trigger, cut.index, scope, "memory_flush.enabled is off")
         state, before = self._boundary.state, self._conversation.last_compaction
         gone = [item.message for item in self._conversation.items[self._first : cut.index]]
         files = file_lists(gone, before.details if before else None)

@@ -51,7 +51,7 @@ class Upkeep:
         if self._flush_is_due(shown):
             stop = self._compactor.answered_to(shown)
             copies = self._viewing.detached(shown, self._boundary.first_unoffered, stop, self._compactor.allowed(shown))
-            await self._boundary.offer("threshold", copies, scope, leaving=False)
+            await self._boundary.offer("threshold", copies, scope)
 
     async def next_request(self, scope: Scope) -> ChatRequest:
         """The next call of the model; in the middle of a turn, room is made for it first. Raises
@@ -99,13 +99,12 @@ class Upkeep:
         why = "too little was said to ask a model about it"
         if self._is_worth_it(way, shown):
             try:
-                await self._boundary.offer(way, self._not_offered(shown), scope, leaving=way == "reset")
-                return
+                await self._boundary.offer(way, self._not_offered(shown), scope)
             except InterruptedTurnError:
                 log.info("the saving to memory at the end of a conversation was stopped")
                 why = "it was stopped"
         if way == "reset":
-            await self._boundary.let_go(way, self._not_offered(shown), why)
+            await self._boundary.let_go(way, len(shown.items), scope, why)
 
     def _not_offered(self, shown: Shown) -> list[Detached]:
         """Copies of everything that memory was not offered yet."""

@@ -13,7 +13,7 @@ from clawbot.agent.events import CommandOutput, MemoryWritten, Notice, SessionCh
 from clawbot.llm.errors import UnreachableError
 from clawbot.sessions.audit import FINAL, OFFER, Offer
 from tests.agent.fakes import says
-from tests.agent.gate_host import House, PurposeModel, compactions, ended, fill, lines, notes, offers, talk
+from tests.agent.gate_host import SUMMARY, House, PurposeModel, compactions, ended, fill, lines, notes, offers, talk
 
 DOWN = [UnreachableError("no route to the model")]
 
@@ -47,6 +47,34 @@ async def test_what_memory_would_not_take_leaves_nevertheless_and_the_record_say
     final = [offer for offer in offers(agent) if offer.result in FINAL]
     assert final
     assert {offer.result for offer in final} == {"abandoned"}
+    await agent.close()
+
+
+async def test_words_that_stay_because_the_summary_failed_are_offered_again(house: House) -> None:
+    """One outage takes both: nothing left, so nothing may count as let go."""
+    model = PurposeModel(flush=[DOWN, *notes("- the harbour is deep")], summary=[DOWN, says(SUMMARY)])
+    agent = house.open(model, window=128_000)
+    await fill(agent, 4, 300)
+    await talk(agent, "/compact")
+    assert compactions(agent) == []
+    assert [offer.result for offer in offers(agent)] == ["failed"]
+    await talk(agent, "/compact")
+    assert [offer.result for offer in offers(agent)] == ["failed", "written"]
+    assert len(compactions(agent)) == 1
+    await agent.close()
+
+
+async def test_what_is_let_go_is_what_leaves_and_not_what_stays(house: House) -> None:
+    model = PurposeModel(flush=[DOWN])
+    agent = house.open(model, window=128_000)
+    await fill(agent, 6, 300)
+    events = await talk(agent, "/compact")
+    [_, let_go] = offers(agent)
+    assert let_go.result == "abandoned"
+    [compaction] = compactions(agent)
+    ids = [line["id"] for line in lines(agent) if line["type"] == "message"]
+    assert ids.index(let_go.last) + 1 == ids.index(compaction["firstKeptEntryId"])
+    assert [event.level for event in events if isinstance(event, Notice)] == ["warning"]
     await agent.close()
 
 

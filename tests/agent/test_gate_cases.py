@@ -142,6 +142,6 @@ async def test_a_disk_that_fails_under_the_notes_is_no_memory_that_had_nothing_t
     monkeypatch.setattr(append_only, "append_whole", fail)
     events = await case.say("/new", Plan(flush=(Reply("write"),)))
     old, _ = sorted(case.ledgers(), key=lambda ledger: -len(ledger.lines))
-    assert [offer.result for offer in old.ended] == ["abandoned"]
+    assert [offer.result for offer in old.ended] == ["failed", "abandoned"]
     assert any(isinstance(event, Notice) and os.strerror(errno.EIO) in event.text for event in events)
     await case.agent.close()
