@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from textual import on, work
 from textual.app import App
+from textual.driver import Driver
 from textual.events import Event, Key, Paste
 from textual.screen import Screen
 
@@ -54,8 +55,15 @@ class ClawbotApp(App[object]):
     CSS_PATH = "styles/chat.tcss"
     COMMAND_PALETTE_BINDING = "f2"
 
-    def __init__(self, open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        open_runtime: OpenRuntime,
+        *,
+        theme: str = "auto",
+        clock: Clock | None = None,
+        driver: type[Driver] | None = None,
+    ) -> None:
+        super().__init__(driver_class=driver)
         self.clock = clock or SystemClock()
         self.open_runtime = open_runtime
         self.runtime: Runtime | None = None
@@ -84,12 +92,13 @@ class ClawbotApp(App[object]):
         self.chat.composer.prompt.focus()
         # After `fg` the terminal is empty: paint all of it, not only what changes next.
         self.app_resume_signal.subscribe(self.chat, lambda _: self.refresh(layout=True))
-        self.call_after_refresh(self._replay)
+        # Through the queue of events: what came before is kept by then, and nothing overtakes it.
+        self.call_after_refresh(self.call_later, self._replay)
 
-    def _replay(self) -> None:
+    async def _replay(self) -> None:
         early, self._early = self._early, None
         for event in early or ():
-            self.post_message(event)
+            await super().on_event(event)
         self._open()
 
     @work(group="runtime")
@@ -181,6 +190,10 @@ class ClawbotApp(App[object]):
 
     def action_copy_or_leave(self) -> None:
         """Copy what is selected, else clear the input; twice in a second leaves."""
+        # The key comes here first: what was typed before it must have arrived in the prompt that it clears.
+        self.chat.composer.prompt.call_later(self._copy_or_leave)
+
+    def _copy_or_leave(self) -> None:
         prompt = self.chat.composer.prompt
         selected = self.chat.get_selected_text() or prompt.selected_text
         now = self.clock.monotonic()

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from clawbot.tui.terminal import typing_kept
+from clawbot.errors import ClawbotError
+from clawbot.tui.terminal import Kept, typing_kept
 
 if TYPE_CHECKING:
     from clawbot.clock import Clock
@@ -26,24 +27,30 @@ def run_chat(open_runtime: Callable[[], Awaitable[Runtime]], *, theme: str = "au
     """Show the conversation until the user leaves; return the exit code.
 
     `open_runtime` is awaited after the first paint, and what it returns is closed at the end; its heavy imports belong
-    in a thread. A ClawbotError that it raises comes out of here, with the terminal restored. After a crash one line on
-    stderr names the log; when memory is saved at the end, one says so. `theme` counts until the settings are read.
+    in a thread. A ClawbotError that it or the closing raises comes out of here, with the terminal restored. After
+    another error one line on stderr names the log, and the exit code is 1; when memory is saved at the end, a line says
+    so. `theme` counts until the settings are read.
     """
-    with typing_kept():
+    with typing_kept() as kept:
         # Textual takes a quarter of a second to import: the keys of that time are kept.
         from clawbot.tui.app import ClawbotApp
+        from clawbot.tui.driver import driver_after
 
-        app = ClawbotApp(open_runtime, theme=theme, clock=clock)
-        asyncio.run(_run(app))
+        app = ClawbotApp(open_runtime, theme=theme, clock=clock, driver=driver_after(kept))
+        unclosed = asyncio.run(_run(app, kept))
     if app.failure is not None:
         raise app.failure
     if app.crash is not None:
-        _tell_crash(app.crash)
-        return 1
-    return app.return_code or 0
+        _tell_crash("the screen crashed", app.crash)
+    if isinstance(unclosed, ClawbotError):
+        raise unclosed
+    if unclosed is not None:
+        _tell_crash("the session could not be closed as usual", unclosed)
+    return 1 if app.crash is not None or unclosed is not None else app.return_code or 0
 
 
-async def _run(app: ClawbotApp) -> None:
+async def _run(app: ClawbotApp, kept: Kept) -> Exception | None:
+    """Show the screen, then close what it opened; returns what failed in the closing."""
     ending = _Ending(app)
     if sys.platform != "win32":
         # A closed window (SIGHUP) or a polite end from outside: what was said so far is written like at any other end.
@@ -52,8 +59,11 @@ async def _run(app: ClawbotApp) -> None:
     try:
         await app.run_async()
     finally:
+        # Before the closing, which may take seconds: Ctrl+C must be a signal again.
+        kept.give_back()
         if app.runtime is not None:
             await ending.close(app.runtime)
+    return ending.failure
 
 
 class _Ending:
@@ -66,6 +76,7 @@ class _Ending:
         self._app = app
         self._hasty = False
         self._closing: asyncio.Task[None] | None = None
+        self.failure: Exception | None = None
 
     def signalled(self, number: int) -> None:
         """Leave at once, also while memory is saved."""
@@ -76,7 +87,7 @@ class _Ending:
 
     async def close(self, runtime: Runtime) -> None:
         """Close `runtime`, and say so when that takes time. Ctrl+C cancels this task and the closing in it, which then
-        only lets go of what it holds."""
+        only lets go of what it holds. What fails in it is logged and is the `failure`."""
         if runtime.will_flush and not self._hasty:
             sys.stderr.write(f"{SAVING}\n")
             sys.stderr.flush()
@@ -85,10 +96,13 @@ class _Ending:
             await self._closing
         except asyncio.CancelledError:
             log.info("What was said is not saved to memory yet: the wait for it was ended.")
+        except Exception as error:
+            log.critical("The session could not be closed.", exc_info=True)
+            self.failure = error
 
 
-def _tell_crash(crash: BaseException) -> None:
+def _tell_crash(what: str, crash: BaseException) -> None:
     from clawbot.config.paths import Paths, find_home
 
     reason = next(iter(f"{type(crash).__name__}: {crash}".splitlines()))
-    sys.stderr.write(f"clawbot: the screen crashed ({reason}). The log tells more: {Paths(find_home()).log_file}\n")
+    sys.stderr.write(f"clawbot: {what} ({reason}). The log tells more: {Paths(find_home()).log_file}\n")

@@ -1,39 +1,135 @@
-"""The terminal from the first moment on: what is typed before the screen is there is kept, and not echoed."""
+"""The terminal before and after the screen: what is typed early is kept as keys, and the end finds it as it was."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import select
+import signal
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
+from types import FrameType
+from typing import Any, NoReturn
 
 if sys.platform != "win32":
     import termios
 
-LOCAL_FLAGS = 3  # their place in what tcgetattr returns
+INPUT_FLAGS, LOCAL_FLAGS, CONTROL = 0, 3, 6  # their places in what tcgetattr returns
+MARK_PASTES, PLAIN_PASTES = "\x1b[?2004h", "\x1b[?2004l"
+SPLIT = 0.1  # seconds in which the rest of a character comes
+AS_TYPED = str.maketrans({"\n": "\r", "\0": "\x04"})
+
+
+class Kept:
+    """What is kept of the time before the screen. `before` is how the terminal was, None when there is none."""
+
+    def __init__(self, descriptor: int = -1, before: list[Any] | None = None) -> None:
+        self._descriptor = descriptor
+        self.before = before
+        self._typed = ""
+        self._lent = False
+
+    def begin(self) -> None:
+        """Take keys one by one and as they are, like the screen will."""
+        if sys.platform == "win32" or self.before is None:
+            return
+        self._lent = True
+        termios.tcsetattr(self._descriptor, termios.TCSANOW, _keys_alone(termios.tcgetattr(self._descriptor)))
+        if self.before[LOCAL_FLAGS] & termios.ICANON:
+            self._typed = _typed_in_lines(self._descriptor)
+        # Not earlier: a paste that began unmarked would be read in two halves.
+        _tell(MARK_PASTES)
+
+    def take(self) -> str:
+        """What was typed before `begin`, as the keys would have come; once."""
+        typed, self._typed = self._typed, ""
+        return typed
+
+    def give_back(self) -> None:
+        """Make the terminal what it was. The second time does nothing."""
+        if sys.platform == "win32" or self.before is None or not self._lent:
+            return
+        self._lent = False
+        _tell(PLAIN_PASTES)
+        # A terminal whose window was closed needs nothing back.
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(self._descriptor, termios.TCSANOW, self.before)
 
 
 @contextlib.contextmanager
-def typing_kept() -> Iterator[None]:
-    """Take lines apart into keys and stop the echo until the end, when the terminal is as it was before.
+def typing_kept() -> Iterator[Kept]:
+    """Keep what is typed from now on until the end, when the terminal is as it was before.
 
-    The screen switches to raw mode only when its library is imported; a terminal that is still in line mode then may
-    drop a line that was begun. Without a terminal, and on Windows, nothing is done.
+    The screen takes the terminal only when its library is imported. Until then a terminal in line mode would drop a
+    line that was begun, turn Enter into a line break and Ctrl+C into a signal. A polite end from outside comes out as
+    SystemExit with the exit code of shells, so that the terminal is given back then, too; a loop that handles signals
+    itself takes over. Without a terminal, and on Windows, nothing is done.
     """
+    kept = _find_terminal()
+    with _ends_come_out():
+        try:
+            kept.begin()
+            yield kept
+        finally:
+            kept.give_back()
+
+
+def _find_terminal() -> Kept:
+    if sys.platform == "win32":
+        return Kept()
+    try:
+        descriptor = sys.stdin.fileno()
+        return Kept(descriptor, termios.tcgetattr(descriptor))
+    except (OSError, ValueError, termios.error):
+        return Kept()
+
+
+if sys.platform != "win32":
+
+    def _keys_alone(attributes: list[Any]) -> list[Any]:
+        """The same terminal without lines, echo, signals and translated keys."""
+        attributes[INPUT_FLAGS] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
+        attributes[LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN | termios.ISIG)
+        attributes[CONTROL][termios.VMIN] = 1
+        attributes[CONTROL][termios.VTIME] = 0
+        return attributes
+
+
+def _typed_in_lines(descriptor: int) -> str:
+    """Take what was typed in line mode, where Enter has become a line end, and Ctrl+D a NUL."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+    typed = ""
+    while select.select([descriptor], [], [], SPLIT if decoder.getstate()[0] else 0)[0]:
+        data = os.read(descriptor, 4096)
+        if not data:
+            break
+        typed += decoder.decode(data)
+    return (typed + decoder.decode(b"", final=True)).translate(AS_TYPED)
+
+
+def _tell(sequence: str) -> None:
+    """Write to the terminal, where the screen does."""
+    with contextlib.suppress(OSError, ValueError):
+        if sys.stderr.isatty():
+            sys.stderr.write(sequence)
+            sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def _ends_come_out() -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    try:
-        descriptor = sys.stdin.fileno()
-        before = termios.tcgetattr(descriptor)
-    except (OSError, ValueError, termios.error):
-        yield
-        return
-    early = termios.tcgetattr(descriptor)
-    early[LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)
-    termios.tcsetattr(descriptor, termios.TCSANOW, early)
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    usual = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in usual:
+        signal.signal(number, end)
     try:
         yield
     finally:
-        # A terminal whose window was closed needs nothing back.
-        with contextlib.suppress(termios.error):
-            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        for number in usual:
+            signal.signal(number, signal.SIG_DFL)

@@ -6,13 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pytest
 
 from clawbot.tui.run import SAVING
-from clawbot.tui.terminal import typing_kept
 
 SCRIPT = """
 import sys
@@ -146,6 +144,32 @@ def test_ctrl_c_ends_the_wait_for_memory(number: signal.Signals, code: int, tmp_
     assert (done.returncode, done.stdout, done.stderr) == (code, "let go\n", f"{SAVING}\n")
 
 
+def failing(error: str, tmp_path: Path) -> tuple[subprocess.CompletedProcess[str], str]:
+    """A chat whose closing raises `error`, and its log."""
+    log = tmp_path / "log"
+    saving = f"import logging; logging.basicConfig(filename={str(log)!r}); raise {error}"
+    done = run_script(SAVES.format(will_flush=False, saving=saving), tmp_path)
+    return done, log.read_text()
+
+
+def test_a_closing_that_fails_says_one_line_and_where_the_log_is(tmp_path: Path) -> None:
+    done, log = failing("OSError('no room\\nsecond line')", tmp_path)
+    assert (done.returncode, done.stdout) == (1, "let go\n")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("clawbot: the session could not be closed as usual (OSError: no room). The log tells more: ")
+    assert line.endswith("clawbot.log")
+    assert "The session could not be closed." in log
+    assert "Traceback" in log
+
+
+def test_an_error_of_the_closing_that_has_words_reaches_the_caller(tmp_path: Path) -> None:
+    done, log = failing("__import__('clawbot.errors').errors.ClawbotError('The disk is full.')", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.endswith("ClawbotError: The disk is full.\n")
+    assert "could not be closed as usual" not in done.stderr
+    assert "The disk is full." in log
+
+
 @pytest.mark.parametrize("module", ["clawbot.tui.run", "clawbot.tui.app"])
 def test_the_first_paint_imports_nothing_heavy(module: str) -> None:
     heavy = ("litellm", "pydantic", "apsw", "yaml", "pygments", "markdown_it", "rich.markdown", "clawbot.runtime")
@@ -158,25 +182,3 @@ def test_the_entry_does_not_import_the_screen_before_it_keeps_the_keys() -> None
     code = "import sys, clawbot.tui.run; print('textual' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_keys_are_kept_from_the_start_and_the_terminal_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    master, slave = os.openpty()
-    with os.fdopen(slave, "rb", buffering=0) as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        before = termios.tcgetattr(slave)
-        with typing_kept():
-            os.write(master, b"no line end")
-            assert os.read(slave, 100) == b"no line end"
-            os.set_blocking(master, False)
-            with pytest.raises(BlockingIOError):
-                os.read(master, 100)
-        assert termios.tcgetattr(slave) == before
-    os.close(master)
-
-
-def test_without_a_terminal_nothing_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with (tmp_path / "file").open("wb") as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        with typing_kept():
-            assert stdin.write(b"x") == 1
