@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from clawbot.agent.asking import ask
 from clawbot.agent.cancel import Cancellation
+from clawbot.context.budget import Budget
 from clawbot.context.compaction import (
     SYSTEM,
     Earlier,
@@ -31,7 +32,6 @@ from clawbot.context.compaction import (
     prompt_for,
     stage_budget,
 )
-from clawbot.context.window import Budget
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest

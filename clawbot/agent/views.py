@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.context.budget import Budget
 from clawbot.context.report import ContextReport, LastFlush
-from clawbot.context.window import Budget
 from clawbot.llm.protocol import ModelInfo
 from clawbot.sessions.conversation import HistoryItem
 

@@ -5,25 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clawbot.context.budget import DEFAULT_WINDOW, Budget, Window, plan_budget, window_of
+from clawbot.context.budget import Budget
 from clawbot.context.counting import MESSAGE_TOKENS, PRIMING_TOKENS, TokenCounter
 from clawbot.context.prompt import SystemPrompt
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage, ToolSpec, Usage
-
-__all__ = [
-    "DEFAULT_WINDOW",
-    "Budget",
-    "Measure",
-    "Report",
-    "View",
-    "Window",
-    "measure",
-    "plan_budget",
-    "should_compact",
-    "should_flush",
-    "should_flush_by_size",
-    "window_of",
-]
 
 BOOTSTRAP_SECTION = "project context"
 """The section of the system prompt that holds the workspace files."""
@@ -39,7 +24,7 @@ class Measure(NamedTuple):
     """What a call of the model takes, in tokens. The first six are counted, and `counted` is their sum; `used` is the
     best figure for the whole prompt. `exact`: it is what the provider reported, with nothing counted on top. `stale`:
     nothing was reported since the last compaction. `reported` is the prompt of the last call as its provider counted
-    it, `unaccounted` how much more that is than what was counted for the same call (0 and 0 without a report)."""
+    it (0 without a report)."""
 
     system: int
     bootstrap: int
@@ -51,7 +36,6 @@ class Measure(NamedTuple):
     exact: bool
     stale: bool
     reported: int
-    unaccounted: int
 
     @property
     def counted(self) -> int:
@@ -109,7 +93,6 @@ def measure(view: View, counter: TokenCounter, report: Report | None = None) -> 
         used=max(0, report.prompt_tokens + (answer or 0) + round(since * ratio)),
         exact=since == 0,
         reported=report.prompt_tokens,
-        unaccounted=report.prompt_tokens - report.counted,
     )
 
 
@@ -158,7 +141,6 @@ def _parts(view: View, counts: Sequence[int], counter: TokenCounter) -> Measure:
         exact=False,
         stale=False,
         reported=0,
-        unaccounted=0,
     )
 
 

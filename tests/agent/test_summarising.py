@@ -13,9 +13,9 @@ from msgspec import structs
 from clawbot.agent.cancel import Cancellation, InterruptedTurnError
 from clawbot.agent.summarising import SummaryError, SummaryJob, summarise
 from clawbot.clock import SystemClock
+from clawbot.context.budget import Budget
 from clawbot.context.compaction import SYSTEM, file_lists, problems, quoted_in
 from clawbot.context.compaction.sections import SECTIONS, TURN
-from clawbot.context.window import Budget
 from clawbot.llm.errors import ContextOverflowError, ModelError, RefusedError, UnreachableError
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, RetryPart, StreamPart, TextPart

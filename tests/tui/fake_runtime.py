@@ -30,9 +30,9 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.views import CommandInfo, HistoryItem
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.context.budget import Budget
 from clawbot.context.prompt import FileSize, Size
 from clawbot.context.report import ContextPart, ContextReport, LastFlush, Tokens
-from clawbot.context.window import Budget
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
 from clawbot.memory.values import Hit, Progress, SearchResult
