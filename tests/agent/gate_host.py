@@ -112,11 +112,17 @@ class House:
         window: int = 8_000,
         cap: int | None = None,
         interactive: bool = True,
+        pruning: dict[str, Any] | None = None,
         **compaction: Any,
     ) -> Agent:
-        """The agent with that model, `context_tokens` as `cap`, and `compaction` as in the settings."""
+        """The agent with that model, `context_tokens` as `cap`, `pruning` and `compaction` as in the settings."""
         brain.info = ModelInfo(ref="fake/model", window=window)
-        given = {"workspace": self.workspace, "context_tokens": cap, "compaction": compaction}
+        given = {
+            "workspace": self.workspace,
+            "context_tokens": cap,
+            "compaction": compaction,
+            "context_pruning": pruning or {},
+        }
         settings = AgentSettings.model_validate(given)
         store = SessionStore(self.folder / "sessions", self.clock, cwd=self.workspace)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -20,6 +20,7 @@ from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import ToolCallBlock, ToolResultMessage
 from tests.agent.fakes import FakeTool, calls, says
 from tests.agent.gate_host import WORD, House, PurposeModel, Reply, compactions, ended, fill, lines, reported, talk
+from tests.agent.lossless import StepClock
 
 
 @pytest.fixture
@@ -279,4 +280,39 @@ async def test_figures_after_a_compaction_ask_for_no_flush(house: House) -> None
     status = next(event for event in await talk(agent, "/status") if isinstance(event, CommandOutput)).data
     assert status is not None
     assert status["tokens"] < 5_000
+    await agent.close()
+
+
+# -- 10: pruning ------------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_pruned_stays_so_from_call_to_call_and_over_a_restart(tmp_path: Path) -> None:
+    """Sheet 10: else the provider's cache is lost with each call. The transcript has it all."""
+    clock = StepClock()
+    house = House(tmp_path, clock)
+    giant = "".join(f"line {number} of the log\n" for number in range(1_200))
+    answers: list[Reply] = [calls(ToolCallBlock("1", "look")), says("seen it")]
+    model = PurposeModel(chat=[*answers, says("fine")])
+    pruning = {"mode": "cache-ttl", "ttl": "5m", "soft_trim_ratio": 0.1}
+
+    def seen() -> str:
+        messages = model.of("chat")[-1].messages
+        return next(message.text for message in messages if isinstance(message, ToolResultMessage))
+
+    agent = house.open(model, FakeTool("look", giant), window=24_000, pruning=pruning)
+    await talk(agent, "look")
+    await fill(agent, 3, 10)
+    assert seen() == giant
+    clock.moment += timedelta(minutes=6)
+    await talk(agent, "later")
+    trimmed = seen()
+    assert len(trimmed) < 4_000
+    await talk(agent, "at once")
+    assert seen() == trimmed
+    await agent.close()
+    agent = house.open(model, FakeTool("look", giant), window=24_000, pruning=pruning)
+    clock.moment += timedelta(minutes=1)
+    await talk(agent, "after the restart")
+    assert seen() == trimmed
+    assert [line["message"]["content"][0]["text"] for line in lines(agent) if "toolResult" in str(line)] == [giant]
     await agent.close()
