@@ -114,6 +114,11 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", r
         return text_of(self.content)
 
     @property
+    def broken(self) -> bool:
+        """Whether it failed or was cut off: what it reports is not relied on, and its calls are not sent again."""
+        return self.stop_reason in ("error", "aborted")
+
+    @property
     def tool_calls(self) -> list[ToolCallBlock]:
         """The calls in the order the model made them."""
         return [block for block in self.content if isinstance(block, ToolCallBlock)]

@@ -186,7 +186,7 @@ class Answering:
 def _without_token(message: AssistantMessage) -> AssistantMessage:
     """`message` as it is stored: a silent reply stays as it is, beside words the token goes."""
     said = spoken(message.text)
-    if not said or said == message.text.strip() or message.stop_reason in ("error", "aborted"):
+    if not said or said == message.text.strip() or message.broken:
         return message
     others = [block for block in message.content if not isinstance(block, TextBlock)]
     place = next(index for index, block in enumerate(message.content) if isinstance(block, TextBlock))

@@ -31,18 +31,24 @@ from clawbot.tools.registry import Toolbox
 # A smaller window than this is no window that a model has: a limit that an error names below it was misread.
 _LEAST_WINDOW = 2_000
 LEARNT = "from an error of the provider"
-# Of the window, for everything: compaction comes before, so that nothing is cut which memory was not offered.
+# Of the window, for a request that would not fit: the last resort, when no compaction could make room.
 _GUARDED = 0.95
+# The share for a view that is to be cut nowhere but in results that are too large by themselves.
+_ALL = 1_000.0
 
 
 class Shown(Struct, frozen=True):
-    """The context as the model is to see it. `items` are those of the conversation after pruning, one for one, and
-    `tokens` what each takes; the messages of `view` have whole pairs."""
+    """The context as the model is to see it. `items` are those of the conversation, one for one, after pruning, and
+    `tokens` what each takes; `whole` and `whole_tokens` the same before pruning, for memory. `measure` is of `items`.
+    `view` is what is sent, in whole pairs and `sent` tokens: less than `items` only where these would not fit."""
 
     built: Built
     items: list[ContextItem]
     tokens: list[int]
+    whole: list[ContextItem]
+    whole_tokens: list[int]
     view: View
+    sent: int
     measure: Measure
     budget: Budget
 
@@ -70,11 +76,13 @@ class Viewing:
         self.counter = TokenCounter()
         self._counted_for = ""
         self._pruner = Pruner(settings.context_pruning)
-        self._guard = Guard()
+        self._weights = TokenCounter(weigh_tokens)
+        self._limit, self._limit_whole, self._guard = (Guard(self._weights.of) for _ in range(3))
         self._noted = self._pruner.state
         self._report: Report | None = None
         self._learnt: dict[str, int] = {}
         self._session = ""
+        self._quick: tuple[tuple[str, int], tuple[int, bool]] | None = None
         self.built: Built | None = None
         self.shown: Shown | None = None
 
@@ -109,16 +117,48 @@ class Viewing:
         return self.shown
 
     def _look(self, built: Built, items: list[ContextItem], model: ModelInfo, window: int) -> Shown:
-        tools = self._tools.specs if model.supports_tools else ()
+        tools = tuple(self._tools.specs) if model.supports_tools else ()
+        weight = _weigh(built, tools)
         pruned = self._pruner.view(items, now_ms=epoch_ms(self._clock.now()), window=window)
-        seen = self._guard.view(pruned, window=window, fixed=_weigh(built, tools), share=_GUARDED)
+        seen = self._limit.view(pruned, window=window, fixed=weight, share=_ALL)
+        whole = seen if pruned == items else self._limit_whole.view(items, window=window, fixed=weight, share=_ALL)
+        view = self._view(built, tools, seen)
+        figures = measure(view, self.counter, self._report)
+        sent = figures.counted
+        if figures.used > window * _GUARDED:
+            view, sent = self._guarded(seen, built, tools, figures, window)
+        shown = Shown(
+            built=built,
+            items=seen,
+            tokens=[self.counter.of(item.message) for item in seen],
+            whole=whole,
+            whole_tokens=[self.counter.of(item.message) for item in whole],
+            view=view,
+            sent=sent,
+            measure=figures,
+            budget=plan_budget(window, self._settings.compaction, fixed=figures.fixed),
+        )
+        present = [*view.messages, *(item.message for part in (items, seen, whole) for item in part)]
+        self.counter.forget_except(present)
+        self._weights.forget_except(present)
+        return shown
+
+    def _view(self, built: Built, tools: Sequence[ToolSpec], seen: Sequence[ContextItem]) -> View:
+        """What a call with `seen` sends. Pairs are made whole on both sides of the last compaction, which parts none."""
         fresh = self._conversation.fresh_from
         older, newer = (repair_pairs([item.message for item in part]) for part in (seen[:fresh], seen[fresh:]))
-        view = View(built.prompt, tools, (*older, *newer), self._conversation.has_summary, len(older))
-        figures = measure(view, self.counter, self._report)
-        budget = plan_budget(window, self._settings.compaction, fixed=figures.fixed)
-        tokens = [self.counter.of(item.message) for item in seen]
-        return Shown(built, seen, tokens, view, figures, budget)
+        return View(built.prompt, tools, (*older, *newer), self._conversation.has_summary, len(older))
+
+    def _guarded(
+        self, seen: Sequence[ContextItem], built: Built, tools: Sequence[ToolSpec], figures: Measure, window: int
+    ) -> tuple[View, int]:
+        """A view that fits, and its tokens: old results go that memory may not have been offered yet, so nothing but
+        this one request is made of it."""
+        weight = _weigh(built, tools)
+        weighed = weight + sum(self._weights.of(item.message) for item in seen)
+        share = _GUARDED * weighed / figures.used
+        view = self._view(built, tools, self._guard.view(seen, window=window, fixed=weight, share=share))
+        return view, figures.fixed + sum(self.counter.of(message) for message in view.messages)
 
     def _enter(self, model: ModelInfo) -> None:
         """Forget what was known of another session or counted for another model."""
@@ -134,9 +174,11 @@ class Viewing:
 
     def answered(self, message: AssistantMessage) -> None:
         """The model answered what was shown last: its provider may have counted, and has it in its cache."""
+        if message.broken:
+            return
         self._pruner.touch(epoch_ms(self._clock.now()))
         if self.shown is not None and message.usage is not None and message.usage.prompt_tokens > 0:
-            self._report = Report(message.usage.prompt_tokens, self.shown.measure.counted)
+            self._report = Report(message.usage.prompt_tokens, self.shown.sent)
 
     def pruning_to_note(self, model: ModelInfo) -> CustomEntry | None:
         """What a later start must know of the pruning, unless the transcript has it."""
@@ -169,14 +211,21 @@ class Viewing:
         """The tokens in use as far as they are known without counting, and whether that is the provider's figure."""
         if (shown := self.current) is not None:
             return shown.measure.used, shown.measure.exact
-        return quick_size(self._conversation.messages, self._conversation.fresh_from)
+        key = (self._conversation.session_id, len(self._conversation.items))
+        if self._quick is None or self._quick[0] != key:
+            self._quick = (key, quick_size(self._conversation.messages, self._conversation.fresh_from))
+        return self._quick[1]
 
     # -- copies for a silent turn -------------------------------------------------------------------------------------
 
-    def detached(self, shown: Shown, start: int, stop: int, allowed: int) -> list[Detached]:
+    async def detached(self, shown: Shown, start: int, stop: int, allowed: int) -> list[Detached]:
         """Copies that offer the items from `start` to before `stop`, each of at most `allowed` tokens."""
-        copies = detach(shown.items, shown.tokens, start, stop, allowed=allowed)
-        return [Detached(tuple(repair_pairs(copy.messages)), copy.start, copy.stop) for copy in copies]
+        return await asyncio.to_thread(_detached, shown, start, stop, allowed)
+
+
+def _detached(shown: Shown, start: int, stop: int, allowed: int) -> list[Detached]:
+    copies = detach(shown.whole, shown.whole_tokens, start, stop, allowed=allowed)
+    return [Detached(tuple(repair_pairs(copy.messages)), copy.start, copy.stop) for copy in copies]
 
 
 def quick_size(messages: Sequence[Message], fresh_from: int) -> tuple[int, bool]:
@@ -184,7 +233,7 @@ def quick_size(messages: Sequence[Message], fresh_from: int) -> tuple[int, bool]
     with a weight of what came after it; and whether that is all of it."""
     for index in range(len(messages) - 1, fresh_from - 1, -1):
         message = messages[index]
-        if isinstance(message, AssistantMessage) and message.usage and message.stop_reason not in ("error", "aborted"):
+        if isinstance(message, AssistantMessage) and message.usage and not message.broken:
             rest = sum(map(weigh_message, messages[index + 1 :]))
             return message.usage.prompt_tokens + message.usage.output + rest, index == len(messages) - 1
     return sum(map(weigh_message, messages)), False

@@ -88,12 +88,11 @@ class TokenCounter:
 
     def _of_answer(self, message: AssistantMessage) -> int:
         """An answer that failed or was cut off goes without its calls and its reasoning."""
-        broken = message.stop_reason in ("error", "aborted")
-        calls = [] if broken else message.tool_calls
+        calls = [] if message.broken else message.tool_calls
         said = message.text if message.text.strip() else ""
         if not said and not calls:
             return 0
-        thinking = 0 if broken else self._of_thinking(message)
+        thinking = 0 if message.broken else self._of_thinking(message)
         return MESSAGE_TOKENS + self._count(said) + sum(map(self._of_call, calls)) + thinking
 
     def _of_call(self, call: ToolCallBlock) -> int:

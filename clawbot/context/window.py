@@ -16,6 +16,8 @@ MOST_FAILURES = 3
 """After so many failed flushes in a cycle none is tried until the next one (reference sheet 8)."""
 # How far a tokenizer may be from ours. A report of less than the half is of a server that left out its cache.
 _LEAST_RATIO, _MOST_RATIO = 0.5, 3.0
+# Tokens that a provider may put around any request beside that.
+_SLACK = 4_000
 # An answer may be reported with this much more than its text has; what is beyond is reasoning, which goes nowhere.
 _ANSWER_SLACK = 50
 
@@ -68,21 +70,20 @@ class Report(NamedTuple):
 
 
 def measure(view: View, counter: TokenCounter, report: Report | None = None) -> Measure:
-    """What a call with `view` takes. Blocks while `counter` meets something new; forgets what is not in the view.
+    """What a call with `view` takes. Blocks while `counter` meets something new.
 
     The figure starts from `report`, or without one from what the last good answer in the view carries. What came
     since (or went, by pruning) is counted, and scaled by how the provider's tokens compare to ours.
     """
     counts = [counter.of(message) for message in view.messages]
     parts = _parts(view, counts, counter)
-    counter.forget_except(view.messages)
     good = [index for index in range(view.fresh_from, len(counts)) if _is_good(view.messages[index])]
     stale = view.fresh_from > 0 and not good
     if report is None:
         last = next((index for index in reversed(good) if _prompt_tokens(view.messages[index])), None)
         if last is not None:
             report = Report(_prompt_tokens(view.messages[last]), parts.fixed + sum(counts[:last]))
-    if stale or report is None or report.prompt_tokens < report.counted * _LEAST_RATIO:
+    if stale or report is None or not _is_credible(report):
         return parts._replace(used=parts.counted, stale=stale)
     answer = _reported_answer(view.messages, counts, report)
     since = parts.counted - report.counted
@@ -144,9 +145,14 @@ def _parts(view: View, counts: Sequence[int], counter: TokenCounter) -> Measure:
     )
 
 
+def _is_credible(report: Report) -> bool:
+    """Whether a provider can have counted so: some leave out what was cached, some count what nobody sent."""
+    return report.counted * _LEAST_RATIO <= report.prompt_tokens <= report.counted * _MOST_RATIO + _SLACK
+
+
 def _is_good(message: Message) -> bool:
     """Whether `message` is an answer that neither failed nor was cut off: others report nothing to rely on."""
-    return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
+    return isinstance(message, AssistantMessage) and not message.broken
 
 
 def _prompt_tokens(message: Message) -> int:

@@ -116,9 +116,8 @@ def _block(block: TextBlock | ImageBlock) -> dict[str, Any]:
 
 def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: str) -> Iterator[WireMessage]:
     ids.begin()
-    broken = message.stop_reason in ("error", "aborted")
     spelled: WireMessage = {"role": "assistant", "content": message.text if message.text.strip() else None}
-    if message.tool_calls and not broken:
+    if message.tool_calls and not message.broken:
         spelled["tool_calls"] = [
             {
                 "id": ids.of_call(call.id),
@@ -129,7 +128,7 @@ def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: s
         ]
     if spelled["content"] is None and "tool_calls" not in spelled:
         return
-    if not broken and message.provider == provider_name(ref):
+    if not message.broken and message.provider == provider_name(ref):
         spelled.update(_thinking(message, rules))
     yield spelled
 

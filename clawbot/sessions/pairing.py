@@ -21,8 +21,6 @@ MISSING = (
     "There is no result: the run was interrupted before this call answered. It may or may not have taken effect; look "
     "before you repeat it."
 )
-# What such a message called was cut off by the failure and never run.
-BROKEN = {"error", "aborted"}
 
 
 class _Turn:
@@ -72,7 +70,7 @@ def repair_pairs(messages: Sequence[Message]) -> list[Message]:
 
 
 def _without_broken_calls(message: AssistantMessage) -> AssistantMessage:
-    if message.stop_reason not in BROKEN or not message.tool_calls:
+    if not message.broken or not message.tool_calls:
         return message
     return structs.replace(
         message, content=[block for block in message.content if not isinstance(block, ToolCallBlock)]
