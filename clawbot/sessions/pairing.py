@@ -70,6 +70,7 @@ def repair_pairs(messages: Sequence[Message]) -> list[Message]:
 
 
 def _without_broken_calls(message: AssistantMessage) -> AssistantMessage:
+    """What a broken message called was cut off by the failure and never run."""
     if not message.broken or not message.tool_calls:
         return message
     return structs.replace(
