@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 OpenRuntime = Callable[[], Awaitable["Runtime"]]
+ROUNDS = 3  # the key, the message that it causes (Enter: what is submitted), and what that causes in turn
 TWICE = 1.0  # seconds between two Ctrl+C that mean: leave
 
 
@@ -71,6 +72,7 @@ class ClawbotApp(App[object]):
         self.crash: BaseException | None = None
         self.chat = ChatScreen(self.clock)
         self._early: list[Event] | None = []
+        self._replayed: Event | None = None
         self._last_interrupt = float("-inf")
         for own in (DARK, LIGHT):
             self.register_theme(own)
@@ -82,7 +84,8 @@ class ClawbotApp(App[object]):
 
     async def on_event(self, event: Event) -> None:
         """Keep what is typed before there is a prompt to take it."""
-        if self._early is not None and isinstance(event, Key | Paste) and not event.is_forwarded:
+        typed = isinstance(event, Key | Paste) and not event.is_forwarded
+        if self._early is not None and typed and event is not self._replayed:
             self._early.append(event)
         else:
             await super().on_event(event)
@@ -92,14 +95,28 @@ class ClawbotApp(App[object]):
         self.chat.composer.prompt.focus()
         # After `fg` the terminal is empty: paint all of it, not only what changes next.
         self.app_resume_signal.subscribe(self.chat, lambda _: self.refresh(layout=True))
-        # Through the queue of events: what came before is kept by then, and nothing overtakes it.
-        self.call_after_refresh(self.call_later, self._replay)
+        self.call_after_refresh(self._replay)
 
+    @work(group="replay")
     async def _replay(self) -> None:
-        early, self._early = self._early, None
-        for event in early or ():
-            await super().on_event(event)
+        """Give the prompt what was typed, key by key; what is typed meanwhile stays behind it."""
+        while self._early:
+            self._replayed = self._early.pop(0)
+            self.post_message(self._replayed)
+            await self._settled()
+        self._early = None
         self._open()
+
+    async def _settled(self) -> None:
+        """Wait until a key has done what it does: on its way down, back up to the bindings, and by messages it caused.
+
+        Keys that are not typed by hand, but stand in a queue, would overtake that: a letter the line break before it.
+        """
+        for _ in range(ROUNDS):
+            for pump in (self, *(self.focused or self.screen).ancestors_with_self):
+                reached = asyncio.Event()
+                if pump.call_later(reached.set):
+                    await reached.wait()
 
     @work(group="runtime")
     async def _open(self) -> None:

@@ -1,0 +1,92 @@
+"""Keys that come before there is a prompt to take them: all of them count, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from textual.events import Event, Key, Paste
+from textual.pilot import Pilot
+
+import clawbot.tui.app
+from clawbot.tui.app import ClawbotApp
+from tests.tui.chat_host import StepClock, chatting, page_text, until
+from tests.tui.fake_runtime import FakeRuntime
+
+
+def keys(*names: str) -> list[Event]:
+    return [Key(name, name if len(name) == 1 else None) for name in names]
+
+
+class Early(ClawbotApp):
+    """Gets `early` before its prompt is there, and `later` when that is about to be replayed."""
+
+    CSS_PATH = Path(clawbot.tui.app.__file__).with_name("styles") / "chat.tcss"
+    early: Sequence[Event] = ()
+    later: Sequence[Event] = ()
+
+    def on_mount(self) -> None:
+        for event in self.early:
+            self.post_message(event)
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        later, self.later = self.later, ()
+
+        def late() -> Any:
+            for event in later:
+                self.post_message(event)
+            return callback(*args, **kwargs)
+
+        return super().call_after_refresh(late)
+
+
+@asynccontextmanager
+async def starting(
+    runtime: FakeRuntime, early: Sequence[Event], later: Sequence[Event] = ()
+) -> AsyncIterator[tuple[ClawbotApp, Pilot[object]]]:
+    async def open_runtime() -> FakeRuntime:
+        return runtime
+
+    app = Early(open_runtime, clock=StepClock())
+    app.early, app.later = early, later
+    async with app.run_test() as pilot:
+        yield app, pilot
+
+
+async def test_all_of_it_stands_in_the_prompt_before_the_runtime_opens(tmp_path: Path) -> None:
+    early = [*keys("a", "ctrl+j", "b", "x", "backspace"), Paste("你好\n1"), *keys("left", "2")]
+    async with starting(FakeRuntime(tmp_path), early, keys("3", "end", "4")) as (app, pilot):
+        await until(pilot, lambda: app.runtime is not None)
+        assert app.chat.composer.prompt.text == "a\nb你好\n2314"
+
+
+async def test_each_enter_sends_what_was_typed_before_it(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with starting(runtime, keys("h", "i", "enter", "y", "o", "enter", "m")) as (app, pilot):
+        await until(pilot, lambda: "You said: yo" in page_text(app))
+        assert runtime.submitted == ["hi", "yo"]
+        assert app.chat.composer.prompt.text == "m"
+
+
+async def test_ctrl_c_twice_leaves_without_opening_anything(tmp_path: Path) -> None:
+    async with starting(FakeRuntime(tmp_path), keys("x", "ctrl+c", "ctrl+c")) as (app, pilot):
+        await until(pilot, lambda: not app.is_running)
+    assert app.runtime is None
+    assert app.return_code == 0
+
+
+async def test_ctrl_d_leaves_when_the_prompt_is_empty_again(tmp_path: Path) -> None:
+    async with starting(FakeRuntime(tmp_path), keys("x", "ctrl+d", "backspace", "ctrl+d")) as (app, pilot):
+        await until(pilot, lambda: not app.is_running)
+    assert app.runtime is None
+
+
+async def test_ctrl_c_clears_what_was_typed_before_it_and_nothing_else(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        for event in keys("x", "ctrl+c", "y"):
+            app.post_message(event)
+        await until(pilot, lambda: "y" in app.chat.composer.prompt.text)
+        assert app.chat.composer.prompt.text == "y"
+        assert app.chat.composer.prompt.inputs.entries[-1] == "x"

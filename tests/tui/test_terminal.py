@@ -1,0 +1,146 @@
+"""The terminal around the screen: keys stay keys from the first moment on, and the end finds it as it was."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clawbot.tui.driver import driver_after
+from clawbot.tui.terminal import MARK_PASTES, PLAIN_PASTES, Kept, typing_kept
+
+
+@dataclass
+class Pty:
+    """Both ends of a terminal; the program's end is stdin."""
+
+    master: int
+    slave: int
+
+    @property
+    def modes(self) -> list[Any]:
+        return termios.tcgetattr(self.slave)
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def type_in_lines(self, text: str, *, echo: str) -> None:
+        """Type, and read the echo up to its end: the line discipline has taken it then."""
+        self.type(text)
+        seen = b""
+        while not seen.endswith(echo.encode()):
+            seen += os.read(self.master, 1000)
+
+    def told(self) -> bytes:
+        """What was written or echoed and not read yet."""
+        os.write(self.slave, b"|")
+        seen = b""
+        while not seen.endswith(b"|"):
+            seen += os.read(self.master, 1000)
+        return seen[:-1]
+
+
+@pytest.fixture
+def pty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pty]:
+    master, slave = os.openpty()
+    with os.fdopen(slave, "rb", buffering=0) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield Pty(master, slave)
+    os.close(master)
+
+
+def test_keys_come_as_they_were_typed_and_are_not_echoed(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = "你好\r\n\x03\x04\x1a\x11\x13\x16\x7f"
+    before = pty.modes
+    with open(pty.slave, "w", closefd=False) as stderr:
+        # Not in the fixture: pytest puts its own stderr in the place of what was set up.
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with typing_kept():
+            pty.type(keys)
+            assert os.read(pty.slave, 100) == keys.encode()
+            assert pty.told() == MARK_PASTES.encode()
+        assert pty.modes == before
+        assert pty.told() == PLAIN_PASTES.encode()
+
+
+def test_what_was_typed_in_line_mode_is_had_as_keys_once(pty: Pty) -> None:
+    pty.type_in_lines("ax\x7f 你好\rrest\x04", echo="rest")
+    with typing_kept() as kept:
+        assert kept.take() == "a 你好\rrest\x04"
+        assert kept.take() == ""
+        pty.type("\n")
+        assert os.read(pty.slave, 100) == b"\n"
+
+
+def test_keys_of_a_terminal_without_lines_stay_for_the_screen(pty: Pty) -> None:
+    with typing_kept():
+        pty.type("a\n")
+        with typing_kept() as kept:
+            assert kept.take() == ""
+            assert os.read(pty.slave, 100) == b"a\n"
+
+
+def test_a_character_of_which_half_has_come_is_waited_for(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = select.select
+    half, rest = b"\xe4\xbd", b"\xa0"
+
+    def late(*arguments: Any) -> Any:
+        if arguments[-1] > 0:
+            os.write(pty.master, rest)
+        return wait(*arguments)
+
+    os.write(pty.master, b"a" + half)
+    while not wait([pty.master], [], [], 5)[0]:
+        pass
+    monkeypatch.setattr(select, "select", late)
+    with typing_kept() as kept:
+        assert kept.take() == "a你"
+
+
+def test_the_terminal_can_be_given_back_earlier(pty: Pty) -> None:
+    before = pty.modes
+    with typing_kept() as kept:
+        assert pty.modes != before
+        kept.give_back()
+        assert pty.modes == before
+        changed = pty.modes
+        changed[3] &= ~termios.ECHO
+        termios.tcsetattr(pty.slave, termios.TCSANOW, changed)
+    assert pty.modes == changed
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_end_from_outside_gives_the_terminal_back(number: signal.Signals, pty: Pty) -> None:
+    before = pty.modes
+    with pytest.raises(SystemExit) as ended, typing_kept():
+        signal.raise_signal(number)
+    assert ended.value.code == 128 + number
+    assert pty.modes == before
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_an_error_gives_the_terminal_back(pty: Pty) -> None:
+    before = pty.modes
+    with pytest.raises(ImportError), typing_kept():
+        raise ImportError
+    assert pty.modes == before
+
+
+def test_without_a_terminal_nothing_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with typing_kept() as kept:
+            assert stdin.write(b"x") == 1
+            assert kept.take() == ""
+
+
+def test_the_usual_driver_is_used_where_there_was_no_terminal() -> None:
+    assert driver_after(Kept()) is None
