@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.terminal import Terminal
 
+ROOT = Path(__file__).resolve().parents[2]
 CLAWBOT = [sys.executable, "-m", "clawbot"]
 # Taken before any test moves the environment away: what pip needs here to reach its index.
 PIP_ENVIRONMENT = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))} | {
@@ -93,7 +94,8 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     folder = tmp_path / "folder"
     home.mkdir()
     folder.mkdir()
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC"}
+    # The checkout that these tests belong to, not the one that is installed.
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONPATH": str(ROOT)}
     with ExitStack() as stack:
         yield Machine(home, folder, env, stack)
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pyte
 
@@ -74,6 +75,11 @@ class Terminal:
     ) -> None:
         self.kill()
         os.close(self._master)
+
+    @property
+    def modes(self) -> list[Any]:
+        """How the terminal is set, as tcgetattr tells it."""
+        return termios.tcgetattr(self._master)
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""The chat in a real terminal: first run, a streamed answer, approval, an interrupt, kill -9, two processes."""
+"""The chat in a real terminal: early keys, a streamed answer, approval, an interrupt, kill -9, two processes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,89 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Machine
+from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.e2e
 
 PROMPT = "❯"
+TAKEN = b"\x1b[?2004h"  # what the program asks of the terminal once keys come as they are
 
 
 def transcript(machine: Machine) -> list[dict[str, object]]:
     """All entries of the only session."""
     (path,) = (machine.state / "agents/main/sessions").glob("*.jsonl")
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def wait_until_taken(chat: Terminal) -> None:
+    """Until keys come one by one; the screen is not there yet."""
+    chat.wait_for(lambda _: TAKEN in chat.raw)
+
+
+@pytest.mark.parametrize("keys", [("/quit", "enter"), ("ctrl+d",), ("no", "enter", "/quit", "enter")])
+def test_keys_before_the_program_has_begun_count(keys: tuple[str, ...], machine: Machine) -> None:
+    chat = machine.open()
+    before = chat.modes
+    chat.send(*keys)
+    assert chat.wait_end() == 0
+    assert chat.modes == before
+
+
+@pytest.mark.parametrize("keys", [("/quit", "enter"), ("ctrl+d",), ("ctrl+c", "ctrl+c"), ("no", "ctrl+c", "ctrl+c")])
+def test_keys_before_the_screen_is_there_count(keys: tuple[str, ...], machine: Machine) -> None:
+    chat = machine.open()
+    before = chat.modes
+    wait_until_taken(chat)
+    chat.send(*keys)
+    assert chat.wait_end() == 0
+    assert chat.modes == before
+
+
+def test_what_is_typed_and_pasted_during_the_start_stands_in_the_prompt_once(machine: Machine) -> None:
+    chat = machine.open()
+    chat.send("你好 ")
+    wait_until_taken(chat)
+    chat.send("a", "ctrl+j", "b", "\x1b[200~one\rtwo\x1b[201~", "c")
+    chat.wait_for(lambda text: [line.strip() for line in text.splitlines()[-5:-1]] == ["❯ 你好 a", "bone", "twoc", ""])
+    chat.wait_for("offline")
+    assert chat.text.count("bone") == 1
+    chat.send("ctrl+c", "ctrl+c")
+    assert chat.wait_end() == 0
+    assert not any(entry["type"] == "message" for entry in transcript(machine))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_end_from_outside_during_the_start_gives_the_terminal_back(number: signal.Signals, machine: Machine) -> None:
+    chat = machine.open()
+    before = chat.modes
+    wait_until_taken(chat)
+    assert chat.modes != before
+    os.kill(chat.process.pid, number)
+    chat.wait_end(128 + number)
+    assert chat.modes == before
+
+
+def test_a_start_that_fails_gives_the_terminal_back(machine: Machine) -> None:
+    machine.configure("agents: [broken")
+    chat = machine.open()
+    before = chat.modes
+    chat.send("hello", "enter")
+    chat.wait_end(1)
+    assert chat.modes == before
+    assert "Check quotes" in chat.text
+
+
+def test_the_users_editor_gets_the_terminal_as_it_was(machine: Machine) -> None:
+    editor = machine.folder / "editor"
+    editor.write_text("#!/bin/sh\nstty -a > modes.part && mv modes.part modes\n")
+    editor.chmod(0o700)
+    machine.env["EDITOR"] = str(editor)
+    chat = machine.open()
+    chat.wait_for("offline")
+    chat.send("\x07")
+    modes = machine.folder / "modes"
+    chat.wait_for(lambda _: modes.exists())
+    assert {"icanon", "echo", "isig", "icrnl", "iexten", "ixon"} <= set(modes.read_text().replace(";", " ").split())
 
 
 def test_the_first_run_remembers_and_the_next_one_recalls(machine: Machine) -> None:

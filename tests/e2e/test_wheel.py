@@ -41,10 +41,11 @@ def test_the_wheel_carries_what_it_needs_and_runs_anywhere(machine: Machine, tmp
     pip(python, "install", "--require-hashes", "-r", str(CHECKOUT / "requirements.lock"))
     pip(python, "install", "--no-deps", str(wheel))
     clawbot = tmp_path / "venv/bin/clawbot"
+    env = {name: value for name, value in machine.env.items() if name != "PYTHONPATH"}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(clawbot), *arguments], env=machine.env, cwd=machine.folder, capture_output=True, text=True, check=False
+            [str(clawbot), *arguments], env=env, cwd=machine.folder, capture_output=True, text=True, check=False
         )
 
     assert "Noted" in run("chat", "-p", "remember that I prefer tabs").stdout
@@ -53,6 +54,6 @@ def test_the_wheel_carries_what_it_needs_and_runs_anywhere(machine: Machine, tmp
     assert run("config", "check").returncode == 0
     where = subprocess.run(
         [str(python), "-c", "import clawbot; print(clawbot.__file__)"],
-        env=machine.env, cwd=machine.folder, capture_output=True, text=True, check=True,
+        env=env, cwd=machine.folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert str(tmp_path) in where.stdout
