@@ -29,7 +29,7 @@ from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatModel
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.silence import spoken
+from clawbot.sessions.silence import spoken, was_cut
 from clawbot.tools.protocol import Approver
 from clawbot.tools.registry import Toolbox
 
@@ -124,15 +124,11 @@ class Answering:
             message = _without_token(message)
             self.viewing.answered(message)
         entry_id = await self._conversation.add(message)
-        if isinstance(message, AssistantMessage) and (spoken(message.text) or message.tool_calls or not message.text):
-            emit(
-                MessageFinished(
-                    entry_id=entry_id,
-                    text=spoken(message.text),
-                    stop_reason=message.stop_reason,
-                    usage=message.usage,
-                )
-            )
+        if not isinstance(message, AssistantMessage):
+            return
+        text = spoken(message.text, cut=was_cut(message))
+        if text or message.tool_calls or not message.text:
+            emit(MessageFinished(entry_id=entry_id, text=text, stop_reason=message.stop_reason, usage=message.usage))
 
     async def settle(self, emit: Emit) -> None:
         """Bring the list of sessions up to date. What fails here must not hide how the turn ended: the transcript holds

@@ -35,6 +35,8 @@ ALREADY = "Nothing was said since the last compaction."
 NO_GAIN = "The summary would take as much room as what it stands for."
 _FLUSH_PROMPT_TOKENS = 600  # what a silent turn says beside the copy
 _LEAST_COPY = 500  # tokens of a copy: less shows nothing
+_INFLATED = 1.5  # times what was counted here, beyond which a provider's figure is of more than what we send
+_LEAST_GAIN = 10  # a compaction by threshold frees at least this part of the room for a conversation
 _BY_HAND = 4  # `/compact` keeps a quarter of a conversation that is short
 
 
@@ -107,7 +109,19 @@ class Compactor:
             if later is None or later.index <= cut.index:
                 break
             cut = later
+        if trigger == "threshold" and cut is not None and not self._is_worth_it(shown, cut, room):
+            return None
         return cut
+
+    def _is_worth_it(self, shown: Shown, cut: Cut, room: int) -> bool:
+        """Whether the summary would be clearly smaller than what it stands for: else, in a window that prompt and tools
+        fill, each message would call for another one. A provider that counts far more than is counted here is believed
+        without that."""
+        leaving = sum(shown.tokens[: cut.index])
+        return self._is_inflated(shown) or leaving >= shown.budget.summary + room // _LEAST_GAIN
+
+    def _is_inflated(self, shown: Shown) -> bool:
+        return shown.measure.used > shown.measure.counted * _INFLATED
 
     @property
     def _first(self) -> int:
@@ -120,9 +134,9 @@ class Compactor:
         if start >= cut.index:
             return
         allowed = self.allowed(shown, overflown=trigger == "overflow")
-        copies = self._viewing.detached(shown, start, self.answered_to(shown), allowed)
+        copies = await self._viewing.detached(shown, start, self.answered_to(shown), allowed)
         if len(copies) != 1:
-            copies = self._viewing.detached(shown, start, cut.index, allowed)
+            copies = await self._viewing.detached(shown, start, cut.index, allowed)
         if self._parts.settings.memory_flush.enabled and not self._boundary.state.exhausted:
             await self._boundary.offer(trigger, copies, scope)
 
@@ -192,7 +206,7 @@ class Compactor:
         """Write the entry. Raises SummaryError when nothing is gained, SessionStoreError."""
         size = await asyncio.to_thread(self._viewing.counter.text, summary)
         after = shown.measure.fixed + size + sum(shown.tokens[cut.index :])
-        if trigger != "manual" and after >= shown.measure.counted:
+        if trigger != "manual" and after >= shown.measure.counted and not self._is_inflated(shown):
             raise SummaryError(NO_GAIN)
         # Only now is it certain that they leave: a memory that failed could have been asked again before.
         await self._boundary.let_go(trigger, cut.index, scope, "memory_flush.enabled is off")

@@ -132,7 +132,9 @@ class _Writer:
         self._shrinks = 0
         self._window = min(job.window, model.info.window or job.window)
         answer = max(job.budget.summary + ANSWER_MARGIN, int(job.budget.reserve * ANSWER_SHARE))
-        self._answer_tokens = min(answer, model.info.max_output or answer)
+        # A model with a smaller window than the conversation's must have room left for what it is to summarise.
+        most = max(LEAST_ANSWER, self._window // 4)
+        self._answer_tokens = min(answer, most, model.info.max_output or answer)
 
     async def write(self) -> str:
         job = self._job

@@ -9,13 +9,14 @@ import logging
 from collections.abc import Awaitable
 from typing import Literal, TypeVar
 
+from msgspec import Struct
+
 from clawbot.agent.boundary import Boundary
 from clawbot.agent.cancel import InterruptedTurnError
 from clawbot.agent.compacting import Compactor, CompactorParts
 from clawbot.agent.events import CompactionFinished, Notice
 from clawbot.agent.scope import Scope
 from clawbot.agent.viewing import Shown
-from clawbot.context.detached import Detached
 from clawbot.context.window import should_compact, should_flush, should_flush_by_size
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError
@@ -24,7 +25,16 @@ from clawbot.llm.protocol import ChatRequest
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+LEAST_ROOM = 300  # tokens for a conversation below which there is none
+_MUCH = 10  # the part of the window that has to come before another compaction is tried where the last did not help
 MOST_ROUNDS = 3  # after an overflow, each of which makes the request smaller (reference sheet 7.1)
+
+
+class _Settled(Struct, frozen=True):
+    """The last compaction by threshold: in which `talk`, and the tokens in use at the first figure after it."""
+
+    talk: tuple[str, str]
+    used: int | None = None
 
 
 class Upkeep:
@@ -36,6 +46,8 @@ class Upkeep:
         self._viewing = parts.viewing
         self._boundary: Boundary = parts.boundary
         self._compactor = Compactor(parts)
+        self._told_no_room = ""
+        self._settled: _Settled | None = None
 
     # -- around a turn ------------------------------------------------------------------------------------------------
 
@@ -43,6 +55,7 @@ class Upkeep:
         """Make room for the answer to the message that was said last. Raises InterruptedTurnError."""
         await self._viewing.build(self._parts.model().info, scope)
         shown = await self._look()
+        self._tell_no_room(shown, scope)
         await self._kept_going(scope, self._flush_if_due(shown, scope))
         await self._compact_if_due(shown, scope)
 
@@ -50,7 +63,8 @@ class Upkeep:
         await self._boundary.settle_crash()
         if self._flush_is_due(shown):
             stop = self._compactor.answered_to(shown)
-            copies = self._viewing.detached(shown, self._boundary.first_unoffered, stop, self._compactor.allowed(shown))
+            start, allowed = self._boundary.first_unoffered, self._compactor.allowed(shown)
+            copies = await self._viewing.detached(shown, start, stop, allowed)
             await self._boundary.offer("threshold", copies, scope)
 
     async def next_request(self, scope: Scope) -> ChatRequest:
@@ -70,17 +84,19 @@ class Upkeep:
             log.info("the compaction after a turn was stopped; the next turn sees to it")
 
     async def recover(self, scope: Scope, error: ContextOverflowError) -> bool:
-        """The provider refused a request as too large: flush with what fits, compact, and say whether the request is
-        smaller now. Raises InterruptedTurnError."""
-        if not self._settings.enabled or scope.rounds == MOST_ROUNDS:
+        """The provider refused a request as too large: learn the limit that it names, flush with what fits, compact,
+        and say whether the request is smaller now. Raises InterruptedTurnError."""
+        if scope.rounds == MOST_ROUNDS:
             return False
         scope.rounds += 1
-        self._viewing.learn(self._parts.model().info, error.limit)
-        before = await self._look()
-        finished = await self._kept_going(scope, self._compactor.compact("overflow", scope, harder=scope.rounds))
+        refused = self._viewing.current
+        if self._viewing.learn(self._parts.model().info, error.limit):
+            # Less of the workspace fits into a smaller window, too.
+            await self._viewing.build(self._parts.model().info, scope)
+        if self._settings.enabled:
+            await self._kept_going(scope, self._compactor.compact("overflow", scope, harder=scope.rounds))
         after = await self._look()
-        done = finished is not None and finished.status == "done"
-        return done and after.measure.counted < before.measure.counted
+        return refused is not None and after.sent < refused.sent
 
     # -- by hand, and the ways out ------------------------------------------------------------------------------------
 
@@ -97,31 +113,40 @@ class Upkeep:
             return
         shown = await self._look()
         why = "too little was said to ask a model about it"
-        if self._is_worth_it(way, shown):
+        if self._is_worth_it(way):
             try:
-                await self._boundary.offer(way, self._not_offered(shown), scope)
+                start, allowed = self._boundary.first_unoffered, self._compactor.allowed(shown)
+                copies = await self._viewing.detached(shown, start, len(shown.items), allowed)
+                await self._boundary.offer(way, copies, scope)
             except InterruptedTurnError:
                 log.info("the saving to memory at the end of a conversation was stopped")
                 why = "it was stopped"
         if way == "reset":
             await self._boundary.let_go(way, len(shown.items), scope, why)
 
-    def _not_offered(self, shown: Shown) -> list[Detached]:
-        """Copies of everything that memory was not offered yet."""
-        start, allowed = self._boundary.first_unoffered, self._compactor.allowed(shown)
-        return self._viewing.detached(shown, start, len(shown.items), allowed)
-
     @property
     def will_offer_at_quit(self) -> bool:
         """Whether the end of the program takes a moment, because memory is offered what was said."""
-        shown = self._viewing.current
-        return shown is not None and self._boundary.has_unoffered and self._is_worth_it("quit", shown)
+        return self._viewing.was_used and self._boundary.has_unoffered and self._is_worth_it("quit")
 
-    def _is_worth_it(self, way: Literal["reset", "quit"], shown: Shown) -> bool:
+    def _is_worth_it(self, way: Literal["reset", "quit"]) -> bool:
         flush = self._settings.memory_flush
         least = flush.reset_min_tokens if way == "reset" else flush.quit_min_tokens
-        said = sum(shown.tokens[self._boundary.first_unoffered :])
+        said = self._viewing.weight(self._boundary.first_unoffered)
         return flush.enabled and not self._boundary.state.exhausted and said >= least
+
+    def _tell_no_room(self, shown: Shown, scope: Scope) -> None:
+        """Once in a session: no compaction makes prompt and tools smaller."""
+        session = self._parts.conversation.session_id
+        if shown.budget.limit - shown.measure.fixed >= LEAST_ROOM or self._told_no_room == session:
+            return
+        self._told_no_room = session
+        text = (
+            f"Prompt and tools take {shown.measure.fixed:,} of the window's {shown.budget.window:,} tokens: there is "
+            "hardly room for a conversation. Shorten the files of the workspace, or choose a model with a larger "
+            "window (/model); /context detail shows which part is how large."
+        )
+        scope.emit(Notice(level="warning", text=text))
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
@@ -139,11 +164,31 @@ class Upkeep:
 
     async def _compact_if_due(self, shown: Shown, scope: Scope) -> bool:
         """Whether there is another context now. What failed in a submission is not tried again in it."""
-        if not self._settings.enabled or scope.compaction_failed or not should_compact(shown.measure, shown.budget):
+        if not self._settings.enabled or scope.compaction_failed or not self._compaction_is_due(shown):
             return False
         finished = await self._kept_going(scope, self._compactor.compact("threshold", scope))
         scope.compaction_failed = finished is None or finished.status != "done"
+        if not scope.compaction_failed:
+            self._settled = _Settled(self._talk)
         return not scope.compaction_failed
+
+    def _compaction_is_due(self, shown: Shown) -> bool:
+        """Over the limit, unless it was still over it right after the last compaction: then no other helps before much
+        has come since (a server that puts a large prompt of its own before ours)."""
+        measure, budget, settled = shown.measure, shown.budget, self._settled
+        if settled is not None and settled.talk != self._talk:
+            self._settled = settled = None
+        if settled is not None and settled.used is None and not measure.stale:
+            self._settled = settled = _Settled(self._talk, measure.used)
+        least = 0
+        if settled is not None and settled.used is not None and settled.used > budget.limit:
+            least = settled.used + budget.window // _MUCH
+        return should_compact(measure, budget) and measure.used > least
+
+    @property
+    def _talk(self) -> tuple[str, str]:
+        """Which session is held with which model."""
+        return self._parts.conversation.session_id, self._parts.model().info.ref
 
     async def _kept_going(self, scope: Scope, step: Awaitable[T]) -> T | None:
         """What `step` gave; None when it failed (a full disk), which is told and stops nobody."""

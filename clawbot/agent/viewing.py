@@ -94,10 +94,13 @@ class Viewing:
         learnt = self._learnt.get(model.ref)
         return Window(learnt, LEARNT, assumed=False) if learnt and learnt < known.tokens else known
 
-    def learn(self, model: ModelInfo, limit: int | None) -> None:
-        """The provider refused a request because its window has `limit` tokens (None: it did not say)."""
-        if limit is not None and limit >= _LEAST_WINDOW:
-            self._learnt[model.ref] = min(limit, self._learnt.get(model.ref, limit))
+    def learn(self, model: ModelInfo, limit: int | None) -> bool:
+        """The provider refused a request because its window has `limit` tokens (None: it did not say). Whether that is
+        less than was known."""
+        if limit is None or not _LEAST_WINDOW <= limit < self.window(model).tokens:
+            return False
+        self._learnt[model.ref] = limit
+        return True
 
     # -- the view -----------------------------------------------------------------------------------------------------
 
@@ -144,7 +147,7 @@ class Viewing:
         return shown
 
     def _view(self, built: Built, tools: Sequence[ToolSpec], seen: Sequence[ContextItem]) -> View:
-        """What a call with `seen` sends. Pairs are made whole on both sides of the last compaction, which parts none."""
+        """What a call with `seen` sends. Pairs are made whole on both sides of the last compaction: it parts none."""
         fresh = self._conversation.fresh_from
         older, newer = (repair_pairs([item.message for item in part]) for part in (seen[:fresh], seen[fresh:]))
         return View(built.prompt, tools, (*older, *newer), self._conversation.has_summary, len(older))
@@ -201,6 +204,15 @@ class Viewing:
     def forget_turn(self) -> None:
         """The next look reads the workspace anew."""
         self.built = None
+
+    @property
+    def was_used(self) -> bool:
+        """Whether a turn was taken in this session since the program began."""
+        return self._session == self._conversation.session_id
+
+    def weight(self, start: int) -> int:
+        """About how many tokens the items from the index `start` on have."""
+        return sum(weigh_message(item.message) for item in self._conversation.items[start:])
 
     @property
     def current(self) -> Shown | None:

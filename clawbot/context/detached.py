@@ -3,6 +3,7 @@ fit. Pure."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -101,12 +102,21 @@ def _fitted_block(block: Any, chars: int) -> Any:
         case ThinkingBlock():
             return TextBlock("")
         case ToolCallBlock(arguments=arguments):
-            short = {
-                name: head_and_tail(value, chars) if isinstance(value, str) else value
-                for name, value in arguments.items()
-            }
-            return structs.replace(block, arguments=short)
+            return structs.replace(block, arguments=_fitted_value(arguments, chars))
         case ImageBlock():
             return _IMAGE
         case _:
             return block
+
+
+def _fitted_value(value: Any, chars: int) -> Any:
+    """An argument of a call with its texts cut, and lists that are long by themselves."""
+    match value:
+        case str():
+            return head_and_tail(value, chars)
+        case dict():
+            return {name: _fitted_value(item, max(_LEAST_CHARS, chars // len(value))) for name, item in value.items()}
+        case list() if len(json.dumps(value, default=str)) > chars:
+            return head_and_tail(json.dumps(value, ensure_ascii=False, default=str), chars)
+        case _:
+            return value

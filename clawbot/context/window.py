@@ -16,8 +16,6 @@ MOST_FAILURES = 3
 """After so many failed flushes in a cycle none is tried until the next one (reference sheet 8)."""
 # How far a tokenizer may be from ours. A report of less than the half is of a server that left out its cache.
 _LEAST_RATIO, _MOST_RATIO = 0.5, 3.0
-# Tokens that a provider may put around any request beside that.
-_SLACK = 4_000
 # An answer may be reported with this much more than its text has; what is beyond is reasoning, which goes nowhere.
 _ANSWER_SLACK = 50
 
@@ -83,7 +81,7 @@ def measure(view: View, counter: TokenCounter, report: Report | None = None) -> 
         last = next((index for index in reversed(good) if _prompt_tokens(view.messages[index])), None)
         if last is not None:
             report = Report(_prompt_tokens(view.messages[last]), parts.fixed + sum(counts[:last]))
-    if stale or report is None or not _is_credible(report):
+    if stale or report is None or report.prompt_tokens < report.counted * _LEAST_RATIO:
         return parts._replace(used=parts.counted, stale=stale)
     answer = _reported_answer(view.messages, counts, report)
     since = parts.counted - report.counted
@@ -143,11 +141,6 @@ def _parts(view: View, counts: Sequence[int], counter: TokenCounter) -> Measure:
         stale=False,
         reported=0,
     )
-
-
-def _is_credible(report: Report) -> bool:
-    """Whether a provider can have counted so: some leave out what was cached, some count what nobody sent."""
-    return report.counted * _LEAST_RATIO <= report.prompt_tokens <= report.counted * _MOST_RATIO + _SLACK
 
 
 def _is_good(message: Message) -> bool:
