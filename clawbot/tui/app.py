@@ -72,7 +72,7 @@ class ClawbotApp(App[object]):
         self.crash: BaseException | None = None
         self.chat = ChatScreen(self.clock)
         self._early: list[Event] | None = []
-        self._replayed: Event | None = None
+        self._replayed: set[Event] = set()
         self._last_interrupt = float("-inf")
         for own in (DARK, LIGHT):
             self.register_theme(own)
@@ -85,7 +85,7 @@ class ClawbotApp(App[object]):
     async def on_event(self, event: Event) -> None:
         """Keep what is typed before there is a prompt to take it."""
         typed = isinstance(event, Key | Paste) and not event.is_forwarded
-        if self._early is not None and typed and event is not self._replayed:
+        if self._early is not None and typed and event not in self._replayed:
             self._early.append(event)
         else:
             await super().on_event(event)
@@ -99,11 +99,13 @@ class ClawbotApp(App[object]):
 
     @work(group="replay")
     async def _replay(self) -> None:
-        """Give the prompt what was typed, key by key; what is typed meanwhile stays behind it."""
+        """Give the prompt what was typed. A key that does more than stand there has done it before the next comes."""
         while self._early:
-            self._replayed = self._early.pop(0)
-            self.post_message(self._replayed)
-            await self._settled()
+            event = self._early.pop(0)
+            self._replayed.add(event)
+            self.post_message(event)
+            if isinstance(event, Key) and not event.is_printable:
+                await self._settled()
         self._early = None
         self._open()
 
