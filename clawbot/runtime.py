@@ -146,6 +146,25 @@ class Runtime:
         async with self.agent.exclusive():
             return await self.agent.context_report()
 
+    async def measure(self) -> None:
+        """Count what is in the context, once the running turn has ended, so that `status` knows it."""
+        async with self.agent.exclusive():
+            await self.agent.measure()
+
+    @property
+    def saving(self) -> bool:
+        """Whether memory takes what was said right now, in a silent turn that yields no events."""
+        return self.agent.saving
+
+    @property
+    def on_saving(self) -> Callable[[], None] | None:
+        """Called on the event loop when `saving` changes."""
+        return self.agent.on_saving
+
+    @on_saving.setter
+    def on_saving(self, tell: Callable[[], None] | None) -> None:
+        self.agent.on_saving = tell
+
     @property
     def will_flush(self) -> bool:
         """Whether `close` takes a moment, because it saves to memory what was said."""

@@ -73,7 +73,8 @@ class AgentParts(Struct, frozen=True):
 class Agent:
     """One conversation. `submit` may be called while a turn runs: texts are taken up in their order.
 
-    `model` was opened by the reference `model_ref`.
+    `model` was opened by the reference `model_ref`. `saving` is true while memory takes what was said, in a silent turn
+    that yields no events; `on_saving` is called on the event loop when that changes.
     """
 
     def __init__(self, parts: AgentParts, session: OpenSession, model: ChatModel, model_ref: str) -> None:
@@ -85,6 +86,8 @@ class Agent:
         self._answering = Answering(self._answering_parts())
         self._submissions = Submissions(self._take_up, parts.clock)
         self._closing = False
+        self.saving = False
+        self.on_saving: Callable[[], None] | None = None
         self._notes = 0
         self._owed: list[Notice] = []
 
@@ -121,6 +124,10 @@ class Agent:
             busy=self._submissions.running is not None,
             notes=self._notes,
         )
+
+    async def measure(self) -> None:
+        """Count what is in the context, so that `status` knows it. Never during a turn."""
+        await self._answering.look()
 
     async def context_report(self) -> ContextReport:
         """Where the tokens of the window go, counted now."""
@@ -269,7 +276,14 @@ class Agent:
             approvals=self._approvals,
             model=lambda: self.model,
             open_model=parts.open_model,
+            figures=self._context,
+            saving=self._set_saving,
         )
+
+    def _set_saving(self, saving: bool) -> None:
+        self.saving = saving
+        if self.on_saving is not None:
+            self.on_saving()
 
     def _scope(self) -> Scope:
         """The submission that runs now; a command is always one."""

@@ -15,7 +15,7 @@ from clawbot.agent.approvals import Approvals
 from clawbot.agent.boundary import Boundary
 from clawbot.agent.compacting import CompactorParts
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.events import CompactionFinished, MessageFinished, Notice
+from clawbot.agent.events import CompactionFinished, ContextUsed, MessageFinished, Notice
 from clawbot.agent.prompting import Prompting
 from clawbot.agent.scope import Emit, Scope, silent_scope
 from clawbot.agent.silent_turn import SilentTurn, SilentTurnParts
@@ -42,7 +42,8 @@ TOO_LARGE_HINT = (
 
 
 class AnsweringParts(Struct, frozen=True):
-    """What answers are made with. `model` is the one that answers now; `open_model` opens the one of a reference."""
+    """What answers are made with. `model` is the one that answers now; `open_model` opens the one of a reference;
+    `figures` says how full the context is; `saving` is told when memory begins to take something, and when it ends."""
 
     conversation: Conversation
     prompting: Prompting
@@ -52,6 +53,8 @@ class AnsweringParts(Struct, frozen=True):
     approvals: Approvals
     model: Callable[[], ChatModel]
     open_model: Callable[[str], Awaitable[ChatModel]]
+    figures: Callable[[], ContextUsed]
+    saving: Callable[[bool], None]
 
 
 class Answering:
@@ -64,9 +67,16 @@ class Answering:
         self.viewing = Viewing(parts.conversation, parts.prompting, tools, settings, clock)
         workspace = parts.prompting.workspace
         turn = SilentTurnParts(self.viewing, settings, workspace, tools, clock, parts.model, parts.open_model)
-        self.boundary = Boundary(parts.conversation, SilentTurn(turn), workspace)
+        self.boundary = Boundary(parts.conversation, SilentTurn(turn), workspace, parts.saving)
         upkeep = CompactorParts(
-            parts.conversation, self.viewing, self.boundary, settings.compaction, clock, parts.model, parts.open_model
+            conversation=parts.conversation,
+            viewing=self.viewing,
+            boundary=self.boundary,
+            settings=settings.compaction,
+            clock=clock,
+            model=parts.model,
+            open_model=parts.open_model,
+            figures=parts.figures,
         )
         self.upkeep = Upkeep(upkeep)
 
@@ -138,7 +148,7 @@ class Answering:
             marker = self.viewing.pruning_to_note(model)
             if marker is not None:
                 await self._conversation.note(marker)
-            await self._conversation.settle(self.viewing.window(model).tokens)
+            await self._conversation.settle(self.viewing.windows.of(model).tokens)
         except SessionStoreError as error:
             log.warning("the list of sessions is behind: %s", error)
             emit(Notice(level="warning", text=str(error)))

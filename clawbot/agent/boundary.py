@@ -54,10 +54,13 @@ class Memory(Protocol):
 
 
 class Boundary:
-    """The gate of one conversation."""
+    """The gate of one conversation. `saving` is told when memory begins to take an offer, and when it ends."""
 
-    def __init__(self, conversation: Conversation, memory: Memory, workspace: Path) -> None:
+    def __init__(
+        self, conversation: Conversation, memory: Memory, workspace: Path, saving: Callable[[bool], None]
+    ) -> None:
         self._conversation = conversation
+        self._saving = saving
         self._memory = memory
         self._workspace = workspace
         self._session = ""
@@ -130,7 +133,11 @@ class Boundary:
         await self._conversation.save_rest()
         begun = self._begun(way, copy)
         await self._record(begun)
-        outcome = await self._memory.take(copy, functools.partial(self._note_write, begun), scope)
+        self._saving(True)
+        try:
+            outcome = await self._memory.take(copy, functools.partial(self._note_write, begun), scope)
+        finally:
+            self._saving(False)
         stopped = outcome.result == "interrupted"
         if stopped and outcome.writes:
             # Offered again, the same would be written twice.

@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from clawbot.agent.compacting import ALREADY, NOTHING
 from clawbot.agent.events import CommandOutput, CompactionFinished, Event, ModelChanged, SessionChanged
 from clawbot.agent.slash import ParsedCommand
 from clawbot.agent.status import render_status, status_data
@@ -150,8 +151,10 @@ async def reset(host: CommandHost, argument: str) -> CommandResult:
 async def compact(host: CommandHost, argument: str) -> CommandResult:
     """Summarise the earlier turns to make room; the focus says what the summary must hold."""
     done = await host.compact(argument)
+    if done.error in (NOTHING, ALREADY):
+        return _said("compact", done.error, msgspec.to_builtins(done))
     if done.status != "done":
-        return _said("compact", f"Not compacted: {done.error} The history is whole.", msgspec.to_builtins(done))
+        raise ClawbotError(f"Not compacted: {done.error}", hint="The history is whole.")
     text = f"Compacted: {done.tokens_before:,} → about {done.tokens_after:,} tokens."
     return _said("compact", text, msgspec.to_builtins(done))
 

@@ -15,17 +15,20 @@ from msgspec import Struct, structs
 from clawbot.agent.boundary import Boundary
 from clawbot.agent.cancel import InterruptedTurnError
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.events import CompactionFinished, CompactionRunning, CompactionTrigger
+from clawbot.agent.events import CompactionFinished, CompactionRunning, CompactionTrigger, ContextUsed
 from clawbot.agent.scope import Scope
 from clawbot.agent.summarising import SummaryError, SummaryJob, summarise
 from clawbot.agent.viewing import Shown, Viewing
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.schema_context import CompactionSettings
+from clawbot.context.budget import plan_budget
 from clawbot.context.compaction import Cut, file_lists, find_cut
+from clawbot.context.cutting import head_and_tail
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ChatModel
 from clawbot.llm.tokens import count_now
-from clawbot.messages import UserMessage
+from clawbot.messages import AssistantMessage, UserMessage
+from clawbot.sessions.conversation import REQUEST
 from clawbot.sessions.entries import CompactionEntry
 
 log = logging.getLogger(__name__)
@@ -35,13 +38,16 @@ ALREADY = "Nothing was said since the last compaction."
 NO_GAIN = "The summary would take as much room as what it stands for."
 _FLUSH_PROMPT_TOKENS = 600  # what a silent turn says beside the copy
 _LEAST_COPY = 500  # tokens of a copy: less shows nothing
+_REQUEST_SHARE = 4  # the part of the room for a conversation that the message which is being answered may take
+_REQUEST_CHARS = 8_000
 _INFLATED = 1.5  # times what was counted here, beyond which a provider's figure is of more than what we send
 _LEAST_GAIN = 10  # a compaction by threshold frees at least this part of the room for a conversation
 _BY_HAND = 4  # `/compact` keeps a quarter of a conversation that is short
 
 
 class CompactorParts(Struct, frozen=True):
-    """What a compaction works with. `model` is the one that answers now; `open_model` opens the one of a reference."""
+    """What a compaction works with. `model` is the one that answers now; `open_model` opens the one of a reference;
+    `figures` says how full the context is."""
 
     conversation: Conversation
     viewing: Viewing
@@ -50,6 +56,7 @@ class CompactorParts(Struct, frozen=True):
     clock: Clock
     model: Callable[[], ChatModel]
     open_model: Callable[[str], Awaitable[ChatModel]]
+    figures: Callable[[], ContextUsed]
 
 
 class Compactor:
@@ -76,8 +83,12 @@ class Compactor:
         if cut is None:
             already = self._conversation.has_summary and self._conversation.fresh_from == len(shown.items)
             return CompactionFinished(trigger=trigger, status="failed", error=ALREADY if already else NOTHING)
+        scope.emit(self._parts.figures())
         await self._offer(trigger, shown, cut, scope)
-        return await self._summarise(trigger, shown, cut, focus, scope)
+        finished = await self._summarise(trigger, shown, cut, focus, scope)
+        await self._viewing.look(self._parts.model().info)
+        scope.emit(self._parts.figures())
+        return finished
 
     # -- what leaves --------------------------------------------------------------------------------------------------
 
@@ -109,9 +120,17 @@ class Compactor:
             if later is None or later.index <= cut.index:
                 break
             cut = later
-        if trigger == "threshold" and cut is not None and not self._is_worth_it(shown, cut, room):
+        if cut is None or (trigger == "threshold" and not self._is_worth_it(shown, cut, room)):
             return None
-        return cut
+        return self._at_a_turn(shown, cut) if trigger == "manual" else cut
+
+    def _at_a_turn(self, shown: Shown, cut: Cut) -> Cut | None:
+        """`cut`, or one where the turn begins that it is in the middle of: a summary of half a short turn is longer
+        than it."""
+        turn = cut.split_turn
+        if turn is None or sum(shown.tokens[turn : cut.index]) > shown.budget.summary:
+            return cut
+        return Cut(turn) if turn > self._first else None
 
     def _is_worth_it(self, shown: Shown, cut: Cut, room: int) -> bool:
         """Whether the summary would be clearly smaller than what it stands for: else, in a window that prompt and tools
@@ -177,7 +196,8 @@ class Compactor:
         """The summary of what leaves. Raises SummaryError, ModelError."""
         settings = self._parts.settings
         before = self._conversation.last_compaction
-        turn = cut.index if cut.split_turn is None else cut.split_turn
+        request = self._request(shown, cut)
+        turn = cut.index if request is None else request
         job = SummaryJob(
             items=self._conversation.items[self._first : turn],
             split=self._conversation.items[turn : cut.index],
@@ -195,16 +215,38 @@ class Compactor:
             return await summarise(job, self._parts.model(), scope.cancel, running)
         model = await scope.cancel.run(functools.partial(self._parts.open_model, settings.model))
         try:
-            job = structs.replace(job, window=self._viewing.window(model.info).tokens)
+            window = self._viewing.windows.of(model.info).tokens
+            shortest = min(job.budget.summary, plan_budget(window, settings).summary)
+            job = structs.replace(job, window=window, budget=job.budget._replace(summary=shortest))
             return await summarise(job, model, scope.cancel, running)
         finally:
             await model.aclose()
+
+    def _request(self, shown: Shown, cut: Cut) -> int | None:
+        """The index of the message that is being answered, when the cut is in the middle of that turn."""
+        items, turn = self._conversation.items, cut.split_turn
+        if turn is None or any(isinstance(item.message, UserMessage) for item in items[turn + 1 :]):
+            return None
+        last = items[-1].message
+        answered = isinstance(last, AssistantMessage) and not last.tool_calls
+        return None if answered else turn
+
+    def _carried(self, shown: Shown, cut: Cut) -> str:
+        """The words of that message, which follow the summary: all of them if there is room."""
+        turn = self._request(shown, cut)
+        if turn is None:
+            return ""
+        text = self._conversation.items[turn].message.text
+        room = (shown.budget.limit - shown.measure.fixed) // _REQUEST_SHARE
+        fitting = len(text) if shown.tokens[turn] <= room else len(text) * room // shown.tokens[turn]
+        return head_and_tail(text, min(fitting, _REQUEST_CHARS))
 
     async def _store(
         self, trigger: CompactionTrigger, shown: Shown, cut: Cut, summary: str, scope: Scope
     ) -> CompactionFinished:
         """Write the entry. Raises SummaryError when nothing is gained, SessionStoreError."""
-        size = await asyncio.to_thread(self._viewing.counter.text, summary)
+        request = self._carried(shown, cut)
+        size = await asyncio.to_thread(count_now, f"{summary}\n{request}")
         after = shown.measure.fixed + size + sum(shown.tokens[cut.index :])
         if trigger != "manual" and after >= shown.measure.counted and not self._is_inflated(shown):
             raise SummaryError(NO_GAIN)
@@ -222,6 +264,7 @@ class Compactor:
                 "tokensAfter": after,
                 "offeredTo": state.offered_to,
                 "transcriptBytes": state.transcript_bytes,
+                **({REQUEST: request} if request else {}),
                 **files.as_details(),
             },
         )

@@ -136,7 +136,8 @@ class MemoryWritten(_Event, frozen=True, tag="memory_written"):
 
 
 class CompactionRunning(_Event, frozen=True, tag="compaction_running"):
-    """Earlier turns are being summarised: `part` of `parts`, from 1. Comes once for each part. `trigger` is why."""
+    """Earlier turns are being summarised: `part` of `parts`, from 1. Comes for each part, and again for one that
+    is asked for once more. `trigger` is why."""
 
     trigger: CompactionTrigger
     part: int = 1

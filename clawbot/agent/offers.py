@@ -18,7 +18,8 @@ class OfferState(Struct, frozen=True):
     """Where the offers of a session stand.
 
     `offered_to` is the id of the last entry that was offered for good, `flushed` whether the threshold made an offer in
-    this cycle (since the last compaction), `failures` how often in a row it failed in this cycle. `transcript_bytes` is
+    this cycle (since the last compaction), `failures` how often in a row it
+    failed in this cycle, `stops` how often it was stopped. `transcript_bytes` is
     the size of the transcript when it was offered last. `open` is an offer that began and never ended, `open_writes`
     what it was about to write. `last` ended last, at `last_at` (ISO 8601).
     """
@@ -26,6 +27,7 @@ class OfferState(Struct, frozen=True):
     offered_to: str = ""
     flushed: bool = False
     failures: int = 0
+    stops: int = 0
     transcript_bytes: int = 0
     open: Offer | None = None
     open_writes: tuple[MemoryWrite, ...] = ()
@@ -34,8 +36,8 @@ class OfferState(Struct, frozen=True):
 
     @property
     def exhausted(self) -> bool:
-        """Whether memory failed too often in this cycle to be tried again."""
-        return self.failures >= MOST_FAILURES
+        """Whether memory failed or was stopped too often in this cycle to be tried again."""
+        return self.failures + self.stops >= MOST_FAILURES
 
 
 def offers_of(entries: Iterable[Entry]) -> OfferState:
@@ -55,6 +57,7 @@ def after_entry(state: OfferState, entry: Entry) -> OfferState:
                 state,
                 flushed=False,
                 failures=0,
+                stops=0,
                 offered_to=state.offered_to or str(known.get("offeredTo") or ""),
                 transcript_bytes=state.transcript_bytes or _count(known.get("transcriptBytes")),
             )
@@ -86,9 +89,12 @@ def _after_offer(state: OfferState, offer: Offer, at: str) -> OfferState:
             offered_to=offer.last,
             flushed=state.flushed or offer.exit == "threshold",
             failures=0,
+            stops=0,
             transcript_bytes=offer.transcript_bytes,
         )
-    return structs.replace(state, failures=state.failures + (offer.result == "failed"))
+    return structs.replace(
+        state, failures=state.failures + (offer.result == "failed"), stops=state.stops + (offer.result == "interrupted")
+    )
 
 
 def _count(value: object) -> int:

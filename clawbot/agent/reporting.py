@@ -64,7 +64,7 @@ def status_of(
 ) -> RuntimeStatus:
     """How the conversation stands, as far as it is known without counting."""
     tokens, exact = viewing.size()
-    window = viewing.window(model)
+    window = viewing.windows.of(model)
     shown = viewing.current
     return RuntimeStatus(
         agent_id=parts.agent_id,
@@ -95,7 +95,7 @@ def report_of(
         view=shown.view,
         measure=shown.measure,
         budget=shown.budget,
-        window=viewing.window(model),
+        window=viewing.windows.of(model),
         prompt=shown.built.inputs,
         automatic=automatic,
         compactions=compactions,

@@ -21,6 +21,10 @@ class Scope:
     rounds: int = 0
     compaction_failed: bool = False
 
+    def go_on(self) -> None:
+        """What was stopped was not all of it: what comes next may be stopped by itself."""
+        self.cancel = Cancellation()
+
 
 def silent_scope() -> Scope:
     """For what happens while nobody reads events."""

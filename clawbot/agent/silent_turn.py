@@ -87,7 +87,7 @@ class SilentTurn:
         tokens = [counter.of(item.message) for item in items]
         built = self._parts.viewing.built
         fixed = counter.text(built.prompt.text) if built else 0
-        window = self._parts.viewing.window(model.info).tokens
+        window = self._parts.viewing.windows.of(model.info).tokens
         allowed = max(_LEAST_COPY, window * 3 // 4 - fixed - _TOOLS_AND_PROMPT)
         return detach(items, tokens, 0, len(items), allowed=allowed)
 

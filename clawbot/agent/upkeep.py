@@ -65,13 +65,17 @@ class Upkeep:
             stop = self._compactor.answered_to(shown)
             start, allowed = self._boundary.first_unoffered, self._compactor.allowed(shown)
             copies = await self._viewing.detached(shown, start, stop, allowed)
-            await self._boundary.offer("threshold", copies, scope)
+            try:
+                await self._boundary.offer("threshold", copies, scope)
+            except InterruptedTurnError:
+                # Esc skips what nobody asked for; the answer comes.
+                scope.go_on()
 
     async def next_request(self, scope: Scope) -> ChatRequest:
         """The next call of the model; in the middle of a turn, room is made for it first. Raises
         InterruptedTurnError."""
         shown = await self._look()
-        if await self._compact_if_due(shown, scope):
+        if await self._compact_if_due(shown, scope, running=True):
             shown = await self._look()
         return shown.request()
 
@@ -90,7 +94,7 @@ class Upkeep:
             return False
         scope.rounds += 1
         refused = self._viewing.current
-        if self._viewing.learn(self._parts.model().info, error.limit):
+        if self._viewing.windows.learn(self._parts.model().info, error.limit):
             # Less of the workspace fits into a smaller window, too.
             await self._viewing.build(self._parts.model().info, scope)
         if self._settings.enabled:
@@ -121,6 +125,7 @@ class Upkeep:
             except InterruptedTurnError:
                 log.info("the saving to memory at the end of a conversation was stopped")
                 why = "it was stopped"
+                scope.go_on()
         if way == "reset":
             await self._boundary.let_go(way, len(shown.items), scope, why)
 
@@ -155,16 +160,18 @@ class Upkeep:
 
     def _flush_is_due(self, shown: Shown) -> bool:
         flush, state = self._settings.memory_flush, self._boundary.state
-        if not flush.enabled or self._boundary.first_unoffered >= self._compactor.answered_to(shown):
+        if not flush.enabled or state.exhausted or self._boundary.first_unoffered >= self._compactor.answered_to(shown):
             return False
         grown = self._parts.conversation.transcript_bytes - state.transcript_bytes
         return should_flush(
             shown.measure, shown.budget, flushed=state.flushed, failures=state.failures
         ) or should_flush_by_size(grown, flush.force_flush_transcript_bytes, state.failures)
 
-    async def _compact_if_due(self, shown: Shown, scope: Scope) -> bool:
-        """Whether there is another context now. What failed in a submission is not tried again in it."""
-        if not self._settings.enabled or scope.compaction_failed or not self._compaction_is_due(shown):
+    async def _compact_if_due(self, shown: Shown, scope: Scope, *, running: bool = False) -> bool:
+        """Whether there is another context now. What failed in a submission is not tried again in it. `running`: a
+        turn would be cut in its middle."""
+        due = self._compaction_is_due(shown, running=running)
+        if not self._settings.enabled or scope.compaction_failed or not due:
             return False
         finished = await self._kept_going(scope, self._compactor.compact("threshold", scope))
         scope.compaction_failed = finished is None or finished.status != "done"
@@ -172,7 +179,7 @@ class Upkeep:
             self._settled = _Settled(self._talk)
         return not scope.compaction_failed
 
-    def _compaction_is_due(self, shown: Shown) -> bool:
+    def _compaction_is_due(self, shown: Shown, *, running: bool) -> bool:
         """Over the limit, unless it was still over it right after the last compaction: then no other helps before much
         has come since (a server that puts a large prompt of its own before ours)."""
         measure, budget, settled = shown.measure, shown.budget, self._settled
@@ -183,7 +190,7 @@ class Upkeep:
         least = 0
         if settled is not None and settled.used is not None and settled.used > budget.limit:
             least = settled.used + budget.window // _MUCH
-        return should_compact(measure, budget) and measure.used > least
+        return should_compact(measure, budget, running=running) and measure.used > least
 
     @property
     def _talk(self) -> tuple[str, str]:

@@ -11,26 +11,24 @@ from msgspec import Struct
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.prompting import Built, Prompting
 from clawbot.agent.scope import Scope
+from clawbot.agent.windows import Windows
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.budget import Budget, Window, plan_budget, window_of
+from clawbot.context.budget import Budget, plan_budget
 from clawbot.context.counting import TokenCounter
 from clawbot.context.detached import Detached, detach
 from clawbot.context.guard import Guard
 from clawbot.context.pruning import Pruner, marker_of, state_from
-from clawbot.context.weights import weigh_message
+from clawbot.context.weights import quick_size, weigh_message
 from clawbot.context.window import Measure, Report, View, measure
 from clawbot.llm.protocol import ChatRequest, ModelInfo
 from clawbot.llm.tokens import weigh_tokens
-from clawbot.messages import AssistantMessage, Message, ToolSpec
+from clawbot.messages import AssistantMessage, ToolSpec
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.pairing import repair_pairs
 from clawbot.tools.registry import Toolbox
 
-# A smaller window than this is no window that a model has: a limit that an error names below it was misread.
-_LEAST_WINDOW = 2_000
-LEARNT = "from an error of the provider"
 # Of the window, for a request that would not fit: the last resort, when no compaction could make room.
 _GUARDED = 0.95
 # The share for a view that is to be cut nowhere but in results that are too large by themselves.
@@ -80,38 +78,22 @@ class Viewing:
         self._limit, self._limit_whole, self._guard = (Guard(self._weights.of) for _ in range(3))
         self._noted = self._pruner.state
         self._report: Report | None = None
-        self._learnt: dict[str, int] = {}
+        self.windows = Windows(settings.context_tokens)
         self._session = ""
         self._quick: tuple[tuple[str, int], tuple[int, bool]] | None = None
         self.built: Built | None = None
         self.shown: Shown | None = None
 
-    # -- the window ---------------------------------------------------------------------------------------------------
-
-    def window(self, model: ModelInfo) -> Window:
-        """The context window: the model's, or less where the settings or an error of the provider say so."""
-        known = window_of(model, self._settings.context_tokens)
-        learnt = self._learnt.get(model.ref)
-        return Window(learnt, LEARNT, assumed=False) if learnt and learnt < known.tokens else known
-
-    def learn(self, model: ModelInfo, limit: int | None) -> bool:
-        """The provider refused a request because its window has `limit` tokens (None: it did not say). Whether that is
-        less than was known."""
-        if limit is None or not _LEAST_WINDOW <= limit < self.window(model).tokens:
-            return False
-        self._learnt[model.ref] = limit
-        return True
-
     # -- the view -----------------------------------------------------------------------------------------------------
 
     async def build(self, model: ModelInfo, scope: Scope) -> None:
         """Read the workspace for the turn that begins. Raises InterruptedTurnError."""
-        key, window = self._conversation.session.record.key, self.window(model).tokens
+        key, window = self._conversation.session.record.key, self.windows.of(model).tokens
         self.built = await scope.cancel.run(functools.partial(self._prompting.build, model, key, scope.emit, window))
 
     async def look(self, model: ModelInfo) -> Shown:
         """The context as it stands. The workspace is not read again within a turn."""
-        window = self.window(model).tokens
+        window = self.windows.of(model).tokens
         if self.built is None:
             self.built = await self._prompting.build(model, self._conversation.session.record.key, None, window)
         self._enter(model)
@@ -150,7 +132,8 @@ class Viewing:
         """What a call with `seen` sends. Pairs are made whole on both sides of the last compaction: it parts none."""
         fresh = self._conversation.fresh_from
         older, newer = (repair_pairs([item.message for item in part]) for part in (seen[:fresh], seen[fresh:]))
-        return View(built.prompt, tools, (*older, *newer), self._conversation.has_summary, len(older))
+        summary = self._conversation.has_summary
+        return View(built.prompt, tools, (*older, *newer), summary, len(older), self._counted_for)
 
     def _guarded(
         self, seen: Sequence[ContextItem], built: Built, tools: Sequence[ToolSpec], figures: Measure, window: int
@@ -238,17 +221,6 @@ class Viewing:
 def _detached(shown: Shown, start: int, stop: int, allowed: int) -> list[Detached]:
     copies = detach(shown.whole, shown.whole_tokens, start, stop, allowed=allowed)
     return [Detached(tuple(repair_pairs(copy.messages)), copy.start, copy.stop) for copy in copies]
-
-
-def quick_size(messages: Sequence[Message], fresh_from: int) -> tuple[int, bool]:
-    """The tokens in use before anything was counted: what the last good answer since the last compaction reported,
-    with a weight of what came after it; and whether that is all of it."""
-    for index in range(len(messages) - 1, fresh_from - 1, -1):
-        message = messages[index]
-        if isinstance(message, AssistantMessage) and message.usage and not message.broken:
-            rest = sum(map(weigh_message, messages[index + 1 :]))
-            return message.usage.prompt_tokens + message.usage.output + rest, index == len(messages) - 1
-    return sum(map(weigh_message, messages)), False
 
 
 def _weigh(built: Built, tools: Sequence[ToolSpec]) -> int:

@@ -42,7 +42,7 @@ class _Printer:
                 click.echo(self._shown(text))
             case Notice(level=level, text=text) if level != "info":
                 click.echo(f"clawbot: {text}", err=True)
-            case CompactionFinished(status="failed", error=error):
+            case CompactionFinished(status="failed", error=error, trigger="threshold" | "overflow"):
                 click.echo(f"clawbot: earlier turns could not be summarised: {error}", err=True)
             case ModelRetry(wait=wait, reason=reason):
                 click.echo(f"clawbot: {reason} Trying again in {wait:.0f} s.", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -70,8 +70,8 @@ class CompactionSettings(Section):
     """The last turns of the user, of those summarised, that are carried word for word if they are short."""
     model: ModelRef | None = None
     """The model that writes the summary; null for the agent's own."""
-    timeout: Duration = 180.0
-    """How long a summary may take."""
+    timeout: Annotated[Duration, Field(gt=0)] = 180.0
+    """How long a summary may take, and a silent turn for the memory."""
     memory_flush: MemoryFlushSettings = MemoryFlushSettings()
     """The silent turn that saves what matters before."""
 

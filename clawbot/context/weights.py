@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import (
@@ -55,3 +56,14 @@ def _weigh_arguments(call: ToolCallBlock) -> int:
         return weigh_tokens(json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":")))
     except (TypeError, ValueError, RecursionError):
         return UNSPELT_WEIGHT
+
+
+def quick_size(messages: Sequence[Message], fresh_from: int) -> tuple[int, bool]:
+    """The tokens in use before anything was counted: what the last good answer since the last compaction reported,
+    with a weight of what came after it; and whether that is all of it."""
+    for index in range(len(messages) - 1, fresh_from - 1, -1):
+        message = messages[index]
+        if isinstance(message, AssistantMessage) and message.usage and not message.broken:
+            rest = sum(map(weigh_message, messages[index + 1 :]))
+            return message.usage.prompt_tokens + message.usage.output + rest, index == len(messages) - 1
+    return sum(map(weigh_message, messages)), False

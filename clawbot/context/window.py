@@ -51,13 +51,15 @@ class Measure(NamedTuple):
 class View(NamedTuple):
     """What the next call would send. `has_summary`: the first message is the summary of what was compacted.
     `fresh_from` is the index of the first message after the last compaction (0 without one): what older messages
-    report is of a context that is no more (reference sheet 7.1)."""
+    report is of a context that is no more (reference sheet 7.1). `model` (`provider/name`) is the one that answers:
+    what another one reported counts by other tokens ("": any may)."""
 
     prompt: SystemPrompt
     tools: Sequence[ToolSpec]
     messages: Sequence[Message]
     has_summary: bool = False
     fresh_from: int = 0
+    model: str = ""
 
 
 class Report(NamedTuple):
@@ -78,7 +80,8 @@ def measure(view: View, counter: TokenCounter, report: Report | None = None) -> 
     good = [index for index in range(view.fresh_from, len(counts)) if _is_good(view.messages[index])]
     stale = view.fresh_from > 0 and not good
     if report is None:
-        last = next((index for index in reversed(good) if _prompt_tokens(view.messages[index])), None)
+        own = (index for index in reversed(good) if _is_of(view.model, view.messages[index]))
+        last = next((index for index in own if _prompt_tokens(view.messages[index])), None)
         if last is not None:
             report = Report(_prompt_tokens(view.messages[last]), parts.fixed + sum(counts[:last]))
     if stale or report is None or report.prompt_tokens < report.counted * _LEAST_RATIO:
@@ -109,10 +112,12 @@ def should_flush_by_size(grown_bytes: int, force_bytes: int, failures: int) -> b
     return 0 < force_bytes <= grown_bytes and failures < MOST_FAILURES
 
 
-def should_compact(measure: Measure, budget: Budget) -> bool:
+def should_compact(measure: Measure, budget: Budget, *, running: bool = False) -> bool:
     """Whether the context is beyond its limit. Figures that are stale only count when nothing would fit at all: what a
-    compaction left must not call for the next one (reference sheet 7.1)."""
-    return measure.used > (budget.window if measure.stale else budget.limit)
+    compaction left must not call for the next one (reference sheet 7.1). In the middle of a turn (`running`) half of
+    the reserve may be used up first, since a turn that is cut in two loses its thread."""
+    limit = budget.limit + budget.reserve // 2 if running else budget.limit
+    return measure.used > (budget.window if measure.stale else limit)
 
 
 def _parts(view: View, counts: Sequence[int], counter: TokenCounter) -> Measure:
@@ -146,6 +151,13 @@ def _parts(view: View, counts: Sequence[int], counter: TokenCounter) -> Measure:
 def _is_good(message: Message) -> bool:
     """Whether `message` is an answer that neither failed nor was cut off: others report nothing to rely on."""
     return isinstance(message, AssistantMessage) and not message.broken
+
+
+def _is_of(model: str, message: Message) -> bool:
+    """Whether `model` may have given the answer `message`; one that names nobody may be anybody's."""
+    if not model or not isinstance(message, AssistantMessage) or not message.model:
+        return True
+    return message.model in (model, model.partition("/")[2]) or f"{message.provider}/{message.model}" == model
 
 
 def _prompt_tokens(message: Message) -> int:

@@ -23,6 +23,9 @@ SUMMARY_PREAMBLE = (
     "The conversation before this point was compacted to make room. This summary stands for it, and what was kept of "
     "it word for word follows:"
 )
+# In the details of a compaction that cut a turn in two: the message of the user that is being answered.
+REQUEST = "request"
+REQUEST_PREAMBLE = "The user's message that you are answering right now, word for word; go on where you stopped:"
 BRANCH_PREAMBLE = "The conversation went another way from here before it came back to this point. In short:"
 
 
@@ -109,8 +112,11 @@ def _context_item(entry: Entry) -> ContextItem | None:
     match entry:
         case MessageEntry(message=message, excluded=False):
             return ContextItem(entry.id, message)
-        case CompactionEntry(summary=summary):
+        case CompactionEntry(summary=summary, details=details):
             text = f"{SUMMARY_PREAMBLE}\n\n<summary>\n{summary}\n</summary>"
+            request = details.get(REQUEST) if isinstance(details, dict) else None
+            if request and isinstance(request, str):
+                text += f"\n\n{REQUEST_PREAMBLE}\n\n<request>\n{request}\n</request>"
         case BranchSummaryEntry(summary=summary):
             text = f"{BRANCH_PREAMBLE}\n\n<summary>\n{summary}\n</summary>"
         case CustomMessageEntry(content=content):

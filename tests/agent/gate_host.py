@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,10 @@ class House:
         self.workspace.mkdir(exist_ok=True)
         self.clock = clock or SystemClock()
         self.others: dict[str, ChatModel] = {}
+        self.open_model: Callable[[str], Awaitable[ChatModel]] = self._open_other
+
+    async def _open_other(self, ref: str) -> ChatModel:
+        return self.others[ref]
 
     def open(
         self,
@@ -126,9 +130,6 @@ class House:
         settings = AgentSettings.model_validate(given)
         store = SessionStore(self.folder / "sessions", self.clock, cwd=self.workspace)
 
-        async def open_model(ref: str) -> ChatModel:
-            return self.others[ref]
-
         async def find_models() -> list[ModelInfo]:
             return [ModelInfo(ref="offline")]
 
@@ -139,7 +140,7 @@ class House:
             store=store,
             tools=Toolbox(tools, 400_000) if tools else build_toolbox(self.workspace, settings, self.clock),
             clock=self.clock,
-            open_model=open_model,
+            open_model=self.open_model,
             find_models=find_models,
             usual_model="fake/model",
             interactive=interactive,
