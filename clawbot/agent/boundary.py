@@ -180,6 +180,8 @@ class Boundary:
             transcript_bytes=self._conversation.transcript_bytes,
         )
         await self._record(ended)
+        if ended.result in ("written", "nothing"):
+            self._conversation.offered()
         return ended
 
     def _tell_failure(self, ended: Offer, scope: Scope) -> None:

@@ -148,6 +148,14 @@ class Conversation:
         )
         return stored
 
+    def offered(self) -> None:
+        """Memory was offered what was said: the list of sessions tells programs of the family when."""
+        record = self.session.record
+        now = epoch_ms(self._clock.now())
+        self.session.record = structs.replace(
+            record, memory_flush_at=now, memory_flush_compaction_count=record.compaction_count
+        )
+
     async def settle(self, window: int) -> None:
         """Bring the session's line in the index up to date after a turn; `window` is the model's, in tokens."""
         record = structs.replace(self.session.record, context_tokens=window)

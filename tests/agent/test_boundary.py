@@ -308,6 +308,17 @@ async def test_the_records_are_private_state_that_the_model_never_sees(house: Ho
     await agent.close()
 
 
+async def test_the_list_of_sessions_knows_when_memory_was_offered_last(house: House) -> None:
+    """Reference sheet 8.4."""
+    agent = house.open(PurposeModel())
+    await fill(agent, 5, 600)
+    record = agent.parts.store.current("main")
+    assert record is not None
+    assert record.memory_flush_at is not None
+    assert record.memory_flush_compaction_count == record.compaction_count == 0
+    await agent.close(hasty=True)
+
+
 async def test_a_flush_that_talks_is_heard_by_nobody(house: House) -> None:
     model = PurposeModel(flush=[says("I saved nothing, but hello user!")])
     agent = house.open(model)

@@ -75,7 +75,7 @@ def is_no_summary(answer: str) -> str:
     if any(section.title in SECTIONS and not _left_open(section) for section in sections):
         return ""
     if len(opening) < LEAST_CHARS and all(map(_left_open, sections)):
-        return "the answer was empty"
+        return "the answer was too short to be one" if opening.strip() else "the answer was empty"
     if len(text) < REFUSAL_CHARS and _REFUSAL.search(text.replace("’", "'")):
         return "the model declined"
     return ""
