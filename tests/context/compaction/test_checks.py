@@ -52,20 +52,23 @@ def test_lost_names_a_missing_turn_and_a_broken_end_are_problems() -> None:
     ]
 
 
+EMPTY, SHORT = "the answer was empty", "the answer was too short to be one"
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "reason"),
     [
-        "",
-        "  \n",
-        "OK.",
-        "NO_REPLY",
-        "<think>long thoughts that never end",
-        skeleton(split=False),
-        "## Goal\n\n## Notes\n...",
+        ("", EMPTY),
+        ("  \n", EMPTY),
+        ("OK.", SHORT),
+        ("NO_REPLY", SHORT),
+        ("<think>long thoughts that never end", EMPTY),
+        (skeleton(split=False), EMPTY),
+        ("## Goal\n\n## Notes\n...", EMPTY),
     ],
 )
-def test_nothing_is_no_summary(text: str) -> None:
-    assert is_no_summary(text) == "the answer was empty"
+def test_nothing_is_no_summary(text: str, reason: str) -> None:
+    assert is_no_summary(text) == reason
 
 
 @pytest.mark.parametrize(
