@@ -1,36 +1,131 @@
-"""Textual's terminal driver with the time before it: it reads what was typed then, and gives back what was there."""
+"""Textual's terminal driver with the time before and after it: what was typed early, and a terminal that goes away."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import selectors
+import signal
 import sys
+from codecs import getincrementaldecoder
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from textual._xterm_parser import XTermParser
 from textual.driver import Driver
 
 from clawbot.tui.terminal import Kept
 
+if TYPE_CHECKING:
+    from textual.app import App
+
 if sys.platform != "win32":
     from textual.drivers.linux_driver import LinuxDriver
+
+POLL = 0.1  # seconds between two looks at whether the input is wanted any more
+READ = 4096  # bytes
+
+
+class Writer:
+    """The terminal as a file for one thread: what is written after it has gone is dropped.
+
+    An error would end that thread, and the screen would wait for room in its queue, for good.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        """Write `text`."""
+        with contextlib.suppress(OSError, ValueError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Send what was written."""
+        with contextlib.suppress(OSError, ValueError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        """The descriptor below."""
+        return self._file.fileno()
+
+
+if sys.platform != "win32":
+
+    class KeptDriver(LinuxDriver):
+        """Reads what was typed before it started, and then what comes, as long as there is a terminal."""
+
+        kept = Kept()
+
+        def __init__(
+            self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+        ) -> None:
+            super().__init__(app, debug=debug, mouse=mouse, size=size)
+            self._file = cast("Any", Writer(sys.__stderr__ or sys.stderr))
+
+        def run_input_thread(self) -> None:
+            """Read keys until the input is not wanted any more. A terminal that has gone is told by SIGHUP."""
+            self._parse(XTermParser(self._debug), self.kept.take())
+            parser, decoder = XTermParser(self._debug), getincrementaldecoder("utf-8")("replace")
+            with selectors.SelectSelector() as selector:
+                selector.register(self.fileno, selectors.EVENT_READ)
+                while not self.exit_event.is_set():
+                    if selector.select(POLL):
+                        data = self._read()
+                        if not data:
+                            # Whoever is no leader of its session is not told by the system.
+                            os.kill(os.getpid(), signal.SIGHUP)
+                            return
+                        self._parse(parser, decoder.decode(data))
+                    for message in parser.tick():
+                        self.process_message(message)
+
+        def _parse(self, parser: XTermParser, typed: str) -> None:
+            # Half a character is no text yet, and no text would be the end to a parser.
+            for message in parser.feed(typed) if typed else ():
+                self.process_message(message)
+
+        def _read(self) -> bytes:
+            """What was typed; nothing when the terminal has gone: without lines there is no other end of input."""
+            try:
+                return os.read(self.fileno, READ)
+            except OSError:
+                return b""
+
+        @property
+        def _runs(self) -> bool:
+            """Whether the terminal is the screen's at the moment."""
+            return self._key_thread is not None and self._key_thread.is_alive()
+
+        def stop_application_mode(self) -> None:
+            """Give the terminal back: what this class found is the early mode, and a shell or an editor that follows
+            wants the one before."""
+            if self.attrs_before is not None:
+                self.attrs_before = self.kept.before
+            super().stop_application_mode()
+
+        def _sigtstp_application(self, *_: object) -> None:
+            if self._runs:
+                super()._sigtstp_application()
+            else:
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+        def _sigcont_application(self, *_: object) -> None:
+            if self._must_signal_resume:
+                super()._sigcont_application()
+            elif self._runs:
+                self._loop.call_soon_threadsafe(self._restart)
+
+        def _restart(self) -> None:
+            """Take the terminal again: who stopped this program from outside may have used it. Not one that has gone:
+            the system sends SIGCONT with its SIGHUP, too."""
+            if self._runs and os.isatty(self.fileno):
+                self.suspend_application_mode()
+                self._must_signal_resume = True
+                self.resume_application_mode()
 
 
 def driver_after(kept: Kept) -> type[Driver] | None:
     """The driver that follows on `kept`; None, which means the usual one, where there was no terminal."""
     if sys.platform == "win32" or kept.before is None:
         return None
-
-    class After(LinuxDriver):
-        """Reads what was typed before it started, and then what comes."""
-
-        def run_input_thread(self) -> None:
-            if typed := kept.take():
-                for message in XTermParser(self._debug).feed(typed):
-                    self.process_message(message)
-            super().run_input_thread()
-
-        def stop_application_mode(self) -> None:
-            # What this class found is the early mode; a shell or an editor that follows wants the one before.
-            if self.attrs_before is not None:
-                self.attrs_before = kept.before
-            super().stop_application_mode()
-
-    return After
+    return type("After", (KeptDriver,), {"kept": kept})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
@@ -79,7 +80,10 @@ class _Ending:
         self.failure: Exception | None = None
 
     def signalled(self, number: int) -> None:
-        """Leave at once, also while memory is saved."""
+        """Leave at once, also while memory is saved. A closed window is told more than once: that counts once, and what
+        is being let go is not disturbed."""
+        if self._hasty and number == signal.SIGHUP:
+            return
         self._hasty = True
         self._app.end_by_signal(number)
         if self._closing is not None:
@@ -89,8 +93,10 @@ class _Ending:
         """Close `runtime`, and say so when that takes time. Ctrl+C cancels this task and the closing in it, which then
         only lets go of what it holds. What fails in it is logged and is the `failure`."""
         if runtime.will_flush and not self._hasty:
-            sys.stderr.write(f"{SAVING}\n")
-            sys.stderr.flush()
+            # A window that has just been closed takes no words, and memory is saved nevertheless.
+            with contextlib.suppress(OSError):
+                sys.stderr.write(f"{SAVING}\n")
+                sys.stderr.flush()
         self._closing = asyncio.create_task(runtime.close(hasty=self._hasty))
         try:
             await self._closing

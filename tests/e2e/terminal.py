@@ -9,6 +9,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,13 +32,16 @@ KEYS = {
     "down": "\x1b[B",
 }
 
+# What a login does: the terminal is the one of the session, so that the program is told when its window closes.
+LOGIN = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
 TOLD = 6_000  # characters of the output, and of the log, that a failure shows
 
 
 class Terminal:
     """`argv` running on a terminal of `columns` x `rows`. Use it as a context manager: it never outlives the test.
 
-    `log` is the file that is shown when the program ends as it should not.
+    `log` is the file that is shown when the program ends as it should not. `login`: the program leads the session of
+    the terminal, like one that was started by the window itself; else the system tells it nothing of the window's end.
     """
 
     def __init__(
@@ -49,15 +53,17 @@ class Terminal:
         columns: int = 100,
         rows: int = 30,
         log: Path | None = None,
+        login: bool = True,
     ) -> None:
         self._log = log
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
         self._master, slave = pty.openpty()
+        self._is_open = True
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.raw = b""
         self.process = subprocess.Popen(
-            argv,
+            [sys.executable, "-ISc", LOGIN, *argv] if login else argv,
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -74,7 +80,8 @@ class Terminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-        os.close(self._master)
+        if self._is_open:
+            os.close(self._master)
 
     @property
     def modes(self) -> list[Any]:
@@ -94,6 +101,11 @@ class Terminal:
         for piece in pieces:
             os.write(self._master, KEYS.get(piece, piece).encode())
 
+    def close_window(self) -> None:
+        """Take the terminal away, as who closes its window does."""
+        self._is_open = False
+        os.close(self._master)
+
     def wait_for(self, wanted: str | Callable[[str], bool], *, seconds: float = 45) -> str:
         """Read until the screen shows `wanted` (a text or a predicate); returns the screen. Fails with the screen."""
         met = wanted if callable(wanted) else lambda text: wanted in text
@@ -110,7 +122,7 @@ class Terminal:
         Fails with the end of the output and of the log when it is not the `expected` one (None: any).
         """
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0 and self._read(left):
+        while self._is_open and (left := deadline - time.monotonic()) > 0 and self._read(left):
             pass
         try:
             code = self.process.wait(timeout=max(1, deadline - time.monotonic()))
