@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from clawbot.llm.offline.identifiers import identifiers, titles
+from clawbot.llm.offline.material import PROVIDER
 from clawbot.logs import redact
 from clawbot.messages import AssistantMessage, Message, UserMessage
 from clawbot.sessions.silence import names_token, spoken
@@ -55,6 +56,9 @@ def missing_identifiers(wanted: Iterable[str], text: str) -> list[str]:
 def _newest(messages: Iterable[Message]) -> Iterable[tuple[str, int]]:
     room = LOOKED_AT
     for message in reversed(list(messages)):
+        # What the offline model says is phrases and quotes of notes: no names that the talk was about.
+        if isinstance(message, AssistantMessage) and message.provider == PROVIDER:
+            continue
         if isinstance(message, UserMessage | AssistantMessage) and room > 0:
             text = _said(message)[-room:]
             room -= len(text)

@@ -73,6 +73,11 @@ ANSWERS: dict[str, dict[Language, str]] = {
         "fits fully. The nearest:\n\n{quotes}",
         "zh": "我是离线模型,不是语言模型,无法自己回答,笔记里也没有完全对应的内容。最接近的是:\n\n{quotes}",
     },
+    "said_before": {
+        "en": "Your notes hold nothing on that, but the summary of what was said earlier in this conversation does:"
+        "\n\n{quotes}",
+        "zh": "笔记里没有,但这次对话之前内容的摘要里有:\n\n{quotes}",
+    },
     "not_found": {
         "en": "I found nothing on that. I looked in {where} for: {words}.",
         "zh": "没有找到相关内容。我在{where}里找过:{words}。",
@@ -141,6 +146,35 @@ ANSWERS: dict[str, dict[Language, str]] = {
         "and can't finish its work. So far it used: {tools}. Send your message again when the model is back.",
         "zh": "另一个模型开始了这次回答但中断了。我接了过来,但我是离线模型,无法替它完成。它已经用过:{tools}。"
         "等模型恢复后请重新发送。",
+    },
+    # a turn that was compacted in its middle
+    "resumed": {
+        "en": "The first part of this turn was compacted while I worked, so I can't go on from there. {last}\n\n"
+        "Send your message again if that is not what you wanted.",
+        "zh": "处理过程中,这一轮的前半部分被压缩了,我无法从那里继续。{last}\n\n如果这不是你要的,请重新发送消息。",
+    },
+    "resumed_answer": {
+        "en": "The last step was `{tool}`, and it answered:\n\n{quote}",
+        "zh": "最后一步是 `{tool}`,它的回答是:\n\n{quote}",
+    },
+    "resumed_failed": {
+        "en": "The last step failed: `{tool}` answered\n\n{reason}",
+        "zh": "最后一步没有成功,`{tool}` 的回答是:\n\n{reason}",
+    },
+    "resumed_written": {
+        "en": "The first part of this turn was compacted while I worked. This was done, and I did not do it twice:"
+        "\n\n{done}",
+        "zh": "处理过程中,这一轮的前半部分被压缩了。已经完成的是(没有重复执行):\n\n{done}",
+    },
+    "resumed_place": {
+        "en": "`{tool}` wrote to `{path}`:\n\n{quote}",
+        "zh": "`{tool}` 写进了 `{path}`:\n\n{quote}",
+    },
+    "resumed_nothing": {
+        "en": "This turn was compacted while I worked, and I can't see any more whether `{tool}` was done already. I "
+        "did not do it again: look first, and send your message again if it is missing.",
+        "zh": "这一轮在处理过程中被压缩了,我已看不到 `{tool}` 是否执行过,所以没有再执行一次。请先看一下,如果没有完成,"
+        "请重新发送消息。",
     },
     # files
     "listing": {"en": "`{path}` holds:\n\n{block}", "zh": "`{path}` 里有:\n\n{block}"},

@@ -64,9 +64,9 @@ def flush(turn: Turn, tool: str) -> Plan:
 
 
 def durable_facts(said: Sequence[Said]) -> list[Fact]:
-    """What the user stated that is worth keeping and is not stored by a tool call of this conversation: each once, in
-    the order it was said, the newest `MAX_FACTS` at most."""
-    stored = normalise("\n".join(call for entry in said for call in entry.calls))
+    """What the user stated that is worth keeping and that no tool call of this conversation wrote into a file: each
+    once, in the order it was said, the newest `MAX_FACTS` at most."""
+    stored = normalise("\n".join(text for entry in said for text in entry.stored))
     stored_words = "".join(tokens(stored))
     facts: dict[str, Fact] = {}
     for entry in said:

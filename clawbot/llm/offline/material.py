@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
+from clawbot.llm.offline.compacted import read_compacted
+from clawbot.llm.offline.turn import WRITERS
 from clawbot.llm.protocol import ChatRequest
-from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, ToolResultMessage, UserMessage
+from clawbot.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    Message,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 
 Role = Literal["user", "assistant", "tool"]
 
@@ -20,8 +29,6 @@ MAX_SAID = 200_000
 """Of one message so much is looked at, in characters: what is beyond is a paste, and its end is kept."""
 
 _FLUSH_PROMPT = re.compile(r"pre-compaction memory flush", re.IGNORECASE)
-# What stands for turns that were compacted: nobody said it.
-_SUMMARY = re.compile(r"<summary>\n.*</summary>\s*\Z", re.DOTALL)
 _TAGGED = re.compile(r"<(conversation|messages|transcript)>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _PREVIOUS = re.compile(r"<previous[-_]summary>\n?(.*?)</previous[-_]summary>", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(
@@ -41,11 +48,11 @@ _ROLES: dict[str, Role] = {
 
 
 class Said(Struct, frozen=True):
-    """One thing that was said, in the conversation's order. `calls` are the arguments of tool calls, as text."""
+    """One thing that was said, in the conversation's order. `stored` is what its tool calls wrote into files."""
 
     role: Role
     text: str
-    calls: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
 
 
 class Material(Struct, frozen=True):
@@ -79,30 +86,35 @@ def is_flush_prompt(text: str) -> bool:
 
 def said_in(messages: Sequence[Message]) -> list[Said]:
     """The messages as what was said, without the silent turns and without a summary of earlier ones."""
-    return [said for message in messages if _tells(said := _said(message))]
+    done = {
+        message.tool_call_id for message in messages if isinstance(message, ToolResultMessage) and not message.is_error
+    }
+    return [said for message in messages if _tells(said := _said(message, done))]
 
 
 def _tells(said: Said) -> bool:
     text = said.text.strip()
-    if said.role == "user" and (is_flush_prompt(text) or _SUMMARY.search(text)):
+    if said.role == "user" and (is_flush_prompt(text) or read_compacted(text)):
         return False
-    return bool(said.calls) or (bool(text) and text != NO_REPLY)
+    return bool(said.stored) or (bool(text) and text != NO_REPLY)
 
 
-def _said(message: Message) -> Said:
+def _said(message: Message, done: Container[str]) -> Said:
     match message:
         case UserMessage():
             return Said("user", message.text[-MAX_SAID:])
         case AssistantMessage():
-            calls = tuple(_values(call.arguments.values()) for call in message.tool_calls)
+            stored = tuple(_written(call) for call in message.tool_calls if call.id in done and call.name in WRITERS)
             # What this model said itself is phrases and quotes of notes: nothing that is worth keeping again.
-            return Said("assistant", "" if message.provider == PROVIDER else message.text[-MAX_SAID:], calls)
+            return Said("assistant", "" if message.provider == PROVIDER else message.text[-MAX_SAID:], stored)
         case ToolResultMessage() | BashExecutionMessage():
             return Said("tool", message.text[-MAX_SAID:])
 
 
-def _values(values: Iterable[object]) -> str:
-    return "\n".join(value for value in values if isinstance(value, str))[-MAX_SAID:]
+def _written(call: ToolCallBlock) -> str:
+    """What the call put into its file."""
+    text = call.arguments.get(WRITERS[call.name])
+    return text[-MAX_SAID:] if isinstance(text, str) else ""
 
 
 def labelled(text: str) -> list[Said]:

@@ -132,6 +132,12 @@ def grepped(outcome: Outcome) -> list[Line]:
     )
 
 
+def lines_in(outcome: Outcome) -> list[Line]:
+    """The lines of notes in the answer of one of the searches; none in that of another tool."""
+    search_tools = {"memory_search": _indexed, "grep": grepped}
+    return search_tools[outcome.call.name](outcome) if outcome.call.name in search_tools else []
+
+
 def _of_notes(lines: Iterable[Line]) -> list[Line]:
     return [line for line in lines if _NOTES.fullmatch(line.path) and not _is_form(line)]
 

@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 
 from clawbot.llm.offline import ranking
 from clawbot.llm.offline.answers import say
+from clawbot.llm.offline.compacted import read_compacted
 from clawbot.llm.offline.intents import MAX_REQUEST, Intent, is_question
 from clawbot.llm.offline.language import fold
 from clawbot.llm.offline.markers import asks, sentences
@@ -30,6 +31,7 @@ NEWEST_NOTES = 8
 ANY_ITEM = r"^\s*(?:[-*+]|\d+[.)])\s+\S"
 ANY_TODO = r"\[ \]|\b(?:todo|to-do)\b|待办"
 
+_HEADING = re.compile(r"^#.*$", re.MULTILINE)
 _ISO_DAY = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
 _DAYS_BACK = (
     (re.compile(r"\bday before yesterday\b|前天", re.IGNORECASE), 2),
@@ -155,11 +157,22 @@ def _from_conversation(turn: Turn, wanted: list[Term]) -> str:
     for message in reversed(turn.earlier):
         if not isinstance(message, UserMessage):
             continue
-        for sentence in sentences(message.text[:MAX_REQUEST]):
-            fits = [match_strength(normalise(sentence), set(stems(sentence)), term) for term in wanted]
-            if asks(sentence) or sum(value > 0 for value in fits) * 2 < max(len(wanted), 1):
-                continue
-            return say(turn.language, "said_here", when=_when(turn, message.timestamp), quotes=quote(sentence))
+        summary = read_compacted(message.text)
+        if found := _fitting(summary.question if summary else message.text, wanted):
+            # A summary has the time of the compaction.
+            when = "" if summary else _when(turn, message.timestamp)
+            return say(turn.language, "said_here", when=when, quotes=quote(found))
+        if summary and (found := _fitting(_HEADING.sub("", summary.summary), wanted)):
+            return say(turn.language, "said_before", quotes=quote(bare(found)))
+    return ""
+
+
+def _fitting(text: str, wanted: list[Term]) -> str:
+    """The first sentence that states something with at least half of the words; empty when none does."""
+    for sentence in sentences(text[:MAX_REQUEST]):
+        fits = [match_strength(normalise(sentence), set(stems(sentence)), term) for term in wanted]
+        if not asks(sentence) and sum(value > 0 for value in fits) * 2 >= max(len(wanted), 1):
+            return sentence
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clawbot.llm.offline import about, recall, remember, workspace
+from clawbot.llm.offline import about, recall, remember, resumed, workspace
 from clawbot.llm.offline.answers import say
 from clawbot.llm.offline.intents import Intent, classify
 from clawbot.llm.offline.turn import MAX_ROUNDS, Plan, Step, TakenOverError, Turn, advance
@@ -58,20 +58,28 @@ PHRASES = {
 def reply(turn: Turn) -> Step:
     """The next tool calls for the user's last message, or the answer to it."""
     intent = classify(turn.text, turn.language)
+    if intent.kind in PLANS:
+        return follow(PLANS[intent.kind](turn, intent), turn)
+    if turn.resumed and turn.rounds:
+        return resumed.reply(turn)
     if intent.kind in PHRASES:
         return say(turn.language, PHRASES[intent.kind], text=intent.text, size=len(intent.text))
-    if intent.kind in TEXTS:
-        return TEXTS[intent.kind](turn, intent)
-    return follow(PLANS[intent.kind](turn, intent), turn)
+    return TEXTS[intent.kind](turn, intent)
 
 
 def follow(plan: Plan, turn: Turn) -> Step:
     """The next step of `plan`, within the rounds that a turn may take."""
     try:
-        step = advance(plan, turn.rounds)
+        step = advance(plan, turn.rounds, exactly=turn.resumed)
     except TakenOverError:
+        if turn.resumed:
+            return resumed.reply(turn)
         used = ", ".join(f"`{outcome.call.name}`" for outcomes in turn.rounds for outcome in outcomes)
         return say(turn.language, "taken_over", tools=used)
-    if not isinstance(step, str) and len(turn.rounds) >= MAX_ROUNDS:
+    if isinstance(step, str):
+        return step
+    if len(turn.rounds) >= MAX_ROUNDS:
         return say(turn.language, "too_many_rounds", count=len(turn.rounds))
+    if resumed.may_repeat(turn, step):
+        return say(turn.language, "resumed_nothing", tool=step[0].name)
     return step

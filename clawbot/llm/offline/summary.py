@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-from clawbot.llm.offline.identifiers import identifiers, titles
 from clawbot.llm.offline.language import clean
 from clawbot.llm.offline.markers import asks, holds_secret, marks, sentences
 from clawbot.llm.offline.material import Material, Said
+from clawbot.llm.offline.naming import names
 from clawbot.llm.offline.quoting import one_line
 from clawbot.llm.offline.tokens import cut_to
 from clawbot.llm.offline.words import normalise
@@ -61,7 +60,7 @@ def summarise(given: Material, max_tokens: int | None) -> str:
     for said in given.said:
         _sort_in(said, sections)
     sections[ASKS] = _pending(given.said) or sections[ASKS]
-    sections[NAMES] += _names(given.said)
+    sections[NAMES] = names(sections[NAMES], given.said)
     named = _LENGTH.search(given.instruction)
     room = max(min(max_tokens or MAX_TOKENS, int(named[1]) if named else MAX_TOKENS), LEAST_TOKENS)
     if not _TURN_ASKED.search(given.instruction):
@@ -126,23 +125,13 @@ def _turn(said: list[Said]) -> str:
     return "\n".join([f"## {TURN}", "", *(f"- {line}" for line in lines)])
 
 
-def _names(said: Iterable[Said]) -> list[str]:
-    return [
-        name
-        for entry in said
-        if entry.role != "tool"
-        for name in (*identifiers(clean(entry.text)), *titles(clean(entry.text)))
-        if not holds_secret(name)
-    ]
-
-
 def _written(sections: _Sections, max_tokens: int) -> str:
     headings = sum(weigh_tokens(f"## {name}\n\n- {NOTHING}\n\n") for name in SHARES)
     room = float(max_tokens - headings)
     share_left = sum(SHARES.values())
     parts: list[str] = []
     for name, share in SHARES.items():
-        lines = _newest_that_fit(sections[name], room * share / share_left, may_cut=name != NAMES)
+        lines = _last_that_fit(sections[name], room * share / share_left, may_cut=name != NAMES)
         room -= sum(weigh_tokens(f"- {line}\n") for line in lines)
         share_left -= share
         body = "\n".join(f"- {line}" for line in lines) or f"- {NOTHING}"
@@ -150,15 +139,17 @@ def _written(sections: _Sections, max_tokens: int) -> str:
     return cut_to("\n\n".join(parts), max_tokens)
 
 
-def _newest_that_fit(lines: list[str], room: float, *, may_cut: bool) -> list[str]:
+def _last_that_fit(lines: list[str], room: float, *, may_cut: bool) -> list[str]:
     """The last lines of all within `room` tokens, in their order, each once: a later one replaces its repeat. When not
-    even the last one fits, it is cut, if it may be."""
+    even the last one fits, it is cut, if it may be; lines that may not are passed over when they are too long."""
     latest = {normalise(line): line for line in reversed(lines)}
     kept: list[str] = []
     for line in latest.values():
         size = weigh_tokens(f"- {line}\n")
         if size > room:
-            break
+            if may_cut:
+                break
+            continue
         room -= size
         kept.append(line)
     if not kept and latest and may_cut and room >= LEAST_LINE:

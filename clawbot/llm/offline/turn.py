@@ -13,12 +13,16 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from clawbot.llm.offline.compacted import read_compacted
 from clawbot.llm.offline.language import Language, detect_last
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 
 MAX_ROUNDS = 3
 """Rounds of tool calls for one message of the user. No plan needs more; a loop has to end."""
+
+WRITERS = {"append": "content", "write": "content", "edit": "new"}
+"""The tools that write a file -> the argument that holds what they put there."""
 
 
 class Call(Struct, frozen=True):
@@ -41,14 +45,16 @@ Step = list[Call] | str
 
 
 class TakenOverError(Exception):
-    """The rounds of this turn are not those of the plan: another model began it."""
+    """The rounds of this turn are not those of the plan: another model began it, or its beginning was compacted."""
 
 
 class Turn(Struct, frozen=True):
     """What a plan works with.
 
     `text` is the user's last message, `earlier` what came before it, oldest first; `rounds` are the tool calls that
-    were made since, with their outcomes. `now` is in the user's zone.
+    were made since, with their outcomes. `now` is in the user's zone. `resumed`: the turn was compacted in its middle,
+    so `text` comes from what stands for its beginning ("" when it is not whole there), and `rounds` may be the last of
+    more.
     """
 
     text: str
@@ -58,11 +64,12 @@ class Turn(Struct, frozen=True):
     tools: frozenset[str]
     system: str
     now: datetime
+    resumed: bool = False
 
     @property
     def earlier_user_texts(self) -> list[str]:
-        """What the user said before, oldest first."""
-        return [message.text for message in self.earlier if isinstance(message, UserMessage)]
+        """What the user said before, oldest first; of a summary the request that follows it."""
+        return [text for message in self.earlier if isinstance(message, UserMessage) and (text := _asked(message))]
 
 
 def read_turn(request: ChatRequest, now: datetime) -> Turn:
@@ -70,23 +77,30 @@ def read_turn(request: ChatRequest, now: datetime) -> Turn:
     messages = request.messages
     last = next((at for at in reversed(range(len(messages))) if isinstance(messages[at], UserMessage)), len(messages))
     user = messages[last] if last < len(messages) else None
-    text = user.text if isinstance(user, UserMessage) else ""
     earlier = messages[:last]
-    spoken = (message.text for message in reversed(earlier) if isinstance(message, UserMessage))
+    spoken = [message for message in reversed(messages[: last + 1]) if isinstance(message, UserMessage)]
     return Turn(
-        text=text,
-        language=detect_last(_chain(text, spoken)),
+        text=_asked(user) if isinstance(user, UserMessage) else "",
+        language=detect_last(map(_words, spoken)),
         earlier=earlier,
         rounds=_rounds(messages[last + 1 :]),
         tools=frozenset(spec.name for spec in request.tools),
         system=request.system,
         now=now,
+        resumed=isinstance(user, UserMessage) and read_compacted(user.text) is not None,
     )
 
 
-def _chain(first: str, others: Generator[str, None, None]) -> Generator[str, None, None]:
-    yield first
-    yield from others
+def _asked(message: UserMessage) -> str:
+    """What the user said in it."""
+    summary = read_compacted(message.text)
+    return summary.question if summary else message.text
+
+
+def _words(message: UserMessage) -> str:
+    """Words in the user's language."""
+    summary = read_compacted(message.text)
+    return summary.spoken if summary else message.text
 
 
 def _rounds(messages: Sequence[Message]) -> tuple[tuple[Outcome, ...], ...]:
@@ -104,15 +118,17 @@ def _outcome(call: Call, result: ToolResultMessage | None) -> Outcome:
     return Outcome(call, result.text, result.is_error)
 
 
-def advance(plan: Plan, rounds: Sequence[Sequence[Outcome]]) -> Step:
+def advance(plan: Plan, rounds: Sequence[Sequence[Outcome]], *, exactly: bool = False) -> Step:
     """Run `plan` past the rounds that were made: the calls that it wants next, or its reply.
 
-    Raises TakenOverError when the rounds are of other tools than the plan asks for.
+    Raises TakenOverError when the rounds are of other tools than the plan asks for, or, with `exactly`, of other calls:
+    a later round may be of the same tools as the first.
     """
     try:
         wanted = next(plan)
         for outcomes in rounds:
-            if [call.name for call in wanted] != [outcome.call.name for outcome in outcomes]:
+            made = [outcome.call for outcome in outcomes]
+            if [call.name for call in wanted] != [call.name for call in made] or (exactly and wanted != made):
                 raise TakenOverError
             wanted = plan.send(list(outcomes))
     except StopIteration as end:
