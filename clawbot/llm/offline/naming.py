@@ -24,14 +24,13 @@ def names(carried: Sequence[str], said: Iterable[Said]) -> list[str]:
     the last ones are worth most.
 
     Carried ones are worth more than new ones, and the user's more than the assistant's; but hosts, ports, paths,
-    versions, hashes and quoted names come before numbers. Left out are results of tools, what looks like a key, and
-    what only stands in the phrases that this model answers with; and so are names that a line of `carried` holds with
-    its meaning, and numbers that are part of another name.
+    versions, hashes and quoted names come before numbers. Left out are results of tools, what looks like a key, what
+    only the assistant said in the phrases that this model answers with, names that a line of `carried` holds with
+    their meaning, and numbers that are part of another name.
     """
     ranks: dict[str, int] = {}
     for line in carried:
-        if not _is_phrase(line):
-            ranks[line] = _LOOSE_CARRIED if _is_number(line) else _CARRIED
+        ranks[line] = _LOOSE_CARRIED if _is_number(line) or _is_phrase(line) else _CARRIED
     for entry in said:
         if entry.role != "tool":
             for name, rank in _spoken(entry):
@@ -49,12 +48,10 @@ def _spoken(entry: Said) -> Iterator[tuple[str, int]]:
     exact = [*ports(text), *titles(text), *(quoted(text) if by_user else ())]
     yield from ((name, _EXACT_USER if by_user else _EXACT_ASSISTANT) for name in exact)
     for name in identifiers(text):
-        if is_exact(name):
-            yield name, _EXACT_USER if by_user else _EXACT_ASSISTANT
-        elif by_user:
-            yield name, _LOOSE_USER
+        if by_user:
+            yield name, _EXACT_USER if is_exact(name) else _LOOSE_USER
         elif not _is_phrase(name):
-            yield name, _LOOSE_ASSISTANT
+            yield name, _EXACT_ASSISTANT if is_exact(name) else _LOOSE_ASSISTANT
 
 
 def _is_number(line: str) -> bool:
@@ -69,6 +66,7 @@ def _is_phrase(name: str) -> bool:
 
 @functools.cache
 def _own_words() -> frozenset[str]:
-    """The names in the phrases that this model answers with."""
+    """The names in the phrases that this model answers with, also those within backticks (`show AGENTS.md`)."""
     phrases = [text for texts in ANSWERS.values() for text in texts.values()]
+    phrases += [text.replace("`", " ") for text in phrases]
     return frozenset(name for text in phrases for name in (*identifiers(text), *titles(text)))

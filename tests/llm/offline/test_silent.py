@@ -59,12 +59,13 @@ class TestFlush:
             "- 我们约定所有接口统一返回 snake_case。\n- [ ] renew the certificate\n"
         }
 
-    async def test_a_summary_of_earlier_turns_is_nothing_that_somebody_said(self) -> None:
+    @pytest.mark.parametrize("behind", ["", "\n\nYou are answering:\n\n<request>\nshow a.md\n</request>"])
+    async def test_a_summary_of_earlier_turns_is_nothing_that_somebody_said(self, behind: str) -> None:
         talk = Talk()
         summary = (
             "The conversation before this point was compacted.\n\n<summary>\n- We decided to use MySQL.\n</summary>"
         )
-        talk.messages = [UserMessage(summary), *said("We decided to use Postgres 16.", "Good.")]
+        talk.messages = [UserMessage(summary + behind), *said("We decided to use Postgres 16.", "Good.")]
         assert await talk.say(PROMPT, "flush") == "NO_REPLY"
         assert talk.files.texts == {TARGET: "# 2026-11-19\n\n- We decided to use Postgres 16.\n"}
 
@@ -81,6 +82,52 @@ class TestFlush:
         assert await talk.say(PROMPT, "flush") == "NO_REPLY"
         assert await talk.say(PROMPT, "flush") == "NO_REPLY"
         assert talk.files.texts == before
+
+    @pytest.mark.parametrize(
+        ("message", "fact"),
+        [
+            ("I prefer tabs over spaces. What is the weather?", "I prefer tabs over spaces."),
+            ("我喜欢用制表符。今天天气怎么样?", "我喜欢用制表符。"),
+        ],
+    )
+    @pytest.mark.parametrize(
+        ("tool", "argument", "stored"),
+        [("memory_search", "query", True), ("shell", "command", True), ("append", "content", False)],
+    )
+    async def test_only_what_was_written_counts_as_stored(
+        self, message: str, fact: str, tool: str, argument: str, *, stored: bool
+    ) -> None:
+        talk = Talk()
+        call = ToolCallBlock("c1", tool, {argument: message})
+        talk.messages = [
+            UserMessage(message),
+            AssistantMessage([call], provider="openai"),
+            ToolResultMessage("c1", tool, [TextBlock("fine")]),
+        ]
+        assert await talk.say(PROMPT, "flush") == "NO_REPLY"
+        assert (f"- {fact}\n" in talk.files.texts.get(TARGET, "")) == stored
+
+    async def test_a_write_that_failed_stored_nothing(self) -> None:
+        talk = Talk()
+        call = ToolCallBlock("c1", "append", {"path": TARGET, "content": "- I prefer tabs.\n"})
+        talk.messages = [
+            UserMessage("I prefer tabs."),
+            AssistantMessage([call], provider="openai"),
+            ToolResultMessage("c1", "append", [TextBlock("the disk is full")], is_error=True),
+        ]
+        await talk.say(PROMPT, "flush")
+        assert "- I prefer tabs.\n" in talk.files.texts[TARGET]
+
+    async def test_what_an_edit_took_out_is_not_stored(self) -> None:
+        talk = Talk()
+        call = ToolCallBlock("c1", "edit", {"path": "a.md", "old": "I prefer tabs.", "new": "I prefer vim."})
+        talk.messages = [
+            UserMessage("I prefer tabs. I prefer vim."),
+            AssistantMessage([call], provider="openai"),
+            ToolResultMessage("c1", "edit", [TextBlock("Edited a.md.")]),
+        ]
+        await talk.say(PROMPT, "flush")
+        assert talk.files.texts[TARGET].endswith("\n\n- I prefer tabs.\n")
 
     async def test_what_stands_in_the_notes_is_not_stored_again(self) -> None:
         files = Files({"MEMORY.md": "- I prefer tabs.\n"})
@@ -292,6 +339,9 @@ class TestSummary:
         ("set OPENAI_API_BASE for v1.2.3, see #42 and ABC-7", ["OPENAI_API_BASE", "v1.2.3", "#42", "ABC-7"]),
         ("端口是8443,压到10分钟", ["8443", "10分钟"]),
         ("run `make test` now", ["make test"]),
+        ("staging is alpha.example.org, then db-2.stg.", ["alpha.example.org", "db-2.stg"]),
+        ("主机是beta.example.cn。端口不变", ["beta.example.cn"]),
+        ("logger.info and os.path.join", []),
         ("nothing here", []),
     ],
 )
