@@ -21,6 +21,7 @@ from clawbot.context.window import should_compact, should_flush, should_flush_by
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatRequest
+from clawbot.sessions.errors import SessionStoreError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -126,7 +127,11 @@ class Upkeep:
                 log.info("the saving to memory at the end of a conversation was stopped")
                 why = "it was stopped"
                 scope.go_on()
+            except SessionStoreError as error:
+                log.warning("what memory took at the end of a conversation could not be recorded: %s", error)
         if way == "reset":
+            # A record that could not be written may be possible now: this transcript is not opened again.
+            await self._boundary.settle_crash()
             await self._boundary.let_go(way, len(shown.items), scope, why)
 
     @property

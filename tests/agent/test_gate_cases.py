@@ -145,3 +145,11 @@ async def test_a_disk_that_fails_under_the_notes_is_no_memory_that_had_nothing_t
     assert [offer.result for offer in old.ended] == ["failed", "abandoned"]
     assert any(isinstance(event, Notice) and os.strerror(errno.EIO) in event.text for event in events)
     await case.agent.close()
+
+
+async def test_what_new_wrote_while_the_disk_was_full_is_recorded_when_it_is_not(tmp_path: Path) -> None:
+    case = Case(tmp_path, Setup())
+    await case.say("hello " + ENGLISH * 300)
+    await case.say("/new", Plan(flush=(Reply("write"), Reply("silent")), full=frozenset([2])))
+    old, _ = sorted(case.ledgers(), key=lambda ledger: -len(ledger.lines))
+    assert [(offer.result, offer.recovered) for offer in old.ended] == [("written", True)]
