@@ -147,9 +147,15 @@ async def test_a_disk_that_fails_under_the_notes_is_no_memory_that_had_nothing_t
     await case.agent.close()
 
 
-async def test_what_new_wrote_while_the_disk_was_full_is_recorded_when_it_is_not(tmp_path: Path) -> None:
+async def test_what_new_wrote_while_the_disk_was_full_is_recorded_when_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = Case(tmp_path, Setup())
     await case.say("hello " + ENGLISH * 300)
-    await case.say("/new", Plan(flush=(Reply("write"), Reply("silent")), full=frozenset([2])))
+    ends = iter([True])
+    with monkeypatch.context() as patch:
+        fill_disk(patch, lambda line: b'"phase":"end"' in line and next(ends, False))
+        await case.say("/new", Plan(flush=(Reply("write"),)))
     old, _ = sorted(case.ledgers(), key=lambda ledger: -len(ledger.lines))
     assert [(offer.result, offer.recovered) for offer in old.ended] == [("written", True)]
+    await case.agent.close()
