@@ -9,8 +9,9 @@ import pytest
 from clawbot.agent.offers import OfferState
 from clawbot.agent.reporting import last_flush
 from clawbot.config.schema_context import CompactionSettings
-from clawbot.context.budget import CAPPED, plan_budget
+from clawbot.context.budget import plan_budget
 from clawbot.context.report import LastFlush
+from clawbot.llm.protocol import CAPPED
 from clawbot.sessions.audit import MemoryWrite, Offer, Result
 from tests.agent.gate_host import House, PurposeModel, notes, reported, talk
 
@@ -67,6 +68,7 @@ async def test_afterwards_it_tells_what_was_reported_and_where_memory_was_writte
     await talk(agent, "I use tabs.")
     status = agent.status
     assert (status.tokens, status.exact, status.stale) == (1_326, True, False)
+    assert status.budget is not None
     assert status.budget.keep_recent < plan_budget(8_000, CompactionSettings()).keep_recent  # prompt and tools count
     await agent.close()
     agent = house.open(model)

@@ -32,8 +32,8 @@ _COMMAND = re.compile(r"\s")
 
 def wanted_identifiers(messages: Iterable[Message], most_tokens: int, count: Callable[[str], int]) -> list[str]:
     """Up to `MOST` names of what user and assistant said, the weightiest that take `most_tokens` together, in the order
-    of their first place. Names that look like a key or a password are left out,
-    and so is the token of a silent reply."""
+    of the messages that say them last. Names that look like a key or a password are left out, and so is the token of a
+    silent reply."""
     scores: dict[str, float] = {}
     for text, weight in _newest(messages):
         for name in _names(text):
