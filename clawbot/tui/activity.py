@@ -17,6 +17,7 @@ from clawbot.agent.slash import parse_command
 THINKING = "thinking"
 WRITING = "writing"
 SUMMARISING = "summarising"
+SAVING = "saving to memory"
 
 
 def activity_of(event: Event) -> str:

@@ -9,6 +9,7 @@ from clawbot.tui.render.lines import Span, ellipsis, width_of
 BAR = 18  # cells of the meter
 SEPARATOR = " · "
 ACTIVITY = 24  # cells for what runs, where half of the line has them
+PLACE = 8  # cells that agent and session have at least
 FULL_WIDTH = 80  # below, parts are dropped from the right
 
 
@@ -68,56 +69,64 @@ def bar(gauge: Gauge, cells: int = BAR) -> list[Span]:
     if gauge.tokens and not used:
         used = 1
     marks = {min(cells - 1, cells * at // gauge.window) for at in (gauge.flush, gauge.compaction) if at}
-    free = "".join("┊" if place in marks else "░" for place in range(used, cells))
-    return [Span("▕", "meter-edge"), Span("█" * used, gauge.level), Span(free, "meter-free"), Span("▏", "meter-edge")]
+    signs = ["┊" if place in marks else "█" if place < used else "░" for place in range(cells)]
+    full, free = "".join(signs[:used]), "".join(signs[used:])
+    return [Span("▕", "meter-edge"), Span(full, gauge.level), Span(free, "meter-free"), Span("▏", "meter-edge")]
 
 
 def gauge_parts(gauge: Gauge) -> list[list[Span]]:
-    """The meter, its percentage and its figures, each droppable."""
+    """The forms of the meter, the longest first: with its figures, the bar and its percentage, the percentage alone.
+    Nothing was counted where there are no tokens: then there is a bar at most."""
     about = "" if gauge.exact else "~"
     if not gauge.window:
         return [[Span(f"{about}{short(gauge.tokens)} tokens")]] if gauge.tokens else []
-    percent = round(100 * gauge.tokens / gauge.window)
-    figures = f" {short(gauge.tokens)}/{short(gauge.window)}"
-    return [[*bar(gauge), Span(f" {about}{percent}%", gauge.level)], [Span(figures)]]
+    if not gauge.tokens:
+        return [bar(gauge)]
+    percent = Span(f"{about}{round(100 * gauge.tokens / gauge.window)}%", gauge.level)
+    medium = [*bar(gauge), percent._replace(text=f" {percent.text}")]
+    return [[*medium, Span(f" {short(gauge.tokens)}/{short(gauge.window)}")], medium, [percent]]
 
 
 def status_line(state: StatusState, width: int) -> list[Span]:
     """The spans of the line, exactly `width` cells: the facts left, what happens right."""
     right = _right(state, width)
     room = width - sum(width_of(span.text) for span in right) - 3
-    left = [Span(" "), Span(ellipsis(state.place, max(8, room // 2)), "place")]
-    for glued, part in _parts(state):
-        spans = part if glued else [Span(SEPARATOR), *part]
-        if _cells(left) + _cells(spans) > room:
+    left = [Span(" "), Span(ellipsis(state.place, max(PLACE, room // 2)), "place")]
+    for forms in _parts(state):
+        fitting = (form for form in forms if _cells(left) + len(SEPARATOR) + _cells(form) <= room)
+        form = next(fitting, None)
+        if form is None:
             break
-        left += spans
+        left += [Span(SEPARATOR), *form]
+        if form is not forms[0]:
+            break
     space = width - _cells(left) - _cells(right) - 1
     if space < 0:
         return [Span(ellipsis("".join(span.text for span in left), width))]
     return [*left, Span(" " * space), *right, Span(" ")]
 
 
-def _parts(state: StatusState) -> list[tuple[bool, list[Span]]]:
-    meter = gauge_parts(state.gauge)
-    parts: list[tuple[bool, list[Span]]] = [(number > 0, part) for number, part in enumerate(meter)]
+def _parts(state: StatusState) -> list[list[list[Span]]]:
+    """The facts in their order, each in its forms, the longest first."""
+    parts = [gauge_parts(state.gauge)]
     if state.cost is not None:
-        parts.append((False, [Span(f"${state.cost:.2f}" if state.cost >= 0.01 or not state.cost else "<$0.01")]))
+        parts.append([[Span(f"${state.cost:.2f}" if state.cost >= 0.01 or not state.cost else "<$0.01")]])
     if state.indexing:
-        parts.append((False, [Span(state.indexing)]))
+        parts.append([[Span(state.indexing)]])
     elif state.notes:
-        parts.append((False, [Span(f"memory {state.notes:,} note{'s' if state.notes != 1 else ''}")]))
-    return parts
+        parts.append([[Span(f"memory {state.notes:,} note{'s' if state.notes != 1 else ''}")]])
+    return [forms for forms in parts if forms]
 
 
 def _right(state: StatusState, width: int) -> list[Span]:
-    spans: list[Span] = []
-    if state.activity:
-        timed = f"{ellipsis(state.activity, max(10, width // 3, min(ACTIVITY, width // 2)))} {duration(state.seconds)}"
-        spans.append(Span(timed, "activity"))
-    if state.hint and (not spans or width >= FULL_WIDTH // 2):
-        spans.append(Span(f"{SEPARATOR if spans else ''}{state.hint}"))
-    return spans
+    """What runs and the key. What runs is cut where the percentage of the meter would have no room."""
+    if not state.activity:
+        return [Span(state.hint)] if state.hint else []
+    hint = [Span(f"{SEPARATOR}{state.hint}")] if state.hint and width >= FULL_WIDTH // 2 else []
+    time = f" {duration(state.seconds)}"
+    kept = min(PLACE, width_of(state.place)) + sum(len(SEPARATOR) + _cells(form[-1]) for form in _parts(state)[:1])
+    room = min(max(width // 3, min(ACTIVITY, width // 2)), width - kept - len(time) - _cells(hint) - 4)
+    return [Span(f"{ellipsis(state.activity, max(10, room))}{time}", "activity"), *hint]
 
 
 def _cells(spans: list[Span]) -> int:

@@ -15,9 +15,10 @@ from clawbot.agent.events import (
     ToolStarted,
     TurnEnded,
 )
+from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
 from clawbot.tui.render.housekeeping import memory_mark
-from clawbot.tui.render.items import DividerItem, Item, MarkItem, PieceItem, ReasoningItem, ToolItem
+from clawbot.tui.render.items import DividerItem, Item, MarkItem, PieceItem, ReasoningItem, ToolItem, UserItem
 from clawbot.tui.transcript import (
     INTERRUPTED,
     UNSENT,
@@ -56,8 +57,10 @@ class TranscriptWriter:
         self._live = 0  # items at the end that the next flush replaces
         self._answer: list[Item] = []  # what is shown of the answer so far
         self._reasoning: ReasoningItem | None = None
+        self._unvoiced: list[ReasoningItem] = []  # what was thought, and nothing said or done since
         self._tools: dict[str, ToolItem] = {}
         self._asked = ""  # what the turn began with
+        self._words: UserItem | None = None  # the same on the page
         self._spoken = False
         self._text_seen = False
         self._marked = False
@@ -66,10 +69,17 @@ class TranscriptWriter:
         self.last_reply = ""
 
     def user(self, text: str) -> None:
-        """A turn begins with these words."""
+        """A turn begins with these words. What followed a command (`/new TEXT`) is a message of its own, and is not
+        told twice."""
+        command = parse_command(self._asked)
+        if self._words is not None and command is not None and command.argument == text.strip():
+            self._words.text = f"/{command.name}"
+            self._page.update(self._words)
         self._begin()
         self._asked = text
-        self._page.append(user_items(text, self._clock.now()))
+        items = user_items(text, self._clock.now())
+        self._words = next(item for item in items if isinstance(item, UserItem))
+        self._page.append(items)
 
     def unsent(self, text: str) -> None:
         """These words reached nobody; they stand here so that they are not lost."""
@@ -83,6 +93,7 @@ class TranscriptWriter:
         self._tools.clear()
         self._answer = []
         self._reasoning = None
+        self._unvoiced = []
 
     def delta(self, text: str) -> None:
         """More of the reply."""
@@ -90,7 +101,9 @@ class TranscriptWriter:
             from clawbot.tui.render.stream import MarkdownStream
 
             self._stream = MarkdownStream()
+            self._show_thought()
         self._text_seen = True
+        self._unvoiced = []
         self._stream.feed(text)
         if self._timer is None:
             self._timer = self._page.set_timer(self._rest, self.flush)
@@ -100,6 +113,7 @@ class TranscriptWriter:
         if self._reasoning is None:
             self._finish_text()
             self._reasoning = ReasoningItem("")
+            self._unvoiced.append(self._reasoning)
             self._page.append([self._reasoning])
         self._reasoning.text += text
         if self._page.stack.page.show_reasoning and self._timer is None:
@@ -109,9 +123,9 @@ class TranscriptWriter:
         """Show what has come."""
         self._timer = None
         started = process_time()
-        if self._reasoning is not None and self._stream is None:
-            self._page.update(self._reasoning)
-        if self._stream is not None:
+        if self._stream is None:
+            self._show_thought()
+        else:
             done, tail = self._stream.flush()
             committed = self._items(done)
             self._answer += committed
@@ -120,6 +134,10 @@ class TranscriptWriter:
             self._live = len(live)
             self._spoken = self._spoken or bool(committed)
         self._rest = max(FLUSH_SECONDS, REST_FACTOR * (process_time() - started))
+
+    def _show_thought(self) -> None:
+        if self._reasoning is not None:
+            self._page.update(self._reasoning)
 
     def _items(self, pieces: Sequence[Piece]) -> list[Item]:
         if not pieces:
@@ -137,6 +155,8 @@ class TranscriptWriter:
             self._answer += items
             self._page.append(items, drop=self._live)
             self._spoken = self._spoken or bool(items)
+        else:
+            self._show_thought()
         self._stream = None
         self._live = 0
         self._rest = FLUSH_SECONDS
@@ -168,6 +188,7 @@ class TranscriptWriter:
     def tool_started(self, event: ToolStarted) -> None:
         """A call runs."""
         self._finish_text()
+        self._unvoiced = []
         joined = isinstance(self._last, ToolItem)
         self._tools[event.call_id] = item = tool_item(event, joined=joined)
         self._page.append([item])
@@ -205,7 +226,8 @@ class TranscriptWriter:
             self._page.append([summary_item(event, self._last)])
         else:
             self._page.append([unsummarised_item(event)])
-            self._marked = self._marked or event.status == "interrupted"
+            # Whoever asked for the summary alone stopped nothing else.
+            self._marked = self._marked or (event.status == "interrupted" and event.trigger == "manual")
 
     @property
     def _last(self) -> Item | None:
@@ -225,8 +247,11 @@ class TranscriptWriter:
         self._page.append(text_items(text))
 
     def ended(self, event: TurnEnded) -> None:
-        """The turn is over."""
+        """The turn is over. What was thought for an answer that says nothing is not shown."""
         self._finish_text()
+        for thought in self._unvoiced if event.status == "done" else ():
+            thought.text = ""
+            self._page.update(thought)
         items = ending_items(event)
         if event.status == "interrupted" and not self._marked:
             items = [MarkItem(INTERRUPTED)]
@@ -237,3 +262,4 @@ class TranscriptWriter:
         self._page.append(items)
         self._tools.clear()
         self._asked = ""
+        self._words = None

@@ -278,6 +278,10 @@ class FakeRuntime:
         self.memory_progress: Progress | None = None
         self.memory_generation = 0
         self.on_memory_progress: Callable[[], None] | None = None
+        self.saving = False
+        self.on_saving: Callable[[], None] | None = None
+        self.measured: RuntimeStatus | None = None  # how the conversation stands once it was measured
+        self.measures = 0
         self.full_disk = False  # a turn then fails before it begins: its message could not be stored
         self.report = context_report()
         self.will_flush = False
@@ -408,6 +412,17 @@ class FakeRuntime:
 
     async def read_memory(self, path: str) -> str:
         return self.files.get(path, "")
+
+    def save(self, saving: bool) -> None:
+        """Memory begins to take what was said, or has taken it."""
+        self.saving = saving
+        if self.on_saving is not None:
+            self.on_saving()
+
+    async def measure(self) -> None:
+        async with self._turn:
+            self.measures += 1
+            self.status = self.measured or self.status
 
     def index(self, progress: Progress | None, *, changed: bool = False) -> None:
         """The index has come so far, or rests; `changed`: there is something else to find now."""

@@ -14,10 +14,12 @@ from clawbot.agent.events import (
     ModelChanged,
     Notice,
     ReasoningDelta,
+    SessionChanged,
     TextDelta,
     ToolFinished,
     ToolStarted,
     TurnEnded,
+    TurnStarted,
 )
 from clawbot.errors import ClawbotError
 from clawbot.tui.app import ClawbotApp
@@ -329,6 +331,35 @@ async def test_a_command_is_sent_as_the_agent_reads_it(tmp_path: Path) -> None:
     async with chatting(runtime) as (app, pilot):
         await send(app, pilot, "  /New Text")
         await until(pilot, lambda: runtime.submitted == ["/new Text"])
+
+
+STARTED = {"session_key": "main", "session_id": "s", "model": "offline"}
+
+
+async def test_the_words_behind_a_command_are_shown_once(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path)) as (app, _):
+        app.chat.show(TurnStarted(text="/new hello\nthree", **STARTED))
+        assert "/new hello" in page_text(app)
+        app.chat.show(SessionChanged(session_key="main", session_id="abcdef123", reason="/new"))
+        app.chat.show(TurnStarted(text="hello\nthree", **STARTED))
+        assert page_text(app).count("hello") == 1
+        assert "   /new\n" in page_text(app)
+        app.chat.show(TurnEnded(status="done"))
+        app.chat.show(TurnStarted(text="/compact ports", **STARTED))
+        app.chat.show(TurnEnded(status="done"))
+        app.chat.show(TurnStarted(text="ports", **STARTED))
+        assert "/compact ports" in page_text(app)
+
+
+async def test_what_was_thought_before_silence_is_not_shown(tmp_path: Path) -> None:
+    thought = ReasoningDelta(text="Nothing to say.")
+    turns = [[thought], [thought, *reply("Hm.")], [thought, SHELL, DONE], [thought, TurnEnded(status="interrupted")]]
+    async with chatting(FakeRuntime(tmp_path, turns=turns)) as (app, pilot):
+        await pilot.press("ctrl+t")
+        for number in range(len(turns)):
+            await send(app, pilot, f"number {number}")
+            await until(pilot, lambda number=number: f"number {number}" in page_text(app) and not app.chat.turns.busy)
+            assert page_text(app).count("Nothing to say.") == number
 
 
 async def test_what_could_not_be_stored_is_handed_back(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from textual.events import Event, Key, Paste
 from textual.pilot import Pilot
 
 import clawbot.tui.app
+from clawbot.agent.events import TextDelta
 from clawbot.tui.app import ClawbotApp
-from tests.tui.chat_host import StepClock, chatting, page_text, until
-from tests.tui.fake_runtime import FakeRuntime
+from tests.tui.chat_host import StepClock, chatting, page_text, send, until
+from tests.tui.fake_runtime import FakeRuntime, Hold, reply
 
 
 def keys(*names: str) -> list[Event]:
@@ -90,3 +91,51 @@ async def test_ctrl_c_clears_what_was_typed_before_it_and_nothing_else(tmp_path:
         await until(pilot, lambda: "y" in app.chat.composer.prompt.text)
         assert app.chat.composer.prompt.text == "y"
         assert app.chat.composer.prompt.inputs.entries[-1] == "x"
+
+
+BURST = (*"one", "enter", *"two", "enter", *"three", "enter", *"re")
+
+
+async def test_keys_of_one_burst_are_sent_line_by_line_and_the_rest_stays(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        for event in keys(*BURST):
+            app.post_message(event)
+        await until(pilot, lambda: "You said: three" in page_text(app) and not app.chat.turns.busy)
+        assert runtime.submitted == ["one", "two", "three"]
+        assert app.chat.composer.prompt.text == "re"
+        assert app.chat.composer.prompt.inputs.entries == ["one", "two", "three"]
+
+
+async def test_a_burst_while_a_long_reply_streams_waits_line_by_line(tmp_path: Path) -> None:
+    hold = Hold()
+    long = [TextDelta(text=f"Line {number} of **many**.\n\n") for number in range(200)]
+    async with chatting(FakeRuntime(tmp_path, turns=[[*long, hold, *reply("")]])) as (app, pilot):
+        await send(app, pilot, "go on")
+        for event in keys(*BURST):
+            app.post_message(event)
+        await until(pilot, lambda: app.chat.turns.queued == ["one", "two", "three"])
+        assert app.chat.composer.prompt.text == "re"
+        hold.release()
+
+
+async def test_a_burst_that_picks_a_command_sends_it_alone(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        await pilot.press(*"/sta")
+        await until(pilot, lambda: app.chat.composer.completions.is_open)
+        for event in keys("enter", *"hello", "enter"):
+            app.post_message(event)
+        await until(pilot, lambda: "You said: hello" in page_text(app))
+        assert runtime.submitted == ["/status", "hello"]
+
+
+async def test_a_list_that_was_made_for_fewer_letters_decides_nothing(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        await pilot.press("/", "e")
+        await until(pilot, lambda: app.chat.composer.completions.is_open)
+        for event in keys(*"xport", "enter", *"hello", "enter"):
+            app.post_message(event)
+        await until(pilot, lambda: "You said: hello" in page_text(app))
+        assert runtime.submitted == ["/export", "hello"]

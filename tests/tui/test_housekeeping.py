@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from clawbot.agent.events import (
     CompactionFinished,
     CompactionRunning,
+    CompactionTrigger,
     Event,
     MemoryWritten,
     TextDelta,
@@ -160,6 +161,19 @@ async def test_escape_stops_the_summary_and_the_page_says_that_nothing_is_lost(t
         await until(pilot, lambda: not app.chat.turns.busy)
         assert "Summarising was stopped; the history is whole." in page_text(app)
         assert "interrupted" not in page_text(app)
+
+
+@pytest.mark.parametrize("trigger", ["threshold", "overflow"])
+async def test_escape_in_a_summary_in_the_middle_of_a_turn_says_that_the_answer_was_stopped_too(
+    trigger: CompactionTrigger, tmp_path: Path
+) -> None:
+    stopped = CompactionFinished(trigger=trigger, status="interrupted")
+    turn: list[Event] = [TextDelta(text="So far."), running(1, 2), stopped, TurnEnded(status="interrupted")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "So far." in page_text(app) and not app.chat.turns.busy)
+        text = page_text(app)
+        assert text.index("Summarising was stopped; the history is whole.") < text.index("interrupted")
 
 
 async def test_marks_in_the_middle_of_an_answer_do_not_repeat_who_speaks(tmp_path: Path) -> None:

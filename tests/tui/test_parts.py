@@ -136,6 +136,23 @@ def test_the_status_line_drops_parts_from_the_right() -> None:
     assert all(len(line(width)) == width for width in range(20, 140))
 
 
+def test_what_runs_leaves_the_percentage_of_the_meter_in_a_narrow_line() -> None:
+    shown = line(60, activity="saving to memory", seconds=12, hint="esc skips")
+    assert shown.startswith(" main · 61%  ")
+    assert shown.endswith("saving to memory 12 s · esc skips ")
+    assert "▕" not in shown
+    assert "%" in line(60, activity="search the memory for all of the ports", seconds=125, hint="esc stops")
+
+
+def test_a_mark_that_was_passed_stands_in_the_bar() -> None:
+    def full(tokens: int) -> str:
+        return line(100, gauge=Gauge(tokens, 200_000, flush=100_000, compaction=150_000))
+
+    assert "▕█░░░░░░░░┊░░░┊░░░░▏ 4%" in full(8_000)
+    assert "▕█████████┊█░░┊░░░░▏ 61%" in full(122_000)
+    assert "▕█████████┊███┊██░░▏ 90%" in full(180_000)
+
+
 def test_the_status_line_says_what_runs() -> None:
     assert line(100, activity="shell make", seconds=125, hint="esc stops").endswith(
         "shell make 2 min 05 s · esc stops "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,7 +34,8 @@ from clawbot.agent.events import (
     TurnStarted,
 )
 from clawbot.clock import Clock
-from clawbot.tui.activity import SUMMARISING, activity_of
+from clawbot.errors import ClawbotError
+from clawbot.tui.activity import SAVING, SUMMARISING, activity_of
 from clawbot.tui.gauge import gauge_of, window_note
 from clawbot.tui.indexing import IndexingWatch, indexing_share
 from clawbot.tui.turns import Turns
@@ -47,9 +49,12 @@ if TYPE_CHECKING:
     from clawbot.memory.values import Progress
     from clawbot.runtime import Runtime
 
+log = logging.getLogger(__name__)
+
 STARTING = "starting"
 IDLE_HINT = "/help"
 BUSY_HINT = "esc stops"
+SAVING_HINT = "esc skips"
 PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched each time the reader reaches the top
 
 
@@ -93,6 +98,7 @@ class ChatScreen(Screen[None]):
         self._fetching = False
         self._reasoning_shown = False
         self._noted = ""  # what was said of the window
+        self._activity = ("", "")  # what runs by the events, and its detail
 
     def compose(self) -> ComposeResult:
         """Header, page, prompt or question, status."""
@@ -125,6 +131,7 @@ class ChatScreen(Screen[None]):
         for notice in runtime.notices:
             self.writer.notice(notice)
         IndexingWatch(self, runtime, self._indexing).start()
+        runtime.on_saving = self._saving_changed
         self.turns.ready(runtime)
 
     async def reload(self) -> None:
@@ -136,6 +143,17 @@ class ChatScreen(Screen[None]):
         await self._fetch(self.runtime)
         self.page.go_to_end()
         self.refresh_status()
+        self._measure(self.runtime)
+
+    @work(group="measure", exclusive=True)
+    async def _measure(self, runtime: Runtime) -> None:
+        """Say how full the context is before a model has told it."""
+        try:
+            await runtime.measure()
+        except (ClawbotError, OSError):
+            log.exception("What is in the context could not be counted.")
+        else:
+            self.refresh_status()
 
     async def _fetch(self, runtime: Runtime) -> None:
         """Put the page of history before the oldest one shown at the top."""
@@ -164,9 +182,20 @@ class ChatScreen(Screen[None]):
             gauge=gauge_of(self.runtime.settings, status),
             cost=status.cost,
             notes=status.notes,
-            hint=BUSY_HINT if self.turns.busy else IDLE_HINT,
+            hint=self._hint,
         )
         self._note_window(window_note(status))
+
+    @property
+    def _saving(self) -> bool:
+        return self.runtime is not None and self.runtime.saving
+
+    @property
+    def _hint(self) -> str:
+        """The key that matters most at the moment."""
+        if self._saving:
+            return SAVING_HINT
+        return BUSY_HINT if self.turns.busy else IDLE_HINT
 
     def _note_window(self, note: str) -> None:
         """Say once what the window of a model is taken to be."""
@@ -241,12 +270,24 @@ class ChatScreen(Screen[None]):
             case SessionChanged():
                 self.writer.divider(f"session {event.session_id[:8]} · {event.reason}")
                 self.refresh_status()
+                if self.runtime is not None:
+                    self._measure(self.runtime)
             case TurnEnded():
                 self._turn_ended()
 
     def _runs(self, activity: str, detail: str = "") -> None:
+        self._activity = (activity, detail)
+        self._show_activity()
+
+    def _saving_changed(self) -> None:
+        # Through the screen's own queue: memory is saved by a task in which a timer would not belong to the app.
+        self.call_later(self._show_activity)
+
+    def _show_activity(self) -> None:
+        """What runs; while memory takes what was said, that is all that does."""
+        activity, detail = (SAVING, "") if self._saving else self._activity
         self.status.run_clock(activity, detail)
-        self.status.show(hint=BUSY_HINT)
+        self.status.show(hint=self._hint)
 
     def _model_changed(self, event: ModelChanged) -> None:
         if event.discard:
@@ -257,12 +298,12 @@ class ChatScreen(Screen[None]):
     def _turn_ended(self) -> None:
         self._questions.clear()
         self._close_question()
-        self.status.run_clock("")
+        self._runs("")
         self.refresh_status()
 
     def _queue_changed(self) -> None:
         self.queue.show(self.turns.queued)
-        self.status.show(hint=BUSY_HINT if self.turns.busy else IDLE_HINT)
+        self.status.show(hint=self._hint)
 
     def _hand_back(self, text: str) -> None:
         """`text` was not stored: it goes back into the prompt, or onto the page when something else stands there."""
@@ -344,9 +385,8 @@ class ChatScreen(Screen[None]):
         """Between the prompt and the page."""
         if self.focused is self.page:
             self.composer.prompt.focus()
-        elif self.approval.request is None:
+        elif self.approval.request is None and self.page.enter():
             self.page.focus()
-            self.page.action_step(-1)
 
     def on_key(self, event: Key) -> None:
         """What is typed while the page has the focus goes into the prompt."""

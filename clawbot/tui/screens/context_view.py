@@ -36,7 +36,7 @@ OPEN_FLUSH = "screen.open_flush"
 def context_lines(report: ContextReport, width: int, now: datetime, *, detail: bool = False) -> list[Content]:
     """The page: lines of at most `width` cells; `now` in the zone of the user."""
     lines = [_title(report, width), Content(), *_bar(report, width), Content()]
-    lines += [_row(part, report, width) for part in report.parts if part.tokens or part.key != "unaccounted"]
+    lines += [_row(part, report, width) for part in report.parts if part.tokens or part.key == "free"]
     lines += [Content(), *_closing(report, width, now)]
     lines += _detail(report, width) if detail else ()
     return [line.truncate(width, ellipsis=True) for line in lines]
@@ -66,10 +66,7 @@ def _bar(report: ContextReport, width: int) -> list[Content]:
     signs = [LOOKS.get(part.key, NO_LOOK) for part, count in zip(shown, cells, strict=True) for _ in range(count)]
     whole = max(report.window, sum(part.tokens for part in shown))
     marks = {name: _at(tokens, whole, width) for name, tokens in _marks(report)}
-    spans = [
-        ("┊", MARK) if place in marks.values() and style == LEFT else (sign, style)
-        for place, (sign, style) in enumerate(signs)
-    ]
+    spans = [("┊", MARK) if place in marks.values() else (sign, style) for place, (sign, style) in enumerate(signs)]
     return [Content.assemble(*spans), Content.styled(_names(marks, width), QUIET)]
 
 

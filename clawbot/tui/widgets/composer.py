@@ -50,13 +50,14 @@ class Composer(Vertical):
         self._commands: list[Choice] = []
         self._runtime: Runtime | None = None
         self._history_file: Path | None = None
+        self._want: Wanted | None = None  # what the list was made for
 
     def compose(self) -> ComposeResult:
         """The list above the prompt."""
         yield Completions()
         with Horizontal(id="prompt-row"):
             yield Static("❯", id="prompt-mark")
-            yield Prompt()
+            yield Prompt(self._submit, self._steer)
 
     def connect(self, runtime: Runtime) -> None:
         """Commands, files and history can be had from now on."""
@@ -103,10 +104,9 @@ class Composer(Vertical):
 
     # Sending
 
-    @on(Prompt.Submitted)
-    def _submitted(self, event: Prompt.Submitted) -> None:
-        event.stop()
-        entry = classify(event.text, [command.text for command in self._commands])
+    def _submit(self, text: str, shown: str) -> None:
+        """Give out `text`, which stands in the prompt as `shown`, and empty the prompt; a slip stays there."""
+        entry = classify(text, [command.text for command in self._commands])
         if self._runtime is None and isinstance(entry, UnknownCommand):
             self.notify("Still starting: commands are known in a moment.", markup=False)
         elif isinstance(entry, UnknownCommand):
@@ -114,7 +114,7 @@ class Composer(Vertical):
             self.notify(f"There is no command {entry.name}.{nearest}", severity="warning", markup=False)
         elif not isinstance(entry, Nothing):
             self._offer([])
-            self._remember(event.text, event.shown)
+            self._remember(text, shown)
             self.prompt.take("")
             self.post_message(self.Entered(entry))
 
@@ -139,6 +139,7 @@ class Composer(Vertical):
             self._complete(wanted(self.prompt.before_cursor))
 
     def _complete(self, want: Wanted | None) -> None:
+        self._want = want
         if want is None:
             self._offer([])
         elif want.kind == "command":
@@ -154,18 +155,20 @@ class Composer(Vertical):
         if wanted(self.prompt.before_cursor) == want:
             self._offer(best(want.typed, files))
 
-    @on(Prompt.Steered)
-    def _steered(self, event: Prompt.Steered) -> None:
-        event.stop()
-        if not self.completions.is_open and event.key == "enter":
-            # The last letter completed the command and closed the list before this Enter arrived.
+    def _steer(self, key: str) -> None:
+        """Take a key for the list. What was typed right before it may have changed what the list is for."""
+        want = wanted(self.prompt.before_cursor)
+        if want != self._want:
+            self._offer([])
+            self._complete(want)
+        if not self.completions.is_open and key == "enter":
             self.prompt.submit()
         elif not self.completions.is_open:
-            self._complete(wanted(self.prompt.before_cursor))
-        elif event.key in ("up", "down"):
-            self.completions.move(-1 if event.key == "up" else 1)
+            self._complete(want)
+        elif key in ("up", "down"):
+            self.completions.move(-1 if key == "up" else 1)
         else:
-            self._pick(self.completions.choice, send=event.key == "enter")
+            self._pick(self.completions.choice, send=key == "enter")
 
     @on(Completions.Picked)
     def _picked(self, event: Completions.Picked) -> None:
@@ -183,4 +186,4 @@ class Composer(Vertical):
         prompt.replace(f"{choice.text} ", (row, column - typed), (row, column))
         self._offer([])
         if send and choice.complete:
-            prompt.post_message(Prompt.Submitted(choice.text, choice.text))
+            self._submit(choice.text, choice.text)

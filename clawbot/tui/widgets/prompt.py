@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -27,26 +28,16 @@ class Prompt(TextArea):
         Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False),
     ]
 
-    class Submitted(Message):
-        """Enter: the text with its pastes, and as it was shown."""
-
-        def __init__(self, text: str, shown: str) -> None:
-            self.text = text
-            self.shown = shown
-            super().__init__()
-
-    class Steered(Message):
-        """A key for the list of completions: `up`, `down`, `tab`, `enter`."""
-
-        def __init__(self, key: str) -> None:
-            self.key = key
-            super().__init__()
-
     class Typed(Message):
         """Any key press, for whoever needs to know that the user is typing."""
 
-    def __init__(self) -> None:
+    def __init__(self, submit: Callable[[str, str], None], steer: Callable[[str], None]) -> None:
+        """`submit` is called on Enter with the text, with and without what was pasted, and `steer` with a key for the
+        list of completions: `up`, `down`, `tab`, `enter`. Calls, not messages: keys that come in one burst stand in the
+        queue before any message, and would go into the text that was sent."""
         super().__init__(compact=True, highlight_cursor_line=False, placeholder="")
+        self._submit = submit
+        self._steer = steer
         self.cursor_blink = False  # a blinking cursor is a timer that never sleeps
         self.inputs = PromptHistory()
         self.pastes: dict[str, str] = {}
@@ -75,13 +66,13 @@ class Prompt(TextArea):
         self.post_message(self.Typed())
         if self.choosing and event.key in ("up", "down", "tab", "enter"):
             self._consume(event)
-            self.post_message(self.Steered(event.key))
+            self._steer(event.key)
         elif event.key == "enter":
             self._consume(event)
             self.submit()
         elif event.key == "tab":
             self._consume(event)
-            self.post_message(self.Steered("tab"))
+            self._steer("tab")
         else:
             await super()._on_key(event)
 
@@ -109,7 +100,7 @@ class Prompt(TextArea):
 
     def submit(self) -> None:
         """Send what stands here."""
-        self.post_message(self.Submitted(self.expanded(self.text), self.text))
+        self._submit(self.expanded(self.text), self.text)
 
     def action_newline(self) -> None:
         """Break the line."""

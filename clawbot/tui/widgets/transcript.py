@@ -117,9 +117,19 @@ class Transcript(ScrollView, can_focus=True):
         """Unfold everything that can be; fold everything when all of it is unfolded."""
         foldable = [item for item in self.stack.items if item.can_unfold]
         unfolded = not all(item.unfolded for item in foldable)
+        last = self._last_fold()
         for item in foldable:
             item.unfolded = unfolded
-        self._turn_page(self.stack.page)
+        with self._kept_in_view(last):
+            self.stack.turn_page(self.stack.page)
+
+    def _last_fold(self) -> Item | None:
+        """The last item in view that can be unfolded."""
+        top = self.scroll_offset.y
+        for number in range(top + self.size.height - 1, top - 1, -1):
+            if _target(self.stack.line(number)) == FOLD:
+                return self.stack.item(self.stack.at(number)[0])
+        return None
 
     def show_reasoning(self, shown: bool) -> None:
         """Show or hide what the model thought."""
@@ -163,6 +173,41 @@ class Transcript(ScrollView, can_focus=True):
         self._settle_visible()
         self._settle_later()
         self.refresh()
+
+    @contextmanager
+    def _kept_in_view(self, item: Item | None) -> Iterator[None]:
+        """`item` is folded or unfolded inside: its first line stays in view, and as much below it as there is room for.
+        Who reads at the end stays there when the end leaves that line in view."""
+        following, anchor = self._following, self._anchor()
+        yield
+        if item is not None and following:
+            self._place(following, anchor)
+            self._settle_visible()
+            following = self._first_line(item) >= self.scroll_offset.y
+        self._place(following, anchor)
+        if item is not None and not following:
+            self._reveal(item)
+        self._settle_visible()
+        self._settle_later()
+        self.refresh()
+
+    def _reveal(self, item: Item) -> None:
+        index = self.stack.index_of(item)
+        if index is None:
+            return
+        first = self._first_line(item)
+        end = self.stack.top(index) + len(self.stack.lines(index))
+        line = min(first, max(self.scroll_offset.y, end - self.size.height))
+        self.virtual_size = Size(max(1, self.size.width), self.stack.height)
+        self._scroll(line)
+        self._following = self.at_end
+
+    def _first_line(self, item: Item) -> int:
+        """Where the line of `item` stands that unfolds it."""
+        index = self.stack.index_of(item)
+        if index is None:
+            return 0
+        return self.stack.top(index) + next((place for place, link in self._targets(index) if link == FOLD), 0)
 
     def _anchor(self) -> tuple[Item, int] | None:
         if not len(self.stack):
@@ -319,7 +364,10 @@ class Transcript(ScrollView, can_focus=True):
     def _open(self, item: Item, target: str) -> None:
         if target == FOLD:
             item.unfolded = not item.unfolded
-            self.update(item)
+            index = self.stack.index_of(item)
+            with self._kept_in_view(item):
+                if index is not None:
+                    self.stack.changed(index)
         else:
             self.post_message(self.Opened(target))
 
@@ -328,8 +376,19 @@ class Transcript(ScrollView, can_focus=True):
         lines = enumerate(self.stack.lines(index))
         return [(place, target) for place, line in lines if (target := _target(line))]
 
+    def enter(self) -> bool:
+        """Put the cursor on a line in view that leads somewhere: where it was, else on the last one. False when there
+        is none."""
+        top, here = self.scroll_offset.y, self._cursor_line()
+        return (here is not None and top <= here < top + self.size.height) or self._step(-1)
+
     def action_step(self, step: int) -> None:
         """Go to the next line that leads somewhere; where there is none, scroll."""
+        if not self._step(step):
+            self.scroll_relative(y=step, animate=False)
+
+    def _step(self, step: int) -> bool:
+        """Move the cursor; False when no other line in view leads anywhere."""
         top, bottom = self.scroll_offset.y, self.scroll_offset.y + self.size.height - 1
         here = self._cursor_line()
         if here is None or not top <= here <= bottom:
@@ -339,8 +398,8 @@ class Transcript(ScrollView, can_focus=True):
                 index, place = self.stack.at(number)
                 self._cursor = (self.stack.item(index), place)
                 self.refresh()
-                return
-        self.scroll_relative(y=step, animate=False)
+                return True
+        return False
 
     def _cursor_line(self) -> int | None:
         if self._cursor is None:

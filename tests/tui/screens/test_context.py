@@ -72,10 +72,23 @@ def test_the_names_of_the_marks_stand_beside_them(width: int, flush: int, limit:
 def test_a_context_larger_than_the_window_is_shown_whole() -> None:
     parts = (ContextPart("messages", "messages", 300_000), ContextPart("unaccounted", "unaccounted", -400))
     text = lines(context_report(parts=parts, used=299_600))
-    assert text[BAR] == "▓" * 80
+    assert text[BAR].replace("┊", "▓") == "▓" * 80
+    assert [text[BAR][place] for place in (45, 46, 47, 48)] == ["▓", "┊", "▓", "┊"]
     assert "150.0 %" in text[5]
     assert "-400" in text[6]
     assert "not counted by the provider" in text[6]
+
+
+def test_what_holds_nothing_has_no_line_but_what_is_free_has_one() -> None:
+    amounts = {"system": 3_000, "summary": 0, "messages": 0, "toolResults": 0, "unaccounted": 0, "free": 0}
+    parts = tuple(ContextPart(key, key, size) for key, size in amounts.items())
+    text = "\n".join(lines(context_report(parts=parts, window=3_000, used=3_000)))
+    assert [key for key in amounts if f" {key} " in text] == ["system", "free"]
+
+
+def test_marks_that_were_passed_stand_in_the_bar() -> None:
+    parts = (ContextPart("messages", "messages", 190_000), ContextPart("free", "free", 10_000))
+    assert lines(context_report(parts=parts, used=190_000))[BAR] == "▓" * 70 + "┊▓┊" + "▓" * 3 + "░" * 4
 
 
 # The words
