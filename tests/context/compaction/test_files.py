@@ -34,8 +34,11 @@ def test_what_a_model_gives_for_a_path_may_be_anything(path: object) -> None:
     assert file_lists([answer("", call("1", "read", path=path), call("2", "read"))]) == FileLists()
 
 
-def test_what_is_shown_whole_has_no_more() -> None:
-    assert "more" not in show_files(FileLists(("a.md", "b.md"), ("c.md",)), 100, estimate_tokens)
+@pytest.mark.parametrize(
+    "lists", [FileLists(("a.md", "b.md")), FileLists((), ("a.md",)), FileLists(("a.md",), ("c.md",))]
+)
+def test_what_is_shown_whole_has_no_more(lists: FileLists) -> None:
+    assert "more" not in show_files(lists, 100, estimate_tokens)
 
 
 _calls = st.tuples(st.sampled_from(["read", "edit", "append", "grep"]), st.sampled_from("abcd"), st.booleans())
