@@ -22,7 +22,7 @@ from clawbot.agent.viewing import Shown, Viewing
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.schema_context import CompactionSettings
 from clawbot.context.budget import plan_budget
-from clawbot.context.compaction import Cut, file_lists, find_cut
+from clawbot.context.compaction import Cut, Situation, choose_cut, file_lists, is_inflated
 from clawbot.context.cutting import head_and_tail
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ChatModel
@@ -40,9 +40,6 @@ _FLUSH_PROMPT_TOKENS = 600  # what a silent turn says beside the copy
 _LEAST_COPY = 500  # tokens of a copy: less shows nothing
 _REQUEST_SHARE = 4  # the part of the room for a conversation that the message which is being answered may take
 _REQUEST_CHARS = 8_000
-_INFLATED = 1.5  # times what was counted here, beyond which a provider's figure is of more than what we send
-_LEAST_GAIN = 10  # a compaction by threshold frees at least this part of the room for a conversation
-_BY_HAND = 4  # `/compact` keeps a quarter of a conversation that is short
 
 
 class CompactorParts(Struct, frozen=True):
@@ -79,10 +76,9 @@ class Compactor:
         await self._conversation.save_rest()
         await self._boundary.settle_crash()
         shown = await self._viewing.look(self._parts.model().info)
-        cut = self._cut(trigger, shown, harder)
+        cut = choose_cut(self._situation(trigger, shown, harder))
         if cut is None:
-            already = self._conversation.has_summary and self._conversation.fresh_from == len(shown.items)
-            return CompactionFinished(trigger=trigger, status="failed", error=ALREADY if already else NOTHING)
+            return CompactionFinished(trigger=trigger, status="failed", error=ALREADY if self._nothing_new else NOTHING)
         scope.emit(self._parts.figures())
         await self._offer(trigger, shown, cut, scope)
         finished = await self._summarise(trigger, shown, cut, focus, scope)
@@ -92,55 +88,23 @@ class Compactor:
 
     # -- what leaves --------------------------------------------------------------------------------------------------
 
-    def _cut(self, trigger: CompactionTrigger, shown: Shown, harder: int) -> Cut | None:
-        """Where to cut. Not behind what memory was offered, if that makes room enough: no second silent turn then."""
-        first = self._first
-        if self._conversation.has_summary and self._conversation.fresh_from == len(shown.items) and not harder:
-            return None
-        spoken = sum(shown.tokens[first:])
-        keep = shown.budget.keep_recent
-        if trigger == "manual":
-            keep = min(keep, spoken // _BY_HAND)
-        elif harder:
-            keep = min(keep, spoken // 2) >> (harder - 1)
-        room = max(0, shown.budget.limit - shown.measure.fixed - shown.budget.summary)
-        find = functools.partial(
-            find_cut,
-            shown.items,
-            shown.tokens,
-            last=len(shown.items) - 1,
-            first=first,
-            prefer=None if harder > 1 else self._boundary.first_unoffered,
-            keep_at_most=room // 2,
+    def _situation(self, trigger: CompactionTrigger, shown: Shown, harder: int) -> Situation:
+        return Situation(
+            trigger=trigger,
+            items=shown.items,
+            tokens=shown.tokens,
+            first=self._first,
+            offered=self._boundary.first_unoffered,
+            nothing_new=self._nothing_new,
+            harder=harder,
+            measure=shown.measure,
+            budget=shown.budget,
         )
-        cut = find(keep=keep)
-        while cut is not None and sum(shown.tokens[cut.index :]) > room:
-            # The message that reaches `keep` is larger than all the room there is: it has to go as well.
-            later = find(keep=sum(shown.tokens[cut.index + 1 :]))
-            if later is None or later.index <= cut.index:
-                break
-            cut = later
-        if cut is None or (trigger == "threshold" and not self._is_worth_it(shown, cut, room)):
-            return None
-        return self._at_a_turn(shown, cut) if trigger == "manual" else cut
 
-    def _at_a_turn(self, shown: Shown, cut: Cut) -> Cut | None:
-        """`cut`, or one where the turn begins that it is in the middle of: a summary of half a short turn is longer
-        than it."""
-        turn = cut.split_turn
-        if turn is None or sum(shown.tokens[turn : cut.index]) > shown.budget.summary:
-            return cut
-        return Cut(turn) if turn > self._first else None
-
-    def _is_worth_it(self, shown: Shown, cut: Cut, room: int) -> bool:
-        """Whether the summary would be clearly smaller than what it stands for: else, in a window that prompt and tools
-        fill, each message would call for another one. A provider that counts far more than is counted here is believed
-        without that."""
-        leaving = sum(shown.tokens[: cut.index])
-        return self._is_inflated(shown) or leaving >= shown.budget.summary + room // _LEAST_GAIN
-
-    def _is_inflated(self, shown: Shown) -> bool:
-        return shown.measure.used > shown.measure.counted * _INFLATED
+    @property
+    def _nothing_new(self) -> bool:
+        """Whether nothing was said since the last compaction."""
+        return self._conversation.has_summary and self._conversation.fresh_from == len(self._conversation.items)
 
     @property
     def _first(self) -> int:
@@ -248,7 +212,7 @@ class Compactor:
         request = self._carried(shown, cut)
         size = await asyncio.to_thread(count_now, f"{summary}\n{request}")
         after = shown.measure.fixed + size + sum(shown.tokens[cut.index :])
-        if trigger != "manual" and after >= shown.measure.counted and not self._is_inflated(shown):
+        if trigger != "manual" and after >= shown.measure.counted and not is_inflated(shown.measure):
             raise SummaryError(NO_GAIN)
         # Only now is it certain that they leave: a memory that failed could have been asked again before.
         await self._boundary.let_go(trigger, cut.index, scope, "memory_flush.enabled is off")

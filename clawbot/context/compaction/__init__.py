@@ -2,6 +2,7 @@
 
 from clawbot.context.compaction.carrying import carry, quoted_in
 from clawbot.context.compaction.checks import is_no_summary, mend, problems
+from clawbot.context.compaction.choosing import Situation, choose_cut, is_inflated
 from clawbot.context.compaction.cutting import Cut, find_cut
 from clawbot.context.compaction.files import FileLists, file_lists, show_files
 from clawbot.context.compaction.identifiers import wanted_identifiers
@@ -19,12 +20,15 @@ __all__ = [
     "FileLists",
     "Material",
     "Piece",
+    "Situation",
     "Task",
     "carry",
+    "choose_cut",
     "file_lists",
     "find_cut",
     "fit",
     "gather",
+    "is_inflated",
     "is_no_summary",
     "mend",
     "pieces_of",
