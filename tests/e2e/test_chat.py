@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ PROMPT = "❯"
 TAKEN = b"\x1b[?2004h"  # what the program asks of the terminal once keys come as they are
 
 
-def transcript(machine: Machine) -> list[dict[str, object]]:
+def transcript(machine: Machine) -> list[dict[str, Any]]:
     """All entries of the only session."""
     (path,) = (machine.state / "agents/main/sessions").glob("*.jsonl")
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -178,6 +179,42 @@ turns:
     chat.wait_for("Listening.")
     kept = [entry["message"] for entry in transcript(machine) if entry["type"] == "message"]
     assert kept[1]["stopReason"] == "aborted"
+
+
+def said(machine: Machine) -> list[object]:
+    """What the user said, as the session holds it."""
+    messages = [entry["message"] for entry in transcript(machine) if entry["type"] == "message"]
+    return [message["content"] for message in messages if message["role"] == "user"]
+
+
+def test_lines_that_come_in_one_burst_are_sent_one_by_one(machine: Machine) -> None:
+    chat = machine.open()
+    chat.wait_for("offline")
+    chat.send("one\rtwo\r三\rrest")
+    chat.wait_for(lambda text: "❯ rest" in text and "三" in text and len(said(machine)) > 2 and "esc stops" not in text)
+    assert said(machine) == ["one", "two", "三"]
+
+
+def test_a_burst_while_a_long_answer_streams_waits_line_by_line(
+    machine: Machine, script: Callable[[str], Path]
+) -> None:
+    machine.serve(
+        script("""
+turns:
+  - reply: {text: "and so on ", fault: endless}
+  - repeat: forever
+    reply: {text: Listening.}
+""")
+    )
+    chat = machine.open()
+    chat.wait_for("openai/scripted")
+    chat.send("tell me everything", "enter")
+    chat.wait_for("and so on")
+    chat.send("one\rtwo\r三\rrest")
+    chat.wait_for(lambda text: all(f"queued: {line}" in text for line in ("one", "two", "三")) and "❯ rest" in text)
+    chat.send("esc")
+    chat.wait_for(lambda text: text.count("Listening.") == 3 and "esc stops" not in text)
+    assert said(machine) == ["tell me everything", "one", "two", "三"]
 
 
 def test_kill_9_in_the_middle_of_an_answer_loses_nothing_that_was_said(

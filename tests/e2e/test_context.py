@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,11 @@ SUMMARY = "\\n\\n".join(f"## {heading}\\n- nothing of note" for heading in REQUI
 def _answered(words: str, text: str) -> bool:
     """Whether `words` were said and repeated in an answer, and nothing runs."""
     return text.count(words) >= 2 and "esc stops" not in text
+
+
+def _counted(text: str) -> bool:
+    """Whether the meter tells of something."""
+    return re.search(r"[1-9]\d*% [\d.]+k?/7\.0k", text) is not None
 
 
 def transcript(machine: Machine) -> list[dict[str, Any]]:
@@ -116,3 +122,41 @@ def test_the_screen_shows_what_was_saved_and_summarised_and_saves_again_at_the_e
     assert chat.wait_end() == 0
     assert b"Saving what matters to memory" in chat.raw
     assert records(machine)[-1]["exit"] == "quit"
+
+
+def test_the_meter_knows_the_context_before_the_first_message_and_after_a_fresh_start(machine: Machine) -> None:
+    machine.configure("agents: {defaults: {model: offline, context_tokens: 7000}}\n")
+    chat = machine.open()
+    chat.wait_for(_counted)
+    chat.send("remember that the harbour opens at six", "enter")
+    chat.wait_for(functools.partial(_answered, "harbour opens"))
+    chat.send("/new", "enter")
+    chat.wait_for(lambda text: "· /new" in text and "esc" not in text and _counted(text))
+    chat.send("ctrl+d")
+    chat.wait_end()
+
+
+def test_esc_while_memory_is_saved_skips_that_alone(machine: Machine, script: Callable[[str], Path]) -> None:
+    machine.serve(
+        script("""
+turns:
+  - reply: Noted.
+  - expect: {user: memory flush}
+    reply: {text: NO_REPLY, fault: stall}
+  - reply: Hello again.
+""")
+    )
+    config = machine.state / "config.yaml"
+    always = "compaction: {memory_flush: {reset_min_tokens: 1}}"
+    config.write_text(config.read_text("utf-8").replace("}}", f", {always}}}}}"), encoding="utf-8")
+    chat = machine.open()
+    chat.wait_for("openai/scripted")
+    chat.send("the harbour is deep", "enter")
+    chat.wait_for(lambda text: "Noted." in text and "esc stops" not in text)
+    chat.send("/new hello three", "enter")
+    chat.wait_for(lambda text: "saving to memory" in text and "esc skips" in text)
+    chat.send("esc")
+    chat.wait_for(lambda text: "Hello again." in text and "esc s" not in text)
+    assert chat.text.count("hello three") == 1
+    chat.send("ctrl+d")
+    chat.wait_end()
