@@ -289,6 +289,7 @@ class ClawbotApp(App[object]):
             else:
                 self.chat.writer.divider(f"{model.ref} answers from here on")
                 self.chat.refresh_status()
+                self.chat.measure()
 
     @work
     async def action_choose_session(self) -> None:

@@ -38,6 +38,7 @@ from clawbot.llm.providers import Provider
 from clawbot.memory.values import Hit, Progress, SearchResult
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 
+MEASURED = "(measured)"
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=UTC)
 
 
@@ -281,7 +282,8 @@ class FakeRuntime:
         self.saving = False
         self.on_saving: Callable[[], None] | None = None
         self.measured: RuntimeStatus | None = None  # how the conversation stands once it was measured
-        self.measures = 0
+        self.measure_error: Exception | None = None
+        self.order: list[str] = []  # the texts that were taken up, and MEASURED
         self.full_disk = False  # a turn then fails before it begins: its message could not be stored
         self.report = context_report()
         self.will_flush = False
@@ -320,6 +322,7 @@ class FakeRuntime:
 
     async def _play(self, text: str) -> AsyncGenerator[Event, None]:
         self._interrupted.clear()
+        self.order.append(text)
         self.status = structs.replace(self.status, busy=True)
         if self.full_disk:
             yield TurnEnded(status="failed", error="No space left on device.", hint="Make room.")
@@ -419,9 +422,15 @@ class FakeRuntime:
         if self.on_saving is not None:
             self.on_saving()
 
+    @property
+    def measures(self) -> int:
+        return self.order.count(MEASURED)
+
     async def measure(self) -> None:
         async with self._turn:
-            self.measures += 1
+            self.order.append(MEASURED)
+            if self.measure_error is not None:
+                raise self.measure_error
             self.status = self.measured or self.status
 
     def index(self, progress: Progress | None, *, changed: bool = False) -> None:

@@ -14,7 +14,7 @@ import clawbot.tui.app
 from clawbot.agent.events import TextDelta
 from clawbot.tui.app import ClawbotApp
 from tests.tui.chat_host import StepClock, chatting, page_text, send, until
-from tests.tui.fake_runtime import FakeRuntime, Hold, reply
+from tests.tui.fake_runtime import MEASURED, FakeRuntime, Hold, reply
 
 
 def keys(*names: str) -> list[Event]:
@@ -69,6 +69,13 @@ async def test_each_enter_sends_what_was_typed_before_it(tmp_path: Path) -> None
         await until(pilot, lambda: "You said: yo" in page_text(app))
         assert runtime.submitted == ["hi", "yo"]
         assert app.chat.composer.prompt.text == "m"
+
+
+async def test_what_was_sent_is_not_held_up_by_counting_the_context(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with starting(runtime, keys("h", "i", "enter")) as (_, pilot):
+        await until(pilot, lambda: runtime.measures > 0)
+        assert runtime.order == ["hi", MEASURED]
 
 
 async def test_ctrl_c_twice_leaves_without_opening_anything(tmp_path: Path) -> None:

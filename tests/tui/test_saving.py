@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clawbot.agent.events import CompactionRunning, ContextUsed, SessionChanged, TurnStarted
+from clawbot.errors import ClawbotError
 from tests.tui.chat_host import StepClock, chatting, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, RuntimeStatus, reply, summary
 
@@ -81,3 +82,23 @@ async def test_the_context_is_counted_after_another_conversation_was_chosen(tmp_
         await until(pilot, lambda: "The other one" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: "4% 9.0k/200k" in screen_text(app))
+
+
+async def test_the_context_is_counted_for_a_model_that_was_chosen(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime, (100, 24)) as (app, pilot):
+        await until(pilot, lambda: runtime.measures == 1)
+        runtime.measured = RuntimeStatus(tokens=9_000)
+        await pilot.press("ctrl+l")
+        await until(pilot, lambda: "claude" in screen_text(app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "4% 9.0k/200k" in screen_text(app))
+
+
+async def test_figures_that_can_not_be_counted_are_not_needed(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    runtime.measure_error = ClawbotError("MEMORY.md can't be read.")
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: runtime.measures == 1)
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "You said: go" in screen_text(app))

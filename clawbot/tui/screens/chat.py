@@ -127,27 +127,35 @@ class ChatScreen(Screen[None]):
         """The runtime is there: show what was said before, send what was typed meanwhile."""
         self.runtime = runtime
         self.composer.connect(runtime)
-        await self.reload()
+        await self._reload(runtime)
         for notice in runtime.notices:
             self.writer.notice(notice)
         IndexingWatch(self, runtime, self._indexing).start()
         runtime.on_saving = self._saving_changed
         self.turns.ready(runtime)
+        # After what was typed meanwhile, which need not wait for that.
+        self.measure()
 
     async def reload(self) -> None:
         """Show the end of the session's conversation."""
-        if self.runtime is None:
-            return
+        if self.runtime is not None:
+            await self._reload(self.runtime)
+            self.measure()
+
+    async def _reload(self, runtime: Runtime) -> None:
         self.page.clear()
         self._oldest = None
-        await self._fetch(self.runtime)
+        await self._fetch(runtime)
         self.page.go_to_end()
         self.refresh_status()
-        self._measure(self.runtime)
+
+    def measure(self) -> None:
+        """Say how full the context is before a model has told it, once nothing runs."""
+        if self.runtime is not None:
+            self._measure(self.runtime)
 
     @work(group="measure", exclusive=True)
     async def _measure(self, runtime: Runtime) -> None:
-        """Say how full the context is before a model has told it."""
         try:
             await runtime.measure()
         except (ClawbotError, OSError):
@@ -270,8 +278,7 @@ class ChatScreen(Screen[None]):
             case SessionChanged():
                 self.writer.divider(f"session {event.session_id[:8]} · {event.reason}")
                 self.refresh_status()
-                if self.runtime is not None:
-                    self._measure(self.runtime)
+                self.measure()
             case TurnEnded():
                 self._turn_ended()
 
@@ -294,6 +301,7 @@ class ChatScreen(Screen[None]):
             self.writer.discard()
         self.writer.divider(" · ".join(part for part in (f"{event.model} answers", event.reason) if part))
         self.refresh_status()
+        self.measure()
 
     def _turn_ended(self) -> None:
         self._questions.clear()
