@@ -147,7 +147,8 @@ class Runtime:
             return await self.agent.context_report()
 
     async def measure(self) -> None:
-        """Count what is in the context, once the running turn has ended, so that `status` knows it."""
+        """Weigh what is in the context, once the running turn has ended, so that `status` knows it before the first
+        turn counts it."""
         async with self.agent.exclusive():
             await self.agent.measure()
 

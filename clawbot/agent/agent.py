@@ -126,8 +126,10 @@ class Agent:
         )
 
     async def measure(self) -> None:
-        """Count what is in the context, so that `status` knows it. Never during a turn."""
-        await self._answering.look()
+        """Weigh what is in the context, so that `status` knows it before the first turn counts it. Never during a
+        turn."""
+        if self._answering.viewing.current is None:
+            await self._answering.viewing.weigh(self.model.info)
 
     async def context_report(self) -> ContextReport:
         """Where the tokens of the window go, counted now."""

@@ -78,7 +78,7 @@ def status_of(
         cost=conversation.cost,
         busy=busy,
         notes=notes,
-        budget=shown.budget if shown else plan_budget(window.tokens, parts.settings.compaction),
+        budget=shown.budget if shown else plan_budget(window.tokens, parts.settings.compaction, viewing.weighed),
         stale=shown.measure.stale if shown else False,
         compactions=conversation.session.record.compaction_count,
         last_flush=last_flush(state),

@@ -80,7 +80,8 @@ class Viewing:
         self._report: Report | None = None
         self.windows = Windows(settings.context_tokens)
         self._session = ""
-        self._quick: tuple[tuple[str, int], tuple[int, bool]] | None = None
+        self._quick: tuple[tuple[str, int, int], tuple[int, bool]] | None = None
+        self.weighed = 0  # tokens of prompt and tools, as far as they were weighed and not counted yet
         self.built: Built | None = None
         self.shown: Shown | None = None
 
@@ -90,6 +91,13 @@ class Viewing:
         """Read the workspace for the turn that begins. Raises InterruptedTurnError."""
         key, window = self._conversation.session.record.key, self.windows.of(model).tokens
         self.built = await scope.cancel.run(functools.partial(self._prompting.build, model, key, scope.emit, window))
+
+    async def weigh(self, model: ModelInfo) -> None:
+        """Weigh prompt and tools, for the figures before the first turn: the vocabulary that counting needs takes 70 MB
+        and a third of a second, which nobody should spend before he says something."""
+        key, window = self._conversation.session.record.key, self.windows.of(model).tokens
+        built = await self._prompting.build(model, key, None, window)
+        self.weighed = _weigh(built, self._tools.specs if model.supports_tools else ())
 
     async def look(self, model: ModelInfo) -> Shown:
         """The context as it stands. The workspace is not read again within a turn."""
@@ -206,9 +214,9 @@ class Viewing:
         """The tokens in use as far as they are known without counting, and whether that is the provider's figure."""
         if (shown := self.current) is not None:
             return shown.measure.used, shown.measure.exact
-        key = (self._conversation.session_id, len(self._conversation.items))
+        key = (self._conversation.session_id, len(self._conversation.items), self.weighed)
         if self._quick is None or self._quick[0] != key:
-            self._quick = (key, quick_size(self._conversation.messages, self._conversation.fresh_from))
+            self._quick = (key, quick_size(self._conversation.messages, self._conversation.fresh_from, self.weighed))
         return self._quick[1]
 
     # -- copies for a silent turn -------------------------------------------------------------------------------------

@@ -58,12 +58,13 @@ def _weigh_arguments(call: ToolCallBlock) -> int:
         return UNSPELT_WEIGHT
 
 
-def quick_size(messages: Sequence[Message], fresh_from: int) -> tuple[int, bool]:
+def quick_size(messages: Sequence[Message], fresh_from: int, fixed: int) -> tuple[int, bool]:
     """The tokens in use before anything was counted: what the last good answer since the last compaction reported,
-    with a weight of what came after it; and whether that is all of it."""
+    with a weight of what came after it; and whether that is all of it. Without a report all is weighed, with the
+    `fixed` tokens of prompt and tools."""
     for index in range(len(messages) - 1, fresh_from - 1, -1):
         message = messages[index]
         if isinstance(message, AssistantMessage) and message.usage and not message.broken:
             rest = sum(map(weigh_message, messages[index + 1 :]))
             return message.usage.prompt_tokens + message.usage.output + rest, index == len(messages) - 1
-    return sum(map(weigh_message, messages)), False
+    return fixed + sum(map(weigh_message, messages)), False

@@ -36,20 +36,20 @@ def reported(usage: Usage | None = USAGE, stop: StopReason = "stop") -> Assistan
 def test_the_last_good_report_and_the_weight_of_what_came_since(
     messages: list[Message], fresh_from: int, size: tuple[int, bool]
 ) -> None:
-    assert quick_size(messages, fresh_from) == size
+    assert quick_size(messages, fresh_from, 0) == size
 
 
 def test_bug_7_1_what_was_reported_before_a_compaction_counts_no_more() -> None:
     """Sheet 7.1: the kept answer tells of the context before."""
     kept: list[Message] = [user("summary"), reported(), user("abcd")]
-    assert quick_size(kept, 1) == (131, False)
-    assert quick_size(kept, 2) == (sum(map(weigh_message, kept)), False)
+    assert quick_size(kept, 1, 0) == (131, False)
+    assert quick_size(kept, 2, 700) == (700 + sum(map(weigh_message, kept)), False)
 
 
 @given(conversations, st.integers(0, 30))
 def test_without_reports_it_is_the_weight_of_all(talk: list[ContextItem], fresh_from: int) -> None:
     messages = [item.message for item in talk]
-    assert quick_size(messages, fresh_from) == (sum(map(weigh_message, messages)), False)
+    assert quick_size(messages, fresh_from, 0) == (sum(map(weigh_message, messages)), False)
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
