@@ -288,8 +288,8 @@ class ClawbotApp(App[object]):
                 self.notify(str(error), severity="error", markup=False)
             else:
                 self.chat.writer.divider(f"{model.ref} answers from here on")
-                self.chat.refresh_status()
-                self.chat.measure()
+                self.chat.figures.refresh()
+                self.chat.figures.measure()
 
     @work
     async def action_choose_session(self) -> None:

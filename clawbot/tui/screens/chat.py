@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,10 +33,8 @@ from clawbot.agent.events import (
     TurnStarted,
 )
 from clawbot.clock import Clock
-from clawbot.errors import ClawbotError
-from clawbot.tui.activity import SAVING, SUMMARISING, activity_of
-from clawbot.tui.gauge import gauge_of, window_note
-from clawbot.tui.indexing import IndexingWatch, indexing_share
+from clawbot.tui.activity import SUMMARISING, activity_of
+from clawbot.tui.figures import Figures
 from clawbot.tui.turns import Turns
 from clawbot.tui.widgets.approval import Approval
 from clawbot.tui.widgets.bars import Header, NewBelow, QueueLines, StatusLine
@@ -46,15 +43,8 @@ from clawbot.tui.widgets.transcript import Transcript
 from clawbot.tui.writer import TranscriptWriter
 
 if TYPE_CHECKING:
-    from clawbot.memory.values import Progress
     from clawbot.runtime import Runtime
 
-log = logging.getLogger(__name__)
-
-STARTING = "starting"
-IDLE_HINT = "/help"
-BUSY_HINT = "esc stops"
-SAVING_HINT = "esc skips"
 PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched each time the reader reaches the top
 
 
@@ -97,8 +87,6 @@ class ChatScreen(Screen[None]):
         self._oldest: str | None = None  # the entry that stands at the top
         self._fetching = False
         self._reasoning_shown = False
-        self._noted = ""  # what was said of the window
-        self._activity = ("", "")  # what runs by the events, and its detail
 
     def compose(self) -> ComposeResult:
         """Header, page, prompt or question, status."""
@@ -115,7 +103,7 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         """The first paint says that the rest is coming."""
         self.writer = TranscriptWriter(self.page, self.clock)
-        self.status.show(place=STARTING)
+        self.figures = Figures(self, self.header, self.status, self.turns, self.writer.notice)
 
     @work(group="turns")
     async def _start(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -126,42 +114,28 @@ class ChatScreen(Screen[None]):
     async def connect(self, runtime: Runtime) -> None:
         """The runtime is there: show what was said before, send what was typed meanwhile."""
         self.runtime = runtime
+        self.figures.connect(runtime)
         self.composer.connect(runtime)
         await self._reload(runtime)
         for notice in runtime.notices:
             self.writer.notice(notice)
-        IndexingWatch(self, runtime, self._indexing).start()
-        runtime.on_saving = self._saving_changed
+        self.figures.watch(runtime)
         self.turns.ready(runtime)
         # After what was typed meanwhile, which need not wait for that.
-        self.measure()
+        self.figures.measure()
 
     async def reload(self) -> None:
         """Show the end of the session's conversation."""
         if self.runtime is not None:
             await self._reload(self.runtime)
-            self.measure()
+            self.figures.measure()
 
     async def _reload(self, runtime: Runtime) -> None:
         self.page.clear()
         self._oldest = None
         await self._fetch(runtime)
         self.page.go_to_end()
-        self.refresh_status()
-
-    def measure(self) -> None:
-        """Say how full the context is before a model has told it, once nothing runs."""
-        if self.runtime is not None:
-            self._measure(self.runtime)
-
-    @work(group="measure", exclusive=True)
-    async def _measure(self, runtime: Runtime) -> None:
-        try:
-            await runtime.measure()
-        except (ClawbotError, OSError):
-            log.exception("What is in the context could not be counted.")
-        else:
-            self.refresh_status()
+        self.figures.refresh()
 
     async def _fetch(self, runtime: Runtime) -> None:
         """Put the page of history before the oldest one shown at the top."""
@@ -177,43 +151,6 @@ class ChatScreen(Screen[None]):
     def has_older(self) -> bool:
         """Whether more of the conversation lies above what is loaded."""
         return self._oldest is not None
-
-    def refresh_status(self) -> None:
-        """Take over the figures of the runtime."""
-        if self.runtime is None:
-            return
-        status = self.runtime.status
-        self.header.name_text = f"clawbot · {status.agent_id}"
-        self.header.right_text = f"{status.model.ref} · {self.clock.now():%a %-d %b}"
-        self.status.show(
-            place=status.session_key,
-            gauge=gauge_of(self.runtime.settings, status),
-            cost=status.cost,
-            notes=status.notes,
-            hint=self._hint,
-        )
-        self._note_window(window_note(status))
-
-    @property
-    def _saving(self) -> bool:
-        return self.runtime is not None and self.runtime.saving
-
-    @property
-    def _hint(self) -> str:
-        """The key that matters most at the moment."""
-        if self._saving:
-            return SAVING_HINT
-        return BUSY_HINT if self.turns.busy else IDLE_HINT
-
-    def _note_window(self, note: str) -> None:
-        """Say once what the window of a model is taken to be."""
-        if note and note != self._noted:
-            self.writer.notice(Notice(level="info", text=note))
-        self._noted = note
-
-    def _indexing(self, progress: Progress | None) -> None:
-        """The memory's index has come further, or rests."""
-        self.status.show(indexing=indexing_share(progress) if progress else "")
 
     def hint(self, text: str, seconds: float) -> None:
         """Say `text` at the end of the status line, for so long."""
@@ -262,7 +199,7 @@ class ChatScreen(Screen[None]):
     def _show_state(self, event: Event) -> None:
         """What changes around the page, and who runs."""
         if activity := activity_of(event):
-            self._runs(activity)
+            self.figures.runs(activity)
         match event:
             case TurnStarted():
                 self.page.go_to_end()
@@ -272,46 +209,32 @@ class ChatScreen(Screen[None]):
             case ModelChanged():
                 self._model_changed(event)
             case CompactionRunning():
-                self._runs(SUMMARISING, f"{event.part}/{event.parts}" if event.parts > 1 else "")
+                self.figures.runs(SUMMARISING, f"{event.part}/{event.parts}" if event.parts > 1 else "")
             case ContextUsed() | CompactionFinished():
-                self.refresh_status()
+                self.figures.refresh()
             case SessionChanged():
                 self.writer.divider(f"session {event.session_id[:8]} · {event.reason}")
-                self.refresh_status()
-                self.measure()
+                self.figures.refresh()
+                self.figures.measure()
             case TurnEnded():
                 self._turn_ended()
-
-    def _runs(self, activity: str, detail: str = "") -> None:
-        self._activity = (activity, detail)
-        self._show_activity()
-
-    def _saving_changed(self) -> None:
-        # Through the screen's own queue: memory is saved by a task in which a timer would not belong to the app.
-        self.call_later(self._show_activity)
-
-    def _show_activity(self) -> None:
-        """What runs; while memory takes what was said, that is all that does."""
-        activity, detail = (SAVING, "") if self._saving else self._activity
-        self.status.run_clock(activity, detail)
-        self.status.show(hint=self._hint)
 
     def _model_changed(self, event: ModelChanged) -> None:
         if event.discard:
             self.writer.discard()
         self.writer.divider(" · ".join(part for part in (f"{event.model} answers", event.reason) if part))
-        self.refresh_status()
-        self.measure()
+        self.figures.refresh()
+        self.figures.measure()
 
     def _turn_ended(self) -> None:
         self._questions.clear()
         self._close_question()
-        self._runs("")
-        self.refresh_status()
+        self.figures.runs("")
+        self.figures.refresh()
 
     def _queue_changed(self) -> None:
         self.queue.show(self.turns.queued)
-        self.status.show(hint=self._hint)
+        self.figures.show_hint()
 
     def _hand_back(self, text: str) -> None:
         """`text` was not stored: it goes back into the prompt, or onto the page when something else stands there."""
@@ -327,7 +250,7 @@ class ChatScreen(Screen[None]):
         if self._questions and self.approval.request is None:
             self.composer.display = False
             self.approval.ask(self._questions[0], mid_typing=self.composer.is_mid_typing())
-            self._runs("waits for your answer")
+            self.figures.runs("waits for your answer")
 
     def _close_question(self) -> None:
         if self.approval.request is not None:
