@@ -159,7 +159,7 @@ class MemoryScreen(PickerScreen[str]):
         self.run_worker(self._ask(self.typed, self.asked, (instead, highlight)), group="rows", exclusive=True)
 
     async def _ask(self, query: str, number: int, highlights: Sequence[str | None]) -> None:
-        slow = self.set_timer(SLOW, lambda: self.query_one("#count", Static).update("searching …"))
+        slow = self.set_timer(SLOW, lambda: self._say_slow(number))
         try:
             answer = await (self._search(query) if query else self._last_notes())
         except SEARCH_ERRORS as error:
@@ -179,6 +179,11 @@ class MemoryScreen(PickerScreen[str]):
             self.highlight(highlight)
         self._tell()
         self._look_again()
+
+    def _say_slow(self, number: int) -> None:
+        """The search runs longer than one likes; nothing is said of one that was given up."""
+        if number == self.asked:
+            self.query_one("#count", Static).update("searching …")
 
     async def _search(self, query: str) -> Answer:
         started = self.clock.monotonic()

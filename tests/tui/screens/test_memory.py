@@ -119,6 +119,28 @@ async def test_a_search_that_does_not_give_up_changes_nothing() -> None:
         assert "3 results" in seen(host)
 
 
+async def test_a_search_that_was_given_up_does_not_say_that_it_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time is over when the answer to the next one stands there."""
+    said: list[int] = []
+    say = MemoryScreen._say_slow
+
+    def say_and_tell(own: MemoryScreen, number: int) -> None:
+        say(own, number)
+        said.append(number)
+
+    monkeypatch.setattr(MemoryScreen, "_say_slow", say_and_tell)
+    below = Stubborn(files=dict(FILES))
+    below.late = Hold()
+    below.memory["proxy"] = PROXY
+    old = below.search_holds["old"] = Hold()
+    async with showing(screen(below, "old"), WIDE) as (host, pilot):
+        await old.reached.wait()
+        retype(host, "proxy")
+        await until(pilot, lambda: "3 results" in seen(host) and bool(said))
+        assert "searching" not in seen(host)
+        below.late.release()
+
+
 async def test_typing_goes_on_while_a_search_runs() -> None:
     below = runtime()
     hold = below.search_holds["proxy"] = Hold()
