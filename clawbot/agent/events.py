@@ -2,7 +2,7 @@
 
 Order within one submission: `message_queued`? `turn_started` (`text_delta` | `reasoning_delta` | `tool_started`
 `approval_requested`? `tool_finished` | `model_retry` | `model_changed` | `message_finished` | `context_used` |
-`memory_written` | `compaction_running` | `compaction_finished` | `notice`)* `turn_ended`. A slash command yields
+`memory_written` | `notes_quoted` | `note_kept` | `compaction_running` | `compaction_finished` | `notice`)* `turn_ended`. A slash command yields
 `command_output`, `session_changed`, those of memory and compaction, or `notice`, and then `turn_ended`.
 `turn_ended` is always the last one. The JSON spelling (`clawbot chat -p TEXT --json`) is one object a line with the
 tag in `type` and keys in camelCase.
@@ -135,6 +135,24 @@ class MemoryWritten(_Event, frozen=True, tag="memory_written"):
     bytes: int
 
 
+class NotesQuoted(_Event, frozen=True, tag="notes_quoted"):
+    """The session begins with a quote of notes, `text`, which stands before the user's first message: `files` of the
+    workspace, the newest first. It is the entry `entry_id`."""
+
+    entry_id: str
+    files: tuple[str, ...]
+    text: str
+
+
+class NoteKept(_Event, frozen=True, tag="note_kept"):
+    """The conversation `session_id` was kept as a note, `path` in the workspace. Comes once more when the note was
+    renamed: then `was` is what it was called before."""
+
+    session_id: str
+    path: str
+    was: str = ""
+
+
 class CompactionRunning(_Event, frozen=True, tag="compaction_running"):
     """Earlier turns are being summarised: `part` of `parts`, from 1. Comes for each part, and again for one that
     is asked for once more. `trigger` is why."""
@@ -206,6 +224,8 @@ Event = (
     | ModelChanged
     | ContextUsed
     | MemoryWritten
+    | NotesQuoted
+    | NoteKept
     | CompactionRunning
     | CompactionFinished
     | Notice

@@ -1,0 +1,216 @@
+"""What hooks are told: one plain value for each moment of a session's life, documented in docs/writing-hooks.md.
+
+An event says what happens; `event.hook` is what the hook can do about it (`handle.py`). What a hook may change is
+said in the docstring; a change of anything else is ignored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from clawbot.hooks.handle import Hook
+
+
+class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=True):
+    """What all events tell. `timestamp` is in the user's zone, whose name is `zone` ("Europe/Berlin"); `workspace` and
+    `home` (the state folder) are absolute paths; the session is the one that the event is about, "" without one."""
+
+    agent_id: str
+    workspace: str
+    home: str
+    timestamp: datetime
+    zone: str = ""
+    session_key: str = ""
+    session_id: str = ""
+
+    awaited: ClassVar[bool] = False
+    """Whether the program waits for the hooks, because they may change something or must be done before it goes on."""
+
+    @property
+    def topic(self) -> str:
+        """The name that HOOK.md subscribes to: this, or its part before a colon for the whole family."""
+        return cast("str", self.__struct_config__.tag)
+
+    @property
+    def hook(self) -> Hook:
+        """What the hook that handles the event can do."""
+        return cast("Hook", self.__dict__["hook"])
+
+
+class Said(Struct, frozen=True, rename="camel"):
+    """A text of the conversation: `role` is `user` or `assistant`, `timestamp` in milliseconds since the epoch."""
+
+    role: str
+    text: str
+    timestamp: int = 0
+
+
+class CommandNew(HookEvent, kw_only=True, tag="command:new"):
+    """The user typed `/new`. The session that ends is still open: `event.hook.said()` reads it. `text` is what follows
+    the command and becomes the first message of the next session."""
+
+    text: str = ""
+    awaited: ClassVar[bool] = True
+
+
+class CommandReset(HookEvent, kw_only=True, tag="command:reset"):
+    """The user typed `/reset`. As `CommandNew`."""
+
+    text: str = ""
+    awaited: ClassVar[bool] = True
+
+
+class SessionAutoReset(HookEvent, kw_only=True, tag="session:auto-reset"):
+    """A session ends by the clock: `reason` is `daily` or `idle`. It is still open, as with `CommandNew`."""
+
+    reason: str
+    awaited: ClassVar[bool] = True
+
+
+class SessionStart(HookEvent, kw_only=True, tag="session:start"):
+    """A session begins: `reason` is `new` (the first one of its name), `/new`, `/reset`, `daily` or `idle`.
+    `previous_id` is the session that it follows, "" for none."""
+
+    reason: str
+    previous_id: str = ""
+
+
+class SessionEnd(HookEvent, kw_only=True, tag="session:end"):
+    """A session has ended for good: `reason` is `/new`, `/reset`, `daily` or `idle`. `transcript` is its file."""
+
+    reason: str
+    transcript: str = ""
+
+
+class InjectedFile(Struct, rename="camel"):
+    """A workspace file on its way into the system prompt: `name` is its path below the workspace."""
+
+    name: str
+    text: str
+
+
+class AgentBootstrap(HookEvent, kw_only=True, tag="agent:bootstrap"):
+    """The system prompt of a turn is being made. `files` may be changed, added to and taken from; the limits of the
+    settings and what the kind of session may see count afterwards. A file without a name is left out."""
+
+    files: list[InjectedFile] = field(default_factory=list)
+    awaited: ClassVar[bool] = True
+
+
+class MessageReceived(HookEvent, kw_only=True, tag="message:received"):
+    """A message is on disk and goes to the model. `origin` is `user`, or `schedule` for a job's prompt."""
+
+    text: str
+    entry_id: str
+    origin: str = "user"
+
+
+class MessageSent(HookEvent, kw_only=True, tag="message:sent"):
+    """An answer is complete. Silent replies, and what is said before a tool call, are no answers."""
+
+    text: str
+    entry_id: str
+    model: str
+
+
+class ToolBefore(HookEvent, kw_only=True, tag="tool:before"):
+    """A tool is about to run. `refuse` keeps it from that."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    refusal: str = ""
+    awaited: ClassVar[bool] = True
+
+    def refuse(self, reason: str) -> None:
+        """Don't let the call run; the model is told `reason`."""
+        self.refusal = reason or "A hook refused it."
+
+
+class ToolAfter(HookEvent, kw_only=True, tag="tool:after"):
+    """A tool has run. `output` is what the model sees."""
+
+    call_id: str
+    tool: str
+    output: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    is_error: bool = False
+    duration_ms: int = 0
+
+
+class ContextFlush(HookEvent, kw_only=True, tag="context:flush"):
+    """Memory was offered what is about to leave the context. `exit` is why (threshold, overflow, manual, reset, quit),
+    `by` what took it, `result` what came of it (written, nothing, failed, interrupted), `files` where that was
+    written."""
+
+    exit: str
+    by: str
+    result: str
+    files: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+class CompactBefore(HookEvent, kw_only=True, tag="context:compact:before"):
+    """Earlier turns are about to be summarised. `trigger` is why: threshold, overflow or manual."""
+
+    trigger: str
+    tokens: int
+
+
+class CompactAfter(HookEvent, kw_only=True, tag="context:compact:after"):
+    """They were, or could not be: `status` is done, interrupted or failed; `summary` stands for them."""
+
+    trigger: str
+    status: str
+    tokens_before: int = 0
+    tokens_after: int = 0
+    summary: str = ""
+    error: str = ""
+
+
+class RuntimeStart(HookEvent, kw_only=True, tag="runtime:start"):
+    """The program is ready. `interactive` says whether somebody sits at a screen."""
+
+    interactive: bool
+
+
+class RuntimeStop(HookEvent, kw_only=True, tag="runtime:stop"):
+    """The program ends. It waits, but not for long."""
+
+    awaited: ClassVar[bool] = True
+
+
+class ScheduledJob(HookEvent, kw_only=True, tag="schedule"):
+    """A job of the schedule is due that names an event; the topic is `schedule:NAME` with that name."""
+
+    job: str
+    name: str
+
+    @property
+    def topic(self) -> str:
+        """`schedule:NAME`."""
+        return f"schedule:{self.name}"
+
+
+AnyEvent = (
+    CommandNew
+    | CommandReset
+    | SessionAutoReset
+    | SessionStart
+    | SessionEnd
+    | AgentBootstrap
+    | MessageReceived
+    | MessageSent
+    | ToolBefore
+    | ToolAfter
+    | ContextFlush
+    | CompactBefore
+    | CompactAfter
+    | RuntimeStart
+    | RuntimeStop
+    | ScheduledJob
+)

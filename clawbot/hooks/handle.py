@@ -1,0 +1,92 @@
+"""What a hook can do: `event.hook`, the same in the program's own process and in one of the hook's own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from clawbot.hooks.events import Said
+
+SLUG_SECONDS = 15.0  # a model that has not answered by then is not worth waiting for (reference sheet 11.1)
+
+
+class HookServiceError(Exception):
+    """What the hook asked for could not be done. The text says why, without secrets."""
+
+
+class Services(Protocol):
+    """What the program does for the hooks of one event. All of it may raise HookServiceError."""
+
+    async def said(self, limit: int) -> list[Said]:
+        """The last `limit` texts of user and assistant in the event's session, oldest first: no tools, no slash
+        commands, no silent replies."""
+        ...
+
+    async def ask(self, prompt: str, *, system: str, seconds: float) -> str:
+        """What the agent's model answers to `prompt` within `seconds`, outside the conversation and without tools."""
+        ...
+
+    async def keep_note(self, text: str, slug: str) -> str:
+        """Write `text` to `memory/DATE-SLUG.md`, the one note of the event's session, and return the path below the
+        workspace. A name that is taken gets a number; a session that has its note already gets no second one."""
+        ...
+
+    async def rename_note(self, path: str, slug: str) -> str:
+        """Give a note that `keep_note` wrote another slug, and return where it is now."""
+        ...
+
+    async def run(self, prompt: str, *, session: str) -> str:
+        """Let the agent take a turn of its own in the session `session`, and return what it said; "" for a silent
+        reply."""
+        ...
+
+    async def tell(self, text: str, *, level: str, path: str) -> None:
+        """Show the user a line; `path`, a file of the workspace, opens from it."""
+        ...
+
+
+Later = Callable[[Coroutine[Any, Any, None]], None]
+
+
+class Hook:
+    """The hook that handles an event. `name` is its name, `settings` its entry in the config without `enabled`, `log`
+    goes to the program's log file."""
+
+    def __init__(self, name: str, settings: Mapping[str, Any], services: Services, later: Later) -> None:
+        self.name = name
+        self.settings = dict(settings)
+        self.log = logging.getLogger(f"clawbot.hooks.{name}")
+        self._services = services
+        self._later = later
+
+    async def said(self, limit: int = 15) -> list[Said]:
+        """The last `limit` texts of user and assistant in the event's session, oldest first. Raises HookServiceError,
+        as all of these do."""
+        return await self._services.said(limit)
+
+    async def ask(self, prompt: str, *, system: str = "", seconds: float = SLUG_SECONDS) -> str:
+        """What the agent's model answers to `prompt` within `seconds`, outside the conversation and without tools."""
+        return await self._services.ask(prompt, system=system, seconds=seconds)
+
+    async def keep_note(self, text: str, slug: str) -> str:
+        """Write the session's note to `memory/DATE-SLUG.md` and return its path below the workspace; there is never
+        a second one for a session."""
+        return await self._services.keep_note(text, slug)
+
+    async def rename_note(self, path: str, slug: str) -> str:
+        """Give the note at `path` another slug, and return where it is now."""
+        return await self._services.rename_note(path, slug)
+
+    async def run(self, prompt: str, *, session: str) -> str:
+        """Let the agent take a turn in the session `session`, and return what it said; "" for a silent reply."""
+        return await self._services.run(prompt, session=session)
+
+    async def tell(self, text: str, *, level: str = "info", path: str = "") -> None:
+        """Show the user a line; `path`, a file of the workspace, opens from it."""
+        await self._services.tell(text, level=level, path=path)
+
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Go on with `work` after the handler has returned, so that nobody waits for it. The end of the program waits a
+        few seconds for it."""
+        self._later(work)
