@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -44,3 +45,33 @@ class CommandInfo(Struct, frozen=True):
     name: str
     arguments: str
     help: str
+
+
+class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):
+    """A hook as `/hooks` shows it. `source` is where it was found, `missing` what it needs and is not there, `problem`
+    why it can't run at all; `topic`, `status` ("" for never run; ok, failed, timeout, exited), `error`, `duration_ms`
+    and `at` are of its last run."""
+
+    name: str
+    description: str
+    source: str
+    folder: str
+    events: tuple[str, ...]
+    enabled: bool
+    ready: bool
+    missing: tuple[str, ...] = ()
+    problem: str = ""
+    topic: str = ""
+    status: str = ""
+    error: str = ""
+    duration_ms: int = 0
+    at: datetime | None = None
+
+
+class AgentInfo(Struct, frozen=True):
+    """An agent of the settings, as a picker shows it. `model` is the setting, `current` says that it is talked to."""
+
+    agent_id: str
+    workspace: Path
+    model: str
+    current: bool
