@@ -5,8 +5,8 @@ Order within one submission: `message_queued`? `turn_started` (`text_delta` | `r
 `memory_written` | `notes_quoted` | `note_kept` | `session_changed` | `compaction_running` | `compaction_finished` |
 `notice`)* `turn_ended`. A slash command yields `command_output`, `session_changed`, those of memory and compaction, or
 `notice`, and then `turn_ended`. `turn_ended` is always the last one. What belongs to no submission (a reset by the
-clock, a note that got another name, a hook that failed) comes by `Runtime.on_event`. The JSON spelling (`clawbot chat -p TEXT --json`) is one object a line with the
-tag in `type` and keys in camelCase.
+clock, a note that got another name, a hook that failed) comes by `Runtime.on_event`. The JSON spelling
+(`clawbot chat -p TEXT --json`) is one object a line with the tag in `type` and keys in camelCase.
 """
 
 from __future__ import annotations
