@@ -106,10 +106,11 @@ def keys(section: type[Section]) -> Iterator[Key]:
 
 
 def _texts(section: type[Section]) -> dict[str, str]:
-    """What the strings under the fields of `section` say."""
+    """What the strings under the fields of `section` say, and of those that it inherits."""
+    base = section.__base__
+    texts = _texts(base) if base and base is not Section and issubclass(base, Section) else {}
     tree = ast.parse(inspect.getsource(section))
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef))
-    texts: dict[str, str] = {}
     for field, note in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(note, ast.Expr):
             texts[field.target.id] = " ".join(str(ast.literal_eval(note.value)).split())

@@ -21,7 +21,7 @@ from clawbot.config.schema import Settings, deep_merge
 from clawbot.config.section import Section
 from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer
 from clawbot.config.spelling import extras_of, is_secret, items_of, keys_of, respell, section_of
-from clawbot.logs import remember_secret
+from clawbot.logs import is_secret_name, remember_secret
 
 DEFAULT = "default"
 COMMAND_LINE = "command line"
@@ -154,13 +154,16 @@ def _leaves(data: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:
             yield (*path, key)
 
 
-def _remember_secrets(value: Any) -> None:
-    """Have the log and error texts leave out every key that the settings hold."""
+def _remember_secrets(value: Any, name: str = "") -> None:
+    """Have the log and error texts leave out every key that the settings hold, those of hooks told by their names."""
     if isinstance(value, SecretStr):
         remember_secret(value.get_secret_value())
+    elif isinstance(value, str) and is_secret_name(name):
+        remember_secret(value)
     elif isinstance(value, Section):
-        for name in type(value).model_fields:
-            _remember_secrets(getattr(value, name))
+        for key in type(value).model_fields:
+            _remember_secrets(getattr(value, key))
+        _remember_secrets(value.model_extra)
     elif isinstance(value, dict):
-        for item in value.values():
-            _remember_secrets(item)
+        for key, item in value.items():
+            _remember_secrets(item, key)

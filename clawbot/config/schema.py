@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from clawbot.config.errors import ConfigError, config_error
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.config.schema_hooks import HookSettings
 from clawbot.config.section import Section
-from clawbot.config.values import ClockTime, Positive, Size, StatePath, Switch, expected
+from clawbot.config.values import ClockTime, Positive, Size, expected
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,47 +64,6 @@ class SessionSettings(Section):
 
     reset: ResetSettings = ResetSettings()
     """When a session ends by itself."""
-
-
-class HookEntry(Section):
-    """One hook. Keys beside `enabled` are handed to the hook as they are."""
-
-    model_config = ConfigDict(extra="allow")
-
-    enabled: Switch = True
-    """Whether it runs."""
-
-
-class SessionMemoryEntry(Section):
-    """The shipped hook that archives a session as a note."""
-
-    enabled: Switch = True
-    """Whether it runs."""
-    messages: Positive = 15
-    """How many of the last messages the note holds."""
-    llm_slug: Switch = True
-    """Whether the model names the note; else its keywords or the time do."""
-
-
-class HookEntries(Section):
-    """The hooks by name."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, HookEntry] = Field(init=False)
-
-    session_memory: SessionMemoryEntry = Field(SessionMemoryEntry(), alias="session-memory")
-    """The shipped hook that archives a session as a note."""
-
-
-class HookSettings(Section):
-    """Python that runs at moments of a session's life."""
-
-    enabled: Switch = True
-    """Whether any hook runs."""
-    dirs: list[StatePath] = Field([])
-    """More folders with hooks. Relative ones start at the state folder."""
-    entries: HookEntries = HookEntries()
-    """One entry for each hook, by its name. Keys beside `enabled` belong to the hook."""
 
 
 class MemorySettings(Section):
