@@ -7,6 +7,8 @@ called from the event loop; they raise OSError with the file name set.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 def ensure_private_dir(path: Path) -> Path:
@@ -66,6 +69,50 @@ def create_exclusive(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bo
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+        sync_dir(path.parent)
+        return True
+
+
+def create_whole(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
+    """As `create_exclusive`, and nobody ever sees a part of it, also when the program is killed meanwhile: the file
+    gets its name when it is complete. Where the file system knows no hard links, it is written in place."""
+    with _naming(path):
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+                os.fchmod(stream.fileno(), mode)
+            try:
+                os.link(name, path)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                return create_exclusive(path, data, mode=mode)
+        finally:
+            Path(name).unlink(missing_ok=True)
+        sync_dir(path.parent)
+        return True
+
+
+def rename_exclusive(path: Path, target: Path) -> bool:
+    """Give `path` the name `target` in the same folder. Returns False, and touches nothing, when that name is taken.
+
+    There is one name at any time, also when the program is killed. All who rename by this function wait for each other;
+    a file that another program makes under the name in the same instant would be lost.
+    """
+    with _naming(path):
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            if os.path.lexists(target):
+                return False
+            path.rename(target)
+        finally:
+            os.close(folder)
         sync_dir(path.parent)
         return True
 

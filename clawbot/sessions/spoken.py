@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clawbot.logs import redact
-from clawbot.messages import AssistantMessage, Message, UserMessage
+from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.sessions.entries import MessageEntry
 from clawbot.sessions.lines import ByteSource, line_numbers
 from clawbot.sessions.silence import names_token, spoken, was_cut
@@ -67,6 +67,11 @@ def spoken_lines(path: Path) -> tuple[list[str], list[int]]:
     return [_line(part) for part in said], [numbers[part.offset] for part in said]
 
 
+def is_command(text: str) -> bool:
+    """Whether what the user said, without white space around, is a slash command."""
+    return _COMMAND.fullmatch(text) is not None
+
+
 def _is_transcript(name: str) -> bool:
     return name.endswith(SUFFIX) or _ARCHIVED in name
 
@@ -86,16 +91,12 @@ def _said(source: ByteSource) -> Iterator[_Said]:
         entry = read_entry(source, span, _ignored, None)
         if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage | AssistantMessage):
             text = entry.message.text.strip()
-            if text and not _is_command(entry.message, text):
+            if text and not (isinstance(entry.message, UserMessage) and is_command(text)):
                 yield _Said(span.start, entry.message, text)
 
 
 def _ignored(_offset: int, _text: str) -> None:
     """Who opens the session is told what is wrong with its file."""
-
-
-def _is_command(message: Message, text: str) -> bool:
-    return isinstance(message, UserMessage) and _COMMAND.fullmatch(text) is not None
 
 
 def _without_silence(said: Iterable[_Said]) -> list[_Said]:
