@@ -7,7 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from clawbot.config.schema_context import BootstrapSettings, CompactionSettings, ContextPruningSettings
+from clawbot.config.schema_context import (
+    BootstrapSettings,
+    CompactionSettings,
+    ContextPruningSettings,
+    StartupContextSettings,
+)
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.section import Section
 from clawbot.config.values import Duration, ModelRef, Positive, Secret, StatePath, VariableName, ZoneName
@@ -75,6 +80,8 @@ class AgentSettings(Section):
     """How a failed call is repeated."""
     bootstrap: BootstrapSettings = BootstrapSettings()
     """How much of AGENTS.md, SOUL.md and so on the model sees."""
+    startup_context: StartupContextSettings = StartupContextSettings()
+    """The newest notes, which a session begins with."""
     tools: ToolSettings = ToolSettings()
     """What the model may do."""
     compaction: CompactionSettings = CompactionSettings()

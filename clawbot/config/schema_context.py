@@ -31,6 +31,20 @@ class BootstrapSettings(Section):
     """Characters of all files together."""
 
 
+class StartupContextSettings(Section):
+    """The newest notes, quoted to the model when a session begins."""
+
+    enabled: Switch = True
+    """Whether they are."""
+    daily_memory_days: Annotated[Positive, Field(le=14)] = 2
+    """Notes of how many days, today among them. The newest note of a conversation that ended comes along from up to 30
+    days back."""
+    max_chars: Annotated[Count, Field(le=50_000)] = 2_800
+    """Characters of the whole quote."""
+    max_file_chars: Annotated[Positive, Field(le=10_000)] = 1_200
+    """Characters of one note."""
+
+
 class MemoryFlushSettings(Section):
     """The silent turn that saves what matters before words leave the context."""
 

@@ -29,6 +29,10 @@ REQUEST_PREAMBLE = "The user's message that you are answering right now, word fo
 BRANCH_PREAMBLE = "The conversation went another way from here before it came back to this point. In short:"
 
 
+NOTES = "clawbot.notes"
+"""The type of a custom message that quotes notes to a session that begins; `details.files` are their paths."""
+
+
 class ContextItem(Struct, frozen=True):
     """A message as the model is to see it, and the entry that it comes from (the compaction's for a summary)."""
 
@@ -41,7 +45,7 @@ class HistoryItem(Struct, frozen=True):
 
     `message` is None for a divider (a compaction, a write to memory, another model), which `note` names; `timestamp` is
     in milliseconds since the epoch; `interrupted` marks a reply that was cut off. `compaction` is the summary that the
-    divider stands for, `offer` what was written to memory there.
+    divider stands for, `offer` what was written to memory there, `quote` the notes that the session begins with.
     """
 
     entry_id: str
@@ -51,6 +55,7 @@ class HistoryItem(Struct, frozen=True):
     note: str = ""
     compaction: CompactionEntry | None = None
     offer: Offer | None = None
+    quote: CustomMessageEntry | None = None
 
 
 def context_items(entries: Sequence[Entry]) -> list[ContextItem]:
@@ -71,6 +76,8 @@ def history_item(entry: Entry) -> HistoryItem | None:
             return HistoryItem(entry.id, entry.moment, note=f"compacted{before}", compaction=entry)
         case ModelChangeEntry():
             return HistoryItem(entry.id, entry.moment, note=f"model: {model_ref(entry)}")
+        case CustomMessageEntry(custom_type=type_) if type_ == NOTES:
+            return HistoryItem(entry.id, entry.moment, note=quoted_note(entry), quote=entry)
         case CustomMessageEntry(display=True):
             return HistoryItem(entry.id, entry.moment, note=text_of(entry.content))
         case BranchSummaryEntry():
@@ -81,6 +88,18 @@ def history_item(entry: Entry) -> HistoryItem | None:
             return HistoryItem(entry.id, entry.moment, note=written_note(written), offer=offer) if written else None
         case _:
             return None
+
+
+def quoted_note(entry: CustomMessageEntry) -> str:
+    """What the quote of notes is, in one line: `notes: 2 files, 2,143 characters`."""
+    files = len(quoted_files(entry))
+    return f"notes: {files} {'file' if files == 1 else 'files'}, {len(text_of(entry.content)):,} characters"
+
+
+def quoted_files(entry: CustomMessageEntry) -> tuple[str, ...]:
+    """The paths of the notes that the quote holds; what is no path, in a damaged transcript, is left out."""
+    files = entry.details.get("files") if isinstance(entry.details, dict) else None
+    return tuple(file for file in files if isinstance(file, str)) if isinstance(files, list | tuple) else ()
 
 
 def written_note(writes: Sequence[MemoryWrite]) -> str:
