@@ -76,10 +76,10 @@ def history_item(entry: Entry) -> HistoryItem | None:
             return HistoryItem(entry.id, entry.moment, note=f"compacted{before}", compaction=entry)
         case ModelChangeEntry():
             return HistoryItem(entry.id, entry.moment, note=f"model: {model_ref(entry)}")
-        case CustomMessageEntry(custom_type=type_) if type_ == NOTES:
-            return HistoryItem(entry.id, entry.moment, note=quoted_note(entry), quote=entry)
         case CustomMessageEntry(display=True):
-            return HistoryItem(entry.id, entry.moment, note=text_of(entry.content))
+            is_quote = entry.custom_type == NOTES
+            note = quoted_note(entry) if is_quote else text_of(entry.content)
+            return HistoryItem(entry.id, entry.moment, note=note, quote=entry if is_quote else None)
         case BranchSummaryEntry():
             return HistoryItem(entry.id, entry.moment, note=f"another branch: {entry.summary}")
         case CustomEntry():
