@@ -22,7 +22,7 @@ from clawbot.config.legacy import RENAMED
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT
 from clawbot.config.schema import Settings
 from clawbot.config.section import Section
-from clawbot.config.spelling import items_of, section_of
+from clawbot.config.spelling import extras_of, items_of, section_of
 from clawbot.files import write_atomic
 
 _WIDTH = 116
@@ -54,8 +54,8 @@ Keys of models may stand in `$CLAWBOT_HOME/.env` (`OPENAI_API_KEY=...`); what th
 
 ## How values are written
 
-- **Keys**: `snake_case`; the `camelCase` spelling is the same key. Agent ids and the names of hooks are names: they
-  stay as they are.
+- **Keys**: `snake_case`; the `camelCase` spelling is the same key. Agent ids and the names of hooks and jobs are
+  names: they stay as they are.
 - **Durations**: `500ms`, `30s`, `5m`, `1h30m`, `2d`. A bare number counts seconds, but minutes in
   `context_pruning.ttl`, as in the programs where that key comes from (`600` is ten hours; a notice says so).
 - **Sizes**: `64kb`, `2mb`, `1gb` (of 1024), or a number of bytes.
@@ -173,6 +173,9 @@ def _tables(section: type[Section], path: str) -> Iterator[str]:
         if below:
             place = f"{path}.{key.name}".removeprefix(".")
             yield from _tables(below, f"{place}.{DEFAULTS}" if key.named else place)
+    own = section_of(extras_of(section))
+    if own:
+        yield from _tables(own, f"{path}.NAME")
 
 
 def _cell(default: Any) -> str:

@@ -42,6 +42,14 @@ def unknown_key(key: str, known: list[str], elsewhere: str) -> str:
     return f"unknown key; did you mean {meant}?" if meant else f"unknown key; expected one of {', '.join(known)}"
 
 
+def unknown_agent(agent_id: str, known: list[str]) -> str:
+    """What is said about an agent that is none of the `known` ones."""
+    meant = nearest(agent_id, known)
+    return f"expected one of the agents {', '.join(known)}{_found(agent_id, secret=False)}" + (
+        f"; did you mean {meant}?" if meant else ""
+    )
+
+
 def explain(error: ErrorDetails, *, secret: bool) -> str:
     """One sentence about `error`. The value is left out when it is `secret`."""
     kind, context = error["type"], error.get("ctx", {})

@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from clawbot.config.errors import ConfigError, Problem, config_error
-from clawbot.config.explain import explain
+from clawbot.config.explain import explain, unknown_agent
 from clawbot.config.legacy import modernise
 from clawbot.config.paths import DEFAULTS, Paths, shipped
 from clawbot.config.schema import Settings, deep_merge
@@ -113,11 +113,21 @@ def _join(layers: list[Layer]) -> Layer:
 
 def _validate(whole: Layer, paths: Paths) -> tuple[Settings | None, list[Problem]]:
     try:
-        return Settings.model_validate(whole.data, context={"home": paths.home}), []
+        settings = Settings.model_validate(whole.data, context={"home": paths.home})
+        return settings, list(_unknown_agents(settings, whole))
     except ValidationError as error:
         # An agent inherits what is wrong in the defaults: the same place is reported once.
         found = {_problem(detail, whole): None for detail in error.errors(include_url=False)}
         return None, list(found)
+
+
+def _unknown_agents(settings: Settings, whole: Layer) -> Iterator[Problem]:
+    """A problem for each job of the schedule whose agent does not exist."""
+    known = settings.agent_ids
+    for name, job in settings.schedule.all_jobs.items():
+        if job.agent not in known:
+            place = ("schedule", name, "agent")
+            yield Problem(whole.marks[place].place, dotted(place), unknown_agent(job.agent, known))
 
 
 def _problem(error: ErrorDetails, whole: Layer) -> Problem:

@@ -12,6 +12,7 @@ from clawbot.config.errors import ConfigError, config_error
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_schedule import ScheduleSettings
 from clawbot.config.section import Section
 from clawbot.config.values import ClockTime, Positive, Size, expected
 
@@ -107,6 +108,8 @@ class Settings(Section):
     """Conversations."""
     hooks: HookSettings = HookSettings()
     """Python that runs at moments of a session's life."""
+    schedule: ScheduleSettings = ScheduleSettings()
+    """What the agent does by itself: jobs by name. docs/schedule.md has examples."""
     memory: MemorySettings = MemorySettings()
     """Memory as a whole."""
     tui: TuiSettings = TuiSettings()
