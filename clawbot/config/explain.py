@@ -45,9 +45,8 @@ def unknown_key(key: str, known: list[str], elsewhere: str) -> str:
 def unknown_agent(agent_id: str, known: list[str]) -> str:
     """What is said about an agent that is none of the `known` ones."""
     meant = nearest(agent_id, known)
-    return f"expected one of the agents {', '.join(known)}{_found(agent_id, secret=False)}" + (
-        f"; did you mean {meant}?" if meant else ""
-    )
+    hint = f"; did you mean {meant}?" if meant else ""
+    return f"expected one of the agents {', '.join(known)}{_found(agent_id, secret=False)}{hint}"
 
 
 def explain(error: ErrorDetails, *, secret: bool) -> str:

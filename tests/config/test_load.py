@@ -110,7 +110,7 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modxyz: x", "1: modxyz: unknown key; expected one of agents, session, hooks, memory, tui, logging"),
+        ("modxyz: x", "1: modxyz: unknown key; expected one of agents, session, hooks, schedule, memory, tui, logging"),
         ("model: offline", "1: model: unknown key; did you mean agents.defaults.model?"),
         (
             "tui: {softTrim: {}}",

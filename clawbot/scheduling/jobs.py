@@ -1,0 +1,122 @@
+"""The jobs of the schedule as values, made from the settings; the daily reset is one of them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from clawbot.config.schema import Settings
+from clawbot.config.schema_schedule import HEARTBEAT, RESET, HeartbeatSettings, JobSettings, parse_hours
+from clawbot.config.values import format_duration
+
+Kind = Literal["prompt", "event", "heartbeat", "reset"]
+_DAILY = ("daily", "daily+idle")
+
+
+class CronTime(Struct, frozen=True, tag="cron"):
+    """At the moments of a cron expression, by the wall clock."""
+
+    expression: str
+
+    def __str__(self) -> str:
+        return self.expression
+
+
+class Every(Struct, frozen=True, tag="every"):
+    """Each `seconds`, at multiples of them since the epoch."""
+
+    seconds: int
+
+    def __str__(self) -> str:
+        return f"every {format_duration(self.seconds)}"
+
+
+class Hours(Struct, frozen=True):
+    """From `start` to before `end`, in minutes of the day; past midnight when `end` is smaller, never when both are
+    the same (reference sheet 19)."""
+
+    start: int
+    end: int
+
+    def __contains__(self, minute: int) -> bool:
+        if self.start <= self.end:
+            return self.start <= minute < self.end
+        return minute >= self.start or minute < self.end
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """Something that the agent `agent_id` does by itself.
+
+    `prompt` is what the model is told (a heartbeat's is "" for the shipped text), `event` what the hooks are told.
+    `session_key` is where its turn belongs. `zone` is the IANA name of the user's zone, None for the machine's.
+    """
+
+    name: str
+    agent_id: str
+    kind: Kind
+    when: CronTime | Every
+    session_key: str
+    prompt: str = ""
+    event: str = ""
+    catch_up: Literal["once", "skip"] = "once"
+    enabled: bool = True
+    hours: Hours | None = None
+    zone: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The name that no other job of any agent has."""
+        return f"{self.agent_id}/{self.name}"
+
+    @property
+    def timing(self) -> str:
+        """When, for people and as a mark by which a change of it is seen."""
+        hours = f", {_clock(self.hours.start)}-{_clock(self.hours.end)}" if self.hours else ""
+        return f"{self.when}{hours}"
+
+
+def jobs_of(settings: Settings) -> list[Job]:
+    """Every job of the schedule, also those that are switched off: the resets, the heartbeat, then the user's own.
+
+    Raises ConfigError for an agent that does not exist.
+    """
+    resets = [_reset(settings, agent_id) for agent_id in settings.agent_ids]
+    return resets + [_job(settings, name, job) for name, job in settings.schedule.all_jobs.items()]
+
+
+def _job(settings: Settings, name: str, entry: JobSettings | HeartbeatSettings) -> Job:
+    agent = settings.agent(entry.agent)
+    event = entry.event or "" if isinstance(entry, JobSettings) else ""
+    return Job(
+        name=name,
+        agent_id=entry.agent,
+        kind="heartbeat" if name == HEARTBEAT else "event" if event else "prompt",
+        when=CronTime(entry.cron) if entry.cron else Every(int(entry.every or 0)),
+        session_key=f"agent:{entry.agent}:{entry.session or f'cron:{name}'}",
+        prompt=entry.prompt or "",
+        event=event,
+        catch_up=entry.catch_up,
+        enabled=entry.enabled,
+        hours=Hours(*parse_hours(entry.active_hours)) if entry.active_hours else None,
+        zone=agent.timezone,
+    )
+
+
+def _reset(settings: Settings, agent_id: str) -> Job:
+    """The daily reset of an agent's main session. What ends when is decided where sessions are."""
+    reset = settings.session.reset
+    hour, _, minute = reset.at.partition(":")
+    return Job(
+        name=RESET,
+        agent_id=agent_id,
+        kind="reset",
+        when=CronTime(f"{int(minute)} {int(hour)} * * *"),
+        session_key=f"agent:{agent_id}:main",
+        enabled=reset.mode in _DAILY,
+        zone=settings.agent(agent_id).timezone,
+    )
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02d}:{minute % 60:02d}"
