@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.files import PRIVATE_DIR, PRIVATE_FILE
+from clawbot.tools.fence import Bounds, Fence, Verdict
 from clawbot.tools.protocol import ToolError
 
 OPEN_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,14 +37,17 @@ KINDS = (
 
 
 class Place(Struct, frozen=True):
-    """A checked path: `parts` from the workspace's real root, and `shown`, its form for people and models."""
+    """A checked path: `parts` from the workspace's real root, or from the real folder `base` outside of it that may be
+    read; and `shown`, its form for people and models."""
 
     parts: tuple[str, ...]
+    base: str = ""
 
     @property
     def shown(self) -> str:
-        """The path relative to the workspace, `.` for the workspace itself."""
-        return well_formed("/".join(self.parts)) or "."
+        """The path relative to the workspace, `.` for the workspace itself; absolute outside of it."""
+        inside = well_formed("/".join(self.parts))
+        return well_formed(str(Path(self.base, *self.parts))) if self.base else inside or "."
 
 
 def well_formed(text: str) -> str:
@@ -57,29 +61,30 @@ def kind_of(mode: int) -> str:
 
 
 class WorkspaceFolder:
-    """File access below one folder. All methods block; they raise ToolError with a reason the model can act on."""
+    """File access below one folder, and below those that its fence lets be read. All methods block; they raise
+    ToolError with a reason the model can act on."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, fence: Fence | None = None) -> None:
         self.root = root
+        self.fence = fence or Fence()
+
+    def bounds(self) -> Bounds:
+        """The fence as the disk stands now, for one call of a tool."""
+        return Bounds(self.root, self.fence)
+
+    def real(self, place: Place) -> str:
+        """The absolute path of `place`, without links in it."""
+        return str(Path(place.base or os.path.realpath(self.root), *place.parts))
 
     def locate(self, path: str) -> Place:
-        """Where `path` (relative to the workspace, absolute or `~/…`) really is; refused when outside."""
-        root = Path(os.path.realpath(self.root))
-        try:
-            asked = root / (Path(path).expanduser() if path == "~" or path.startswith("~/") else path)
-            real = Path(os.path.realpath(asked))
-        except (ValueError, RuntimeError) as error:
-            raise ToolError(f"{path!r} is no usable path: {error}.") from None
-        if real == root or root in real.parents:
-            return Place(real.relative_to(root).parts)
-        plain = Path(os.path.normpath(asked))
-        if plain == root or root in plain.parents:
-            raise ToolError(f"{path} is refused: a symlink on the way leads out of the workspace.")
-        raise ToolError(f"{path} is refused: it lies outside the workspace {root}. File tools work inside it only.")
+        """Where `path` (relative to the workspace, absolute or `~/…`) really is; refused when it is out of reach."""
+        return self._locate(path)[0]
 
     def locate_for_change(self, path: str) -> Place:
         """As `locate`, and refuses what must not be changed by a file tool."""
-        place = self.locate(path)
+        place, verdict = self._locate(path)
+        if verdict.access != "write":
+            raise ToolError(f"{place.shown} is refused: {verdict.why}.")
         if not place.parts:
             raise ToolError("The path names the workspace itself. Name a file in it.")
         if any(part.casefold() == ".git" for part in place.parts):
@@ -87,10 +92,30 @@ class WorkspaceFolder:
             raise ToolError(f"{place.shown} is refused: files inside .git are changed by git alone.")
         return place
 
+    def _locate(self, path: str) -> tuple[Place, Verdict]:
+        bounds = self.bounds()
+        root = Path(bounds.root)
+        try:
+            asked = root / (Path(path).expanduser() if path == "~" or path.startswith("~/") else path)
+            real = Path(os.path.realpath(asked))
+        except (ValueError, RuntimeError) as error:
+            raise ToolError(f"{path!r} is no usable path: {error}.") from None
+        verdict = bounds.verdict(str(real))
+        if verdict.access != "none" and verdict.base:
+            base = "" if verdict.base == bounds.root else verdict.base
+            return Place(real.relative_to(verdict.base).parts, base), verdict
+        if verdict.why:
+            raise ToolError(f"{path} is refused: {verdict.why}.")
+        plain = Path(os.path.normpath(asked))
+        if plain == root or root in plain.parents:
+            raise ToolError(f"{path} is refused: a symlink on the way leads out of the workspace.")
+        raise ToolError(f"{path} is refused: it lies outside the workspace {root}. File tools work inside it only.")
+
     @contextmanager
-    def folder(self, parts: tuple[str, ...], *, create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder `parts`; `create` makes missing ones with mode 0700."""
-        current = self._open_root()
+    def folder(self, parts: tuple[str, ...], *, base: str = "", create: bool = False) -> Iterator[int]:
+        """A descriptor of the folder `parts` below the workspace, or below `base`; `create` makes missing ones with
+        mode 0700."""
+        current = self._open_root(base)
         try:
             for depth, name in enumerate(parts):
                 with _explained("/".join(parts[: depth + 1])):
@@ -104,10 +129,10 @@ class WorkspaceFolder:
     @contextmanager
     def reading(self, place: Place) -> Iterator[BufferedReader]:
         """The plain file at `place`, open for reading."""
-        with self.folder(place.parts[:-1]) as parent, _explained(place.shown):
+        with self.folder(place.parts[:-1], base=place.base) as parent, _explained(place.shown):
             if not place.parts:
                 raise IsADirectoryError
-            handle = open_regular(parent, place.parts[-1], OPEN_READ)
+            handle = open_regular(parent, place.parts[-1], OPEN_READ, self.bounds)
         with os.fdopen(handle, "rb") as stream, _explained(place.shown):
             yield stream
 
@@ -150,18 +175,18 @@ class WorkspaceFolder:
     def appending(self, place: Place) -> Iterator[int]:
         """A descriptor of the file at `place`, made when missing, for appending and for a look at its end."""
         with self.folder(place.parts[:-1], create=True) as parent, _explained(place.shown):
-            handle = open_regular(parent, place.parts[-1], OPEN_APPEND)
+            handle = open_regular(parent, place.parts[-1], OPEN_APPEND, self.bounds)
             try:
                 yield handle
             finally:
                 os.close(handle)
 
-    def _open_root(self) -> int:
+    def _open_root(self, base: str) -> int:
         try:
-            return os.open(os.path.realpath(self.root), OPEN_DIR)
+            return os.open(base or os.path.realpath(self.root), OPEN_DIR)
         except OSError as error:
             raise ToolError(
-                f"The workspace {self.root} cannot be opened: {error.strerror}.",
+                f"The workspace {base or self.root} cannot be opened: {error.strerror}.",
                 hint="`clawbot workspace init` makes it.",
             ) from None
 
@@ -170,8 +195,9 @@ class MissingFileError(ToolError):
     """There is no such file."""
 
 
-def open_regular(parent: int, name: str, flags: int) -> int:
-    """A descriptor of the plain file `name` in the folder `parent`; raises OSError, or ToolError for anything else.
+def open_regular(parent: int, name: str, flags: int, bounds: Callable[[], Bounds]) -> int:
+    """A descriptor of the plain file `name` in the folder `parent`; raises OSError, or ToolError for anything else and
+    for the second name of a file that `bounds` deny.
 
     The first look spares a device or a pipe from being opened at all, the second one is the check that counts.
     """
@@ -179,7 +205,10 @@ def open_regular(parent: int, name: str, flags: int) -> int:
         _demand_regular(name, os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
     handle = os.open(name, flags, PRIVATE_FILE, dir_fd=parent)
     try:
-        _demand_regular(name, os.fstat(handle).st_mode)
+        found = os.fstat(handle)
+        _demand_regular(name, found.st_mode)
+        if found.st_nlink > 1 and bounds().is_twin(found):
+            raise ToolError(f"{name} is refused: it is a hard link, and another name of the file is out of reach.")
     except BaseException:
         os.close(handle)
         raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,12 +57,12 @@ class GrepTool(TypedTool[GrepArguments]):
 
     def act(self, arguments: GrepArguments) -> ToolOutcome:
         """Search until the end, the cap or the deadline."""
-        search = _Search(arguments, self._clock, self._seconds)
+        search = _Search(arguments, self._folder, self._clock, self._seconds)
         place = self._folder.locate(arguments.path)
         hits: list[str] = []
         notice = ""
         try:
-            for hit in search.run(self._folder, place):
+            for hit in search.run(place):
                 if len(hits) == MAX_MATCHES:
                     notice = f"[stopped after {MAX_MATCHES} matches: narrow the pattern, path or glob]"
                     break
@@ -78,21 +78,24 @@ class GrepTool(TypedTool[GrepArguments]):
 
 
 class _Search:
-    """One search: its pattern, and the time until which it may run."""
+    """One search: its pattern, the fence as it stands at its beginning, and the time until which it may run."""
 
-    def __init__(self, arguments: GrepArguments, clock: Clock, seconds: float) -> None:
+    def __init__(self, arguments: GrepArguments, folder: WorkspaceFolder, clock: Clock, seconds: float) -> None:
+        self._folder = folder
+        self._bounds = folder.bounds()
         self._pattern = _compiled(arguments.pattern, arguments.ignore_case)
         self._glob = arguments.glob
         self._clock = clock
         self._until = clock.monotonic() + seconds
 
-    def run(self, folder: WorkspaceFolder, place: Place) -> Iterator[str]:
+    def run(self, place: Place) -> Iterator[str]:
         """The matches in the file or below the folder at `place`; TimeoutError when the time is up."""
+        hides = self._bounds.hides(self._folder.real(place))
         if not place.parts:
-            with folder.folder(()) as handle:
-                yield from self._below(handle, "")
+            with self._folder.folder((), base=place.base) as handle:
+                yield from self._below(handle, f"{place.base}/" if place.base else "", hides)
             return
-        with folder.folder(place.parts[:-1]) as parent:
+        with self._folder.folder(place.parts[:-1], base=place.base) as parent:
             try:
                 yield from self._in_file(parent, place.parts[-1], place.shown)
                 return
@@ -100,17 +103,17 @@ class _Search:
                 pass
             except FileNotFoundError:
                 raise ToolError(f"{place.shown} does not exist.") from None
-        with folder.folder(place.parts) as handle:
-            yield from self._below(handle, f"{place.shown}/")
+        with self._folder.folder(place.parts, base=place.base) as handle:
+            yield from self._below(handle, f"{place.shown}/", hides)
 
-    def _below(self, handle: int, prefix: str) -> Iterator[str]:
-        for entry in walk(handle):
+    def _below(self, handle: int, prefix: str, hides: Callable[[str], bool]) -> Iterator[str]:
+        for entry in walk(handle, hides):
             if entry.is_folder or not self._wanted(prefix, entry.path):
                 continue
             try:
                 yield from self._in_file(entry.parent, entry.name, prefix + entry.path)
             except ToolError:
-                continue  # a pipe or a device: nothing to search
+                continue  # a pipe, a device, or another name of a file out of reach: nothing to search
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.EACCES, errno.ELOOP, errno.EMLINK):
                     raise
@@ -123,7 +126,7 @@ class _Search:
         return fnmatchcase(path.rpartition("/")[2], self._glob)
 
     def _in_file(self, parent: int, name: str, shown: str) -> Iterator[str]:
-        with os.fdopen(open_regular(parent, name, OPEN_READ), "rb") as stream:
+        with os.fdopen(open_regular(parent, name, OPEN_READ, lambda: self._bounds), "rb") as stream:
             if is_binary(stream.peek(PROBE_BYTES)[:PROBE_BYTES]):
                 return
             number = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -30,17 +30,19 @@ class Found(Struct, frozen=True):
     is_folder: bool
 
 
-def walk(top: int) -> Iterator[Found]:
-    """Everything below the open folder `top` but .git, level by level and sorted; no link is followed."""
+def walk(top: int, hides: Callable[[str], bool] = lambda path: False) -> Iterator[Found]:
+    """Everything below the open folder `top` but .git and the paths that `hides` is true of, level by level and
+    sorted; no link is followed."""
     visited = 0
     for root, folders, files, parent in os.fwalk(".", dir_fd=top, follow_symlinks=False):
-        folders[:] = sorted(name for name in folders if name not in HIDDEN)
-        prefix = root.removeprefix(".").removeprefix("/")
-        for name in sorted([*files, *folders]):
+        inside = root.removeprefix(".").removeprefix("/")
+        prefix = f"{inside}/" if inside else ""
+        folders[:] = sorted(name for name in folders if name not in HIDDEN and not hides(prefix + name))
+        for name in sorted([*folders, *(name for name in files if not hides(prefix + name))]):
             visited += 1
             if visited > MAX_VISITED:
                 raise ToolError(f"There are more than {MAX_VISITED:,} files here: name a folder further down.")
-            yield Found(parent, name, f"{prefix}/{name}" if prefix else name, name in folders)
+            yield Found(parent, name, prefix + name, name in folders)
 
 
 def matches(path: str, pattern: str) -> bool:
@@ -78,8 +80,9 @@ class ListTool(TypedTool[ListArguments]):
     def act(self, arguments: ListArguments) -> ToolOutcome:
         """List the folder, or what in it fits the pattern."""
         place = self._folder.locate(arguments.path)
-        with self._folder.folder(place.parts) as handle:
-            entries = _matching(handle, arguments.pattern) if arguments.pattern else _plain(handle)
+        hides = self._folder.bounds().hides(self._folder.real(place))
+        with self._folder.folder(place.parts, base=place.base) as handle:
+            entries = _matching(handle, arguments.pattern, hides) if arguments.pattern else _plain(handle, hides)
         if not entries:
             return ToolOutcome(
                 "Nothing fits." if arguments.pattern else f"[{place.shown} is empty]", summary="0 entries"
@@ -90,18 +93,18 @@ class ListTool(TypedTool[ListArguments]):
         return ToolOutcome("\n".join(lines), summary=f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}")
 
 
-def _plain(handle: int) -> list[str]:
+def _plain(handle: int, hides: Callable[[str], bool]) -> list[str]:
     """What is in the folder: folders first, then the rest; a symlink with where it leads."""
-    names = [name for name in sorted(os.listdir(handle)) if name not in HIDDEN]
+    names = [name for name in sorted(os.listdir(handle)) if name not in HIDDEN and not hides(name)]
     modes = {name: _mode(handle, name) for name in names}
     folders = [f"{name}/" for name in names if stat.S_ISDIR(modes[name])]
     return folders + [_with_target(handle, name, modes[name]) for name in names if not stat.S_ISDIR(modes[name])]
 
 
-def _matching(handle: int, pattern: str) -> list[str]:
+def _matching(handle: int, pattern: str, hides: Callable[[str], bool]) -> list[str]:
     """What below the folder fits `pattern`."""
     wanted = pattern.rstrip("/")
-    found = (entry for entry in walk(handle) if matches(entry.path, wanted))
+    found = (entry for entry in walk(handle, hides) if matches(entry.path, wanted))
     return sorted(f"{entry.path}/" if entry.is_folder else entry.path for entry in found)
 
 
