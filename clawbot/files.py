@@ -1,4 +1,4 @@
-"""Durable and private file writes: whole files by temp file and rename, new files by exclusive create.
+"""Durable and private file writes: whole files by temp file and rename, new files by exclusive create; guarded reads.
 
 Everything the program writes is 0600 and its folders 0700. All functions block and belong in a thread when they are
 called from the event loop; they raise OSError with the file name set.
@@ -10,13 +10,19 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
+MAX_GUARDED_BYTES = 2 * 1024 * 1024
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+class RefusedFileError(Exception):
+    """A file that must not be read into a prompt. The text says why."""
 
 
 def ensure_private_dir(path: Path) -> Path:
@@ -135,3 +141,38 @@ def _naming(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def read_guarded(workspace: Path, name: str) -> str | None:
+    """The text of `workspace/name`, None when there is no such file. Bad UTF-8 is replaced.
+
+    Raises RefusedFileError for what leads out of the workspace (by symlink or hard link), is no plain file, is larger
+    than 2 MiB or cannot be read.
+    """
+    root = Path(os.path.realpath(workspace))
+    real = Path(os.path.realpath(workspace / name))
+    if root not in real.parents:
+        raise RefusedFileError("is a symlink that leads out of the workspace")
+    try:
+        # O_NOFOLLOW: the real path was just found, so a link here was put in its place since.
+        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _demand_own_file(os.fstat(handle))
+            with os.fdopen(handle, "rb", closefd=False) as stream:
+                data = stream.read(MAX_GUARDED_BYTES + 1)
+        finally:
+            os.close(handle)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RefusedFileError(f"cannot be read ({error.strerror})") from error
+    if len(data) > MAX_GUARDED_BYTES:
+        raise RefusedFileError(f"is larger than {MAX_GUARDED_BYTES // 2**20} MiB")
+    return data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
+
+
+def _demand_own_file(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise RefusedFileError("is no plain file")
+    if status.st_nlink > 1:
+        raise RefusedFileError("is a hard link, whose other name may lie outside the workspace")

@@ -6,8 +6,6 @@ millisecond, and no cache key of a file system tells two edits within one clock 
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -15,13 +13,13 @@ from typing import Protocol
 from msgspec import Struct
 
 from clawbot.context.cutting import shorten
+from clawbot.files import RefusedFileError, read_guarded
 
 PERSONA = "SOUL.md"
 RITUAL = "BOOTSTRAP.md"
 MEMORY = "MEMORY.md"
 MEMORY_NAMES = (MEMORY, "memory.md")  # the first one found is used, and only that one
 SEEDED = ("AGENTS.md", PERSONA, "IDENTITY.md", "USER.md", "TOOLS.md")
-MAX_BYTES = 2 * 1024 * 1024
 LEAST_ROOM = 64  # characters; with less left, nothing more is injected
 
 
@@ -62,10 +60,6 @@ class Bootstrap(Struct, frozen=True):
         return " ".join(self.notices)
 
 
-class RefusedFileError(Exception):
-    """A file that must not be read into a prompt. The text says why."""
-
-
 def load_bootstrap(workspace: Path, limits: BootstrapLimits, *, main_session: bool) -> Bootstrap:
     """Read the files from `workspace`. Blocks; never raises for a file: what cannot be used counts as missing.
 
@@ -78,41 +72,6 @@ def load_bootstrap(workspace: Path, limits: BootstrapLimits, *, main_session: bo
         found.append(_load(workspace, MEMORY_NAMES, notices, optional=True))
     files = _capped([file for file in found if file is not None], limits, notices)
     return Bootstrap(tuple(files), tuple(notices))
-
-
-def read_guarded(workspace: Path, name: str) -> str | None:
-    """The text of `workspace/name`, None when there is no such file. Bad UTF-8 is replaced.
-
-    Raises RefusedFileError for what leads out of the workspace (by symlink or hard link), is no plain file, is larger
-    than 2 MiB or cannot be read.
-    """
-    root = Path(os.path.realpath(workspace))
-    real = Path(os.path.realpath(workspace / name))
-    if root not in real.parents:
-        raise RefusedFileError("is a symlink that leads out of the workspace")
-    try:
-        # O_NOFOLLOW: the real path was just found, so a link here was put in its place since.
-        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            _demand_own_file(os.fstat(handle))
-            with os.fdopen(handle, "rb", closefd=False) as stream:
-                data = stream.read(MAX_BYTES + 1)
-        finally:
-            os.close(handle)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise RefusedFileError(f"cannot be read ({error.strerror})") from error
-    if len(data) > MAX_BYTES:
-        raise RefusedFileError(f"is larger than {MAX_BYTES // 2**20} MiB")
-    return data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
-
-
-def _demand_own_file(status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise RefusedFileError("is no plain file")
-    if status.st_nlink > 1:
-        raise RefusedFileError("is a hard link, whose other name may lie outside the workspace")
 
 
 def _load(workspace: Path, names: Sequence[str], notices: list[str], *, optional: bool = False) -> BootstrapFile | None:

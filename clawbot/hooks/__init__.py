@@ -1,5 +1,6 @@
 """Hooks: people's own Python at every moment of a session's life."""
 
+from clawbot.files import RefusedFileError, read_guarded
 from clawbot.hooks.events import (
     AgentBootstrap,
     AnyEvent,
@@ -38,6 +39,7 @@ __all__ = [
     "InjectedFile",
     "MessageReceived",
     "MessageSent",
+    "RefusedFileError",
     "RuntimeStart",
     "RuntimeStop",
     "Said",
@@ -47,4 +49,5 @@ __all__ = [
     "SessionStart",
     "ToolAfter",
     "ToolBefore",
+    "read_guarded",
 ]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from clawbot.context.bootstrap import MAX_BYTES, Bootstrap, load_bootstrap
+from clawbot.context.bootstrap import Bootstrap, load_bootstrap
+from clawbot.files import MAX_GUARDED_BYTES
 
 SEEDED = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"]
 
@@ -90,7 +91,7 @@ def test_what_is_refused_counts_as_missing_and_is_reported(workspace: Path, tmp_
         case "hard link":
             path.hardlink_to(secret)
         case "too large":
-            path.write_bytes(b"x" * (MAX_BYTES + 1))
+            path.write_bytes(b"x" * (MAX_GUARDED_BYTES + 1))
         case "pipe":
             os.mkfifo(path)
         case "folder":
