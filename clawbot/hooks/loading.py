@@ -1,0 +1,113 @@
+"""Getting the `handle` of a hook's handler.py: loaded as a package of its own, anew after a change.
+
+Used in the program's process for shipped hooks and in the worker for all others, so it imports little.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import itertools
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import cast
+
+from clawbot.hooks.events import HookEvent
+
+HANDLER_FILE = "handler.py"
+EXPECTED = "async def handle(event)"
+
+Handle = Callable[[HookEvent], Awaitable[None]]
+Stamp = tuple[tuple[str, int, int, int], ...]
+
+_PREFIX = "_clawbot_hook_"
+_numbers = itertools.count(1)
+
+
+class HandlerError(Exception):
+    """handler.py has no usable `handle`."""
+
+
+def stamp(folder: Path) -> Stamp:
+    """What tells a change of the hook in `folder`: name, inode, time and size of its Python files. Empty when the
+    folder is gone. Blocks."""
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    state = entry.stat()
+                    found.append((entry.name, state.st_ino, state.st_mtime_ns, state.st_size))
+    except OSError:
+        return ()
+    return tuple(sorted(found))
+
+
+class Loaded:
+    """One loading of a hook's code. `handle` is what the events go to."""
+
+    def __init__(self, folder: Path) -> None:
+        """Run handler.py of `folder`: blocks, and raises HandlerError or whatever the code raises, SystemExit
+        included."""
+        _install_finder()
+        self._name = f"{_PREFIX}{next(_numbers)}"
+        file = folder.resolve() / HANDLER_FILE
+        spec = importlib.util.spec_from_file_location(
+            self._name, file, loader=_Fresh(self._name, str(file)), submodule_search_locations=[str(file.parent)]
+        )
+        if spec is None or spec.loader is None:
+            raise HandlerError(f"{file} cannot be loaded")
+        module = sys.modules[self._name] = importlib.util.module_from_spec(spec)
+        loaded = False
+        try:
+            spec.loader.exec_module(module)
+            self.handle = _handle_of(module)
+            loaded = True
+        finally:
+            if not loaded:
+                self.forget()
+
+    def forget(self) -> None:
+        """Take the modules out of `sys.modules`, so that the next loading sees the files as they are then."""
+        for name in [name for name in sys.modules if name == self._name or name.startswith(f"{self._name}.")]:
+            del sys.modules[name]
+
+
+def _handle_of(module: ModuleType) -> Handle:
+    handle = getattr(module, "handle", None)
+    if handle is None:
+        raise HandlerError(f"{HANDLER_FILE} has no handle; expected `{EXPECTED}`")
+    if not inspect.iscoroutinefunction(handle):
+        raise HandlerError(f"handle in {HANDLER_FILE} must be a coroutine function; expected `{EXPECTED}`")
+    return cast("Handle", handle)
+
+
+class _Fresh(SourceFileLoader):
+    """Compiles the source each time: bytecode in a cache is told apart by whole seconds, and nothing is written into
+    people's folders."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _Siblings(MetaPathFinder):
+    """Finds `from . import sibling` of hooks, without a cache of what lies in a folder."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(_PREFIX):
+            return None
+        found = (FileFinder(folder, (_Fresh, [".py"])).find_spec(fullname) for folder in path or ())
+        return next((spec for spec in found if spec is not None), None)
+
+
+def _install_finder() -> None:
+    if not any(isinstance(finder, _Siblings) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Siblings())
