@@ -20,7 +20,6 @@ from clawbot.agent.commands import COMMANDS
 from clawbot.agent.complete import complete
 from clawbot.agent.conversation import notices_of
 from clawbot.agent.events import Event, Notice, SessionChanged
-from clawbot.agent.prompting import is_private_session
 from clawbot.agent.views import CommandInfo, ContextReport, HistoryItem, RuntimeStatus
 from clawbot.clock import SystemClock, epoch_ms
 from clawbot.config.env import load_env, save_key
@@ -360,7 +359,6 @@ class _Ground:
             max_injected_chars=self.agent_settings.memory_search.query.max_injected_chars,
             output_max_chars=self.agent_settings.tools.output_max_chars,
             citations=self.loaded.settings.memory.citations,
-            is_private=lambda: self.agent is not None and is_private_session(self.agent.conversation.key),
         )
 
     def _parts(self) -> AgentParts:

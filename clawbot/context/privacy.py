@@ -16,8 +16,8 @@ SessionKind = Literal["main", "group", "scheduled", "sub"]
 _OWN = ("AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md")
 _MEMORY_NAMES = frozenset({"MEMORY.md", "memory.md"})
 _MEMORY_TOOLS = frozenset({"memory_search", "memory_get"})
-# At the top of the workspace, case folded: what is written about the user.
-_PRIVATE = frozenset({"user.md", "memory.md", "memory"})
+# At the top of the workspace: what is written about the user.
+_PRIVATE = ("USER.md", "MEMORY.md", "memory")
 # Tokens of session keys (reference sheet 3.4), the strictest kind first: `agent:main:cron:<job>`.
 _TOKENS: tuple[tuple[SessionKind, frozenset[str]], ...] = (
     ("sub", frozenset({"subagent", "acp"})),
@@ -55,9 +55,14 @@ class Privacy(Struct, frozen=True):
         """Whether the model may call `tool`."""
         return self.memory_tools or tool not in _MEMORY_TOOLS
 
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Files and folders at the top of the workspace that don't exist for the model's file tools."""
+        return () if self.memory_tools else _PRIVATE
+
     def hides(self, parts: tuple[str, ...]) -> bool:
-        """Whether the real path `parts`, below the workspace, does not exist for the model's file tools."""
-        return not self.memory_tools and bool(parts) and parts[0].casefold() in _PRIVATE
+        """Whether the real path `parts`, below the workspace, is one of those or lies in one of those."""
+        return bool(parts) and parts[0].casefold() in {name.casefold() for name in self.hidden}
 
 
 _POLICIES: dict[SessionKind, Privacy] = {

@@ -30,8 +30,8 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
     `queries` are one to four wordings of one question; their results are fused. `max_results` (a count), `max_chars`
     (characters of all snippets together) and `min_score` (0 to 1) are the settings' own where they are None. `after`
     and `before` are the first and the last date that a note may have. `path` is a path, a folder or a glob, relative
-    to the workspace. `prefix` says that somebody is typing: a word at the very end of a query, without a blank behind
-    it, may be the beginning of a longer one (profile `lines`).
+    to the workspace. `sources` are where a hit may come from. `prefix` says that somebody is typing: a word at the
+    very end of a query, without a blank behind it, may be the beginning of a longer one (profile `lines`).
     """
 
     queries: tuple[str, ...]
@@ -41,6 +41,7 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
     after: date | None = None
     before: date | None = None
     path: str | None = None
+    sources: tuple[Source, ...] = ("memory", "sessions")
     prefix: bool = False
 
 

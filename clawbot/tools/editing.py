@@ -7,9 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from clawbot.tools.arguments import Arguments, TypedTool
+from clawbot.tools.arguments import Arguments
 from clawbot.tools.files import CHANGE_BYTES, PathArgument, changed, encode
-from clawbot.tools.folder import WorkspaceFolder
+from clawbot.tools.folder_tool import FolderTool
 from clawbot.tools.protocol import ToolError, ToolOutcome
 from clawbot.tools.text import compare, decode, describe_binary, is_binary
 
@@ -27,7 +27,7 @@ class EditArguments(Arguments, frozen=True):
     replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
 
 
-class EditTool(TypedTool[EditArguments]):
+class EditTool(FolderTool[EditArguments]):
     """`edit`: exact replacement. Works on bytes, so what is not replaced stays as it is, valid UTF-8 or not."""
 
     name = "edit"
@@ -36,9 +36,6 @@ class EditTool(TypedTool[EditArguments]):
     )
     read_only = False
     arguments = EditArguments
-
-    def __init__(self, folder: WorkspaceFolder) -> None:
-        self._folder = folder
 
     def act(self, arguments: EditArguments) -> ToolOutcome:
         """Replace and write the file atomically."""

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from clawbot.tools.arguments import Arguments, TypedTool
+from clawbot.tools.arguments import Arguments
 from clawbot.tools.folder import Place, WorkspaceFolder
+from clawbot.tools.folder_tool import FolderTool
 from clawbot.tools.protocol import ToolError, ToolOutcome
 from clawbot.tools.text import (
     PROBE_BYTES,
@@ -38,7 +39,7 @@ class ReadArguments(Arguments, frozen=True):
     limit: Annotated[Line, Meta(description="How many lines at most.")] = READ_LINES
 
 
-class ReadTool(TypedTool[ReadArguments]):
+class ReadTool(FolderTool[ReadArguments]):
     """`read`: a text file or a part of it."""
 
     name = "read"
@@ -48,7 +49,7 @@ class ReadTool(TypedTool[ReadArguments]):
     arguments = ReadArguments
 
     def __init__(self, folder: WorkspaceFolder, max_chars: int) -> None:
-        self._folder = folder
+        super().__init__(folder)
         self._max_chars = max(max_chars - NOTICE_CHARS, NOTICE_CHARS)
 
     def act(self, arguments: ReadArguments) -> ToolOutcome:
@@ -89,7 +90,7 @@ class ContentArguments(Arguments, frozen=True):
     content: Annotated[str, Meta(description="The text.")]
 
 
-class WriteTool(TypedTool[ContentArguments]):
+class WriteTool(FolderTool[ContentArguments]):
     """`write`: a whole file, new or replaced."""
 
     name = "write"
@@ -99,9 +100,6 @@ class WriteTool(TypedTool[ContentArguments]):
     )
     read_only = False
     arguments = ContentArguments
-
-    def __init__(self, folder: WorkspaceFolder) -> None:
-        self._folder = folder
 
     def act(self, arguments: ContentArguments) -> ToolOutcome:
         """Replace the file atomically."""
@@ -114,7 +112,7 @@ class WriteTool(TypedTool[ContentArguments]):
         return changed(place, f"{what} {place.shown} ({change.summary} lines, {len(data):,} bytes).", change)
 
 
-class AppendTool(TypedTool[ContentArguments]):
+class AppendTool(FolderTool[ContentArguments]):
     """`append`: text at the end of a file, on lines of its own."""
 
     name = "append"
@@ -124,9 +122,6 @@ class AppendTool(TypedTool[ContentArguments]):
     )
     read_only = False
     arguments = ContentArguments
-
-    def __init__(self, folder: WorkspaceFolder) -> None:
-        self._folder = folder
 
     def act(self, arguments: ContentArguments) -> ToolOutcome:
         """Append; what the file holds is never rewritten."""

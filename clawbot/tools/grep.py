@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from clawbot.clock import Clock
-from clawbot.tools.arguments import Arguments, TypedTool
+from clawbot.tools.arguments import Arguments
 from clawbot.tools.folder import OPEN_READ, Place, WorkspaceFolder, open_regular
+from clawbot.tools.folder_tool import FolderTool
 from clawbot.tools.listing import matches, walk
 from clawbot.tools.protocol import ToolError, ToolOutcome
 from clawbot.tools.text import LINE_BYTES, PROBE_BYTES, decode, is_binary
@@ -40,7 +41,7 @@ class GrepArguments(Arguments, frozen=True):
     ignore_case: Annotated[bool, Meta(description="Take upper and lower case as the same.")] = False
 
 
-class GrepTool(TypedTool[GrepArguments]):
+class GrepTool(FolderTool[GrepArguments]):
     """`grep`: one match a line, `path:line:text`."""
 
     name = "grep"
@@ -51,7 +52,7 @@ class GrepTool(TypedTool[GrepArguments]):
     arguments = GrepArguments
 
     def __init__(self, folder: WorkspaceFolder, clock: Clock, seconds: float = SECONDS) -> None:
-        self._folder = folder
+        super().__init__(folder)
         self._clock = clock
         self._seconds = seconds
 

@@ -10,8 +10,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from clawbot.tools.arguments import Arguments, TypedTool
-from clawbot.tools.folder import WorkspaceFolder
+from clawbot.tools.arguments import Arguments
+from clawbot.tools.folder_tool import FolderTool
 from clawbot.tools.protocol import ToolError, ToolOutcome
 
 MAX_ENTRIES = 1000
@@ -67,15 +67,12 @@ class ListArguments(Arguments, frozen=True):
     ] = ""
 
 
-class ListTool(TypedTool[ListArguments]):
+class ListTool(FolderTool[ListArguments]):
     """`list`: one entry a line, relative to the folder; folders end with `/`."""
 
     name = "list"
     description = "List a folder of the workspace: one entry a line, folders end with `/`."
     arguments = ListArguments
-
-    def __init__(self, folder: WorkspaceFolder) -> None:
-        self._folder = folder
 
     def act(self, arguments: ListArguments) -> ToolOutcome:
         """List the folder, or what in it fits the pattern."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Protocol
 from msgspec import UNSET, Meta, UnsetType, field
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import MAX_QUERIES, Excerpt, SearchRequest, SearchResult
+from clawbot.memory.values import MAX_QUERIES, Excerpt, SearchRequest, SearchResult, Source
 from clawbot.tools.arguments import Arguments, AsyncTool, one_line
 from clawbot.tools.memory_card import card_of
 from clawbot.tools.memory_dates import first_day, last_day
@@ -28,7 +28,7 @@ from clawbot.tools.memory_output import (
     refusal_text,
     results_text,
 )
-from clawbot.tools.protocol import AnyTool, ToolError, ToolOutcome
+from clawbot.tools.protocol import AnyTool, SessionAccess, ToolError, ToolOutcome
 
 log = logging.getLogger(__name__)
 
@@ -103,13 +103,30 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         max_injected_chars: int,
         output_max_chars: int,
         citations: Citations,
-        is_private: Callable[[], bool],
     ) -> None:
         self._index = index
         self._budget = max_injected_chars
         self._output_max_chars = output_max_chars
         self._citations = citations
-        self._is_private = is_private
+        self._may_cite = False
+        self._sources: tuple[Source, ...] = ("memory",)
+
+    def for_session(self, access: SessionAccess) -> MemorySearchTool:
+        """The tool as a session with `access` may use it: which sources it searches, and whether it cites them by
+        itself. Nobody's session gets the least."""
+        tool = MemorySearchTool(
+            self._index,
+            max_injected_chars=self._budget,
+            output_max_chars=self._output_max_chars,
+            citations=self._citations,
+        )
+        tool.allow(cite=access.citations, transcripts=access.transcripts)
+        return tool
+
+    def allow(self, *, cite: bool, transcripts: bool) -> None:
+        """Cite unless the settings say otherwise; search the transcripts as well."""
+        self._may_cite = cite
+        self._sources = ("memory", "sessions") if transcripts else ("memory",)
 
     def title(self, arguments: dict[str, Any]) -> str:
         """`memory_search`, and the first wording."""
@@ -138,7 +155,7 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
     def _within_output(self, result: SearchResult, snippets: int) -> tuple[Sequence[Shown], str]:
         """The hits that are told, and the text: escaped, it must not be longer than what a model sees of a result, or
         the toolbox would cut through the JSON."""
-        cite = self._citations == "on" or (self._citations == "auto" and self._is_private())
+        cite = self._citations == "on" or (self._citations == "auto" and self._may_cite)
         whole = self._budget
         shown = fit(result.hits, snippets, whole, cite=cite)
         text = results_text(result, shown, self._citations, cite=cite)
@@ -162,6 +179,7 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
             after=_bound("after", first_day, arguments.after),
             before=_bound("before", last_day, arguments.before),
             path=arguments.path or None,
+            sources=self._sources,
         )
 
 
@@ -219,20 +237,18 @@ def memory_tools(
     max_injected_chars: int,
     output_max_chars: int,
     citations: Citations,
-    is_private: Callable[[], bool],
 ) -> tuple[AnyTool, ...]:
     """Both tools on `index`.
 
     `max_injected_chars` is `memory_search.query.max_injected_chars`, `output_max_chars` what a model sees of a result
-    at all (`tools.output_max_chars`), `citations` is `memory.citations`. `is_private` says whether only the user talks
-    in the session that is running.
+    at all (`tools.output_max_chars`), `citations` is `memory.citations`. They know of no session yet: a toolbox makes
+    them one's own.
     """
     search = MemorySearchTool(
         index,
         max_injected_chars=max_injected_chars,
         output_max_chars=output_max_chars,
         citations=citations,
-        is_private=is_private,
     )
     return search, MemoryGetTool(index, output_max_chars)
 

@@ -52,6 +52,29 @@ class ApprovalAnswer(Struct, frozen=True):
     reason: str = ""
 
 
+class SessionAccess(Protocol):
+    """What a session may know, as far as tools decide it. Must be hashable: toolboxes are kept by it."""
+
+    @property
+    def transcripts(self) -> bool:
+        """Whether recall may look into other conversations."""
+        ...
+
+    @property
+    def citations(self) -> bool:
+        """Whether recall names its places unless the settings say otherwise."""
+        ...
+
+    def offers(self, tool: str) -> bool:
+        """Whether the model may call `tool`."""
+        ...
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Files and folders at the top of the workspace that don't exist for file tools."""
+        ...
+
+
 Approver = Callable[[ApprovalQuestion], Awaitable[ApprovalAnswer]]
 
 
@@ -91,3 +114,12 @@ class AskingTool(ToolFace, Protocol):
 
 
 AnyTool = Tool | AskingTool
+
+
+@runtime_checkable
+class SessionTool(Protocol):
+    """A tool that does not show the same to all sessions."""
+
+    def for_session(self, access: SessionAccess) -> AnyTool:
+        """The tool as a session with `access` has it."""
+        ...

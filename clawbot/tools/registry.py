@@ -25,6 +25,8 @@ from clawbot.tools.protocol import (
     ApprovalQuestion,
     Approver,
     AskingTool,
+    SessionAccess,
+    SessionTool,
     Tool,
     ToolError,
     ToolOutcome,
@@ -58,6 +60,15 @@ class Toolbox:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._limit = output_max_chars
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
+        self._by_access: dict[SessionAccess, Toolbox] = {}
+
+    def for_session(self, access: SessionAccess) -> Toolbox:
+        """The tools as a session with `access` has them: what it is not offered does not exist there."""
+        if access not in self._by_access:
+            offered = (tool for name, tool in self._tools.items() if access.offers(name))
+            tools = [tool.for_session(access) if isinstance(tool, SessionTool) else tool for tool in offered]
+            self._by_access[access] = Toolbox(tools, self._limit)
+        return self._by_access[access]
 
     @property
     def read_only(self) -> tuple[AnyTool, ...]:

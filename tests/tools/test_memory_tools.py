@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings, ToolSettings
+from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Fallback, Hit, SearchResult
 from clawbot.tools.memory import GET_LINES, memory_tools
@@ -32,12 +32,10 @@ def toolbox(
     injected: int = 4_000,
     output: int = 40_000,
     citations: Any = "auto",
-    private: Callable[[], bool] = lambda: True,
+    session: str = "agent:main:main",
 ) -> Toolbox:
-    tools = memory_tools(
-        index, max_injected_chars=injected, output_max_chars=output, citations=citations, is_private=private
-    )
-    return Toolbox(tools, output)
+    tools = memory_tools(index, max_injected_chars=injected, output_max_chars=output, citations=citations)
+    return Toolbox(tools, output).for_session(privacy_of(session))
 
 
 async def ask(box: Toolbox, name: str = "memory_search", **arguments: Any) -> ToolOutcome:
@@ -140,13 +138,44 @@ async def test_a_note_cannot_leave_its_quotes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("citations", "private", "cited"),
-    [("on", False, True), ("on", True, True), ("off", True, False), ("auto", True, True), ("auto", False, False)],
+    ("citations", "session", "cited"),
+    [
+        ("on", "agent:main:cron:daily", True),
+        ("on", "agent:main:main", True),
+        ("off", "agent:main:main", False),
+        ("auto", "agent:main:main", True),
+        ("auto", "agent:main:cron:daily", False),
+    ],
 )
-async def test_citations_follow_the_setting_and_the_session(citations: str, private: bool, cited: bool) -> None:
-    answer = await search(FakeIndex(), citations=citations, private=lambda: private)
+async def test_citations_follow_the_setting_and_the_session(citations: str, session: str, cited: bool) -> None:
+    answer = await search(FakeIndex(), citations=citations, session=session)
     assert answer["citations"] == citations
     assert ["citation" in result for result in answer["results"]] == [cited, cited]
+
+
+@pytest.mark.parametrize(
+    ("session", "sources"),
+    [("agent:main:main", ("memory", "sessions")), ("agent:main:cron:daily", ("memory",))],
+)
+async def test_only_the_users_own_session_searches_what_was_said_in_others(
+    session: str, sources: tuple[str, ...]
+) -> None:
+    index = FakeIndex()
+    await search(index, session=session)
+    assert index.requests[0].sources == sources
+
+
+@pytest.mark.parametrize("session", ["agent:main:telegram:group:12", "agent:main:subagent:2b1c"])
+@pytest.mark.parametrize("name", ["memory_search", "memory_get"])
+async def test_memory_tools_do_not_exist_where_the_user_is_not_alone(session: str, name: str) -> None:
+    """Reference sheet 20, BUG: memory_search had no filter at all."""
+    index = FakeIndex(files={"MEMORY.md": "The port is 3128."})
+    box = toolbox(index, session=session)
+    outcome = await ask(box, name, query="port", path="MEMORY.md")
+    assert box.specs == ()
+    assert outcome.is_error
+    assert "There is no tool" in outcome.text
+    assert (index.requests, index.reads) == ([], [])
 
 
 async def test_snippets_are_taken_whole_until_one_is_cut_at_a_line() -> None:
@@ -436,9 +465,7 @@ def test_the_title_is_what_is_looked_for(arguments: dict[str, Any], title: str) 
 
 
 def test_they_stand_beside_the_others_and_can_be_denied(tmp_path: Path) -> None:
-    tools = memory_tools(
-        FakeIndex(), max_injected_chars=9, output_max_chars=9, citations="off", is_private=lambda: True
-    )
+    tools = memory_tools(FakeIndex(), max_injected_chars=9, output_max_chars=9, citations="off")
     names = [spec.name for spec in build_toolbox(tmp_path, AgentSettings(), SystemClock(), tools).specs]
     assert names[-2:] == ["memory_search", "memory_get"]
     settings = AgentSettings(tools=ToolSettings(deny=["memory_get"]))

@@ -50,14 +50,16 @@ class Scope(Struct, frozen=True):
 def scope_of(files: Mapping[int, FileRow], request: SearchRequest) -> tuple[Scope, tuple[str, ...]]:
     """The files that `request` allows, and notes on what it leaves out without being asked to."""
     chunks = sum(file.chunks for file in files.values())
-    if request.after is None and request.before is None and not request.path:
+    every = len(files)
+    files = {number: file for number, file in files.items() if file.source in request.sources}
+    if len(files) == every and request.after is None and request.before is None and not request.path:
         return Scope(files, is_whole=True, chunks=chunks), ()
     try:
         placed = {key: file for key, file in files.items() if not request.path or is_under(file.path, request.path)}
     except GlobError as error:
         return Scope({}, is_whole=False, chunks=chunks), (f"Nothing can be found: {error}",)
     kept = {number: file for number, file in placed.items() if _is_between(file.day, request.after, request.before)}
-    return Scope(kept, is_whole=len(kept) == len(files), chunks=chunks), _notes(placed, request.after, request.before)
+    return Scope(kept, is_whole=len(kept) == every, chunks=chunks), _notes(placed, request.after, request.before)
 
 
 def is_under(path: str, wanted: str) -> bool:
