@@ -123,7 +123,7 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
     entry = settings.entry(manifest.name)
     if entry.timeout is not None:
         manifest = msgspec.structs.replace(manifest, timeout=entry.timeout)
-    usual = source != "workspace"
+    usual = source != "workspace" and manifest.default
     return FoundHook(
         name=manifest.name,
         folder=folder,

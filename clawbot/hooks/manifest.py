@@ -43,7 +43,7 @@ class Requires(Struct, frozen=True, forbid_unknown_fields=False):
 
 class Manifest(Struct, frozen=True):
     """The head of a HOOK.md. `timeout` is in seconds, None for the usual one; hooks run by ascending `order`; `always`
-    lets the hook run whatever `requires` says."""
+    lets the hook run whatever `requires` says; with `default` off it runs only when the settings enable it."""
 
     name: str
     description: str = ""
@@ -54,6 +54,7 @@ class Manifest(Struct, frozen=True):
     homepage: str = ""
     emoji: str = ""
     always: bool = False
+    default: bool = True
 
     def wants(self, topic: str) -> bool:
         """Whether the hook is subscribed to `topic`, by its name or by its family."""
