@@ -5,14 +5,14 @@ A key that is not in the table stays where it is and is reported as unknown. Fac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic_core import PydanticCustomError
 
 from clawbot.config.errors import Problem
 from clawbot.config.source import KeyPath, Layer, dotted
-from clawbot.config.spelling import to_snake
+from clawbot.config.spelling import Step, to_snake
 from clawbot.config.values import format_duration, parse_duration
 
 # Old place and new place; `*` is an agent, and what it stands for is the same on both sides. In this order: a rule sees
@@ -53,6 +53,16 @@ def modernise(layer: Layer) -> tuple[Layer, list[Problem], list[str]]:
     mover.hour()
     mover.bare_ttl()
     return Layer(mover.data, mover.marks), mover.problems, mover.notices
+
+
+def older_places(keys: Sequence[str]) -> Iterator[tuple[list[Step], int]]:
+    """The places where older programs had what stands at `keys` today, each with the number of keys it stands for."""
+    for old, new in RENAMED:
+        pattern = new.split(".")
+        if len(pattern) <= len(keys) and all(step in ("*", key) for step, key in zip(pattern, keys, strict=False)):
+            stars = [key for step, key in zip(pattern, keys, strict=False) if step == "*"]
+            either = [step != "*" for step in old.split(".")]
+            yield [Step(str(step), same) for step, same in zip(_fill(old, stars), either, strict=True)], len(pattern)
 
 
 def _fill(pattern: str, stars: list[str]) -> KeyPath:

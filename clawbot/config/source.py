@@ -98,12 +98,13 @@ def read_layer(path: Path, *, origin: str | None = None) -> tuple[Layer, list[Pr
     The origin of its values is `origin`, or file and line. Raises FileNotFoundError, and ConfigError when the file is
     no settings file at all.
     """
-    text = read_text(path)
-    return parse_layer(_as_yaml(text) if path.suffix == ".json" else text, str(path), origin=origin)
+    return parse_layer(read_text(path), str(path), origin=origin)
 
 
 def parse_layer(text: str, name: str, *, origin: str | None = None) -> tuple[Layer, list[Problem]]:
     """As `read_layer`, for the text of the file `name`."""
+    if name.endswith(".json"):
+        text = _as_yaml(text)
     builder = _Builder(name, origin)
     if sum(map(text.count, ("[", "{", "- ", "? "))) > _MAX_OPENINGS:
         raise config_error(name, f"has more than {_MAX_OPENINGS} lists and mappings")

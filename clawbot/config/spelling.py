@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
@@ -20,6 +20,13 @@ from clawbot.config.section import Section
 from clawbot.config.source import KeyPath, Layer, Mark, dotted
 
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]|(?<=[A-Z])[A-Z](?=[a-z])")
+
+
+class Step(NamedTuple):
+    """One key on the way to a value. `either` says that its camelCase spelling is the same key."""
+
+    name: str
+    either: bool = False
 
 
 def to_snake(key: str) -> str:
