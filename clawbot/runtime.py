@@ -42,6 +42,8 @@ from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import MAIN
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
+from clawbot.tools.agent_fence import agent_fence
+from clawbot.tools.fence import Fence
 from clawbot.tools.memory import memory_tools
 from clawbot.tools.protocol import AnyTool, Decision
 from clawbot.tools.registry import build_toolbox
@@ -361,13 +363,18 @@ class _Ground:
             citations=self.loaded.settings.memory.citations,
         )
 
+    def _fence(self) -> Fence:
+        return agent_fence(self.loaded.settings, self.agent_id, self.paths)
+
     def _parts(self) -> AgentParts:
         return AgentParts(
             agent_id=self.agent_id,
             settings=self.agent_settings,
             workspace=self.workspace,
             store=self.store,
-            tools=build_toolbox(self.workspace, self.agent_settings, self.clock, self._memory_tools()),
+            tools=build_toolbox(
+                self.workspace, self.agent_settings, self.clock, self._memory_tools(), fence=self._fence()
+            ),
             clock=self.clock,
             open_model=self.open_model,
             find_models=self.find_models,

@@ -114,7 +114,7 @@ def _join(layers: list[Layer]) -> Layer:
 def _validate(whole: Layer, paths: Paths) -> tuple[Settings | None, list[Problem]]:
     try:
         settings = Settings.model_validate(whole.data, context={"home": paths.home})
-        return settings, list(_unknown_agents(settings, whole))
+        return settings, [*_unknown_agents(settings, whole), *_wrong_neighbours(settings, whole)]
     except ValidationError as error:
         # An agent inherits what is wrong in the defaults: the same place is reported once.
         found = {_problem(detail, whole): None for detail in error.errors(include_url=False)}
@@ -128,6 +128,22 @@ def _unknown_agents(settings: Settings, whole: Layer) -> Iterator[Problem]:
         if job.agent not in known:
             place = ("schedule", name, "agent")
             yield Problem(whole.marks[place].place, dotted(place), unknown_agent(job.agent, known))
+
+
+def _wrong_neighbours(settings: Settings, whole: Layer) -> Iterator[Problem]:
+    """A problem for each agent in `tools.agents` that does not exist, or is the agent itself (in the defaults, which
+    that one has as well, its own name means the others)."""
+    known = settings.agent_ids
+    for owner in (DEFAULTS, *known):
+        for index, other in enumerate(settings.agents[owner].tools.agents):
+            place = ("agents", owner, "tools", "agents", index)
+            if place not in whole.marks:
+                continue  # inherited, and told there
+            if other == owner:
+                text = f"expected another agent, found the agent {owner} itself"
+                yield Problem(whole.marks[place].place, dotted(place), text)
+            elif other not in known:
+                yield Problem(whole.marks[place].place, dotted(place), unknown_agent(other, known))
 
 
 def _problem(error: ErrorDetails, whole: Layer) -> Problem:

@@ -122,6 +122,10 @@ class Settings(Section):
         """The agents that there are, main first."""
         return [MAIN_AGENT, *(name for name in self.agents if name not in (DEFAULTS, MAIN_AGENT))]
 
+    def allowed_agents(self, agent_id: str) -> list[str]:
+        """The other agents whose workspace `agent_id` may read and whose memory it may search."""
+        return [other for other in dict.fromkeys(self.agent(agent_id).tools.agents) if other != agent_id]
+
     def agent(self, agent_id: str) -> AgentSettings:
         """What counts for `agent_id`: the defaults under its own entry. Raises ConfigError for an unknown agent."""
         check_agent_id(agent_id)

@@ -49,6 +49,8 @@ class ToolSettings(Section):
     """Characters of one tool result that the model sees."""
     deny: list[str] = Field([])
     """Tools that are not offered, by name."""
+    agents: list[str] = Field([])
+    """Ids of other agents whose workspace this one may read and whose memory it may search."""
     shell: ShellSettings = ShellSettings()
     """The tool `shell`."""
 

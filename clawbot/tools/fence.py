@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
@@ -20,6 +20,11 @@ from msgspec import Struct
 Access = Literal["write", "read", "none"]
 
 MAX_TWINS_VISITED = 100_000  # entries of barred folders that are looked at for the other name of one file
+
+RUNNING_HOOK = (
+    "it is part of an enabled hook, whose code runs outside of this fence, so only the user changes it: in an editor, "
+    "or with `clawbot hooks disable` before"
+)
 
 _STRICTEST = ("none", "read", "write")
 
@@ -39,20 +44,18 @@ class Fence(Struct, frozen=True):
     """What counts beside the workspace itself, which may be read and written.
 
     `readable` are other folders that may be read, by absolute path. What is `denied` can't be reached at all, and is
-    not listed; what is `unwritable` can be read only. Paths need not exist, and links in them are followed.
+    not listed; what is `unwritable` can be read only, and so can the folders of enabled hooks, which `hook_folders`
+    tells at each call. Paths need not exist, and links in them are followed.
     """
 
     readable: tuple[Path, ...] = ()
     denied: tuple[Barred, ...] = ()
     unwritable: tuple[Barred, ...] = ()
+    hook_folders: Callable[[], Collection[Path]] | None = None
 
     def deny(self, *barred: Barred) -> Fence:
         """This fence with more that is denied."""
         return msgspec.structs.replace(self, denied=(*self.denied, *barred))
-
-    def protect(self, *barred: Barred) -> Fence:
-        """This fence with more that can be read only."""
-        return msgspec.structs.replace(self, unwritable=(*self.unwritable, *barred))
 
 
 class Verdict(Struct, frozen=True):
@@ -95,6 +98,8 @@ class Bounds:
                 _Rule(_parts(base), "read", "it belongs to another agent and can only be read", base=base)
             )
         self._rules += [_rule(barred, "read") for barred in fence.unwritable]
+        hooks = fence.hook_folders() if fence.hook_folders is not None else ()
+        self._rules += [_rule(Barred(folder, RUNNING_HOOK), "read") for folder in hooks]
         self._denied = fence.denied
         denied = [_rule(barred, "none") for barred in fence.denied]
         # A folder whose name differs from the workspace's by case alone is another one, where that makes a difference.

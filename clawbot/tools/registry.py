@@ -15,6 +15,7 @@ from clawbot.messages import ToolCallBlock, ToolSpec
 from clawbot.tools.arguments import one_line
 from clawbot.tools.editing import EditTool
 from clawbot.tools.environment import SecretNames
+from clawbot.tools.fence import Fence
 from clawbot.tools.files import AppendTool, ReadTool, WriteTool
 from clawbot.tools.folder import WorkspaceFolder, well_formed
 from clawbot.tools.grep import GrepTool
@@ -124,12 +125,20 @@ def explain_malformed(raw: str) -> str:
     return f"The arguments must be one JSON object, got {kind}. Send the call again."
 
 
-def build_toolbox(workspace: Path, settings: AgentSettings, clock: Clock, extra: Sequence[AnyTool] = ()) -> Toolbox:
+def build_toolbox(
+    workspace: Path,
+    settings: AgentSettings,
+    clock: Clock,
+    extra: Sequence[AnyTool] = (),
+    *,
+    fence: Fence | None = None,
+) -> Toolbox:
     """The tools of an agent: those for files, the shell, then `extra`, without those that the settings deny.
 
-    `clock` measures the bounds of time that tools keep.
+    `clock` measures the bounds of time that tools keep. `fence` (see `agent_fence`) is how far the tools for files
+    reach, None for the whole workspace and nothing else.
     """
-    folder = WorkspaceFolder(workspace)
+    folder = WorkspaceFolder(workspace, fence=fence)
     limit = settings.tools.output_max_chars
     secrets = SecretNames(Paths(find_home()).env_file, settings.api_key_env)
     tools: list[AnyTool] = [

@@ -155,6 +155,19 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
         ("agents: {main: {timezone: Mars/Base}}", "expected the name of a time zone such as Europe/Berlin"),
         ("agents: {Work: {}}", "1: agents.Work: expected an agent id: a-z, 0-9, _ and -"),
         ("agents: {../x: {}}", "expected an agent id"),
+        (
+            "agents:\n  main:\n    tools: {agents: [reserch]}\n  research:\n",
+            "3: agents.main.tools.agents[0]: expected one of the agents main, research, found the text 'reserch'; did "
+            "you mean research?",
+        ),
+        (
+            "agents:\n  research:\n    tools:\n      agents: [main, research]\n",
+            "4: agents.research.tools.agents[1]: expected another agent, found the agent research itself",
+        ),
+        (
+            "agents: {defaults: {tools: {agents: [x]}}, research: {}}",
+            "1: agents.defaults.tools.agents[0]: expected one",
+        ),
         ("session: {reset: {at: 25:00}}", "expected a time of the day from 00:00 to 23:59"),
         ("logging: {max_bytes: 2tb}", "expected a size such as"),
         ("tui: {theme: a}\ntui: {theme: b}", "2: tui: is written twice, first in line 1"),
@@ -164,6 +177,12 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
 def test_a_mistake_is_named_with_line_key_and_what_was_expected(text: str, said: str) -> None:
     (problem,) = problems(text)
     assert said in problem
+
+
+def test_an_agent_that_the_defaults_open_to_all_is_not_opened_to_itself() -> None:
+    settings = load("agents: {defaults: {tools: {agents: [research]}}, research: {}}").settings
+    assert settings.allowed_agents("main") == ["research"]
+    assert settings.allowed_agents("research") == []
 
 
 def test_all_mistakes_are_found_at_once_in_the_order_of_the_file() -> None:
