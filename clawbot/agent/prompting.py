@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,27 +12,28 @@ from msgspec import Struct
 from clawbot.agent.events import Notice
 from clawbot.clock import Clock
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.bootstrap import Bootstrap, BootstrapLimits, load_bootstrap
+from clawbot.context.bootstrap import (
+    Bootstrap,
+    BootstrapFile,
+    BootstrapLimits,
+    NamedText,
+    apply_hooked,
+    cap_bootstrap,
+    read_bootstrap,
+)
+from clawbot.context.privacy import Privacy, privacy_of
 from clawbot.context.prompt import PromptInputs, SystemPrompt, build_system_prompt
 from clawbot.llm.protocol import ModelInfo
 from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox
 
-# Kinds of sessions that others than the user speak in (reference sheet 3.4 and 20): `agent:main:cron:<job>`.
-_SHARED = {"group", "channel", "thread", "topic", "cron", "hook", "subagent", "acp"}
 # Characters of workspace files for each token of the window: a fifth of it in English, three quarters in Chinese.
 _FILES_PER_TOKEN = 0.75
 _FIGURES = re.compile(r"\d[\d,]*")
 
 
-def is_private_session(key: str) -> bool:
-    """Whether only the user talks in the session `key`, so that MEMORY.md may be shown to the model.
-
-    That are all that the user can name: a session or an agent that is just called `topic` is nobody else's.
-    """
-    words = key.lower().split(":")
-    kinds = words[2:] if words[0] == "agent" else words
-    return len(kinds) < 2 or _SHARED.isdisjoint(kinds)
+OnBootstrap = Callable[[Sequence[BootstrapFile]], Awaitable[Sequence[NamedText]]]
+"""Gives hooks the workspace files of a prompt; returns them as the hooks left them."""
 
 
 class Built(Struct, frozen=True):
@@ -60,7 +61,7 @@ def _limits(wanted: BootstrapLimits, window: int) -> BootstrapLimits:
 
 class Prompting:
     """The system prompt. It is built once for each turn, so that an edit of a workspace file is seen by the next
-    message and the prompt stays the same within a tool loop."""
+    message and the prompt stays the same within a tool loop. `on_bootstrap` may change the files in it."""
 
     def __init__(
         self,
@@ -79,18 +80,25 @@ class Prompting:
         self._agent_id = agent_id
         self._citations = citations
         self._told: set[str] = set()
+        self.on_bootstrap: OnBootstrap | None = None
 
-    def _build(self, model: ModelInfo, session_key: str, window: int) -> Built:
-        private = is_private_session(session_key)
-        bootstrap = load_bootstrap(self.workspace, _limits(self._settings.bootstrap, window), main_session=private)
+    async def _read(self, privacy: Privacy) -> Bootstrap:
+        read = await asyncio.to_thread(read_bootstrap, self.workspace, privacy)
+        if self.on_bootstrap is None:
+            return read
+        hooked = await self.on_bootstrap(read.files)
+        return await asyncio.to_thread(apply_hooked, read, hooked, self.workspace, privacy)
+
+    def _build(self, model: ModelInfo, privacy: Privacy, read: Bootstrap, window: int) -> Built:
         inputs = PromptInputs(
             workspace=self.workspace,
-            tools=self._tools.specs,
-            bootstrap=bootstrap,
+            tools=self._tools.for_session(privacy).specs,
+            bootstrap=cap_bootstrap(read, _limits(self._settings.bootstrap, window)),
             now=self._clock.now(),
             model=model.ref,
             agent_id=self._agent_id,
-            citations=self._citations == "on" or (self._citations == "auto" and private),
+            notes=privacy.memory_tools,
+            citations=self._citations == "on" or (self._citations == "auto" and privacy.citations),
         )
         return Built(build_system_prompt(inputs), inputs)
 
@@ -108,7 +116,8 @@ class Prompting:
     ) -> Built:
         """The system prompt as the workspace stands now, for a model with a window of so many tokens. `tell` is given
         what the user should know of its files; None when nobody listens."""
-        built = await asyncio.to_thread(self._build, model, session_key, window)
+        privacy = privacy_of(session_key)
+        built = self._build(model, privacy, await self._read(privacy), window)
         if tell is not None:
             self._tell_new(built.bootstrap.notices, tell)
         return built

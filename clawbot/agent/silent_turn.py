@@ -102,7 +102,7 @@ class SilentTurn:
         )
         flush = FlushParts(
             model=model,
-            read_tools=parts.tools.read_only,
+            read_tools=parts.viewing.toolbox.read_only,
             workspace=parts.workspace,
             settings=self._settings,
             timeout=parts.settings.compaction.timeout,

@@ -18,6 +18,7 @@ from clawbot.context.budget import Budget, plan_budget
 from clawbot.context.counting import TokenCounter
 from clawbot.context.detached import Detached, detach
 from clawbot.context.guard import Guard
+from clawbot.context.privacy import privacy_of
 from clawbot.context.pruning import Pruner, marker_of, state_from
 from clawbot.context.weights import quick_size, weigh_message
 from clawbot.context.window import Measure, Report, View, measure
@@ -85,6 +86,11 @@ class Viewing:
         self.built: Built | None = None
         self.shown: Shown | None = None
 
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that this session has."""
+        return self._tools.for_session(privacy_of(self._conversation.session.record.key))
+
     # -- the view -----------------------------------------------------------------------------------------------------
 
     async def build(self, model: ModelInfo, scope: Scope) -> None:
@@ -97,7 +103,7 @@ class Viewing:
         and a third of a second, which nobody should spend before he says something."""
         key, window = self._conversation.session.record.key, self.windows.of(model).tokens
         built = await self._prompting.build(model, key, None, window)
-        self.weighed = _weigh(built, self._tools.specs if model.supports_tools else ())
+        self.weighed = _weigh(built, built.inputs.tools if model.supports_tools else ())
 
     async def look(self, model: ModelInfo) -> Shown:
         """The context as it stands. The workspace is not read again within a turn."""
@@ -110,7 +116,7 @@ class Viewing:
         return self.shown
 
     def _look(self, built: Built, items: list[ContextItem], model: ModelInfo, window: int) -> Shown:
-        tools = tuple(self._tools.specs) if model.supports_tools else ()
+        tools = built.inputs.tools if model.supports_tools else ()
         weight = _weigh(built, tools)
         pruned = self._pruner.view(items, now_ms=epoch_ms(self._clock.now()), window=window)
         seen = self._limit.view(pruned, window=window, fixed=weight, share=_ALL)

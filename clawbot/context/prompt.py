@@ -49,8 +49,8 @@ HONESTY = "If nothing fits, say that you looked and found nothing; if a note may
 
 
 class PromptInputs(Struct, frozen=True):
-    """What the prompt is made of. `now` is in the user's zone; `model` is the one that answers; `citations` asks for
-    the source of what is recalled."""
+    """What the prompt is made of. `now` is in the user's zone; `model` is the one that answers; `notes` says
+    whether the session may know the user's notes; `citations` asks for the source of what is recalled."""
 
     workspace: Path
     tools: tuple[ToolSpec, ...]
@@ -58,6 +58,7 @@ class PromptInputs(Struct, frozen=True):
     now: datetime
     model: str
     agent_id: str = "main"
+    notes: bool = True
     citations: bool = True
 
 
@@ -112,7 +113,7 @@ def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
         PromptSection("tools", _tools(inputs.tools)),
         PromptSection("tool call style", STYLE if inputs.tools else ""),
         PromptSection("safety", SAFETY),
-        PromptSection("memory recall", _recall({tool.name for tool in inputs.tools}, citations=inputs.citations)),
+        PromptSection("memory recall", _recall(inputs)),
         PromptSection("workspace", _workspace(inputs.workspace)),
         PromptSection("commands", COMMANDS),
         PromptSection("silent replies", SILENCE),
@@ -154,8 +155,9 @@ def _tools(tools: Iterable[ToolSpec]) -> str:
     return "\n".join(["## Tooling", "Your tools:", *lines]) if lines else ""
 
 
-def _recall(names: set[str], *, citations: bool) -> str:
-    """The duty to look things up, in the form that the tools at hand allow."""
+def _recall(inputs: PromptInputs) -> str:
+    """The duty to look things up, in the form that the tools at hand allow; none where there is nothing to look up."""
+    names = {tool.name for tool in inputs.tools} if inputs.notes else set()
     if SEARCH in names:
         read = f", then read just the lines you need with {GET}" if GET in names else ""
         how = f"{DUTY}: call {SEARCH}{read}."
@@ -170,7 +172,7 @@ def _recall(names: set[str], *, citations: bool) -> str:
         return ""
     source = (
         "Name the source of what you recall as `path:line`."
-        if citations
+        if inputs.citations
         else "Do not name paths or lines of what you recall unless asked."
     )
     return "\n".join(["## Memory Recall", how, HONESTY, source])
@@ -200,11 +202,11 @@ def _now(inputs: PromptInputs) -> str:
     """Date, time, zone, the names of the daily notes, and the runtime line."""
     now = inputs.now
     yesterday = now.date() - timedelta(days=1)
+    notes = f" Today's notes: memory/{now.date()}.md. Yesterday's: memory/{yesterday}.md." if inputs.notes else ""
     return "\n".join(
         [
             "## Current Date & Time",
-            f"{now:%A}, {now.day} {now:%B %Y}, {now:%H:%M} ({zone_name(now)}). "
-            f"Today's notes: memory/{now.date()}.md. Yesterday's: memory/{yesterday}.md.",
+            f"{now:%A}, {now.day} {now:%B %Y}, {now:%H:%M} ({zone_name(now)}).{notes}",
             f"Runtime: agent={inputs.agent_id} | model={_on_one_line(inputs.model)}",
         ]
     )

@@ -1,15 +1,18 @@
-"""What the model is shown: which sessions may see MEMORY.md, and the files as they are now."""
+"""What the model is shown: what the session may know of the workspace, as it is now."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from clawbot.agent.events import Notice
-from clawbot.agent.prompting import Prompting, is_private_session
+from clawbot.agent.prompting import Prompting
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.context.bootstrap import BootstrapFile, NamedText
 from clawbot.context.prompt import SystemPrompt
 from clawbot.llm.protocol import ModelInfo
 from clawbot.tools.memory_output import Citations
@@ -17,30 +20,6 @@ from clawbot.tools.registry import Toolbox
 from tests.agent.fakes import FakeTool
 
 MODEL = ModelInfo("fake/model")
-
-
-@pytest.mark.parametrize(
-    ("key", "private"),
-    [
-        ("agent:main:main", True),
-        ("agent:main:work", True),
-        ("agent:main:main-20261121-0216", True),
-        ("agent:topic:main", True),
-        ("agent:main:group", True),
-        ("agent:main:telegram:direct:12", True),
-        ("agent:main:telegram:group:12", False),
-        ("agent:main:telegram:GROUP:12:topic:3", False),
-        ("agent:main:discord:channel:9", False),
-        ("agent:main:slack:channel:9:thread:1", False),
-        ("agent:main:cron:daily", False),
-        ("agent:main:subagent:2b1c", False),
-        ("agent:main:hook:2b1c", False),
-        ("hook:2b1c", False),
-    ],
-)
-def test_only_where_the_user_is_alone_memory_may_be_shown(key: str, private: bool) -> None:
-    """Reference sheet 1.7, BUG: groups and channels received MEMORY.md."""
-    assert is_private_session(key) is private
 
 
 WINDOW = 128_000
@@ -63,11 +42,41 @@ async def test_memory_is_shown_to_the_user_and_kept_from_groups(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    ("key", "told"), [("agent:main:main", True), ("agent:main:cron:x", True), ("agent:main:telegram:group:12", False)]
+)
+async def test_nobody_is_sent_to_notes_that_they_may_not_know(tmp_path: Path, key: str, told: bool) -> None:
+    tools = Toolbox([FakeTool("memory_search"), FakeTool("grep")], 1000)
+    built = await Prompting(tmp_path, AgentSettings(), tools, SystemClock()).build(MODEL, key, None, WINDOW)
+    assert ("## Memory Recall" in built.prompt.text) is told
+    assert ("Today's notes" in built.prompt.text) is told
+    assert ([spec.name for spec in built.inputs.tools] == ["memory_search", "grep"]) is told
+    assert "grep" in [spec.name for spec in built.inputs.tools]
+
+
+class Named(Struct, frozen=True):
+    name: str
+    text: str
+
+
+async def test_hooks_change_the_files_within_what_the_session_may_know(tmp_path: Path) -> None:
+    (tmp_path / "MEMORY.md").write_text("The user prefers tabs.")
+
+    async def hooks(files: Sequence[BootstrapFile]) -> Sequence[NamedText]:
+        return [*files, Named("MEMORY.md", "Smuggled."), Named("packages/a/AGENTS.md", "Tests first.")]
+
+    prompting = Prompting(tmp_path, AgentSettings(), Toolbox([], 1000), SystemClock())
+    prompting.on_bootstrap = hooks
+    built = await prompting.build(MODEL, "agent:main:telegram:group:12", None, WINDOW)
+    assert "Smuggled." not in built.prompt.text
+    assert "## packages/a/AGENTS.md\n\nTests first." in built.prompt.text
+
+
+@pytest.mark.parametrize(
     ("citations", "key", "named"),
     [
         ("auto", "agent:main:main", True),
-        ("auto", "agent:main:telegram:group:12", False),
-        ("on", "agent:main:telegram:group:12", True),
+        ("auto", "agent:main:cron:daily", False),
+        ("on", "agent:main:cron:daily", True),
         ("off", "agent:main:main", False),
     ],
 )

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from clawbot.context.bootstrap import Bootstrap, load_bootstrap
+from clawbot.context.bootstrap import Bootstrap, apply_hooked, cap_bootstrap, read_bootstrap
+from clawbot.context.privacy import privacy_of
 from clawbot.files import MAX_GUARDED_BYTES
 
 SEEDED = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"]
@@ -28,8 +29,24 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-def load(workspace: Path, limits: Limits | None = None, *, main_session: bool = True) -> Bootstrap:
-    return load_bootstrap(workspace, limits or Limits(), main_session=main_session)
+class Named(Struct, frozen=True):
+    name: str
+    text: str
+
+
+MAIN = "agent:main:main"
+GROUP = "agent:main:telegram:group:12"
+
+
+def load(workspace: Path, limits: Limits | None = None, *, session: str = MAIN) -> Bootstrap:
+    return cap_bootstrap(read_bootstrap(workspace, privacy_of(session)), limits or Limits())
+
+
+def hooked(workspace: Path, *named: Named, session: str = MAIN) -> Bootstrap:
+    """The files as hooks leave them that add `named`."""
+    privacy = privacy_of(session)
+    read = read_bootstrap(workspace, privacy)
+    return apply_hooked(read, [*read.files, *named], workspace, privacy)
 
 
 def texts(bootstrap: Bootstrap) -> dict[str, str]:
@@ -43,9 +60,92 @@ def test_order_and_text(workspace: Path) -> None:
     assert bootstrap.notices == ()
 
 
-def test_memory_is_for_the_main_session_alone(workspace: Path) -> None:
+@pytest.mark.parametrize(
+    ("session", "files"),
+    [
+        (GROUP, "AGENTS.md SOUL.md IDENTITY.md TOOLS.md"),
+        ("agent:main:cron:daily", "AGENTS.md SOUL.md IDENTITY.md USER.md TOOLS.md"),
+        ("agent:main:subagent:2b1c", "AGENTS.md TOOLS.md"),
+    ],
+)
+def test_each_kind_of_session_gets_its_files(workspace: Path, session: str, files: str) -> None:
     (workspace / "memory.md").write_text("lower", encoding="utf-8")
-    assert not {"MEMORY.md", "memory.md"} & set(texts(load(workspace, main_session=False)))
+    assert list(texts(load(workspace, session=session))) == files.split()
+
+
+def test_a_link_gives_a_group_nothing_of_the_user(workspace: Path) -> None:
+    (workspace / "TOOLS.md").unlink()
+    (workspace / "TOOLS.md").symlink_to("MEMORY.md")
+    bootstrap = load(workspace, session=GROUP)
+    assert texts(bootstrap)["TOOLS.md"].startswith("[MISSING]")
+    assert bootstrap.notice == "TOOLS.md is not in the prompt: it is a symlink to what only the user may hear of."
+    assert texts(load(workspace))["TOOLS.md"] == "text of MEMORY.md"
+
+
+def test_hooks_add_change_and_take_away(workspace: Path) -> None:
+    privacy = privacy_of(MAIN)
+    read = read_bootstrap(workspace, privacy)
+    kept = [Named("SOUL.md", "another soul \n"), read.files[0], Named("packages/a/AGENTS.md", "测试先行")]
+    bootstrap = apply_hooked(read, kept, workspace, privacy)
+    assert texts(bootstrap) == {
+        "SOUL.md": "another soul",
+        "AGENTS.md": "text of AGENTS.md",
+        "packages/a/AGENTS.md": "测试先行",
+    }
+    assert bootstrap.files[2].path == workspace / "packages/a/AGENTS.md"
+    assert bootstrap.notices == ()
+
+
+def test_what_hooks_leave_alone_stays_as_it_was_read(workspace: Path) -> None:
+    (workspace / "SOUL.md").unlink()
+    assert hooked(workspace) == read_bootstrap(workspace, privacy_of(MAIN))
+
+
+def test_what_hooks_add_is_filtered_again(workspace: Path) -> None:
+    """Reference sheet 11.2: the session's filter counts behind the hooks as well."""
+    (workspace / "docs").mkdir()
+    (workspace / "docs" / "AGENTS.md").symlink_to("../MEMORY.md")
+    added = [
+        Named("MEMORY.md", "x"),
+        Named("docs/USER.md", "x"),
+        Named("notes.md", "x"),
+        Named("docs/AGENTS.md", "x"),
+        Named("packages/a/AGENTS.md", "kept"),
+    ]
+    bootstrap = hooked(workspace, *added, session=GROUP)
+    assert list(texts(bootstrap)) == ["AGENTS.md", "SOUL.md", "IDENTITY.md", "TOOLS.md", "packages/a/AGENTS.md"]
+    assert "notes.md" in texts(hooked(workspace, *added))
+
+
+@pytest.mark.parametrize(
+    ("name", "notice"),
+    [
+        ("", "it has no name"),
+        ("  ", "it has no name"),
+        ("a\n## SOUL.md", "its name holds control characters"),
+        ("../AGENTS.md", "../AGENTS.md lies outside the workspace"),
+        ("/etc/AGENTS.md", "/etc/AGENTS.md lies outside the workspace"),
+        ("out/AGENTS.md", "out/AGENTS.md lies outside the workspace"),
+        (".", ". lies outside the workspace"),
+    ],
+)
+def test_mistakes_of_hooks_are_told_and_left_out(workspace: Path, tmp_path: Path, name: str, notice: str) -> None:
+    (workspace / "out").symlink_to(tmp_path)
+    bootstrap = hooked(workspace, Named(name, "x"))
+    assert bootstrap.files == read_bootstrap(workspace, privacy_of(MAIN)).files
+    assert bootstrap.notice == f"A file that a hook added is not in the prompt: {notice}."
+
+
+def test_a_file_that_two_hooks_add_is_there_once(workspace: Path) -> None:
+    bootstrap = hooked(workspace, Named("a/AGENTS.md", "first"), Named("a/AGENTS.md", "second"))
+    assert texts(bootstrap)["a/AGENTS.md"] == "first"
+    assert bootstrap.notice == "A hook added a/AGENTS.md twice; the first one is in the prompt."
+
+
+def test_limits_count_behind_the_hooks(workspace: Path) -> None:
+    capped = cap_bootstrap(hooked(workspace, Named("a/AGENTS.md", "x" * 900)), Limits(max_chars=200))
+    assert len(capped.files[-1].text) <= 200
+    assert "a/AGENTS.md is cut in the prompt: 900 characters" in capped.notice
 
 
 def test_one_of_the_two_spellings_of_memory_is_used(workspace: Path) -> None:
