@@ -59,6 +59,7 @@ class Paths:
         self.log_file = self.logs / "clawbot.log"
         self.agents = home / "agents"
         self.hooks = home / "hooks"
+        self.schedule_file = home / "schedule.json"
 
     def ensure_home(self) -> None:
         """Make the state folder. Raises ConfigError when it can't be made or written. Blocks."""

@@ -1,0 +1,195 @@
+"""What became of each job, in `schedule.json` of the state folder: claimed once for each moment, by whichever process.
+
+The file is read and written whole under a lock. One that can't be read is put aside, with a notice; then every job
+begins at now, so that something may be missed but nothing runs twice. All methods block; they raise ScheduleError when
+the file can't be locked or written.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+from filelock import FileLock, Timeout
+from msgspec import Struct, structs
+
+from clawbot.errors import ClawbotError
+from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
+from clawbot.scheduling.jobs import Job
+
+# Every use of the file takes milliseconds; who holds it longer has hung.
+LOCK_TIMEOUT = 10.0
+
+Status = Literal["", "running", "done", "failed", "skipped", "interrupted"]
+
+
+class ScheduleError(ClawbotError):
+    """The ledger can't be used."""
+
+
+class Record(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What is known of a job. `timing` is what its times were when it was armed, "" while it is switched off; `since`
+    is the moment up to which everything is done with.
+
+    `started` is when it last ran, and `due` for which moment (None: by hand); `error` says what failed, or why it was
+    skipped. `reply_digest` and `replied` are of the last reply that was shown.
+    """
+
+    timing: str
+    since: datetime
+    due: datetime | None = None
+    started: datetime | None = None
+    status: Status = ""
+    error: str = ""
+    duration_ms: int = 0
+    reply_digest: str = ""
+    replied: datetime | None = None
+
+
+Records: TypeAlias = dict[str, Record]
+Arm = Callable[[Job, Record | None, datetime], Record | None]
+
+
+class Ledger:
+    """The ledger in the file `path`. `notices` is what was survived while reading it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.notices: list[str] = []
+        self._threads = threading.Lock()
+
+    def read(self) -> Mapping[str, Record]:
+        """All records by `Job.key`, without changing anything; none for a file that can't be understood."""
+        return self._read() or {}
+
+    def arm(self, jobs: Sequence[Job], now: datetime, arm: Arm) -> Mapping[str, Record]:
+        """Bring the records of `jobs` in step with the settings, as `arm` decides; returns all records."""
+        with self._edit() as records:
+            for job in jobs:
+                record = arm(job, records.get(job.key), now)
+                if record is not None:
+                    records[job.key] = record
+            return records
+
+    def claim(self, job: Job, due: datetime, now: datetime) -> bool:
+        """Take the run of `job` for the moment `due`. True for one caller only, among all processes and for ever."""
+        with self._edit() as records:
+            record = records.get(job.key)
+            if record is None or due <= record.since:
+                return False
+            records[job.key] = structs.replace(
+                record, since=due, due=due, started=now, status="running", error="", duration_ms=0
+            )
+            return True
+
+    def begin(self, job: Job, now: datetime) -> None:
+        """Note a run by hand, which takes no moment."""
+        with self._edit() as records:
+            known = records.get(job.key) or Record(timing=job.timing if job.enabled else "", since=now)
+            records[job.key] = structs.replace(known, due=None, started=now, status="running", error="", duration_ms=0)
+
+    def release(self, job: Job, started: datetime, since: datetime, reason: str) -> None:
+        """Give back the run that began at `started`, so that its moment is due again; `since` is the mark before."""
+        self._end(job, started, since=since, status="skipped", error=reason)
+
+    def finish(
+        self, job: Job, started: datetime, status: Status, *, error: str = "", duration_ms: int = 0, digest: str = ""
+    ) -> None:
+        """Note how the run that began at `started` ended; `digest` is of a reply that was shown, "" for none."""
+        replied = {"reply_digest": digest, "replied": started} if digest else {}
+        self._end(job, started, status=status, error=error, duration_ms=duration_ms, **replied)
+
+    def _end(self, job: Job, started: datetime, **changes: object) -> None:
+        with self._edit() as records:
+            record = records.get(job.key)
+            # Another run may have begun meanwhile, by hand or in another process.
+            if record is not None and record.started == started:
+                records[job.key] = structs.replace(record, **changes)
+
+    @contextmanager
+    def _edit(self) -> Iterator[Records]:
+        """Read, let the caller change, write: alone among all threads and processes."""
+        with self._alone():
+            before = self._read()
+            records = dict(before or {})
+            yield records
+            if before is None:
+                self._put_aside()
+            if before is None or records != before:
+                with self._translated("written"):
+                    write_atomic(self.path, _encoded(records), mode=PRIVATE_FILE)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        lock = FileLock(self.path.with_name(f"{self.path.name}.lock"), timeout=LOCK_TIMEOUT, mode=PRIVATE_FILE)
+        with self._threads:
+            with self._translated("locked"):
+                ensure_private_dir(self.path.parent)
+                try:
+                    lock.acquire()
+                except Timeout:
+                    raise ScheduleError(
+                        f"{self.path} has been locked for {LOCK_TIMEOUT:.0f} seconds by another process.",
+                        hint="Look for a clawbot that hangs, and end it.",
+                    ) from None
+            try:
+                yield
+            finally:
+                lock.release()
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ScheduleError(f"{self.path} can't be {what}: {error.strerror or error}.") from error
+
+    def _read(self) -> Records | None:
+        """The records; None when the file can't be understood."""
+        with self._translated("read"):
+            try:
+                data = self.path.read_bytes()
+            except FileNotFoundError:
+                return {}
+        try:
+            records = msgspec.json.decode(data, type=Records)
+        except (ValueError, RecursionError):
+            return None
+        return records if all(_has_zones(record) for record in records.values()) else None
+
+    def _put_aside(self) -> None:
+        aside = self.path.with_name(f"{self.path.name}.bad")
+        number = 2
+        while aside.exists():
+            aside, number = self.path.with_name(f"{self.path.name}.bad-{number}"), number + 1
+        with self._translated("put aside"):
+            self.path.rename(aside)
+            aside.chmod(PRIVATE_FILE)
+        self.notices.append(
+            f"The schedule's ledger could not be read and is {aside.name} now. Every job begins anew: what was due "
+            "meanwhile is not caught up."
+        )
+
+
+def _has_zones(record: Record) -> bool:
+    moments = (record.since, record.due, record.started, record.replied)
+    return all(moment is None or moment.tzinfo is not None for moment in moments)
+
+
+def _encoded(records: Records) -> bytes:
+    spelled = {
+        key: structs.replace(
+            record,
+            since=record.since.astimezone(UTC),
+            due=record.due and record.due.astimezone(UTC),
+            started=record.started and record.started.astimezone(UTC),
+            replied=record.replied and record.replied.astimezone(UTC),
+        )
+        for key, record in records.items()
+    }
+    return msgspec.json.format(msgspec.json.encode(spelled), indent=2) + b"\n"

@@ -1,0 +1,181 @@
+"""When a job fires next: cron expressions and intervals by APScheduler, the wall clock's jumps by rules of our own.
+
+The library counts weekdays from Monday, wants day and weekday both to fit, and fires at 02:30 twice in autumn. So it is
+given names of weekdays, one trigger for each of two ways to fit, and plain wall-clock times; what those are in the
+user's zone is decided here:
+
+- a time that the clock shows twice counts once, when it is shown first;
+- a time that the clock skips counts at the first moment after the gap;
+- where every hour fits (`*/10 * * * *`) the hours that pass count: twice in the one case, not at all in the other.
+
+The first call imports the library (160 ms): call from a thread, or after `load`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from clawbot.config.cron import Cron, parse_cron
+from clawbot.scheduling.jobs import CronTime, Every, Hours, Job
+
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+_HOURS_OF_DAY = 24
+# A job whose times and hours don't meet within so many days never fires: cron repeats itself after 28 years at most,
+# but nobody waits for that.
+_DAYS_LOOKED_AT = 800
+
+
+def load() -> None:
+    """Import the library, so that later calls are quick. Blocks for 160 ms once."""
+    _triggers(parse_cron("* * * * *"))
+    _interval(60)
+
+
+def next_fire(job: Job, after: datetime) -> datetime | None:
+    """The first moment later than `after` at which `job` is due, in UTC and whole seconds; None when there is none.
+
+    Moments outside of the job's hours are left out.
+    """
+    zone = ZoneInfo(job.zone) if job.zone else None
+    fire = _next(job.when, zone, after.astimezone(UTC))
+    if job.hours is None:
+        return fire
+    for _ in range(_DAYS_LOOKED_AT):
+        if fire is None or is_active(job, fire):
+            return fire
+        fire = _next(job.when, zone, _next_start(job.hours, zone, fire) - _SECOND)
+    return None
+
+
+def last_fire(job: Job, after: datetime, until: datetime) -> datetime | None:
+    """The last moment later than `after` and not later than `until` at which `job` was due, in UTC; None for none.
+
+    Found by halving, so that years of being switched off cost no more than a minute does.
+    """
+    found = next_fire(job, after)
+    if found is None or found > until:
+        return None
+    early, late = found - _SECOND, _whole(until.astimezone(UTC))
+    while late - early > _SECOND:
+        middle = early + (late - early) // _SECOND // 2 * _SECOND
+        fire = next_fire(job, middle)
+        if fire is None or fire > until:
+            late = middle
+        else:
+            found, early = fire, fire - _SECOND
+    return found
+
+
+def is_active(job: Job, moment: datetime) -> bool:
+    """Whether `moment` lies in the hours of `job`."""
+    local = moment.astimezone(ZoneInfo(job.zone) if job.zone else None)
+    return job.hours is None or local.hour * 60 + local.minute in job.hours
+
+
+def _next(when: CronTime | Every, zone: tzinfo | None, after: datetime) -> datetime | None:
+    if isinstance(when, Every):
+        fire: datetime | None = _interval(when.seconds).get_next_fire_time(None, _whole(after) + _SECOND)
+        return fire
+    cron = parse_cron(when.expression)
+    every_hour = len(cron.hours) == _HOURS_OF_DAY
+    return _next_passing(cron, zone, after) if every_hour else _next_shown(cron, zone, after)
+
+
+def _next_shown(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime | None:
+    """The next time that the wall clock shows; of two the first, and the end of a gap for what is in it."""
+    shown = _next_wall(cron, after + _offset(after, zone))
+    while shown is not None:
+        moment = _first_shown(shown, zone)
+        if moment > after:
+            return moment
+        shown = _next_wall(cron, shown)
+    return None
+
+
+def _next_passing(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime | None:
+    """The next moment that fits, hour after hour as they pass: from one change of the offset to the next."""
+    offset = _offset(after, zone)
+    while (shown := _next_wall(cron, after + offset)) is not None:
+        moment = shown - offset
+        if _offset(moment, zone) == offset:
+            return moment
+        change = _first_change(after, moment, zone)
+        after, offset = change - _SECOND, _offset(change, zone)
+    return None
+
+
+def _first_shown(wall: datetime, zone: tzinfo | None) -> datetime:
+    """When the clock of `zone` shows `wall` (kept as if it were UTC) for the first time, or has passed over it."""
+    plain = wall.replace(tzinfo=zone)
+    moment = plain.astimezone(UTC)
+    if moment + _offset(moment, zone) == wall:
+        return moment
+    return _first_change(plain.replace(fold=1).astimezone(UTC), moment, zone)
+
+
+def _first_change(early: datetime, late: datetime, zone: tzinfo | None) -> datetime:
+    """The moment between `early` and `late` from which on the clock of `zone` has another offset than at `early`."""
+    before = _offset(early, zone)
+    while late - early > _SECOND:
+        middle = early + (late - early) // _SECOND // 2 * _SECOND
+        if _offset(middle, zone) == before:
+            early = middle
+        else:
+            late = middle
+    return late
+
+
+def _next_start(hours: Hours, zone: tzinfo | None, after: datetime) -> datetime:
+    """The first moment not before `after` at which `hours` begin."""
+    wall = after + _offset(after, zone)
+    start = wall.replace(hour=hours.start // 60, minute=hours.start % 60, second=0)
+    for day in range(3):
+        moment = _first_shown(start + timedelta(days=day), zone)
+        if moment >= after:
+            return moment
+    return after + timedelta(days=1)
+
+
+def _offset(moment: datetime, zone: tzinfo | None) -> timedelta:
+    return moment.astimezone(zone).utcoffset() or timedelta()
+
+
+def _whole(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)
+
+
+def _next_wall(cron: Cron, after: datetime) -> datetime | None:
+    fires = [trigger.get_next_fire_time(None, _whole(after) + _SECOND) for trigger in _triggers(cron)]
+    return min((fire for fire in fires if fire is not None), default=None)
+
+
+@lru_cache
+def _triggers(cron: Cron) -> tuple[Any, ...]:
+    """The triggers of which one must fire; two where either the day or the weekday is enough."""
+    from apscheduler.triggers.cron import CronTrigger
+
+    times = {
+        "minute": _listed(cron.minutes),
+        "hour": _listed(cron.hours),
+        "month": _listed(cron.months),
+    }
+    days = {"day": _listed(cron.days)}
+    weekdays = {"day_of_week": ",".join(_WEEKDAYS[number] for number in cron.weekdays)}
+    chosen = [days | weekdays] if cron.every_day or cron.every_weekday else [days, weekdays]
+    return tuple(CronTrigger(**times, **each, second=0, timezone=UTC) for each in chosen)
+
+
+@lru_cache
+def _interval(seconds: int) -> Any:
+    from apscheduler.triggers.interval import IntervalTrigger
+
+    return IntervalTrigger(seconds=seconds, start_date=_EPOCH, timezone=UTC)
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ",".join(str(number) for number in numbers)
