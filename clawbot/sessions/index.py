@@ -33,7 +33,8 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     `model_override` is the model that the user chose for it, `label` the name that the user gave it. The tokens are
     those of the last call (`context_tokens`: the model's window), `cost` is the session's in US dollars, `turns` counts
-    what the user said (None: nobody counted). `ended_reason` says why it is no longer the session of `previous_key`.
+    what the user said (None: nobody counted). `last_interaction_at` is when that was last, `resumed_at` when the user
+    went back to the session. `ended_reason` says why it is no longer the session of `previous_key`.
     """
 
     key: str = ""
@@ -41,6 +42,7 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     session_file: str | None = None
     updated_at: int = 0
     session_started_at: int | None = None
+    resumed_at: int | None = None
     last_interaction_at: int | None = None
     model_override: str | None = None
     label: str | None = None
@@ -58,6 +60,11 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     ended_at: int | None = None
     previous_key: str | None = None
 
+    @property
+    def began_at(self) -> int | None:
+        """What the age of the session counts from: its beginning, or when the user went back to it."""
+        return max(self.session_started_at or 0, self.resumed_at or 0) or None
+
 
 _FIELDS = {field.encode_name for field in structs.fields(SessionRecord)} | {"providerOverride"}
 
@@ -66,19 +73,22 @@ Rebuild = Callable[[], list[SessionRecord]]
 
 
 class IndexState:
-    """The index as it was read. `records` are by key; `problems` what was survived while reading."""
+    """The index as it was read. `records` are by key; `problems` what was survived while reading; `unused` are
+    transcripts that are no sessions, since a kill left them without anything in them."""
 
     def __init__(self) -> None:
         self.records: dict[str, SessionRecord] = {}
         self.problems: list[Problem] = []
+        self.unused: set[Path] = set()
         self.unreadable = False
         self.changed = False
         self._raw: dict[str, Any] = {}
 
-    def put(self, record: SessionRecord) -> None:
-        """Store `record` under its key."""
+    def put(self, record: SessionRecord, *, like: str = "") -> None:
+        """Store `record` under its key, with what other programs know of the session under the key `like`, if not of
+        the one under its own."""
         self.records[record.key] = record
-        others = self._raw.get(record.key)
+        others = self._raw.get(record.key, self._raw.get(like))
         kept = (
             {name: value for name, value in others.items() if name not in _FIELDS} if isinstance(others, dict) else {}
         )

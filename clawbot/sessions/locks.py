@@ -18,6 +18,8 @@ from clawbot.sessions.errors import SessionLockedError, store_error
 # Long enough to outlast somebody who only looks whether the lock is held, short enough to be no wait.
 PATIENCE = 0.25
 _POLL = 0.02
+LOCK_SUFFIX = ".lock"
+HOLDER_SUFFIX = ".lock.json"
 
 
 class Holder(Struct, frozen=True):
@@ -76,12 +78,12 @@ class SessionLock:
 
 def lock_file(path: Path) -> Path:
     """The lock of the transcript `path`."""
-    return path.with_name(f"{path.name}.lock")
+    return path.with_name(path.name + LOCK_SUFFIX)
 
 
 def holder_file(path: Path) -> Path:
     """The note of who holds the lock of the transcript `path`."""
-    return path.with_name(f"{path.name}.lock.json")
+    return path.with_name(path.name + HOLDER_SUFFIX)
 
 
 def holder_of(path: Path) -> Holder | None:

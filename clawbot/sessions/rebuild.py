@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from datetime import tzinfo
 from pathlib import Path
 
@@ -10,30 +10,27 @@ from msgspec import structs
 
 from clawbot.sessions.entries import iso_ms
 from clawbot.sessions.errors import store_error
-from clawbot.sessions.facts import Facts, read_header, survey
+from clawbot.sessions.facts import Facts, is_blank, read_header, survey
+from clawbot.sessions.folder import parent_of, transcripts_in
 from clawbot.sessions.index import SessionRecord
-from clawbot.sessions.names import MAIN, fresh_key, is_session_id, key_for, short_name
+from clawbot.sessions.names import MAIN, fresh_key, key_for, short_name
 from clawbot.sessions.times import moment_of
 from clawbot.sessions.transcript import SUFFIX
 
 
-def transcripts_in(folder: Path) -> list[Path]:
-    """The transcripts in `folder`, in the order of their names; none when there is no folder. Raises OSError."""
-    try:
-        names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(SUFFIX))
-    except FileNotFoundError:
-        return []
-    return [folder / name for name in names if is_session_id(name.removesuffix(SUFFIX)) and (folder / name).is_file()]
-
-
 def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[SessionRecord]:
-    """A record for each transcript in `folder`. Raises SessionStoreError.
+    """A record for each transcript in `folder` that is a session. Raises SessionStoreError.
 
     The newest open transcript that claims a key gets it; the others get keys of their own. Where no header names a key
     (transcripts of other programs), the newest one is taken for the main session: that is what the user was at.
     """
     try:
-        found = [_record(path, survey(path), agent_id) for path in transcripts_in(folder)]
+        surveyed = {path: survey(path) for path in transcripts_in(folder)}
+        found = [
+            record_of(path, facts, _claimed(facts, agent_id))
+            for path, facts in _with_choices(surveyed).items()
+            if not _is_unused(path, facts, surveyed)
+        ]
     except OSError as error:
         raise store_error("read", folder, error) from error
     found.sort(key=lambda record: (record.ended_reason is None, record.updated_at), reverse=True)
@@ -74,20 +71,51 @@ def unlisted_records(folder: Path, agent_id: str, listed: Container[Path]) -> di
     return found
 
 
-def _record(path: Path, facts: Facts, agent_id: str) -> SessionRecord:
-    claimed = facts.header.session_key if facts.header else None
+def record_of(path: Path, facts: Facts, key: str) -> SessionRecord:
+    """What `facts` tell of the session in the transcript `path`, under `key`. Raises OSError."""
     updated = facts.updated or int(path.stat().st_mtime * 1000)
     return SessionRecord(
-        key=claimed.lower() if claimed and claimed.lower().startswith(f"agent:{agent_id}:") else "",
+        key=key,
         session_id=path.name.removesuffix(SUFFIX),
         session_file=path.name,
         updated_at=updated,
         session_started_at=facts.started or updated,
-        last_interaction_at=updated,
+        last_interaction_at=facts.spoke or (updated if facts.turns else None),
         model_override=facts.model,
         label=facts.name or None,
         turns=facts.turns,
         compaction_count=facts.compactions,
         ended_reason=facts.ended or None,
-        previous_key=claimed if facts.ended else None,
+        ended_at=updated if facts.ended else None,
+        previous_key=key if facts.ended and key else None,
     )
+
+
+def _claimed(facts: Facts, agent_id: str) -> str:
+    """The key that a header names; "" for none, and for one of another agent."""
+    key = (facts.header.session_key or "").lower() if facts.header else ""
+    return key if key.startswith(f"agent:{agent_id}:") else ""
+
+
+def _with_choices(surveyed: Mapping[Path, Facts]) -> dict[Path, Facts]:
+    """`surveyed`, each with what the user chose for those that it follows under a key."""
+    found: dict[Path, Facts] = {}
+    for path, facts in sorted(surveyed.items(), key=lambda each: each[1].started):
+        parent = _parent(path, facts, found)
+        if parent is None or facts.header is None or not facts.header.session_key:
+            found[path] = facts
+        else:
+            chosen = facts.model or parent.model, facts.name or parent.name
+            found[path] = structs.replace(facts, model=chosen[0], name=chosen[1])
+    return found
+
+
+def _is_unused(path: Path, facts: Facts, surveyed: Mapping[Path, Facts]) -> bool:
+    """Whether a kill left `path` before it was a session: nothing stands in it, and what it follows has not ended."""
+    parent = _parent(path, facts, surveyed)
+    return (facts.header is None or (parent is not None and not parent.ended)) and is_blank(path)
+
+
+def _parent(path: Path, facts: Facts, among: Mapping[Path, Facts]) -> Facts | None:
+    parent = parent_of(path.parent, facts.header)
+    return among.get(parent) if parent and parent != path else None

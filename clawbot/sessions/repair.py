@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from clawbot.clock import Clock
 from clawbot.sessions.errors import Problem, SessionLockedError, store_error
+from clawbot.sessions.folder import transcripts_in
 from clawbot.sessions.lines import ByteSource, line_numbers
 from clawbot.sessions.locks import SessionLock, holder_of, is_left_over, remove_left_over
-from clawbot.sessions.rebuild import transcripts_in
 from clawbot.sessions.spans import HEADER, read_entry, spans_backwards, torn_end
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import SUFFIX, Transcript
@@ -42,18 +42,20 @@ def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_r
 
     Raises SessionStoreError.
     """
+    cleaned: Sequence[Problem] = []
     try:
-        paths = [only] if only is not None else transcripts_in(store.folder)
         locks = _left_over_locks(store.folder, only)
+        if not dry_run:
+            for path in locks:
+                remove_left_over(path)
+            cleaned = store.clean_up() if only is None and store.folder.is_dir() else []
+        paths = [only] if only is not None else transcripts_in(store.folder)
     except OSError as error:
         raise store_error("read", store.folder, error) from error
-    if not dry_run:
-        for path in locks:
-            remove_left_over(path)
     reports = [_repair_one(path, clock, dry_run=dry_run) for path in paths]
     return RepairReport(
         dry_run=dry_run,
-        index=list(store.repair_index(dry_run=dry_run)) if only is None else [],
+        index=[*cleaned, *store.repair_index(dry_run=dry_run)] if only is None else [],
         transcripts=reports,
         removed_locks=[f"{path}.lock" for path in locks],
     )

@@ -5,10 +5,9 @@ All calls block and are thread-safe; from the event loop they belong in a thread
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Self
 
@@ -16,15 +15,16 @@ from msgspec import structs
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.files import ensure_private_dir
-from clawbot.sessions.entries import CustomEntry
+from clawbot.sessions.entries import CustomEntry, iso_ms
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error
-from clawbot.sessions.facts import END_MARK
+from clawbot.sessions.facts import END_MARK, End
+from clawbot.sessions.folder import transcript_of
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.listing import SessionSummary, pick, pick_or_new, summarise
-from clawbot.sessions.locks import SessionLock
-from clawbot.sessions.names import MAIN, fresh_key, is_session_id, key_for, short_name
+from clawbot.sessions.locks import SessionLock, is_free
+from clawbot.sessions.names import MAIN, fresh_key, key_for, short_name
 from clawbot.sessions.rebuild import rebuild_records, unlisted_records
-from clawbot.sessions.times import moment_of
+from clawbot.sessions.succession import clean_up, hand_over, key_of_ended, settle, successor
 from clawbot.sessions.transcript import SUFFIX, Transcript
 
 
@@ -63,18 +63,15 @@ class SessionStore:
         self.agent_id = agent_id
         self._clock = clock
         self._cwd = cwd
-        self._index = SessionIndex(folder, clock, lambda: rebuild_records(folder, agent_id, clock.now().tzinfo))
+        self._index = SessionIndex(folder, clock, lambda: rebuild_records(folder, agent_id, self._zone))
 
     def current(self, name: str = MAIN) -> SessionRecord | None:
         """The record that `name` (a key or a short name) has now; None when there is no such session."""
-        return self._index.read().records.get(key_for(self.agent_id, name))
+        return self._read().records.get(key_for(self.agent_id, name))
 
     def path_of(self, record: SessionRecord) -> Path:
         """The transcript of `record`: always in this folder, wherever the record says that it lies."""
-        name = Path(record.session_file).name if record.session_file else ""
-        if name.endswith(SUFFIX) and is_session_id(name):
-            return self.folder / name
-        return self.folder / f"{record.session_id}{SUFFIX}"
+        return transcript_of(self.folder, record)
 
     def open(self, name: str = MAIN, *, fresh: bool = False) -> OpenSession:
         """Open the session that `name` means (a key, a short name, an id, six or more characters that begin just one
@@ -84,19 +81,23 @@ class SessionStore:
         """
         with ExitStack() as undo:
             with self._editing() as state:
+                clean_up(state, self.folder)
                 record = None if fresh else pick_or_new(name, self.agent_id, self._known(state))
                 if record is None:
                     key = key_for(self.agent_id, name)
                     key = self._unused_key(state, key, self._clock.now()) if fresh else key
-                    begun = self._begin(state, SessionRecord(key=key, session_id=str(uuid.uuid4())), undo)
+                    begun = self._begin(successor(SessionRecord(key=key, session_id="")), undo)
+                    state.put(begun.record)
                 elif not self.path_of(record).exists():
-                    begun = self._begin(state, _successor(record), undo)
+                    begun = self._begin(successor(record), undo)
+                    state.put(begun.record)
                     gone = f"the transcript of session {short_name(record.key)} is gone; a new one begins"
                     begun.notices.append(Problem(str(self.path_of(record)), gone))
                 else:
                     begun = self._resume(record, undo)
                     if record.ended_reason is not None or record.key not in state.records:
-                        begun.record = structs.replace(record, ended_reason=None, ended_at=None)
+                        now = epoch_ms(self._clock.now())
+                        begun.record = structs.replace(begun.record, ended_reason=None, ended_at=None, resumed_at=now)
                         state.put(begun.record)
                 begun.notices[:0] = state.problems
             undo.pop_all()
@@ -106,32 +107,47 @@ class SessionStore:
         """End `opened` for `reason` ("/new", "daily") and begin a new session under its key; return that one.
 
         The user's choices (model, label) go along. The old transcript stays where it is, listed under a key of its own,
-        and `opened` is closed. When this raises, `opened` is as open as before.
+        and `opened` is closed. When this raises, `opened` is as open as before; when the process dies in it, there is
+        either the old session or the new one (`succession.py`).
         """
         with ExitStack() as undo:
             with self._editing() as state:
-                old = state.records.get(opened.record.key, opened.record)
-                begun = self._begin(state, _successor(old), undo, parent=opened.transcript.path)
-                state.put(self._ended(state, old, reason))
-                begun.notices[:0] = state.problems
+                old = state.records.get(opened.record.key)
+                if old is None or old.session_id != opened.record.session_id:
+                    old = opened.record
+                begun = self._begin(successor(old), undo, parent=opened.transcript.path)
+                begun.notices += [*state.problems, *self._mark_end(opened, reason)]
+                end = End(reason, epoch_ms(self._clock.now()))
+                hand_over(
+                    state, old, begun.record, end, key_of_ended(self.agent_id, old, self._zone, self._known(state))
+                )
             undo.pop_all()
-        try:
-            opened.transcript.append(CustomEntry(custom_type=END_MARK, data={"reason": reason}))
-        except SessionStoreError as error:
-            begun.notices.append(Problem(str(opened.transcript.path), error.message))
         opened.close()
         return begun
 
+    def _mark_end(self, opened: OpenSession, reason: str) -> list[Problem]:
+        """Say in the transcript of `opened` that it ended. One that is gone or full ends without."""
+        try:
+            opened.transcript.append(CustomEntry(custom_type=END_MARK, data={"reason": reason}), sync=True)
+        except SessionStoreError as error:
+            return [Problem(str(opened.transcript.path), error.message)]
+        return []
+
+    def resumed(self, record: SessionRecord) -> SessionRecord:
+        """Note that the user went back to the session of `record`, so that its age counts from now; return it so."""
+        return self._put(structs.replace(record, resumed_at=epoch_ms(self._clock.now())))
+
+    def restart(self, record: SessionRecord) -> SessionRecord:
+        """Let the session of `record`, in which nothing was said yet, begin now; return it so."""
+        return self._put(structs.replace(record, session_started_at=epoch_ms(self._clock.now())))
+
     def update(self, record: SessionRecord) -> SessionRecord:
         """Store `record` under its key, dated now, and return it so."""
-        record = structs.replace(record, updated_at=epoch_ms(self._clock.now()))
-        with self._editing() as state:
-            state.put(record)
-        return record
+        return self._put(structs.replace(record, updated_at=epoch_ms(self._clock.now())))
 
     def records(self) -> Sequence[SessionRecord]:
         """All sessions, also of transcripts that the index does not know; the last used first."""
-        known = self._known(self._index.read())
+        known = self._known(self._read())
         return sorted(known.values(), key=lambda record: record.updated_at, reverse=True)
 
     def list(self) -> Sequence[SessionSummary]:
@@ -141,20 +157,26 @@ class SessionStore:
 
     def summary(self, record: SessionRecord) -> SessionSummary:
         """`record` as a list shows it."""
-        return summarise(record, self.path_of(record), self._clock.now().tzinfo)
+        return summarise(record, self.path_of(record), self._zone)
 
     def find(self, name: str) -> SessionRecord:
         """The session that `name` means: a key, a short name, an id, or the beginning of just one id.
 
         Raises UnknownSessionError, AmbiguousSessionError.
         """
-        return pick(name, self.agent_id, self._known(self._index.read()))
+        return pick(name, self.agent_id, self._known(self._read()))
+
+    def clean_up(self) -> Sequence[Problem]:
+        """Remove what dead processes left half made; what could not be removed. `open` does it too."""
+        with self._editing() as state:
+            clean_up(state, self.folder)
+        return state.problems
 
     def repair_index(self, *, dry_run: bool = False) -> Sequence[Problem]:
         """Write the index anew where it is missing, unreadable or incomplete; what was (or would be) mended."""
         if dry_run and not self.folder.is_dir():
             return []
-        state = self._index.read()
+        state = self._read()
         unlisted = self._unlisted(state)
         if not dry_run and (unlisted or state.changed or state.unreadable):
             with self._editing() as state:
@@ -169,6 +191,20 @@ class SessionStore:
         ]
         return [*state.problems, *added, *lost]
 
+    @property
+    def _zone(self) -> tzinfo | None:
+        return self._clock.now().tzinfo
+
+    def _read(self) -> IndexState:
+        state = self._index.read()
+        settle(state, self.folder, self.agent_id, self._zone, busy=lambda _path: False)
+        return state
+
+    def _put(self, record: SessionRecord) -> SessionRecord:
+        with self._editing() as state:
+            state.put(record)
+        return record
+
     @contextmanager
     def _editing(self) -> Iterator[IndexState]:
         try:
@@ -176,6 +212,7 @@ class SessionStore:
         except OSError as error:
             raise store_error("use the folder", self.folder, error) from error
         with self._index.edit() as state:
+            settle(state, self.folder, self.agent_id, self._zone, busy=lambda path: not is_free(path))
             yield state
 
     def _known(self, state: IndexState) -> dict[str, SessionRecord]:
@@ -183,27 +220,14 @@ class SessionStore:
 
     def _unlisted(self, state: IndexState) -> dict[str, SessionRecord]:
         listed = {self.path_of(record) for record in state.records.values()}
-        return unlisted_records(self.folder, self.agent_id, listed)
+        return unlisted_records(self.folder, self.agent_id, listed | state.unused)
 
     def _unused_key(self, state: IndexState, key: str, moment: datetime) -> str:
         name = short_name(key)
         return fresh_key(self.agent_id, moment, self._known(state), "" if name == MAIN else f"{name}-")
 
-    def _ended(self, state: IndexState, record: SessionRecord, reason: str) -> SessionRecord:
-        started = moment_of(record.session_started_at or record.updated_at, self._clock.now().tzinfo)
-        stem = f"{short_name(record.key)}-"
-        return structs.replace(
-            record,
-            key=fresh_key(self.agent_id, started, self._known(state), stem),
-            ended_reason=reason,
-            ended_at=epoch_ms(self._clock.now()),
-            previous_key=record.key,
-        )
-
-    def _begin(
-        self, state: IndexState, record: SessionRecord, undo: ExitStack, *, parent: Path | None = None
-    ) -> OpenSession:
-        """Make the transcript of `record`, locked, and put it into the index. What `undo` holds takes it back."""
+    def _begin(self, record: SessionRecord, undo: ExitStack, *, parent: Path | None = None) -> OpenSession:
+        """Make the transcript of `record`, locked. What `undo` holds takes it back."""
         now = epoch_ms(self._clock.now())
         path = self.folder / f"{record.session_id}{SUFFIX}"
         record = structs.replace(record, session_file=path.name, session_started_at=now, updated_at=now)
@@ -218,7 +242,6 @@ class SessionStore:
         )
         undo.callback(path.unlink, missing_ok=True)
         undo.callback(transcript.close)
-        state.put(record)
         return OpenSession(record, transcript, lock, [], is_new=True)
 
     def _resume(self, record: SessionRecord, undo: ExitStack) -> OpenSession:
@@ -226,6 +249,8 @@ class SessionStore:
         lock = self._locked(path, record, undo)
         transcript = Transcript.open(path, clock=self._clock)
         undo.callback(transcript.close)
+        if not record.session_started_at and transcript.header is not None:
+            record = structs.replace(record, session_started_at=iso_ms(transcript.header.timestamp) or None)
         return OpenSession(record, transcript, lock, transcript.problems, is_new=False)
 
     def _locked(self, path: Path, record: SessionRecord, undo: ExitStack) -> SessionLock:
@@ -233,13 +258,3 @@ class SessionStore:
         lock.acquire(short_name(record.key), self._clock)
         undo.callback(lock.release)
         return lock
-
-
-def _successor(record: SessionRecord) -> SessionRecord:
-    """A new session under the key of `record`, with what the user chose for that one."""
-    return SessionRecord(
-        key=record.key,
-        session_id=str(uuid.uuid4()),
-        model_override=record.model_override,
-        label=record.label,
-    )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
 from clawbot.errors import ClawbotError
+from clawbot.sessions.folder import transcripts_in
 from clawbot.sessions.locks import Holder, holder_of
-from clawbot.sessions.rebuild import transcripts_in
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
 
