@@ -10,8 +10,10 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from clawbot.cli.output import reports_errors
 from clawbot.clock import SystemClock
+from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
 from clawbot.errors import ClawbotError
+from clawbot.scheduling.jobs import jobs_of
 from clawbot.sessions.store import SessionStore
 
 SHELLS = ("bash", "zsh", "fish")
@@ -62,3 +64,13 @@ def session_names(context: click.Context, parameter: click.Parameter, incomplete
     named = [CompletionItem(summary.name, help=summary.title) for summary in found]
     ids = [CompletionItem(summary.session_id, help=summary.title) for summary in found]
     return [item for item in (*named, *ids) if item.value.startswith(incomplete)]
+
+
+def job_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The jobs of the schedule: `shell_complete` of an argument. Whatever fails completes nothing."""
+    try:
+        jobs = jobs_of(load_settings(Paths(find_home())).settings)
+    except (ClawbotError, OSError):
+        return []
+    timings = {job.name: job.timing for job in jobs}
+    return [CompletionItem(name, help=timing) for name, timing in timings.items() if name.startswith(incomplete)]

@@ -1,0 +1,246 @@
+"""`clawbot schedule`: list what the agent does by itself, and run it: one job now, or all that are due."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, cast
+from zoneinfo import ZoneInfo
+
+import click
+
+from clawbot.cli.completion import job_names
+from clawbot.cli.config import config_option
+from clawbot.cli.output import fail, json_option, print_json, reports_errors
+from clawbot.clock import SystemClock
+from clawbot.config.load import load_settings
+from clawbot.config.paths import MAIN_AGENT, Paths, find_home
+from clawbot.errors import ClawbotError
+from clawbot.runtime import Runtime, RuntimeOptions
+from clawbot.scheduling.jobs import Job, jobs_of
+from clawbot.scheduling.ledger import Ledger, Record
+from clawbot.scheduling.runner import JobSkippedError, JobState, Ran, RunJob, Schedule
+from clawbot.sessions.errors import SessionLockedError
+from clawbot.tui.render.sanitize import clean, clean_line
+
+agent_option = click.option("--agent", "agent_id", metavar="ID", help="Only the jobs of this agent.")
+
+
+class JobRunner(Protocol):
+    """What of a Runtime a job needs."""
+
+    async def run_job(self, job: Job) -> str:
+        """Do what `job` asks for; returns what is to be shown."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the session."""
+        ...
+
+
+@click.group()
+def command() -> None:
+    """List what the agent does by itself; run what is due."""
+
+
+@command.command("list")
+@agent_option
+@config_option
+@json_option
+@reports_errors
+def list_jobs(agent_id: str | None, file: Path | None, as_json: bool) -> None:
+    """List the jobs: when each is due next, and what came of its last run.
+
+    With --json: an array of objects with name, agent, kind (prompt, event, heartbeat, reset), when, zone (null: the
+    machine's), session, enabled, catchUp, nextDue (ISO 8601 or null) and last (null, or due, started, status, error,
+    durationMs).
+    """
+    states = _schedule(file, agent_id).states(SystemClock().now())
+    if as_json:
+        print_json([_plain_state(state) for state in states])
+        return
+    rows = [_row(state) for state in states]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        *cells, last = row
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        click.echo("  ".join([*padded, clean_line(last)]))
+
+
+@command.command()
+@click.argument("name", required=False, shell_complete=job_names)
+@agent_option
+@config_option
+@json_option
+@reports_errors
+def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool) -> None:
+    """Run the job NAME now, due or not, switched on or not, and print its reply; without NAME, all jobs that are due.
+
+    A system's cron or systemd may call the latter each minute: a job runs once for each of its moments, whoever looks.
+    Exits with 1 when a job failed. With --json: an object (without NAME an array of them) with name, agent, due,
+    started (ISO 8601), status (done, failed, skipped, interrupted), reply, error, durationMs.
+    """
+    Paths(find_home()).ensure_home()
+    schedule = _schedule(file, agent_id)
+    job = _named(schedule.jobs, name) if name else None
+    ran = _finish(_run(schedule, job, _runner(file, by_hand=job is not None)))
+    for notice in schedule.ledger.notices:
+        click.echo(f"clawbot: {notice}", err=True)
+    if as_json:
+        plain = [_plain_run(each) for each in ran]
+        print_json(plain[0] if job else plain)
+    elif job:
+        _print_reply(ran[0])
+    else:
+        _print_lines(ran)
+    if any(each.status == "failed" for each in ran):
+        sys.exit(1)
+
+
+def _schedule(file: Path | None, agent_id: str | None) -> Schedule:
+    """The jobs of the settings, of `agent_id` alone if it is named. Raises ConfigError for an unknown agent."""
+    paths = Paths(find_home())
+    settings = load_settings(paths, config_file=file).settings
+    if agent_id is not None:
+        settings.agent(agent_id)
+    jobs = [job for job in jobs_of(settings) if agent_id in (None, job.agent_id)]
+    return Schedule(jobs, Ledger(paths.schedule_file), SystemClock())
+
+
+def _named(jobs: Sequence[Job], name: str) -> Job:
+    """The job called `name`; of several agents' the main one's. Raises ClawbotError."""
+    found = [job for job in jobs if job.name == name]
+    if not found:
+        known = ", ".join(dict.fromkeys(job.name for job in jobs))
+        raise ClawbotError(
+            f"There is no job {name!r} (there are: {known}).", hint="`schedule:` in the settings adds one."
+        )
+    return next((job for job in found if job.agent_id == MAIN_AGENT), found[0])
+
+
+async def _run(schedule: Schedule, job: Job | None, runner: RunJob) -> list[Ran]:
+    """Run `job`, or what is due. A signal ends the run that is under way, which is noted as interrupted."""
+    task = asyncio.current_task()
+    if task is not None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    now = SystemClock().now()
+    return [await schedule.run_now(job, runner, now)] if job else await schedule.run_due(runner, now)
+
+
+def _finish(work: Any) -> list[Ran]:
+    try:
+        ran: list[Ran] = asyncio.run(work)
+    except asyncio.CancelledError:
+        fail("Interrupted; what was said is kept.")
+    return ran
+
+
+def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
+    """Runs a job in a Runtime of its own. A session that is in use puts off what is due."""
+
+    async def run_job(job: Job) -> str:
+        try:
+            runtime = await open_runtime(job, file)
+        except SessionLockedError as error:
+            if by_hand:
+                raise
+            raise JobSkippedError(str(error), postponed=True) from error
+        try:
+            return await runtime.run_job(job)
+        finally:
+            await runtime.close()
+
+    return run_job
+
+
+async def open_runtime(job: Job, file: Path | None) -> JobRunner:
+    """Open the agent of `job` in the job's session, where nobody can answer questions."""
+    options = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file, interactive=False)
+    return cast("JobRunner", await Runtime.open(options))
+
+
+def _print_reply(ran: Ran) -> None:
+    shown: Callable[[str], str] = clean if sys.stdout.isatty() else str
+    if ran.reply:
+        click.echo(shown(ran.reply))
+    if ran.status != "done":
+        click.echo(clean_line(f"clawbot: {ran.job.name}: {ran.status}: {ran.error}"), err=True)
+
+
+def _print_lines(ran: Sequence[Ran]) -> None:
+    for each in ran:
+        said = each.error or each.reply.strip().partition("\n")[0]
+        line = f"{each.job.key}  {each.status}  {each.duration_ms / 1000:.1f} s"
+        click.echo(f"{line}  {clean_line(said)}".rstrip())
+    if not ran and sys.stdout.isatty():
+        click.echo("Nothing is due.")
+
+
+def _row(state: JobState) -> tuple[str, str, str, str, str]:
+    job = state.job
+    due = f"next {_local(job, state.next_due)}" if state.next_due else "never due"
+    return job.name, job.agent_id, job.timing, due if job.enabled else "off", _last(job, state.record)
+
+
+def _last(job: Job, record: Record | None) -> str:
+    if record is None or record.started is None:
+        return "not run yet"
+    # A process that was killed could not say how it went.
+    status = "did not finish" if record.status == "running" else record.status
+    said = f": {record.error}" if record.error else ""
+    return f"last {_local(job, record.started)} {status}{said}"
+
+
+def _local(job: Job, moment: datetime) -> str:
+    return f"{_in_zone(job, moment):%Y-%m-%d %H:%M}"
+
+
+def _iso(job: Job, moment: datetime | None) -> str | None:
+    return _in_zone(job, moment).isoformat() if moment else None
+
+
+def _in_zone(job: Job, moment: datetime) -> datetime:
+    return moment.astimezone(ZoneInfo(job.zone) if job.zone else None)
+
+
+def _plain_state(state: JobState) -> dict[str, Any]:
+    job, record = state.job, state.record
+    last = None
+    if record is not None and record.started is not None:
+        last = {
+            "due": _iso(job, record.due),
+            "started": _iso(job, record.started),
+            "status": record.status,
+            "error": record.error,
+            "durationMs": record.duration_ms,
+        }
+    return {
+        "name": job.name,
+        "agent": job.agent_id,
+        "kind": job.kind,
+        "when": job.timing,
+        "zone": job.zone,
+        "session": job.session_key,
+        "enabled": job.enabled,
+        "catchUp": job.catch_up,
+        "nextDue": _iso(job, state.next_due),
+        "last": last,
+    }
+
+
+def _plain_run(ran: Ran) -> dict[str, Any]:
+    return {
+        "name": ran.job.name,
+        "agent": ran.job.agent_id,
+        "due": _iso(ran.job, ran.due),
+        "started": _iso(ran.job, ran.started),
+        "status": ran.status,
+        "reply": ran.reply,
+        "error": ran.error,
+        "durationMs": ran.duration_ms,
+    }
