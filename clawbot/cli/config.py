@@ -34,7 +34,7 @@ def command() -> None:
 def show(file: Path | None, as_json: bool) -> None:
     """Print the merged settings, each with its origin; secrets are masked."""
     loaded = load_settings(Paths(find_home()), config_file=file)
-    values = _masked(loaded.settings.model_dump(mode="json", by_alias=True))
+    values = masked(loaded.settings.model_dump(mode="json", by_alias=True))
     if as_json:
         files = [str(path) for path in loaded.files]
         print_json({"settings": values, "origins": loaded.origins, "files": files, "notices": loaded.notices})
@@ -82,12 +82,12 @@ def _print_notices(loaded: LoadedSettings) -> None:
         click.echo(f"note: {notice}", err=True)
 
 
-def _masked(value: Any, name: str = "") -> Any:
+def masked(value: Any, name: str = "") -> Any:
     """`value` without secrets: a hook may keep one under a name that the schema does not know."""
     if isinstance(value, dict):
-        return {key: _masked(item, key) for key, item in value.items()}
+        return {key: masked(item, key) for key, item in value.items()}
     if isinstance(value, list):
-        return [_masked(item, name) for item in value]
+        return [masked(item, name) for item in value]
     if isinstance(value, str):
         return HIDDEN if is_secret_name(name) else redact(value)
     return value

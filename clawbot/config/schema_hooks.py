@@ -16,7 +16,7 @@ class HookEntry(Section):
     model_config = ConfigDict(extra="allow")
 
     enabled: Switch | None = None
-    """Whether it runs; null for the usual: hooks of a workspace don't, all others do."""
+    """Whether it runs; null for the usual: as its HOOK.md says (`default`), but hooks of a workspace don't."""
     timeout: Annotated[Duration, Field(gt=0)] | None = None
     """How long it may take for one event; null for what its HOOK.md says, else `hooks.timeout`."""
     env: dict[VariableName, str] = Field({})
