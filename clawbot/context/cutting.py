@@ -24,6 +24,17 @@ def shorten(text: str, limit: int, name: str) -> str:
     return clamp(head + marker + tail, limit)
 
 
+def tail_of(text: str, limit: int) -> str:
+    """`text` when it has at most `limit` characters; else a line that says how much is left out, and the end of `text`,
+    at most `limit` characters of it: from the start of a line where that costs a fifth of them at most."""
+    if len(text) <= limit:
+        return text
+    start = cut_after(text, len(text) - limit)
+    line = text.find("\n", start - 1, start + limit // 5)
+    start = start if line < 0 else line + 1
+    return f"[... {start:,} of {len(text):,} characters left out ...]\n{text[start:]}"
+
+
 def head_and_tail(text: str, limit: int) -> str:
     """`text` when it has at most `limit` characters; else its beginning and end around a line that says how much is
     left out between them, about `limit` characters beside that line. Seven tenths of them are of the beginning."""
