@@ -44,7 +44,7 @@ from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
 from clawbot.tools.agent_fence import agent_fence
 from clawbot.tools.fence import Fence
-from clawbot.tools.memory import memory_tools
+from clawbot.tools.memory_of_agents import Memory, memory_tools_of_agents
 from clawbot.tools.protocol import AnyTool, Decision
 from clawbot.tools.registry import build_toolbox
 from clawbot.tools.workspace_files import list_workspace_files, read_workspace_file, write_workspace_file
@@ -81,6 +81,7 @@ class Runtime:
         self.notices = ground.notices
         self.first_start = ground.first_start
         self.memory = ground.memory
+        self._other_memories = tuple(ground.other_memories.values())
         self.memory_progress: Progress | None = None
         self.on_memory_progress: Callable[[], None] | None = None
         self._clock = ground.clock
@@ -178,8 +179,8 @@ class Runtime:
         try:
             await self.agent.close(hasty=hasty)
         finally:
-            if self.memory is not None:
-                await self.memory.close()
+            memories = [self.memory, *self._other_memories]
+            await asyncio.gather(*(memory.close() for memory in memories if memory is not None))
 
     # -- sessions and models ---------------------------------------------------------------------------------------
 
@@ -298,6 +299,7 @@ class _Ground:
         self.usual_model = options.model or self.agent_settings.model
         self.agent: Agent | None = None
         self.memory = self._open_memory()
+        self.other_memories = self._open_other_memories()
         self.parts = self._parts()
 
     def _load(self) -> LoadedSettings:
@@ -356,12 +358,26 @@ class _Ground:
     def _memory_tools(self) -> tuple[AnyTool, ...]:
         if self.memory is None:
             return ()
-        return memory_tools(
-            self.memory,
-            max_injected_chars=self.agent_settings.memory_search.query.max_injected_chars,
+        settings = self.loaded.settings
+        memories = {
+            agent_id: Memory(index, settings.agent(agent_id).memory_search.query.max_injected_chars)
+            for agent_id, index in {self.agent_id: self.memory, **self.other_memories}.items()
+        }
+        return memory_tools_of_agents(
+            self.agent_id,
+            memories,
             output_max_chars=self.agent_settings.tools.output_max_chars,
-            citations=self.loaded.settings.memory.citations,
+            citations=settings.memory.citations,
         )
+
+    def _open_other_memories(self) -> dict[str, MemoryIndex]:
+        """The memories of other agents that this one may search; none of them is looked at before it is asked."""
+        settings = self.loaded.settings
+        opened = {
+            other: open_index(settings, other, self.paths, self.clock)
+            for other in settings.allowed_agents(self.agent_id)
+        }
+        return {other: index for other, index in opened.items() if index is not None}
 
     def _fence(self) -> Fence:
         return agent_fence(self.loaded.settings, self.agent_id, self.paths)

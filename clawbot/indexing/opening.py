@@ -11,6 +11,7 @@ from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.memory.documents.memory_files import DocumentSource
+from clawbot.memory.documents.walking import Closed
 from clawbot.memory.embeddings.cache import CachedEmbedder
 from clawbot.memory.embeddings.current_cache import CurrentCache
 from clawbot.memory.embeddings.offline import PROVIDER as OFFLINE
@@ -20,6 +21,8 @@ from clawbot.memory.embeddings.supply import Supply
 from clawbot.memory.index import MemoryIndex
 from clawbot.memory.place import IndexPlace
 from clawbot.memory.search.rerank import Reranker
+from clawbot.tools.agent_fence import foreign_fence
+from clawbot.tools.fence import Bounds
 
 if TYPE_CHECKING:
     from clawbot.indexing.remote import RemoteEmbedder
@@ -49,9 +52,23 @@ def open_index(
     if not search.enabled:
         return None
     sources = _more_sources(agent, agent_id, paths, clock)
-    place = IndexPlace.of(paths.memory_db(agent_id), agent.workspace, search, clock, sources)
+    closed = _closed(settings, agent_id, paths)
+    place = IndexPlace.of(paths.memory_db(agent_id), agent.workspace, search, clock, sources, closed=closed)
     supply = Supply(search.provider, _opener(agent, paths, clock, place.cache), clock)
     return MemoryIndex(place, supply, long_lived=long_lived, rerank=rerank)
+
+
+def _closed(settings: Settings, agent_id: str, paths: Paths) -> Callable[[], Closed] | None:
+    """What belongs to other agents, who are only there when there are several."""
+    if len(settings.agent_ids) < 2:
+        return None
+
+    def closed() -> Closed:
+        """Blocks."""
+        fence = foreign_fence(settings, agent_id, paths)
+        return Bounds(settings.agent(agent_id).workspace, fence).why_denied
+
+    return closed
 
 
 def _more_sources(agent: AgentSettings, agent_id: str, paths: Paths, clock: Clock) -> tuple[DocumentSource, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 from clawbot.clock import Clock
 from clawbot.memory.documents.library import Library
 from clawbot.memory.documents.memory_files import DocumentSource, MemoryDocuments
+from clawbot.memory.documents.walking import Closed
 from clawbot.memory.embeddings.current_cache import CurrentCache
 
 if TYPE_CHECKING:
@@ -38,9 +40,12 @@ class IndexPlace(Struct, frozen=True):
         settings: MemorySearchSettings,
         clock: Clock,
         more_sources: tuple[DocumentSource, ...] = (),
+        *,
+        closed: Callable[[], Closed] | None = None,
     ) -> IndexPlace:
-        """The index of `workspace`, and of `more_sources` where the settings name them. Touches no file."""
-        documents = MemoryDocuments(workspace, settings.extra_paths)
+        """The index of `workspace`, and of `more_sources` where the settings name them, without what is `closed` (see
+        MemoryDocuments). Touches no file."""
+        documents = MemoryDocuments(workspace, settings.extra_paths, closed)
         named: tuple[DocumentSource, ...] = (documents, *more_sources)
         library = Library([source for source in named if source.source in settings.sources])
         return cls(db, workspace, documents, library, settings, clock, CurrentCache())

@@ -28,7 +28,8 @@ class FolderTool(TypedTool[A]):
     def for_session(self, access: SessionAccess) -> Self:
         """The tool without the files that are hidden from the session."""
         folder = self._folder
-        hidden = (Barred(folder.root / name, _WHY) for name in access.hidden)
+        tops = (folder.root, *folder.fence.readable)
+        hidden = (Barred(top / name, _WHY) for top in tops for name in access.hidden)
         tool = copy.copy(self)
         tool.use(WorkspaceFolder(folder.root, fence=folder.fence.deny(*hidden)))
         return tool

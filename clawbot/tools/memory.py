@@ -28,7 +28,7 @@ from clawbot.tools.memory_output import (
     refusal_text,
     results_text,
 )
-from clawbot.tools.protocol import AnyTool, SessionAccess, ToolError, ToolOutcome
+from clawbot.tools.protocol import SessionAccess, ToolError, ToolOutcome
 
 log = logging.getLogger(__name__)
 
@@ -237,7 +237,7 @@ def memory_tools(
     max_injected_chars: int,
     output_max_chars: int,
     citations: Citations,
-) -> tuple[AnyTool, ...]:
+) -> tuple[MemorySearchTool, MemoryGetTool]:
     """Both tools on `index`.
 
     `max_injected_chars` is `memory_search.query.max_injected_chars`, `output_max_chars` what a model sees of a result

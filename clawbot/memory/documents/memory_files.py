@@ -6,7 +6,7 @@ import datetime as dt
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +19,7 @@ from clawbot.memory.documents.walking import (
     IGNORED_FOLDERS,
     NOT_THERE,
     SUFFIX,
+    Closed,
     FileState,
     Listing,
     Root,
@@ -95,9 +96,15 @@ class DocumentSource(Protocol):
 
 
 class MemoryDocuments:
-    """MEMORY.md (or memory.md), everything below memory/, and the extra paths of the settings; see reference 12.1."""
+    """MEMORY.md (or memory.md), everything below memory/, and the extra paths of the settings; see reference 12.1.
 
-    def __init__(self, workspace: Path, extra_paths: Sequence[ExtraPath]) -> None:
+    `closed` tells for each listing what of it belongs to another agent (None: nothing can). It may block.
+    """
+
+    def __init__(
+        self, workspace: Path, extra_paths: Sequence[ExtraPath], closed: Callable[[], Closed] | None = None
+    ) -> None:
+        self._closed = closed
         self._workspace = os.path.normpath(workspace.absolute())
         files = [Root(self._absolute(name), name) for name in ROOT_FILES]
         folder = Root(self._absolute(MEMORY_FOLDER), MEMORY_FOLDER)
@@ -111,7 +118,7 @@ class MemoryDocuments:
 
     def list(self) -> Listing:
         """All memory files now: MEMORY.md, memory.md, memory/, then the extra paths in their order. Blocks."""
-        walk = Walk(self.source)
+        walk = Walk(self.source, self._closed() if self._closed is not None else None)
         workspace = Path(self._workspace)
         away = why_no_folder(workspace)
         for root in self._roots:
@@ -159,6 +166,8 @@ class MemoryDocuments:
             )
         if self._has_links(root, absolute):
             raise ForbiddenPathError(f"{printable(path)} is refused: a folder on the way to it is a symlink.")
+        if self._closed is not None and (why := self._closed()(os.path.realpath(absolute))):
+            raise ForbiddenPathError(f"{printable(path)} is refused: {why}.")
         mode = _mode(absolute)
         if mode and not stat.S_ISREG(mode):
             kind = "a symlink" if stat.S_ISLNK(mode) else "no plain file"

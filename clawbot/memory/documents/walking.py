@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
 
@@ -28,6 +28,10 @@ SUFFIX = ".md"
 NOT_THERE = "it is not there"
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BY_NAME = attrgetter("name")
+
+
+Closed = Callable[[str], str]
+"""Why what lies at a real path is not for this index, as it belongs to another agent; "" for what is."""
 
 
 class FileState(Struct, frozen=True):
@@ -73,10 +77,14 @@ class Root(Struct, frozen=True):
 
 
 class Walk:
-    """One listing in the making. All methods block; none raises for what is wrong with a file."""
+    """One listing in the making. All methods block; none raises for what is wrong with a file.
 
-    def __init__(self, source: Source) -> None:
+    A root that is `closed` is an issue, a folder below a root that is so is passed by.
+    """
+
+    def __init__(self, source: Source, closed: Closed | None = None) -> None:
         self._source = source
+        self._closed = closed
         self._files: list[FileState] = []
         self._issues: list[Issue] = []
         self._hidden: dict[str, Issue] = {}
@@ -98,6 +106,9 @@ class Walk:
     def add_root(self, root: Root) -> None:
         """List what `root` is: a file, or a folder with all that is below it."""
         shown = root.shown
+        if self._closed is not None and (why := self._closed(os.path.realpath(root.absolute))):
+            self.report(shown, f"it is left out: {why}")
+            return
         try:
             found = os.lstat(root.absolute)
         except OSError as error:
@@ -119,10 +130,14 @@ class Walk:
 
     def _add_folders(self, root: Root) -> None:
         waiting = [""]
+        real = os.path.realpath(root.absolute)
         while waiting:
             inside = waiting.pop()
             below = [f"{inside}{name}/" for name in self._add_folder(root, inside)]
-            waiting.extend(reversed(below))
+            waiting.extend(folder for folder in reversed(below) if not self._is_closed(real, folder))
+
+    def _is_closed(self, real: str, folder: str) -> bool:
+        return self._closed is not None and bool(self._closed(os.path.normpath(f"{real}/{folder}")))
 
     def _add_folder(self, root: Root, inside: str) -> list[str]:
         """List the files of one folder; returns the names of the folders in it. `inside` is "" or ends with "/"."""
