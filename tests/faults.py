@@ -1,0 +1,110 @@
+"""Kills a process at any of its steps on the disk, so that tests can look at what each of these moments leaves behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_COUNTED = re.compile(r"<<(\d+) steps>>\s*\Z")
+
+# Runs before the code, in its process. A new file is two moments: before it is there, and while it is still empty.
+_PRELUDE = """
+import builtins as _builtins, io as _io, os as _os, signal as _signal, sys as _sys, threading as _threading
+
+class _Steps:
+    def __init__(self, fatal):
+        self.fatal, self.count, self.armed, self.lock = fatal, 0, False, _threading.Lock()
+
+    def take(self):
+        with self.lock:
+            self.count += self.armed
+            if self.armed and self.count == self.fatal:
+                _os.kill(_os.getpid(), _signal.SIGKILL)
+
+_steps = _Steps(int(_sys.argv.pop(1)))
+
+def arm():
+    _steps.armed = True
+
+def _counted(call):
+    def counted(*args, **kwargs):
+        _steps.take()
+        return call(*args, **kwargs)
+    return counted
+
+def _opening(call):
+    def opening(path, flags, *args, **kwargs):
+        if not flags & (_os.O_WRONLY | _os.O_RDWR):
+            return call(path, flags, *args, **kwargs)
+        _steps.take()
+        there = _os.path.lexists(path)
+        opened = call(path, flags, *args, **kwargs)
+        if not there:
+            _steps.take()
+        return opened
+    return opening
+
+def _file_opening(call):
+    def opening(file, mode="r", *args, **kwargs):
+        if isinstance(file, int) or not set(mode) & set("wax+"):
+            return call(file, mode, *args, **kwargs)
+        _steps.take()
+        opened = call(file, mode, *args, **kwargs)
+        _steps.take()
+        return opened
+    return opening
+
+for _name in ("write", "pwrite", "fsync", "fdatasync", "rename", "replace", "link", "symlink", "unlink", "remove",
+              "mkdir", "rmdir", "truncate", "ftruncate"):
+    if hasattr(_os, _name):
+        setattr(_os, _name, _counted(getattr(_os, _name)))
+_os.open = _opening(_os.open)
+_builtins.open = _io.open = _file_opening(_io.open)
+"""
+_EPILOGUE = """
+assert _steps.armed, "the code never called arm()"
+_sys.stdout.write(f"<<{_steps.count} steps>>")
+"""
+
+
+def run_killed(code: str, step: int, *, cwd: Path, env: Mapping[str, str] | None = None) -> bool:
+    """Run `code` in a Python process in `cwd`, and kill that (SIGKILL) at the step with this number, from 1.
+
+    A step is a call that changes something on the disk, after the code called `arm()`; the process dies before the call
+    is made. `env` is put over the environment, in which `cwd` is the home. Returns False when the code ended before it
+    took so many steps. Code that fails fails the test, with what it wrote to stderr.
+    """
+    ended = _run(code, step, cwd, env)
+    if ended.returncode == -signal.SIGKILL:
+        return True
+    assert ended.returncode == 0, ended.stderr
+    return False
+
+
+def count_steps(code: str, *, cwd: Path, env: Mapping[str, str] | None = None) -> int:
+    """How many steps `code` takes when nobody kills it: `run_killed` is worth calling with 1 to this number."""
+    ended = _run(code, 0, cwd, env)
+    counted = _COUNTED.search(ended.stdout)
+    assert ended.returncode == 0, ended.stderr
+    assert counted is not None, ended.stdout
+    return int(counted[1])
+
+
+def _run(code: str, step: int, cwd: Path, env: Mapping[str, str] | None) -> subprocess.CompletedProcess[str]:
+    own = {"HOME": str(cwd), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", _PRELUDE + textwrap.dedent(code) + _EPILOGUE, str(step)],
+        cwd=cwd,
+        env={**os.environ, **own, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
