@@ -29,6 +29,8 @@ class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=Tru
 
     awaited: ClassVar[bool] = False
     """Whether the program waits for the hooks, because they may change something or must be done before it goes on."""
+    changeable: ClassVar[tuple[str, ...]] = ()
+    """The fields that a hook may change."""
 
     @property
     def topic(self) -> str:
@@ -99,6 +101,7 @@ class AgentBootstrap(HookEvent, kw_only=True, tag="agent:bootstrap"):
 
     files: list[InjectedFile] = field(default_factory=list)
     awaited: ClassVar[bool] = True
+    changeable: ClassVar[tuple[str, ...]] = ("files",)
 
 
 class MessageReceived(HookEvent, kw_only=True, tag="message:received"):
@@ -125,6 +128,7 @@ class ToolBefore(HookEvent, kw_only=True, tag="tool:before"):
     arguments: dict[str, Any] = field(default_factory=dict)
     refusal: str = ""
     awaited: ClassVar[bool] = True
+    changeable: ClassVar[tuple[str, ...]] = ("refusal",)
 
     def refuse(self, reason: str) -> None:
         """Don't let the call run; the model is told `reason`."""

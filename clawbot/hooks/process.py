@@ -1,0 +1,227 @@
+"""The program's side of a hook's own process: sends it events, answers what it asks for, and reports how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from clawbot.hooks.discovery import FoundHook
+from clawbot.hooks.events import HookEvent
+from clawbot.hooks.failures import HookFailedError
+from clawbot.hooks.frames import Answer, Call, Cancel, Done, Failed, Handle, LaterFailed, Log, Over, Ready, Report
+from clawbot.hooks.handle import HookServiceError, Services
+from clawbot.hooks.passing import encode_event
+from clawbot.hooks.pipes import Pipes
+from clawbot.messages import scrub
+
+START_SECONDS = 30.0
+"""How long an interpreter may take to start; the hook's own time limit does not count it."""
+CANCEL_SECONDS = 1.0
+"""How long a handler that is broken off may take to clean up; then its process is killed."""
+
+OnLater = Callable[[str, str], None]
+"""Called with the topic and one line when later work came to nothing."""
+
+
+def command(hook: FoundHook) -> tuple[str, ...]:
+    """What starts the process of `hook`. Not from the current folder (-P): a `json.py` that lies there must not be
+    imported."""
+    return (sys.executable, "-P", "-m", "clawbot.hooks.worker", str(hook.folder), hook.name)
+
+
+class _Run:
+    """One event in the process. `finished` is how the handler ended, None when the process did; `over` is set when no
+    later work is left either."""
+
+    def __init__(self, topic: str, services: Services) -> None:
+        loop = asyncio.get_running_loop()
+        self.topic = topic
+        self.services = services
+        self.finished: asyncio.Future[Done | Failed | None] = loop.create_future()
+        self.over: asyncio.Future[None] = loop.create_future()
+        self.calls: set[asyncio.Task[None]] = set()
+        self.cancelled = False
+
+    def finish(self, report: Done | Failed | None) -> None:
+        if not self.finished.done():
+            self.finished.set_result(report)
+
+    def end(self) -> None:
+        self.finish(None)
+        if not self.over.done():
+            self.over.set_result(None)
+        for call in self.calls:
+            call.cancel()
+
+
+class HookProcess:
+    """A process that runs the handler of one hook, as its files were when it started."""
+
+    def __init__(self, hook: FoundHook, on_later: OnLater) -> None:
+        self._hook = hook
+        self._on_later = on_later
+        self._logger = logging.getLogger(f"clawbot.hooks.{hook.name}")
+        self._numbers = itertools.count(1)
+        self._runs: dict[int, _Run] = {}
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pipes = Pipes(self._logger, self._take)
+        self._killed_by = ""
+        self._closing = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can take another event."""
+        return not (self._killed_by or self._closing or self._pipes.ended.done())
+
+    @property
+    def pending(self) -> set[asyncio.Future[None]]:
+        """What is under way: done when handler and later work of an event are."""
+        return {run.over for run in self._runs.values()}
+
+    async def start(self) -> None:
+        """Start the process and wait until it is up. Raises HookFailedError."""
+        try:
+            await self._pipes.start(command(self._hook), {**os.environ, **self._hook.env})
+        except OSError as error:
+            raise HookFailedError("exited", f"its process could not be started: {error}") from error
+        self._pipes.ended.add_done_callback(self._end)
+        first: list[asyncio.Future[Any]] = [self._ready, self._pipes.ended]
+        done, _ = await asyncio.wait(first, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if self._ready not in done:
+            what = self._how_it_ended() if done else f"was not up after {START_SECONDS:g} s"
+            self._pipes.kill()
+            raise HookFailedError("exited", f"its process {what}; the log file tells more")
+
+    async def calm(self) -> None:
+        """Wait until what was broken off has come to its end, or was brought to it with the process."""
+        broken_off = [run.over for run in self._runs.values() if run.cancelled]
+        if broken_off:
+            await asyncio.wait(broken_off)
+
+    async def handle(self, event: HookEvent, services: Services, settings: dict[str, Any], seconds: float) -> Done:
+        """Let the handler take `event`. Raises HookFailedError, after `seconds` in any case. When the caller is
+        cancelled, the handler is as well, or else its process is killed."""
+        number, run = next(self._numbers), _Run(event.topic, services)
+        try:
+            request = Handle(number, encode_event(event), settings)
+            self._pipes.log_anew()
+            self._pipes.send(request)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise HookFailedError("failed", f"the event could not be handed over: {error}") from error
+        self._runs[number] = run
+        try:
+            # A run is ended by what the process says, or by its end: the wait alone ends nothing.
+            await asyncio.wait([run.finished], timeout=seconds)
+        except asyncio.CancelledError:
+            self._cancel(number, run)
+            raise
+        if not run.finished.done():
+            self._kill(f"{event.topic} took too long")
+            raise HookFailedError("timeout", too_long(self._hook.name, seconds))
+        return self._result(run)
+
+    async def close(self) -> None:
+        """End the process, and wait until it has."""
+        self._closing = True
+        await self._pipes.close()
+
+    def _result(self, run: _Run) -> Done:
+        report = run.finished.result()
+        if isinstance(report, Failed):
+            raise HookFailedError("failed", report.error)
+        if report is None:
+            raise HookFailedError("exited", f"its process {self._how_it_ended()}; the next event starts another")
+        return report
+
+    def _kill(self, why: str) -> None:
+        self._killed_by = why
+        self._pipes.kill()
+
+    def _cancel(self, number: int, run: _Run) -> None:
+        run.cancelled = True
+        self._pipes.send(Cancel(number))
+        asyncio.get_running_loop().call_later(CANCEL_SECONDS, self._kill_unless_over, run)
+
+    def _kill_unless_over(self, run: _Run) -> None:
+        if not run.over.done():
+            self._logger.warning("%s was broken off, and did not end; its process is killed", run.topic)
+            self._kill(f"{run.topic} was broken off, and did not end")
+
+    def _how_it_ended(self) -> str:
+        if self._killed_by:
+            return f"was killed, since {self._killed_by}"
+        if self._closing:
+            return "was ended"
+        code = self._pipes.ended.result()
+        if code >= 0:
+            return f"ended with status {code}"
+        try:
+            return f"was ended by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was ended by signal {-code}"
+
+    def _end(self, _: asyncio.Future[int]) -> None:
+        """The process is gone, and with it all that it was doing."""
+        for run in list(self._runs.values()):
+            if run.finished.done() and not run.cancelled:
+                self._on_later(run.topic, f"its process {self._how_it_ended()} before its later work was done")
+            run.end()
+        self._runs.clear()
+
+    def _take(self, report: Report) -> None:
+        if isinstance(report, Ready):
+            if not self._ready.done():
+                self._ready.set_result(None)
+        elif isinstance(report, Log):
+            self._logger.log(report.level, "%s", report.text)
+        else:
+            self._take_of_run(report, self._runs.get(report.run))
+
+    def _take_of_run(self, report: Call | Done | Failed | LaterFailed | Over, run: _Run | None) -> None:
+        if isinstance(report, Call):
+            self._answer(report, run)
+        elif run is None:
+            return
+        elif isinstance(report, Over):
+            del self._runs[report.run]
+            run.end()
+        elif isinstance(report, LaterFailed):
+            if not run.cancelled:
+                self._on_later(run.topic, f"later work failed: {report.error}")
+        else:
+            run.finish(report)
+
+    def _answer(self, call: Call, run: _Run | None) -> None:
+        if run is None:
+            self._pipes.send(Answer(call.call, error="The event is over; longer work belongs into event.hook.later()."))
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(call, run.services))
+        run.calls.add(task)
+        task.add_done_callback(run.calls.discard)
+
+    async def _serve(self, call: Call, services: Services) -> None:
+        try:
+            service: Callable[..., Awaitable[Any]] = getattr(services, call.name)
+            answer = Answer(call.call, scrub(msgspec.to_builtins(await service(**call.arguments))))
+        except HookServiceError as error:
+            answer = Answer(call.call, error=str(scrub(str(error))))
+        except Exception as error:
+            self._logger.exception("%s could not be done", call.name)
+            answer = Answer(call.call, error=f"{call.name} failed: {type(error).__name__}")
+        self._pipes.send(answer)
+
+
+def too_long(name: str, seconds: float) -> str:
+    """What a user reads of a handler that was ended after `seconds`."""
+    return (
+        f"took longer than {seconds:g} s and was ended; what takes long belongs into event.hook.later(), and "
+        f"hooks.entries.{name}.timeout allows more"
+    )
