@@ -45,6 +45,7 @@ _NO_NAME = re.compile(
     r"(?:error|exception|failed|failure|unauthori[sz]ed|forbidden|timeout|none|null|n-?a|unknown|undefined|untitled|slug"
     r"|name|no-?reply|ok|okay|sure|yes|no)|error-\d.*|[45]\d\d-.*|rate-?limit-?(?:ed|exceeded|error|reached).*"
     r"|(?:sorry|im-sorry|as-an-ai|i-can-?not|i-cant|i-am-unable)(?:-.*)?|抱歉.*|对不起.*|[无無]法.*|我不能.*"
+    r"|作为(?:一个|一名)?(?:ai|人工智能|语言模型).*|请求(?:失败|超时)|(?:发生|出现)?错误|未知"
 )
 
 

@@ -1,0 +1,157 @@
+"""The names of notes: keywords in several languages, and what of a model's answer may become a part of a file name."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime
+from pathlib import PurePosixPath, PureWindowsPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hooks_shipped.hosting import BERLIN, ShippedHook
+
+HOOK = ShippedHook("session-memory")
+naming, asking = HOOK.module("naming"), HOOK.module("asking")
+AT = datetime(2026, 11, 20, 9, 5, tzinfo=BERLIN)
+TALK = "user: how do I renew my passport? 我的护照要过期了"
+
+
+@pytest.mark.parametrize(
+    ("texts", "slug"),
+    [
+        (["remember that I prefer tabs over spaces"], "prefer-tabs-spaces"),
+        (["My cat is called Miso", "What does a cat eat?"], "cat-miso-eat"),
+        (["Deploy https://example.com/staging now, see `make x` and /srv/app/run.py"], "deploy"),
+        (["数据库备份方案怎么做？", "数据库备份方案每天跑一次吗"], "数据库备份方案"),
+        (["用Redis做缓存可以吗"], "redis-缓存"),
+        (["データベースの移行計画を立てたい"], "データベース-移行計画"),
+        (["Добавь тесты для парсера"], "добавь-тесты-для"),
+        (["hi", "谢谢", "ok?", "12345"], "0905"),
+        ([], "0905"),
+        (["../../etc"], "0905"),
+        (["con"], "0905"),
+    ],
+)
+def test_a_note_is_called_by_what_the_user_said_or_by_the_time(texts: list[str], slug: str) -> None:
+    assert naming.fallback(texts, AT) == slug
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("  Passport_Renewal!! ", "passport-renewal"),
+        ("护照 更新", "护照-更新"),
+        ("Ｆｕｌｌ　Ｗｉｄｔｈ", "full-width"),
+        ("cafe\u0301 re\u0301sume\u0301", "café-résumé"),
+        ("हिन्दी कविता", "हिन्दी-कविता"),
+        ("a\u202eb\u200fc\u2066", "abc"),
+        ("don't", "dont"),
+        ("..hidden", "hidden"),
+        ("..\\..\\windows/system32", "windows-system32"),
+        ("nul\x00.md", "nul-md"),
+        ("NUL", ""),
+        ("com1", ""),
+        ("COM¹", ""),
+        ("---", ""),
+        ("👍", ""),
+        ("\u3164\u115f", ""),
+        ("one-two-three-four-five-six-seven", "one-two-three-four-five-six"),
+        ("字" * 90, "字" * 30),
+    ],
+)
+def test_what_is_safe_in_a_file_name(text: str, slug: str) -> None:
+    assert naming.sanitise(text) == slug
+
+
+@given(st.text(max_size=200))
+def test_every_name_is_one_safe_part_of_a_file_name_or_nothing(text: str) -> None:
+    assert_safe(naming.sanitise(text))
+
+
+@given(st.text(max_size=200))
+def test_so_is_what_is_made_of_any_answer(answer: str) -> None:
+    assert_safe(asking.name_in(answer, TALK))
+
+
+def assert_safe(slug: str) -> None:
+    assert len(slug) <= naming.LONGEST
+    assert len(slug.encode()) <= 4 * naming.LONGEST
+    assert slug == unicodedata.normalize("NFC", slug) == slug.strip("-")
+    assert "--" not in slug
+    assert all(char == "-" or unicodedata.category(char)[0] in "LNM" for char in slug)
+    if slug:
+        assert PurePosixPath(slug).parts == PureWindowsPath(slug).parts == (slug,)
+        assert not PureWindowsPath(slug).is_reserved()
+
+
+@pytest.mark.parametrize(
+    ("answer", "slug"),
+    [
+        ("passport-renewal", "passport-renewal"),
+        ("Passport Renewal", "passport-renewal"),
+        ("Sure! The slug is: `passport-renewal`", "passport-renewal"),
+        ('I would call it "passport renewal".', "passport-renewal"),
+        ("slug: passport-renewal", "passport-renewal"),
+        ("A good name for this conversation would be: **passport-renewal**.", "passport-renewal"),
+        ("passport-renewal\n\nIt names the document and what the user wants to do with it.", "passport-renewal"),
+        ("Here is one for you, short and clear:\n\npassport-renewal", "passport-renewal"),
+        ("```\npassport-renewal\n```", "passport-renewal"),
+        ("<think>A visa? No.\nvisa-card</think>passport", "passport"),
+        ("护照更新", "护照更新"),
+        ("标题：护照-更新", "护照-更新"),
+        ("好的，名称是「护照更新」。", "护照更新"),
+        ("паспорт продление", "паспорт-продление"),
+        ("error-handling", "error-handling"),
+        ("错误处理", "错误处理"),
+        ("../../etc/passwd", "etc-passwd"),
+    ],
+)
+def test_the_name_is_found_in_what_a_model_answers(answer: str, slug: str) -> None:
+    assert asking.name_in(answer, TALK) == slug
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "NO_REPLY",
+        "no_reply",
+        "error",
+        "Error: rate limit exceeded",
+        "litellm.AuthenticationError: invalid key",
+        "rate limit",
+        "rate-limit-exceeded",
+        "401",
+        "HTTP 401 Unauthorized",
+        "Sorry",
+        "I cannot name this conversation",
+        "I'm sorry, but `passport` is private",
+        "As an AI language model",
+        "抱歉",
+        "抱歉，我无法为对话命名。",
+        "无法命名",
+        "对不起",
+        "作为一个AI",
+        "请求失败",
+        "The user asks how to renew a passport and which documents it takes.",
+        "这次对话讨论了怎么更新护照",
+        "用户的护照要过期了，需要更新。",
+        "one two three four five six seven",
+        "one or two words that say what it is about",
+        "visa-renewal",
+        "数据备份",
+        "2026-11-20",
+        "con",
+        "👍",
+        "<think>passport-renewal",
+    ],
+)
+def test_errors_refusals_sentences_and_the_prompt_itself_are_no_names(answer: str) -> None:
+    assert asking.name_in(answer, TALK) == ""
+
+
+def test_an_example_of_the_prompt_is_a_name_where_the_conversation_is_about_that() -> None:
+    assert asking.name_in("visa-renewal", "user: my visa needs a renewal") == "visa-renewal"
+    assert asking.name_in("数据备份", "user: 怎么做数据备份？") == "数据备份"
