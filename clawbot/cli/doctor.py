@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import click
 
 from clawbot import __version__
-from clawbot.cli.doctor_checks import model, program, recall, setup, storage, talks, terminal
+from clawbot.cli.doctor_checks import agents, model, program, recall, setup, storage, talks, terminal
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
 from clawbot.cli.output import json_option, print_json, reports_errors
 from clawbot.clock import SystemClock
@@ -39,6 +39,7 @@ CHECKS: tuple[Check, ...] = (
     setup.env_file,
     setup.keys,
     setup.permissions,
+    agents.agents,
     model.model,
     model.local_servers,
     storage.state_folder,
