@@ -89,5 +89,5 @@ def test_every_fault_of_the_chapters_that_are_listed_is_listed() -> None:
 
 
 def _sources() -> Iterator[Path]:
-    for folder in ("clawbot", "tests"):
+    for folder in ("clawbot", "hooks", "tests"):
         yield from (path for path in ROOT.joinpath(folder).rglob("*.py") if path != Path(__file__))

@@ -33,7 +33,12 @@ def test_the_wheel_carries_what_it_needs_and_runs_anywhere(machine: Machine, tmp
     pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(CHECKOUT))
     (wheel,) = tmp_path.glob("clawbot-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for shipped in ("config.yaml", "hooks/README.md", "workspace_template/AGENTS.md"):
+    for shipped in (
+        "config.yaml",
+        "hooks/session-memory/HOOK.md",
+        "hooks/session-memory/naming.py",
+        "workspace_template/AGENTS.md",
+    ):
         assert f"clawbot/shipped/{shipped}" in names
 
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
