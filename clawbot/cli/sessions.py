@@ -14,6 +14,7 @@ import msgspec
 from clawbot.cli.completion import session_names
 from clawbot.cli.output import json_option, print_json, reports_errors
 from clawbot.clock import SystemClock
+from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
 from clawbot.files import write_atomic
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, ToolResultMessage, UserMessage
@@ -147,7 +148,13 @@ def repair_sessions(name: str | None, as_json: bool, agent_id: str, dry_run: boo
 
 
 def _store(agent_id: str) -> SessionStore:
-    return SessionStore(Paths(find_home()).sessions(check_agent_id(agent_id)), SystemClock(), agent_id=agent_id)
+    """The sessions of an agent. Raises ConfigError for one that neither has any nor is in the settings: those of an
+    agent that was taken out of the settings can still be read."""
+    paths = Paths(find_home())
+    folder = paths.sessions(check_agent_id(agent_id))
+    if agent_id != MAIN_AGENT and not folder.exists():
+        load_settings(paths).settings.agent(agent_id)
+    return SessionStore(folder, SystemClock(), agent_id=agent_id)
 
 
 def _agents() -> Sequence[str]:

@@ -88,6 +88,8 @@ def test_the_sessions_of_other_agents(talk: str) -> None:
     assert {found["agent"] for found in as_json("list", "--json", "--all")} == {"main", "work"}
     assert run("list", "--all").stdout.count("\n") == 2
     assert "no agent id" in run("list", "--agent", "../x", code=1).stderr
+    assert "Did you mean main?" in run("list", "--agent", "mian", code=1).stderr
+    assert "there is no agent" in run("show", "garden", "--agent", "nobody", code=1).stderr
 
 
 def test_show(talk: str) -> None:
