@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -77,16 +78,33 @@ def _open_screen(chosen: Choices) -> int:
 
     opened: list[Runtime] = []
 
-    async def open_runtime() -> Runtime:
+    async def open_runtime(agent: str | None = None) -> Runtime:
         # The prompt is on the screen by now: what is imported here must not hold up the keys.
-        options, runtime = await asyncio.to_thread(_load_runtime, chosen)
+        options, runtime = await asyncio.to_thread(_load_runtime, _chosen_for(agent, chosen, opened))
         opened.append(await runtime.open(options))
-        return opened[0]
+        return opened[-1]
 
     code = run_chat(open_runtime)
     if opened:
-        click.echo(f"Resume with: {_resume_command(opened[0])}")
+        click.echo(f"Resume with: {_resume_command(opened[-1])}")
     return code
+
+
+def _chosen_for(agent: str | None, chosen: Choices, opened: Sequence[Runtime]) -> Choices:
+    """What the command line chose, as far as it is meant for `agent` (None: the first one). An agent that was `opened`
+    before goes on in the conversation in which it was left."""
+    if agent is None or not opened:
+        return chosen
+    earlier = [runtime.status for runtime in opened if runtime.status.agent_id == agent]
+    is_first = agent == opened[0].status.agent_id
+    return Choices(
+        agent=agent,
+        session=earlier[-1].session_key if earlier else None,
+        new=False,
+        model=chosen["model"],
+        config_file=chosen["config_file"],
+        workspace=chosen["workspace"] if is_first else None,
+    )
 
 
 def _resume_command(runtime: Runtime) -> str:

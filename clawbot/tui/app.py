@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
@@ -20,6 +20,7 @@ from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
 from clawbot.tui.input import AgentCommand, ChatMessage, ScreenCommand
 from clawbot.tui.screens.chat import ChatScreen
+from clawbot.tui.switching import AgentSwitch, OpenRuntime
 from clawbot.tui.themes import DARK, LIGHT, theme_name
 from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.transcript import Transcript
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
-OpenRuntime = Callable[[], Awaitable["Runtime"]]
 ROUNDS = 3  # the key, the message that it causes (Enter: what is submitted), and what that causes in turn
 TWICE = 1.0  # seconds between two Ctrl+C that mean: leave
 
@@ -66,11 +66,12 @@ class ClawbotApp(App[object]):
     ) -> None:
         super().__init__(driver_class=driver)
         self.clock = clock or SystemClock()
-        self.open_runtime = open_runtime
         self.runtime: Runtime | None = None
         self.failure: ClawbotError | None = None
         self.crash: BaseException | None = None
         self.chat = ChatScreen(self.clock)
+        self.agents = AgentSwitch(open_runtime, self.chat.turns)
+        self.chat.skip_closing = self.agents.skip
         self._early: list[Event] | None = []
         self._replayed: set[Event] = set()
         self._last_interrupt = float("-inf")
@@ -123,19 +124,23 @@ class ClawbotApp(App[object]):
     @work(group="runtime")
     async def _open(self) -> None:
         try:
-            self.runtime = await self.open_runtime()
+            runtime = await self.agents.open()
         except ClawbotError as error:
             self.failure = error
             self.exit(return_code=1)
             return
-        self.theme = theme_name(self.runtime.settings.tui.theme, self.available_themes)
-        await self.chat.connect(self.runtime)
-        if self.chat.composer.was_used:
-            self._warm(self.runtime)
-        if self.runtime.first_start:
-            await self._welcome(self.runtime)
+        self.theme = theme_name(runtime.settings.tui.theme, self.available_themes)
+        await self._connect(runtime)
         # What is there now stays until the end: the collector need not look at it again, which would stall the screen.
         gc.freeze()
+
+    async def _connect(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        await self.chat.connect(runtime)
+        if self.chat.composer.was_used:
+            self._warm(runtime)
+        if runtime.first_start:
+            await self._welcome(runtime)
 
     async def _welcome(self, runtime: Runtime) -> None:
         from clawbot.tui.screens.welcome import welcome_text
@@ -177,6 +182,10 @@ class ClawbotApp(App[object]):
                 self.action_search_memory(argument)
             case "/context":
                 self.action_show_context()
+            case "/agent":
+                self._choose_agent(argument)
+            case "/hooks":
+                self._show_hooks()
             case "/help":
                 self.action_help()
             case "/copy":
@@ -274,6 +283,41 @@ class ClawbotApp(App[object]):
         target = await self._shown(lambda runtime: ContextScreen(runtime, clock=self.clock))
         if target:
             self._open_target(target)
+
+    @work
+    async def _show_hooks(self) -> None:
+        from clawbot.tui.screens.hooks import HooksScreen
+
+        await self._shown(lambda runtime: HooksScreen(runtime, clock=self.clock))
+
+    @work
+    async def _choose_agent(self, agent: str) -> None:
+        """Another agent: `agent`, or the one that is chosen."""
+        from clawbot.tui.screens.agents import AgentsScreen
+
+        chosen = agent or await self._shown(AgentsScreen)
+        runtime = self.runtime
+        if not chosen or runtime is None:
+            return
+        if chosen == runtime.status.agent_id:
+            self.chat.hint(f"{chosen} is talked to already", 2.0)
+        elif self.agents.busy:
+            self.notify("Another agent is being opened: try again in a moment.", markup=False)
+        else:
+            await self._change_agent(runtime, chosen)
+
+    async def _change_agent(self, runtime: Runtime, agent: str) -> None:
+        """Go on with `agent`; when that can't be, with the one that was talked to before."""
+        if self.chat.turns.busy:
+            self.notify(f"{agent} comes when the running turn has ended.", markup=False)
+        try:
+            new, failure = await self.agents.change(runtime, agent)
+        except ClawbotError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        await self._connect(new)
+        if failure is not None:
+            self.notify(f"The other agent could not be closed as usual: {failure}", severity="error", markup=False)
 
     @work
     async def action_choose_model(self) -> None:

@@ -45,6 +45,7 @@ class Figures:
         self._turns = turns
         self._say = say
         self._runtime: Runtime | None = None
+        self._watch: IndexingWatch | None = None
         self._noted = ""  # what was said of the window
         self._activity = ("", "")  # what runs by the events, and its detail
         status.show(place=STARTING)
@@ -54,9 +55,14 @@ class Figures:
         self._runtime = runtime
 
     def watch(self, runtime: Runtime) -> None:
-        """Tell from now on what `runtime` indexes and saves beside the turns."""
-        IndexingWatch(self._screen, runtime, self._indexing).start()
+        """Tell from now on what `runtime` indexes and saves beside the turns, and no other one."""
+        if self._watch is not None:
+            self._watch.stop()
+            self._indexing(None)
+        self._watch = IndexingWatch(self._screen, runtime, self._indexing)
+        self._watch.start()
         runtime.on_saving = self._saving_changed
+        self.runs("")
 
     # The figures
 
@@ -112,12 +118,13 @@ class Figures:
         self._status.show(hint=self._hint)
 
     @property
-    def _saving(self) -> bool:
+    def saving(self) -> bool:
+        """Whether memory takes what was said right now."""
         return self._runtime is not None and self._runtime.saving
 
     @property
     def _hint(self) -> str:
-        if self._saving:
+        if self.saving:
             return SAVING_HINT
         return BUSY_HINT if self._turns.busy else IDLE_HINT
 
@@ -127,6 +134,6 @@ class Figures:
 
     def _show_activity(self) -> None:
         """What runs; while memory takes what was said, that is all that does."""
-        activity, detail = (SAVING, "") if self._saving else self._activity
+        activity, detail = (SAVING, "") if self.saving else self._activity
         self._status.run_clock(activity, detail)
-        self.show_hint()
+        self._turns.changed()

@@ -18,6 +18,8 @@ SCREEN_COMMANDS = {
     "/edit": True,
     "/memory": True,
     "/context": False,
+    "/agent": True,
+    "/hooks": False,
     "/help": False,
     "/quit": True,
     "/exit": True,

@@ -13,15 +13,17 @@ from clawbot.messages import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+    text_of,
 )
-from clawbot.tui.render.housekeeping import SummaryItem, is_quiet, memory_mark
+from clawbot.sessions.conversation import quoted_files
+from clawbot.tui.render.housekeeping import QuoteItem, SummaryItem, is_quiet, memory_mark
 from clawbot.tui.render.items import DividerItem, Item, MarkItem, NoticeItem, ReasoningItem, ToolItem
 from clawbot.tui.render.sanitize import clean
 from clawbot.tui.transcript import CUT, INTERRUPTED, agent_items, piece_items, take_details, user_items
 
 if TYPE_CHECKING:
     from clawbot.agent.views import HistoryItem
-    from clawbot.sessions.entries import CompactionEntry
+    from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry
     from clawbot.tui.render.pieces import Piece
 
 
@@ -63,6 +65,8 @@ class HistoryBuilder:
         """What happened beside the talk. Housekeeping may come in the middle of an answer, which goes on below."""
         if entry.compaction is not None:
             self._items.append(self._summary(entry.compaction))
+        elif entry.quote is not None:
+            self._items.append(self._quote(entry.quote))
         elif entry.offer is not None:
             for write in entry.offer.writes:
                 item, is_new = memory_mark(self._last, write.path, write.line, write.end_line)
@@ -79,7 +83,12 @@ class HistoryBuilder:
         after = entry.details.get("tokensAfter") if isinstance(entry.details, dict) else None
         pieces = self._parse(clean(entry.summary))
         tokens = after if isinstance(after, int) else 0
-        return SummaryItem(pieces, entry.tokens_before, tokens, joined=is_quiet(self._last))
+        return SummaryItem(pieces, before=entry.tokens_before, after=tokens, joined=is_quiet(self._last))
+
+    def _quote(self, entry: CustomMessageEntry) -> QuoteItem:
+        text = text_of(entry.content)
+        files = len(quoted_files(entry))
+        return QuoteItem(self._parse(clean(text)), files=files, characters=len(text), joined=is_quiet(self._last))
 
     def _reply(self, message: AssistantMessage, moment: datetime, *, interrupted: bool) -> None:
         items = self._items

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from clawbot.errors import ClawbotError
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from clawbot.clock import Clock
     from clawbot.runtime import Runtime
     from clawbot.tui.app import ClawbotApp
+    from clawbot.tui.switching import OpenRuntime
 
 
 log = logging.getLogger(__name__)
@@ -24,13 +24,14 @@ log = logging.getLogger(__name__)
 SAVING = "Saving what matters to memory … (Ctrl+C skips)"
 
 
-def run_chat(open_runtime: Callable[[], Awaitable[Runtime]], *, theme: str = "auto", clock: Clock | None = None) -> int:
+def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | None = None) -> int:
     """Show the conversation until the user leaves; return the exit code.
 
-    `open_runtime` is awaited after the first paint, and what it returns is closed at the end; its heavy imports belong
-    in a thread. A ClawbotError that it or the closing raises comes out of here, with the terminal restored. After
-    another error one line on stderr names the log, and the exit code is 1; when memory is saved at the end, a line says
-    so. `theme` counts until the settings are read.
+    `open_runtime` is awaited after the first paint, and again for each agent that the user changes to; what it returns
+    is closed when another agent was opened, or at the end. Its heavy imports belong in a thread. A ClawbotError that it
+    or the closing raises comes out of here, with the terminal restored. After another error one line on stderr names
+    the log, and the exit code is 1; when memory is saved at the end, a line says so. `theme` counts until the settings
+    are read.
     """
     with typing_kept() as kept:
         # Textual takes a quarter of a second to import: the keys of that time are kept.
@@ -62,8 +63,10 @@ async def _run(app: ClawbotApp, kept: Kept) -> Exception | None:
     finally:
         # Before the closing, which may take seconds: Ctrl+C must be a signal again.
         kept.give_back()
-        if app.runtime is not None:
-            await ending.close(app.runtime)
+        if app.agents.closing is not None:
+            await ending.wait(app.agents.closing)
+        for runtime in app.agents.runtimes:
+            await ending.close(runtime)
     return ending.failure
 
 
@@ -92,14 +95,29 @@ class _Ending:
     async def close(self, runtime: Runtime) -> None:
         """Close `runtime`, and say so when that takes time. Ctrl+C cancels this task and the closing in it, which then
         only lets go of what it holds. What fails in it is logged and is the `failure`."""
-        if runtime.will_flush and not self._hasty:
+        if runtime.will_flush:
+            self._tell()
+        await self._end(asyncio.create_task(runtime.close(hasty=self._hasty)))
+
+    async def wait(self, closing: asyncio.Task[None]) -> None:
+        """Wait for a runtime that is being closed already: the user left for another agent, and then altogether."""
+        self._tell()
+        if self._hasty:
+            closing.cancel()
+        await self._end(closing)
+
+    def _tell(self) -> None:
+        """Say what takes time; nobody waits for it after a signal."""
+        if not self._hasty:
             # A window that has just been closed takes no words, and memory is saved nevertheless.
             with contextlib.suppress(OSError):
                 sys.stderr.write(f"{SAVING}\n")
                 sys.stderr.flush()
-        self._closing = asyncio.create_task(runtime.close(hasty=self._hasty))
+
+    async def _end(self, closing: asyncio.Task[None]) -> None:
+        self._closing = closing
         try:
-            await self._closing
+            await closing
         except asyncio.CancelledError:
             log.info("What was said is not saved to memory yet: the wait for it was ended.")
         except Exception as error:

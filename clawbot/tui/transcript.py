@@ -10,12 +10,14 @@ from clawbot.agent.events import (
     CompactionFinished,
     Level,
     MessageFinished,
+    NotesQuoted,
     Notice,
+    SessionChanged,
     ToolFinished,
     ToolStarted,
     TurnEnded,
 )
-from clawbot.tui.render.housekeeping import SummaryItem, is_quiet
+from clawbot.tui.render.housekeeping import QuoteItem, SummaryItem, is_quiet
 from clawbot.tui.render.items import (
     Item,
     MarkItem,
@@ -146,7 +148,28 @@ def summary_item(event: CompactionFinished, last: Item | None) -> Item:
     from clawbot.tui.render.markdown import markdown_pieces
 
     pieces = markdown_pieces(clean(event.summary))
-    return SummaryItem(pieces, event.tokens_before, event.tokens_after, joined=is_quiet(last))
+    return SummaryItem(pieces, before=event.tokens_before, after=event.tokens_after, joined=is_quiet(last))
+
+
+def quote_item(event: NotesQuoted, last: Item | None) -> Item:
+    """Notes are quoted at the beginning of the session: the line below `last`."""
+    from clawbot.tui.render.markdown import markdown_pieces
+
+    pieces = markdown_pieces(clean(event.text))
+    return QuoteItem(pieces, files=len(event.files), characters=len(event.text), joined=is_quiet(last))
+
+
+def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
+    """That the conversation goes on in another session, and why. `idle_minutes` is the pause that ends one."""
+    session = f"session {event.session_id[:8]}"
+    match event.reason:
+        case "daily":
+            return f"new day · {session}"
+        case "idle":
+            pause = f"{idle_minutes:,} quiet minutes" if idle_minutes else "a quiet while"
+            return f"after {pause} · {session}"
+        case reason:
+            return f"{session} · {reason}"
 
 
 def unsummarised_item(event: CompactionFinished) -> Item:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clawbot.agent.events import Event, MessageQueued, TurnEnded
+from clawbot.agent.events import Event, MessageQueued, TurnEnded, TurnStarted
 from clawbot.errors import ClawbotError
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ StartJob = Callable[[Callable[[], Coroutine[Any, Any, None]]], Job]
 
 @dataclass(eq=False)
 class Submission:
-    """One input on its way. It waits until the first event of its own turn comes."""
+    """One input on its way. It waits until the first event of its own turn comes: what a session that ends by itself
+    leaves may be told before the turn has begun."""
 
     text: str
     job: Job | None = None
     waiting: bool = True
     announced: bool = False  # it is shown as queued
+    begun: bool = False  # its turn has: it is stored
 
 
 class Turns:
@@ -55,15 +58,22 @@ class Turns:
     ) -> None:
         self._start = start
         self.show = show
-        self._changed = changed
+        self.changed = changed
         self._unsent = unsent
         self._runtime: Runtime | None = None
         self._open: list[Submission] = []
+        self._ended = asyncio.Event()
 
     @property
     def queued(self) -> list[str]:
         """What waits, the oldest first."""
         return [submission.text for submission in self._open if submission.waiting and submission.announced]
+
+    @property
+    def coming(self) -> str:
+        """What was taken up or is about to be, and stands on no page yet; empty when there is nothing of that kind."""
+        coming = (item for item in self._open if not (item.begun or (item.waiting and item.announced)))
+        return next((submission.text for submission in coming), "")
 
     @property
     def busy(self) -> bool:
@@ -76,7 +86,14 @@ class Turns:
         for submission in self._open:
             submission.announced = False
             self._begin(runtime, submission)
-        self._changed()
+        self.changed()
+
+    async def hold(self) -> None:
+        """Keep what is submitted from now on until the next runtime is there; returns when the rest has ended."""
+        self._runtime = None
+        while any(submission.job is not None for submission in self._open):
+            self._ended.clear()
+            await self._ended.wait()
 
     def submit(self, text: str) -> None:
         """Send `text`, or keep it until the runtime is there."""
@@ -84,7 +101,7 @@ class Turns:
         self._open.append(submission)
         if self._runtime is None:
             submission.announced = True
-            self._changed()
+            self.changed()
         else:
             self._begin(self._runtime, submission)
 
@@ -97,7 +114,7 @@ class Turns:
         self._open.remove(last)
         if last.job is not None:
             last.job.cancel()
-        self._changed()
+        self.changed()
         return last.text
 
     def _begin(self, runtime: Runtime, submission: Submission) -> None:
@@ -114,16 +131,18 @@ class Turns:
         finally:
             if submission in self._open:
                 self._open.remove(submission)
+            self._ended.set()
         # Not after a cancellation: then the screen may be gone, and a recall has told already.
-        self._changed()
+        self.changed()
 
     def _take(self, submission: Submission, event: Event) -> None:
-        never_began = submission.waiting and isinstance(event, TurnEnded) and event.status == "failed"
+        submission.begun = submission.begun or isinstance(event, TurnStarted)
+        never_began = not submission.begun and isinstance(event, TurnEnded) and event.status != "done"
         if isinstance(event, MessageQueued):
             submission.announced = True
         else:
             submission.waiting = False
-        self._changed()
+        self.changed()
         self.show(event)
         if never_began:
             self._unsent(submission.text)

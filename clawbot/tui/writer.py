@@ -10,6 +10,8 @@ from clawbot.agent.events import (
     CompactionFinished,
     MemoryWritten,
     MessageFinished,
+    NoteKept,
+    NotesQuoted,
     Notice,
     ToolFinished,
     ToolStarted,
@@ -17,7 +19,7 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
-from clawbot.tui.render.housekeeping import memory_mark
+from clawbot.tui.render.housekeeping import KeptItem, is_quiet, memory_mark
 from clawbot.tui.render.items import DividerItem, Item, MarkItem, PieceItem, ReasoningItem, ToolItem, UserItem
 from clawbot.tui.transcript import (
     INTERRUPTED,
@@ -27,6 +29,7 @@ from clawbot.tui.transcript import (
     finish_tool,
     notice_item,
     piece_items,
+    quote_item,
     stop_mark,
     summary_item,
     text_items,
@@ -218,6 +221,23 @@ class TranscriptWriter:
             self._page.append([item])
         else:
             self._page.update(item)
+
+    def note_kept(self, event: NoteKept) -> None:
+        """A conversation was kept as a note, or the note got another name: then its line is told the new one. A line
+        that is not on the page any more is missed by nobody."""
+        if event.was:
+            for item in self._page.stack.items:
+                if isinstance(item, KeptItem) and item.path == event.was:
+                    item.path = event.path
+                    self._page.update(item)
+            return
+        self._finish_text()
+        self._page.append([KeptItem(event.session_id, event.path, joined=is_quiet(self._last))])
+
+    def notes_quoted(self, event: NotesQuoted) -> None:
+        """The session begins with a quote of notes."""
+        self._finish_text()
+        self._page.append([quote_item(event, self._last)])
 
     def compacted(self, event: CompactionFinished) -> None:
         """Earlier turns are summarised, or stay as they were."""

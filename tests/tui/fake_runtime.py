@@ -28,7 +28,8 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from clawbot.agent.views import CommandInfo, HistoryItem
+from clawbot.agent.views import AgentInfo, CommandInfo, HistoryItem, HookStatus
+from clawbot.config.schema import SessionSettings
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.budget import Budget
 from clawbot.context.prompt import FileSize, Size
@@ -86,6 +87,14 @@ class FakePaths:
     home: Path
 
     @property
+    def hooks(self) -> Path:
+        return self.home / "hooks"
+
+    @property
+    def config_file(self) -> Path:
+        return self.home / "config.yaml"
+
+    @property
     def history_file(self) -> Path:
         return self.home / "history.jsonl"
 
@@ -107,6 +116,7 @@ class FakeTui:
 @dataclass
 class FakeSettings:
     tui: FakeTui = field(default_factory=FakeTui)
+    session: SessionSettings = field(default_factory=SessionSettings)
 
     def agent(self, agent_id: str) -> AgentSettings:
         return AgentSettings()
@@ -131,6 +141,8 @@ COMMANDS = [
     CommandInfo("/sessions", "", "Choose an earlier conversation"),
     CommandInfo("/context", "[detail|json]", "Where the tokens of the context go"),
     CommandInfo("/compact", "[FOCUS]", "Summarise earlier turns now"),
+    CommandInfo("/agent", "[ID]", "Talk to another agent"),
+    CommandInfo("/hooks", "", "Show the hooks"),
     CommandInfo("/tools", "", "What the agent can do"),
     CommandInfo("/edit", "FILE", "Edit a workspace file"),
     CommandInfo("/memory", "[QUERY]", "Search what is remembered"),
@@ -287,6 +299,13 @@ class FakeRuntime:
         self.full_disk = False  # a turn then fails before it begins: its message could not be stored
         self.report = context_report()
         self.will_flush = False
+        self.before: list[Event | Hold] = []  # what the next message causes before its turn begins
+        self.on_event: Callable[[Event], None] | None = None
+        self.found_hooks: list[HookStatus] = []
+        self.hook_error: Exception | None = None
+        self.agents = [AgentInfo(self.status.agent_id, self.status.workspace, "openai/gpt-5", current=True)]
+        self.close_hold: Hold | None = None  # saving at the end waits until it is released
+        self.close_error: Exception | None = None
         self.closed = False
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -331,11 +350,20 @@ class FakeRuntime:
             yield CommandOutput(command=text.split()[0], text=f"Output of `{text}`.")
             yield TurnEnded(status="done")
             return
+        async for event in self._play_before():
+            yield event
+        if self._interrupted.is_set():
+            yield TurnEnded(status="interrupted")
+            return
         status = self.status
         yield TurnStarted(
             text=text, session_key=status.session_key, session_id=status.session_id, model=status.model.ref
         )
-        for step in self.turns.pop(0) if self.turns else reply(f"You said: {text}"):
+        async for event in self._play_turn(self.turns.pop(0) if self.turns else reply(f"You said: {text}")):
+            yield event
+
+    async def _play_turn(self, steps: Sequence[Event | Hold]) -> AsyncGenerator[Event, None]:
+        for step in steps:
             if isinstance(step, Hold):
                 step.reached.set()
                 await self._first_of(step.released, self._interrupted)
@@ -351,6 +379,15 @@ class FakeRuntime:
             if isinstance(step, TurnEnded):
                 return
         yield TurnEnded(status="done", duration_ms=1200)
+
+    async def _play_before(self) -> AsyncGenerator[Event, None]:
+        while self.before and not self._interrupted.is_set():
+            step = self.before.pop(0)
+            if isinstance(step, Hold):
+                step.reached.set()
+                await self._first_of(step.released, self._interrupted)
+            else:
+                yield step
 
     @staticmethod
     async def _first_of(*events: asyncio.Event) -> None:
@@ -450,5 +487,28 @@ class FakeRuntime:
         self.exported.append(session)
         return path or Path(f"conversation.{form}")
 
+    def tell(self, event: Event) -> None:
+        """Something happens beside the turns."""
+        if isinstance(event, SessionChanged):
+            self.status = structs.replace(self.status, session_id=event.session_id)
+        assert self.on_event is not None
+        self.on_event(event)
+
+    async def hooks(self) -> list[HookStatus]:
+        if self.hook_error is not None:
+            raise self.hook_error
+        return list(self.found_hooks)
+
     async def close(self, *, hasty: bool = False) -> None:
-        self.closed = True
+        self.interrupt()
+        try:
+            async with self._turn:
+                if self.close_hold is not None:
+                    self.save(True)
+                    self.close_hold.reached.set()
+                    await self.close_hold.released.wait()
+                    self.save(False)
+                if self.close_error is not None:
+                    raise self.close_error
+        finally:
+            self.closed = True

@@ -1,12 +1,14 @@
-"""The quiet lines of what clawbot does by itself: that memory was written, that earlier turns were summarised.
+"""The quiet lines of what clawbot does by itself: that memory was written, a conversation kept, that notes were quoted,
+earlier turns summarised.
 
-Each is one line in the manner of a rule. A note opens where it was written, a summary unfolds below its line.
+Each is one line in the manner of a rule. A note opens where it was written, a quote and a summary unfold below it.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clawbot.tui.meter import short
 from clawbot.tui.render.inline import note_link
@@ -17,7 +19,9 @@ from clawbot.tui.render.sanitize import clean_line, isolate
 
 NARROW = 40  # below so many cells only the place is told
 SUMMARISED = "earlier turns summarised"
-INNER = TEXT_INDENT + 2  # where an unfolded summary stands
+KEPT = "kept: "
+QUOTED = "notes: "
+INNER = TEXT_INDENT + 2  # where an unfolded text stands
 
 
 @dataclass
@@ -39,35 +43,45 @@ class MemoryItem(Item):
 
 
 @dataclass
-class SummaryItem(Item):
-    """A summary stands for the turns above: how many tokens the context had `before` and has `after` (0: unknown), and
-    the summary as `pieces` of Markdown."""
+class KeptItem(Item):
+    """The conversation `session_id` was kept as a note, `path` in the workspace."""
 
-    pieces: Sequence[Piece]
-    before: int = 0
-    after: int = 0
+    session_id: str
+    path: str
     joined: bool = False
-    unfolded: bool = False
-    can_unfold = True
 
     def lines(self, page: Page) -> list[Line]:
-        """The line, and the summary under it when it is unfolded."""
-        line = ruled([Span(self._said(page.width - RULE_EDGES), "divider", FOLD)], page.width)
+        """One line; the note opens."""
+        place = isolate(middle(clean_line(self.path), page.width - RULE_EDGES - len(KEPT)))
+        spans = [Span(KEPT, "divider"), Span(place, "note-quiet", note_link(self.path, 1))]
+        return [*air(self.joined), ruled(spans, page.width)]
+
+
+@dataclass
+class FoldedItem(Item):
+    """A line that stands for a text, `pieces` of Markdown, and unfolds to it."""
+
+    pieces: Sequence[Piece]
+    joined: bool = field(default=False, kw_only=True)
+    unfolded: bool = field(default=False, kw_only=True)
+    can_unfold = True
+
+    @abstractmethod
+    def said(self) -> list[str]:
+        """What the line says, the most important first."""
+
+    def lines(self, page: Page) -> list[Line]:
+        """The line, and the text under it when it is unfolded."""
+        line = ruled([Span(self._line(page.width - RULE_EDGES), "divider", FOLD)], page.width)
         lines = [*air(self.joined), line]
         return [*lines, *self._inside(page)] if self.unfolded else lines
 
-    def _said(self, room: int) -> str:
+    def _line(self, room: int) -> str:
         """What happened, the figures, the key; the last ones go first where there is no room."""
-        parts = [SUMMARISED, self._figures(), "ctrl+o folds" if self.unfolded else "ctrl+o to read"]
-        parts = [part for part in parts if part]
+        parts = [*self.said(), "ctrl+o folds" if self.unfolded else "ctrl+o to read"]
         while len(parts) > 1 and width_of(" · ".join(parts)) > room:
             parts.pop()
         return ellipsis(" · ".join(parts), room)
-
-    def _figures(self) -> str:
-        if not self.before:
-            return ""
-        return f"{short(self.before)} → {short(self.after)} tokens" if self.after else f"{short(self.before)} tokens"
 
     def _inside(self, page: Page) -> list[Line]:
         lines: list[Line] = []
@@ -76,6 +90,34 @@ class SummaryItem(Item):
                 lines.append(Line(piece.indent.air))
             lines += piece.lines(page.width - INNER, page.lexers)
         return indented([Line(tuple(map(_quiet, line.spans)), line.fill) for line in lines], INNER)
+
+
+@dataclass
+class SummaryItem(FoldedItem):
+    """A summary stands for the turns above: how many tokens the context had `before` and has `after` (0: unknown)."""
+
+    before: int = 0
+    after: int = 0
+
+    def said(self) -> list[str]:
+        """That turns were summarised, and the figures."""
+        if not self.before:
+            return [SUMMARISED]
+        after = f" → {short(self.after)}" if self.after else ""
+        return [SUMMARISED, f"{short(self.before)}{after} tokens"]
+
+
+@dataclass
+class QuoteItem(FoldedItem):
+    """The session begins with a quote of notes: of so many `files` (0: unknown), so many `characters` long."""
+
+    files: int = 0
+    characters: int = 0
+
+    def said(self) -> list[str]:
+        """How much is quoted."""
+        files = f"{self.files:,} file{'s' if self.files != 1 else ''}, " if self.files else ""
+        return [f"{QUOTED}{files}{self.characters:,} characters"]
 
 
 def memory_mark(last: Item | None, path: str, line: int, end_line: int) -> tuple[MemoryItem, bool]:
@@ -90,7 +132,7 @@ def memory_mark(last: Item | None, path: str, line: int, end_line: int) -> tuple
 
 def is_quiet(item: Item | None) -> bool:
     """Whether `item` is a line across the page, below which another one needs no air."""
-    return isinstance(item, DividerItem | MemoryItem | SummaryItem)
+    return isinstance(item, DividerItem | MemoryItem | KeptItem | FoldedItem)
 
 
 def air(joined: bool) -> list[Line]:
@@ -99,5 +141,5 @@ def air(joined: bool) -> list[Line]:
 
 
 def _quiet(span: Span) -> Span:
-    """The summary is read beside the talk: dimmer than what is said in it."""
+    """What is unfolded is read beside the talk: dimmer than what is said in it."""
     return span._replace(style=f"tool-text {span.style}".rstrip())

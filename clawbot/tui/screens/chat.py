@@ -23,6 +23,8 @@ from clawbot.agent.events import (
     MemoryWritten,
     MessageFinished,
     ModelChanged,
+    NoteKept,
+    NotesQuoted,
     Notice,
     ReasoningDelta,
     SessionChanged,
@@ -34,7 +36,9 @@ from clawbot.agent.events import (
 )
 from clawbot.clock import Clock
 from clawbot.tui.activity import SUMMARISING, activity_of
+from clawbot.tui.aside import Aside
 from clawbot.tui.figures import Figures
+from clawbot.tui.transcript import session_line
 from clawbot.tui.turns import Turns
 from clawbot.tui.widgets.approval import Approval
 from clawbot.tui.widgets.bars import Header, NewBelow, QueueLines, StatusLine
@@ -45,6 +49,7 @@ from clawbot.tui.writer import TranscriptWriter
 if TYPE_CHECKING:
     from clawbot.runtime import Runtime
 
+TOLD_BY_A_LINE = ("/new", "/reset")  # commands that say no more than the divider that they cause
 PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched each time the reader reaches the top
 
 
@@ -83,6 +88,8 @@ class ChatScreen(Screen[None]):
         self.clock = clock
         self.runtime: Runtime | None = None
         self.turns = Turns(self._start, self.show, self._queue_changed, self._hand_back)
+        self.aside = Aside(self._show, self.call_later)
+        self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
         self._questions: list[ApprovalRequested] = []
         self._oldest: str | None = None  # the entry that stands at the top
         self._fetching = False
@@ -112,7 +119,10 @@ class ChatScreen(Screen[None]):
     # The runtime
 
     async def connect(self, runtime: Runtime) -> None:
-        """The runtime is there: show what was said before, send what was typed meanwhile."""
+        """The runtime is there: show what was said before, send what was typed meanwhile. It may take the place of
+        another one."""
+        if self.runtime is not None:
+            self.aside.leave(self.runtime)
         self.runtime = runtime
         self.figures.connect(runtime)
         self.composer.connect(runtime)
@@ -120,6 +130,7 @@ class ChatScreen(Screen[None]):
         for notice in runtime.notices:
             self.writer.notice(notice)
         self.figures.watch(runtime)
+        self.aside.listen(runtime)
         self.turns.ready(runtime)
         # After what was typed meanwhile, which need not wait for that.
         self.figures.measure()
@@ -160,7 +171,12 @@ class ChatScreen(Screen[None]):
     # Events
 
     def show(self, event: Event) -> None:
-        """Show `event`. The order of events is that of clawbot.agent.events."""
+        """Show `event` of a submission. The order of events is that of clawbot.agent.events."""
+        self.aside.before(event)
+        self._show(event)
+        self.aside.after(event)
+
+    def _show(self, event: Event) -> None:
         self._show_talk(event)
         self._show_beside(event)
         self._show_state(event)
@@ -191,9 +207,13 @@ class ChatScreen(Screen[None]):
                 self.writer.memory_written(event)
             case CompactionFinished():
                 self.writer.compacted(event)
+            case NoteKept():
+                self.writer.note_kept(event)
+            case NotesQuoted():
+                self.writer.notes_quoted(event)
             case Notice():
                 self.writer.notice(event)
-            case CommandOutput():
+            case CommandOutput() if event.command not in TOLD_BY_A_LINE:
                 self.writer.output(event.command, event.text)
 
     def _show_state(self, event: Event) -> None:
@@ -213,9 +233,7 @@ class ChatScreen(Screen[None]):
             case ContextUsed() | CompactionFinished():
                 self.figures.refresh()
             case SessionChanged():
-                self.writer.divider(f"session {event.session_id[:8]} · {event.reason}")
-                self.figures.refresh()
-                self.figures.measure()
+                self._session_changed(event)
             case TurnEnded():
                 self._turn_ended()
 
@@ -226,6 +244,19 @@ class ChatScreen(Screen[None]):
         self.figures.refresh()
         self.figures.measure()
 
+    def _session_changed(self, event: SessionChanged) -> None:
+        self.writer.divider(session_line(event, self._idle_minutes))
+        self.figures.refresh()
+        self.figures.measure()
+
+    @property
+    def _idle_minutes(self) -> int | None:
+        """The pause that ends a session by itself."""
+        # Settings come in after the first paint.
+        from clawbot.sessions.reset import policy_of
+
+        return policy_of(self.runtime.settings.session.reset).idle_minutes if self.runtime is not None else None
+
     def _turn_ended(self) -> None:
         self._questions.clear()
         self._close_question()
@@ -233,7 +264,8 @@ class ChatScreen(Screen[None]):
         self.figures.refresh()
 
     def _queue_changed(self) -> None:
-        self.queue.show(self.turns.queued)
+        # While memory takes what a session held that ends now, the words that opened the next one are on no page yet.
+        self.queue.show(self.turns.queued, coming=self.turns.coming if self.figures.saving else "")
         self.figures.show_hint()
 
     def _hand_back(self, text: str) -> None:
@@ -279,7 +311,7 @@ class ChatScreen(Screen[None]):
             return
         if self.focused is self.page:
             self.composer.prompt.focus()
-        elif self.runtime is not None:
+        elif not self.skip_closing() and self.runtime is not None:
             self.runtime.interrupt()
 
     def action_recall(self) -> None:

@@ -105,14 +105,21 @@ class QueueLines(Widget):
 
     SHOWN = 4
     texts: reactive[tuple[str, ...]] = reactive((), layout=True)
+    coming: reactive[str] = reactive("", layout=True)
 
-    def show(self, texts: Sequence[str]) -> None:
-        """These wait, in this order."""
+    def show(self, texts: Sequence[str], *, coming: str = "") -> None:
+        """These wait, in this order; `coming` is taken up, and can't be taken back."""
         self.texts = tuple(texts)
-        self.display = bool(texts)
+        self.coming = coming
+        self.display = bool(texts or coming)
 
     def render_line(self, y: int) -> Strip:
         """Line `y`."""
+        if self.coming:
+            if not y:
+                text = ellipsis(clean_line(self.coming[:500]), max(10, self.size.width - 14))
+                return self._line(f"   sending: {text}")
+            y -= 1
         more = len(self.texts) - self.SHOWN
         if y >= self.SHOWN and more > 0:
             text = f"   and {more} more"
@@ -120,11 +127,14 @@ class QueueLines(Widget):
             hint = "   alt+up takes it back" if y == len(self.texts) - 1 else ""
             line = clean_line(self.texts[y][:500]) if y < len(self.texts) else ""
             text = f"   queued: {ellipsis(line, max(10, self.size.width - 14 - len(hint)))}{hint}"
+        return self._line(text)
+
+    def _line(self, text: str) -> Strip:
         return Strip([Segment(text, self.rich_style)]).crop_extend(0, self.size.width, self.rich_style)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """A line for each, up to a limit."""
-        return min(len(self.texts), self.SHOWN + 1)
+        return bool(self.coming) + min(len(self.texts), self.SHOWN + 1)
 
 
 class NewBelow(Widget):

@@ -66,8 +66,10 @@ class Composer(Vertical):
             Choice(command.name, f"{command.arguments}  {command.help}".strip(), not command.arguments)
             for command in runtime.commands
         ]
-        self._history_file = runtime.paths.home / "history.jsonl"
-        self._load_history(self._history_file)
+        history_file = runtime.paths.home / "history.jsonl"
+        if history_file != self._history_file:
+            self._history_file = history_file
+            self._load_history(history_file)
 
     @work(group="history")
     async def _load_history(self, path: Path) -> None:
