@@ -20,7 +20,7 @@ _OPENS = re.compile(r"\s*(?:[#>|`~<*+=-]|\d+[.)]\s)")
 def render(title: str, facts: Mapping[str, str], texts: Iterable[tuple[str, str]]) -> str:
     """The note: `facts` by their labels, then `texts`, pairs of role and text, the oldest first."""
     lines = [f"# {_line(title)}", "", *(f"- **{label}**: {_line(fact)}" for label, fact in facts.items())]
-    blocks = [_block(role, clean(text)) for role, text in texts]
+    blocks = [_block(role, shown) for role, text in texts if (shown := clean(text))]
     return "\n\n".join(["\n".join(lines), "## Conversation Summary", *blocks]) + "\n"
 
 

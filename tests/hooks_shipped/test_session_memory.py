@@ -123,7 +123,7 @@ def test_what_cannot_be_seen_is_left_out() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text(max_size=80)), max_size=6))
 def test_every_note_reads_back_as_what_was_said(texts: list[tuple[str, str]]) -> None:
     said = [(role, clean(text)) for role, text in texts if clean(text)]
-    note = render("Session", {}, said)
+    note = render("Session", {}, texts)
     assert read(note) == said
     assert all(line.startswith(("#", ">", "user:", "assistant:")) for line in note.split("\n") if line)
 
