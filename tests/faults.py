@@ -1,4 +1,4 @@
-"""Kills a process at any of its steps on the disk, so that tests can look at what each of these moments leaves behind."""
+"""Kills a process at any of its steps on the disk, so that tests can look at what each of them leaves behind."""
 
 from __future__ import annotations
 

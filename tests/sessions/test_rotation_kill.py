@@ -11,8 +11,8 @@ from msgspec import structs
 
 from clawbot.sessions.entries import ModelChangeEntry, SessionInfoEntry
 from clawbot.sessions.store import SessionStore
+from tests.faults import count_steps, run_killed
 
-from ..faults import count_steps, run_killed
 from .helpers import StillClock, texts, user
 
 WORDS = ["what was said", "说过的话"]
