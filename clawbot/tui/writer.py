@@ -213,6 +213,24 @@ class TranscriptWriter:
         self._finish_text()
         self._page.append([DividerItem(text)])
 
+    def session_changed(self, text: str) -> None:
+        """Another session begins. What the one before it was kept as stands below the line, though it may have been
+        told before."""
+        self._finish_text()
+        kept = self._kept_last()
+        for item in kept:
+            item.joined = True
+        self._page.append([DividerItem(text), *kept], drop=len(kept))
+
+    def _kept_last(self) -> list[KeptItem]:
+        """The notes that were kept at the end of the page, for which no line was drawn yet."""
+        kept: list[KeptItem] = []
+        for item in reversed(self._page.stack.items):
+            if not isinstance(item, KeptItem):
+                return [] if isinstance(item, DividerItem) else kept
+            kept.insert(0, item)
+        return kept
+
     def memory_written(self, event: MemoryWritten) -> None:
         """What mattered went to a memory file."""
         self._finish_text()

@@ -10,6 +10,7 @@ from msgspec import structs
 from clawbot.agent.events import (
     CommandOutput,
     Event,
+    MemoryWritten,
     NoteKept,
     NotesQuoted,
     Notice,
@@ -181,18 +182,29 @@ async def test_the_pause_is_the_one_of_the_settings(tmp_path: Path) -> None:
         await until(pilot, lambda: "after 90 quiet minutes" in page_text(app))
 
 
-async def test_new_says_it_by_its_line_and_then_the_note_and_the_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("note_first", [True, False])
+async def test_new_says_it_by_its_line_and_then_the_note_and_the_words(tmp_path: Path, note_first: bool) -> None:
+    written = MemoryWritten(path="memory/2026-11-20.md", line=1, end_line=3, bytes=90)
+    ending = [kept(), changed("/new")] if note_first else [changed("/new"), kept()]
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
         started = TurnStarted(text="/new fix the tests", session_key="main", session_id="s", model="offline")
-        app.chat.show(started)
-        app.chat.show(changed("/new"))
-        app.chat.show(kept())
-        app.chat.show(CommandOutput(command="/new", text="New session started."))
+        for event in (started, written, *ending, CommandOutput(command="/new", text="New session started.")):
+            app.chat.show(event)
         app.chat.show(structs.replace(started, text="fix the tests"))
         app.chat.show(TurnEnded(status="done"))
         await pilot.pause()
-        assert in_order(app, "   /new\n", "session 1a2b3c4d · /new", f"kept: {NOTE}", "   fix the tests")
+        memory, line = "memory: 3 lines", "session 1a2b3c4d · /new"
+        assert in_order(app, "   /new\n", memory, line, f"kept: {NOTE}", "   fix the tests")
         assert "New session started" not in page_text(app)
+
+
+async def test_each_note_stands_below_the_line_that_ended_its_session(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        for event in (kept("memory/a.md"), changed("daily", "11111111"), changed("idle", "22222222")):
+            runtime.tell(event)
+        runtime.tell(kept("memory/b.md"))
+        await until(pilot, lambda: in_order(app, "session 11111111", "memory/a.md", "session 22222222", "memory/b.md"))
 
 
 # The line of a note

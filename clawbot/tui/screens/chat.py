@@ -245,7 +245,7 @@ class ChatScreen(Screen[None]):
         self.figures.measure()
 
     def _session_changed(self, event: SessionChanged) -> None:
-        self.writer.divider(session_line(event, self._idle_minutes))
+        self.writer.session_changed(session_line(event, self._idle_minutes))
         self.figures.refresh()
         self.figures.measure()
 

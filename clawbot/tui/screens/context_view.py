@@ -21,6 +21,7 @@ LOOKS = {
     "bootstrap": ("▓", FIXED),
     "tools": ("▒", FIXED),
     "summary": ("█", TALK),
+    "notes": ("▞", TALK),
     "messages": ("▓", TALK),
     "toolResults": ("▒", TALK),
     "unaccounted": ("▚", "$foreground 50%"),
@@ -28,7 +29,7 @@ LOOKS = {
     "reserve": ("·", LEFT),
 }
 NO_LOOK = ("▚", QUIET)  # of a part that is not known here
-NAME, NUMBER, SHARE = 17, 11, 8  # cells of the columns
+NAME, NUMBER, SHARE = 18, 10, 8  # cells of the columns
 UNKNOWN = "The window is assumed; context_tokens sets it."
 OPEN_FLUSH = "screen.open_flush"
 
@@ -114,6 +115,8 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
         case "bootstrap":
             files = sorted(report.bootstrap_files, key=lambda file: -file.tokens)
             return " · ".join(f"{isolate(clean_line(file.name)).removesuffix('.md')} {file.tokens:,}" for file in files)
+        case "notes":
+            return plural(len(report.notes), "file")
         case "tools" if report.tools:
             return plural(len(report.tools), "tool")
         case "messages":
