@@ -112,10 +112,11 @@ def _next_passing(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime 
 def _first_shown(wall: datetime, zone: tzinfo | None) -> datetime:
     """When the clock of `zone` shows `wall` (kept as if it were UTC) for the first time, or has passed over it."""
     plain = wall.replace(tzinfo=zone)
-    moment = plain.astimezone(UTC)
+    # Not `astimezone`, which takes a time in a gap of the machine's zone for one before the gap.
+    moment, other = (datetime.fromtimestamp(plain.replace(fold=fold).timestamp(), UTC) for fold in (0, 1))
     if moment + _offset(moment, zone) == wall:
         return moment
-    return _first_change(plain.replace(fold=1).astimezone(UTC), moment, zone)
+    return _first_change(other, moment, zone)
 
 
 def _first_change(early: datetime, late: datetime, zone: tzinfo | None) -> datetime:

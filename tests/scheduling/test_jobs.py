@@ -1,0 +1,69 @@
+"""Jobs as they come from the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clawbot.config.errors import ConfigError
+from clawbot.config.schema import Settings
+from clawbot.scheduling.jobs import CronTime, Every, Hours, Job, jobs_of
+
+
+def jobs(**settings: Any) -> dict[str, Job]:
+    return {job.key: job for job in jobs_of(Settings.model_validate(settings))}
+
+
+def test_the_shipped_jobs() -> None:
+    reset, beat = jobs_of(Settings())
+    assert (reset.name, reset.kind, reset.when, reset.session_key, reset.enabled) == (
+        "reset", "reset", CronTime("0 4 * * *"), "agent:main:main", True
+    )  # fmt: skip
+    assert (beat.kind, beat.when, beat.session_key, beat.enabled, beat.catch_up) == (
+        "heartbeat", Every(1800), "agent:main:cron:heartbeat", False, "skip"
+    )  # fmt: skip
+
+
+def test_jobs_of_ones_own() -> None:
+    found = jobs(
+        agents={"defaults": {"timezone": "Asia/Shanghai"}, "work": {"timezone": "Europe/Berlin"}},
+        schedule={
+            "morning": {"cron": "0 8 * * 1-5", "prompt": "早上好", "agent": "work", "active_hours": "7:00-24:00"},
+            "plants": {"every": "2d", "event": "water", "session": "garden"},
+        },
+    )
+    morning, plants = found["work/morning"], found["main/plants"]
+    assert (morning.session_key, morning.zone, morning.hours) == (
+        "agent:work:cron:morning",
+        "Europe/Berlin",
+        Hours(420, 1440),
+    )
+    assert morning.timing == "0 8 * * 1-5, 07:00-24:00"
+    assert (plants.kind, plants.event, plants.session_key, plants.zone) == (
+        "event",
+        "water",
+        "agent:main:garden",
+        "Asia/Shanghai",
+    )
+    assert plants.timing == "every 2d"
+
+
+def test_each_agent_has_its_reset() -> None:
+    found = jobs(agents={"work": {"timezone": "Europe/Berlin"}}, session={"reset": {"at": "23:05"}})
+    assert [key for key in found if key.endswith("/reset")] == ["main/reset", "work/reset"]
+    assert (found["work/reset"].when, found["work/reset"].zone) == (CronTime("5 23 * * *"), "Europe/Berlin")
+
+
+@pytest.mark.parametrize(("mode", "enabled"), [("none", False), ("idle", False), ("daily", True), ("daily+idle", True)])
+def test_a_reset_that_is_not_daily_is_off(mode: str, enabled: bool) -> None:
+    assert jobs(session={"reset": {"mode": mode}})["main/reset"].enabled is enabled
+
+
+def test_a_cron_expression_takes_the_place_of_the_heartbeats_interval() -> None:
+    assert jobs(schedule={"heartbeat": {"cron": "0 9 * * *"}})["main/heartbeat"].when == CronTime("0 9 * * *")
+
+
+def test_an_agent_that_does_not_exist() -> None:
+    with pytest.raises(ConfigError, match="no agent 'nobody'"):
+        jobs(schedule={"heartbeat": {"agent": "nobody"}})

@@ -1,0 +1,122 @@
+"""Runs: what came of each is a value and a line in the ledger, and none stops another."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from clawbot.errors import ClawbotError
+from clawbot.scheduling.heartbeat import DUPLICATE
+from clawbot.scheduling.jobs import Job
+from clawbot.scheduling.ledger import Ledger
+from clawbot.scheduling.runner import JobSkippedError, Schedule
+from tests.scheduling.jobs import SetClock, at, job
+
+EIGHT = at("2026-11-21T08:00")
+HALF_PAST = EIGHT + timedelta(minutes=30)
+BEAT = job(1800, "heartbeat", kind="heartbeat", prompt="")
+
+
+def schedule(path: Path, *jobs: Job) -> Schedule:
+    made = Schedule(jobs, Ledger(path / "schedule.json"), SetClock(EIGHT))
+    made.due(EIGHT)
+    return made
+
+
+async def says_its_name(wanted: Job) -> str:
+    return wanted.name
+
+
+async def test_what_is_due_runs_once(tmp_path: Path) -> None:
+    made = schedule(tmp_path, job(1800, "a"), job("0 9 * * *", "b"))
+    (ran,) = await made.run_due(says_its_name, HALF_PAST)
+    assert (ran.job.name, ran.status, ran.reply, ran.due) == ("a", "done", "a", HALF_PAST)
+    assert await made.run_due(says_its_name, HALF_PAST) == []
+    assert [state.next_due for state in made.states(HALF_PAST)] == [EIGHT + timedelta(hours=1)] * 2
+    assert made.next_moment(HALF_PAST) == EIGHT + timedelta(hours=1)
+
+
+async def test_a_failure_stops_no_other_job(tmp_path: Path) -> None:
+    made = schedule(tmp_path, job(1800, "told"), job(1800, "torn"), job(1800, "fine"))
+
+    async def run(wanted: Job) -> str:
+        if wanted.name == "told":
+            raise ClawbotError("没有网络.", hint="Use another.")
+        if wanted.name == "torn":
+            raise ValueError("api_key=sk-abcdefghijklmnop")
+        return "ok"
+
+    ran = await made.run_due(run, HALF_PAST)
+    assert [(each.status, each.error) for each in ran] == [
+        ("failed", "没有网络. Use another."),
+        ("failed", "ValueError: api_key=[redacted]"),
+        ("done", ""),
+    ]
+    assert made.ledger.read()["main/told"].error == "没有网络. Use another."
+
+
+async def test_what_is_skipped_is_over_and_what_is_put_off_comes_again(tmp_path: Path) -> None:
+    made = schedule(tmp_path, job(1800, "empty"), job(1800, "busy"))
+
+    async def skips(wanted: Job) -> str:
+        raise JobSkippedError("not now", postponed=wanted.name == "busy")
+
+    ran = await made.run_due(skips, HALF_PAST)
+    assert [(each.status, each.error) for each in ran] == [("skipped", "not now")] * 2
+    (again,) = await made.run_due(says_its_name, HALF_PAST + timedelta(minutes=1))
+    assert (again.reply, again.due) == ("busy", HALF_PAST)
+
+
+async def test_a_run_that_is_cancelled_is_noted_and_not_repeated(tmp_path: Path) -> None:
+    made = schedule(tmp_path, job(1800, "a"))
+    started = asyncio.Event()
+
+    async def hangs(wanted: Job) -> str:
+        started.set()
+        return await asyncio.Future()
+
+    task = asyncio.create_task(made.run_due(hangs, HALF_PAST))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert made.ledger.read()["main/a"].status == "interrupted"
+    assert await made.run_due(says_its_name, HALF_PAST) == []
+
+
+async def test_a_heartbeat_that_repeats_itself_is_not_shown(tmp_path: Path) -> None:
+    made = schedule(tmp_path, BEAT, job(1800, "a"))
+    shown = []
+    for beat in range(1, 50):
+        ran = await made.run_due(says_its_name, EIGHT + beat * timedelta(minutes=30))
+        shown.append([each.reply for each in ran])
+        if beat == 2:
+            assert (ran[0].status, ran[0].error) == ("done", DUPLICATE)
+    assert shown == [["heartbeat", "a"], *[["", "a"]] * 47, ["heartbeat", "a"]]
+
+
+async def test_by_hand_a_job_runs_though_it_is_off_and_takes_no_moment(tmp_path: Path) -> None:
+    off = job(1800, "off", enabled=False)
+    made = schedule(tmp_path, off, BEAT)
+    ran = await made.run_now(off, says_its_name, EIGHT)
+    assert (ran.status, ran.reply, ran.due) == ("done", "off", None)
+    assert [state.next_due for state in made.states(EIGHT)] == [None, HALF_PAST]
+    (beat,) = await made.run_due(says_its_name, HALF_PAST)
+    assert beat.reply == "heartbeat"
+    assert (await made.run_now(BEAT, says_its_name, HALF_PAST)).reply == "heartbeat"
+
+
+async def test_two_processes_share_the_work(tmp_path: Path) -> None:
+    jobs = [job(1800, name) for name in "abc"]
+    ran = await asyncio.gather(*(schedule(tmp_path, *jobs).run_due(says_its_name, HALF_PAST) for _ in range(2)))
+    assert sorted(each.reply for runs in ran for each in runs) == ["a", "b", "c"]
+
+
+async def test_a_reset_of_the_past_that_was_never_seen_is_not_due(tmp_path: Path) -> None:
+    made = Schedule([job("0 4 * * *", "reset", kind="reset")], Ledger(tmp_path / "schedule.json"), SetClock(EIGHT))
+    assert made.states(EIGHT)[0].next_due == at("2026-11-22T04:00")
+    assert not made.ledger.path.exists()
+    assert await made.run_due(says_its_name, EIGHT) == []
