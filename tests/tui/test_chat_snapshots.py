@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from clawbot.agent.events import ApprovalRequested, Notice, ToolFinished, ToolStarted
+from clawbot.agent.events import (
+    ApprovalRequested,
+    NoteKept,
+    NotesQuoted,
+    Notice,
+    SessionChanged,
+    ToolFinished,
+    ToolStarted,
+)
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.tui.app import ClawbotApp
 from tests.tui.chat_host import make_app, send, until
@@ -137,6 +145,29 @@ def test_running_with_new_text_below_and_completions(tmp_path: Path, snap_compar
         await until(pilot, lambda: app.chat.page.unseen == 2 and app.chat.composer.completions.is_open)
 
     assert snap_compare(app_with(tmp_path, "dark", turns=[turn]), terminal_size=LARGE, run_before=before)
+
+
+def test_a_new_day(tmp_path: Path, snap_compare: Callable[..., bool]) -> None:
+    days = (
+        "**memory/2026-11-19.md**",
+        "> 代理改到 **8443** 端口 🎉",
+        "**memory/2026-11-18.md**",
+        "> renew the certificates",
+    )
+
+    async def before(pilot: Pilot[object]) -> None:
+        await settled(pilot)
+        app = pilot.app
+        assert isinstance(app, ClawbotApp)
+        app.chat.show(SessionChanged(session_key="main", session_id="1a2b3c4d5e", reason="daily"))
+        app.chat.show(NoteKept(session_id="5f0c1d2e", path="memory/2026-11-20-代理端口.md"))
+        app.chat.show(NotesQuoted(entry_id="q", files=("a.md", "b.md"), text="\n\n".join(days)))
+        await send(app, pilot, "早上好, what is left to do?")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        await pilot.press("ctrl+o")
+        await settled(pilot)
+
+    assert snap_compare(app_with(tmp_path, "light"), terminal_size=SMALL, run_before=before)
 
 
 def test_narrow(tmp_path: Path, snap_compare: Callable[..., bool]) -> None:

@@ -29,7 +29,8 @@ LOOKS = {
     "reserve": ("·", LEFT),
 }
 NO_LOOK = ("▚", QUIET)  # of a part that is not known here
-NAME, NUMBER, SHARE = 18, 10, 8  # cells of the columns
+NAME, AMOUNT, SHARE = 18, 10, 8  # cells of the columns of the parts
+NUMBER = 11  # and of those of the detail
 UNKNOWN = "The window is assumed; context_tokens sets it."
 OPEN_FLUSH = "screen.open_flush"
 
@@ -101,10 +102,10 @@ def _row(part: ContextPart, report: ContextReport, width: int) -> Content:
     sign, style = LOOKS.get(part.key, NO_LOOK)
     tokens = f"{part.tokens:+,}" if part.key == "unaccounted" else f"{part.tokens:,}"
     share = f"{100 * part.tokens / report.window:.1f} %" if report.window else ""
-    made = ellipsis(_made_of(part, report), max(0, width - 2 - NAME - NUMBER - SHARE - 3))
+    made = ellipsis(_made_of(part, report), max(0, width - 2 - NAME - AMOUNT - SHARE - 3))
     return Content.assemble(
         (sign, style),
-        f" {clean_line(part.name):<{NAME}}{tokens:>{NUMBER}}",
+        f" {clean_line(part.name):<{NAME}}{tokens:>{AMOUNT}}",
         (f"{share:>{SHARE}}", QUIET),
         (f"   {made}" if len(made) > 1 else "", QUIET),
     )
@@ -115,10 +116,9 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
         case "bootstrap":
             files = sorted(report.bootstrap_files, key=lambda file: -file.tokens)
             return " · ".join(f"{isolate(clean_line(file.name)).removesuffix('.md')} {file.tokens:,}" for file in files)
-        case "notes":
-            return plural(len(report.notes), "file")
-        case "tools" if report.tools:
-            return plural(len(report.tools), "tool")
+        case "tools" | "notes":
+            count, noun = (len(report.tools), "tool") if part.key == "tools" else (len(report.notes), "file")
+            return plural(count, noun) if count else ""
         case "messages":
             return plural(report.messages, "message")
         case "toolResults" if report.pruned:
@@ -181,6 +181,7 @@ def _detail(report: ContextReport, width: int) -> Iterator[Content]:
         else:
             sizes = (f"{file.raw_chars:,}", f"{file.injected_chars:,}", f"{tokens.get(file.name, 0):,}")
             yield _figures(file.name, sizes, room, "cut" if file.truncated else "")
+    yield from _listing("notes at the start", "tokens", [(note.name, note.tokens) for note in report.notes], room)
     yield from _listing("tools", "tokens", [(tool.name, tool.tokens) for tool in report.tools], room)
     yield from _listing("system prompt", "characters", [(size.name, size.chars) for size in report.sections], room)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from textual.content import Content
 
-from clawbot.agent.hooks_text import BROKEN, MISSING, NEVER, OFF, READY, result_of, state_of
+from clawbot.agent.hooks_text import MISSING, NEVER, OFF, READY, result_of, state_of
 from clawbot.agent.views import HookStatus
 from clawbot.tui.render.lines import ellipsis, width_of
 from clawbot.tui.render.sanitize import clean, clean_line
@@ -38,7 +38,7 @@ def hooks_table(hooks: Sequence[HookStatus], width: int, now: datetime) -> Table
     cells = [_cells(hook, now) for hook in hooks]
     widths = fitted({head: max(width_of(row[head]) for row in (heads, *cells)) for head in HEADS}, width)
     rows = [_row(hook, row, widths) for hook, row in zip(hooks, cells, strict=True)]
-    return Table(Content.styled(_joined(heads, widths), QUIET), rows)
+    return Table(_joined(heads, widths, dict.fromkeys(HEADS, QUIET)), rows)
 
 
 def fitted(widths: dict[str, int], width: int) -> dict[str, int]:
@@ -69,15 +69,19 @@ def _mark(state: str) -> tuple[str, str]:
 
 def _row(hook: HookStatus, cells: dict[str, str], widths: dict[str, int]) -> Content:
     state = state_of(hook)
-    line = Content(_joined(cells, widths)).stylize(_mark(state)[1], 0, widths["Status"])
-    if state in (OFF, BROKEN, MISSING):
-        return line.stylize(QUIET, widths["Status"])
-    return line
+    styles = dict.fromkeys(HEADS, "" if state == READY else QUIET)
+    styles["Status"] = _mark(state)[1]
+    if hook.status not in ("", "ok"):
+        styles["Last run"] = "$text-warning"
+    return _joined(cells, widths, styles)
 
 
-def _joined(cells: dict[str, str], widths: dict[str, int]) -> str:
-    texts = [(ellipsis(cells[head], room), room) for head, room in widths.items()]
-    return (" " * GAP).join(text + " " * (room - width_of(text)) for text, room in texts)
+def _joined(cells: dict[str, str], widths: dict[str, int], styles: dict[str, str]) -> Content:
+    parts = []
+    for head, room in widths.items():
+        text = ellipsis(cells[head], room)
+        parts.append(Content.styled(text + " " * (room - width_of(text)), styles[head]))
+    return Content(" " * GAP).join(parts)
 
 
 def hook_details(hook: HookStatus) -> Content:

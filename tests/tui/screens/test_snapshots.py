@@ -17,11 +17,13 @@ from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.help import HelpScreen
+from clawbot.tui.screens.hooks import HooksScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.models import ModelsScreen
 from clawbot.tui.screens.sessions import SessionsScreen
 from tests.tui.fake_runtime import HistoryItem, RuntimeStatus, context_report, conversation, found, hit, summary
 from tests.tui.screens.host import FixedClock, Host, Runtime, seen, until
+from tests.tui.screens.test_hooks import screen
 
 SMALL, LARGE = (80, 24), (140, 45)
 DAY = (
@@ -95,6 +97,12 @@ def context_tiny() -> ContextScreen:
     )
 
 
+def hooks_screen() -> HooksScreen:
+    shown = screen()
+    shown.chosen = "greet"
+    return shown
+
+
 CASES: list[tuple[str, Callable[[], Screen[object]], tuple[int, int], str, str]] = [
     ("sessions_dark", sessions, SMALL, "textual-dark", "memory/2026"),
     ("sessions_light", sessions, LARGE, "textual-light", "memory/2026"),
@@ -108,6 +116,7 @@ CASES: list[tuple[str, Callable[[], Screen[object]], tuple[int, int], str, str]]
     ("context_light", lambda: context(detail=True), LARGE, "clawbot-light", "Workspace"),
     ("context_tiny", context_tiny, (60, 24), "clawbot-light", "2 compactions"),
     ("context_detail", lambda: context(detail=True), SMALL, "clawbot-light", "files  "),
+    ("hooks", hooks_screen, (100, 24), "clawbot-dark", "GITHUB_TOKEN"),
     ("help", lambda: HelpScreen(Runtime()), LARGE, "textual-dark", "/quit"),
 ]
 
