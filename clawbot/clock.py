@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Protocol
 
 
@@ -19,11 +19,40 @@ class Clock(Protocol):
         ...
 
 
+class MachineZone(tzinfo):
+    """The zone that the machine is set to, with the offset of each moment: what `astimezone()` gives has the one of
+    now for ever, and so the wrong time of day beyond the next change of the clocks."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        """The offset at `moment`, whose `fold` counts where the clocks show a time twice."""
+        return None if moment is None else moment.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        """Not known apart from the offset."""
+        return None
+
+    def tzname(self, moment: datetime | None) -> str | None:
+        """What the machine calls the zone at `moment`."""
+        return None if moment is None else moment.replace(tzinfo=None).astimezone().tzname()
+
+    def fromutc(self, moment: datetime) -> datetime:
+        """`moment`, in UTC but with this zone on it, as clocks here show it."""
+        exact = moment.replace(tzinfo=UTC).astimezone()
+        shown = exact.replace(tzinfo=self, fold=0)
+        return shown if shown.utcoffset() == exact.utcoffset() else shown.replace(fold=1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MachineZone)
+
+    def __hash__(self) -> int:
+        return hash(MachineZone)
+
+
 class SystemClock:
     """The machine's clock; `now` is in `zone`, the machine's own when None."""
 
     def __init__(self, zone: tzinfo | None = None) -> None:
-        self.zone = zone
+        self.zone = zone or MachineZone()
 
     def now(self) -> datetime:
         """The current time in the user's zone."""
