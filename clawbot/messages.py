@@ -158,6 +158,15 @@ class BashExecutionMessage(Struct, frozen=True, tag_field="role", tag="bashExecu
 
 Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage
 
+NOTES_HEAD = "Notes from the workspace, quoted as this session begins."
+"""The first words of the message that quotes notes to a session as it begins; each note in it is fenced."""
+_NOTES = re.compile(rf"{re.escape(NOTES_HEAD)}.*\n`{{3,}}\Z", re.DOTALL)
+
+
+def quotes_notes(message: Message) -> bool:
+    """Whether `message` is such a quote: the program made it, so it is nothing that the user said."""
+    return isinstance(message, UserMessage) and _NOTES.match(message.text) is not None
+
 
 class ToolSpec(Struct, frozen=True):
     """A tool as it is described to a model: `parameters` is a JSON schema of type object."""

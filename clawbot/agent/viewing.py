@@ -24,7 +24,7 @@ from clawbot.context.weights import quick_size, weigh_message
 from clawbot.context.window import Measure, Report, View, measure
 from clawbot.llm.protocol import ChatRequest, ModelInfo
 from clawbot.llm.tokens import weigh_tokens
-from clawbot.messages import AssistantMessage, ToolSpec
+from clawbot.messages import AssistantMessage, ToolSpec, quotes_notes
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.pairing import repair_pairs
@@ -208,8 +208,9 @@ class Viewing:
         return self._session == self._conversation.session_id
 
     def weight(self, start: int) -> int:
-        """About how many tokens the items from the index `start` on have."""
-        return sum(weigh_message(item.message) for item in self._conversation.items[start:])
+        """About how many tokens were said in the items from the index `start` on."""
+        said = (item.message for item in self._conversation.items[start:] if not quotes_notes(item.message))
+        return sum(map(weigh_message, said))
 
     @property
     def current(self) -> Shown | None:

@@ -8,11 +8,13 @@ from clawbot.context.budget import Budget, Window
 from clawbot.context.counting import TokenCounter
 from clawbot.context.prompt import FileSize, PromptInputs, Size, prompt_report
 from clawbot.context.window import Measure, View
+from clawbot.llm.offline.quoted import read_quoted
+from clawbot.messages import quotes_notes
 
 
 class ContextPart(Struct, frozen=True, rename="camel"):
-    """A share of the window. `name` is what the user reads; `key` one of system, bootstrap, tools, summary, messages,
-    toolResults, unaccounted, free, reserve."""
+    """A share of the window. `name` is what the user reads; `key` one of system, bootstrap, tools, summary, notes,
+    messages, toolResults, unaccounted, free, reserve."""
 
     key: str
     name: str
@@ -40,7 +42,8 @@ class LastFlush(Struct, frozen=True, rename="camel"):
 class ContextReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """The window, in tokens. `parts` sum up to `window` unless the context is larger. `window_source` says where the
     window is known from, as a half sentence; `assumed` that nobody knows it. `unaccounted` is what the provider counted
-    beyond the parts. `flush_at` and `compact_at` are marks in the window, 0 when they never come."""
+    beyond the parts. `notes` are the files that the session begins with, as far as they are quoted. `flush_at` and
+    `compact_at` are marks in the window, 0 when they never come."""
 
     model: str
     window: int
@@ -59,6 +62,7 @@ class ContextReport(Struct, frozen=True, kw_only=True, rename="camel"):
     messages: int
     last_flush: LastFlush | None = None
     bootstrap_files: tuple[Tokens, ...] = ()
+    notes: tuple[Tokens, ...] = ()
     tools: tuple[Tokens, ...] = ()
     sections: tuple[Size, ...] = ()
     files: tuple[FileSize, ...] = ()
@@ -88,6 +92,8 @@ def build_report(given: ReportInputs, counter: TokenCounter) -> ContextReport:
     view, measure, budget = given.view, given.measure, given.budget
     sizes = prompt_report(given.prompt, view.prompt)
     files = (file for file in given.prompt.bootstrap.files if not file.missing)
+    quotes = sum(map(quotes_notes, view.messages))
+    notes = (note for message in view.messages for note in read_quoted(message))
     return ContextReport(
         model=given.prompt.model,
         window=budget.window,
@@ -103,9 +109,10 @@ def build_report(given: ReportInputs, counter: TokenCounter) -> ContextReport:
         flush_at=budget.flush if given.automatic else 0,
         compact_at=budget.limit if given.automatic else 0,
         compactions=given.compactions,
-        messages=len(view.messages) - (1 if view.has_summary else 0),
+        messages=len(view.messages) - (1 if view.has_summary else 0) - quotes,
         last_flush=given.last_flush,
         bootstrap_files=tuple(Tokens(file.name, counter.text(file.text)) for file in files),
+        notes=tuple(Tokens(note.path, counter.text(note.text)) for note in notes),
         tools=tuple(Tokens(tool.name, counter.tool(tool)) for tool in view.tools),
         sections=sizes.sections,
         files=sizes.files,
@@ -120,6 +127,7 @@ def _parts(measure: Measure, budget: Budget) -> tuple[ContextPart, ...]:
         ContextPart("bootstrap", "bootstrap files", measure.bootstrap),
         ContextPart("tools", "tools", measure.tools),
         ContextPart("summary", "summary", measure.summary),
+        ContextPart("notes", "notes at the start", measure.notes),
         ContextPart("messages", "messages", measure.messages),
         ContextPart("toolResults", "tool results", measure.tool_results),
         ContextPart("unaccounted", "unaccounted", measure.used - measure.counted),

@@ -15,6 +15,7 @@ SIGNS = {
     "bootstrap": "█",
     "tools": "█",
     "summary": "▓",
+    "notes": "▓",
     "messages": "▒",
     "toolResults": "▒",
     "unaccounted": "▒",
@@ -22,6 +23,7 @@ SIGNS = {
     "reserve": "·",
 }
 MARK = "┊"
+_RARE = {"notes", "unaccounted"}
 _NUMBERS = {"tokens", "share", "characters", "raw characters", "injected"}
 
 
@@ -41,7 +43,7 @@ def render_report(report: ContextReport, *, detail: bool = False, zone: tzinfo |
 
 def _rows(report: ContextReport) -> Iterator[Sequence[str]]:
     for part in report.parts:
-        if part.key != "unaccounted" or part.tokens:
+        if part.tokens or part.key not in _RARE:
             tokens = f"{part.tokens:+,}" if part.key == "unaccounted" else f"{part.tokens:,}"
             yield SIGNS[part.key], part.name, tokens, f"{100 * part.tokens / report.window:.1f} %"
 
@@ -91,6 +93,9 @@ def _details(report: ContextReport) -> Iterator[str]:
     if report.files:
         rows = [(prompt_literal(file.name), *_sizes(file), f"{tokens.get(file.name, 0):,}") for file in report.files]
         yield _table(("file", "state", "raw characters", "injected", "tokens"), rows)
+    if report.notes:
+        quoted = ((prompt_literal(note.name), f"{note.tokens:,}") for note in report.notes)
+        yield _table(("note at the start", "tokens"), quoted)
     if report.tools:
         biggest = sorted(report.tools, key=lambda tool: -tool.tokens)
         yield _table(("tool", "tokens"), ((prompt_literal(tool.name), f"{tool.tokens:,}") for tool in biggest))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from clawbot.context.budget import Budget
 from clawbot.context.counting import MESSAGE_TOKENS, PRIMING_TOKENS, TokenCounter
 from clawbot.context.prompt import SystemPrompt
-from clawbot.messages import AssistantMessage, Message, ToolResultMessage, ToolSpec, Usage
+from clawbot.messages import AssistantMessage, Message, ToolResultMessage, ToolSpec, Usage, quotes_notes
 
 BOOTSTRAP_SECTION = "project context"
 """The section of the system prompt that holds the workspace files."""
@@ -21,15 +21,16 @@ _ANSWER_SLACK = 50
 
 
 class Measure(NamedTuple):
-    """What a call of the model takes, in tokens. The first six are counted, and `counted` is their sum; `used` is the
-    best figure for the whole prompt. `exact`: it is what the provider reported, with nothing counted on top. `stale`:
-    nothing was reported since the last compaction. `reported` is the prompt of the last call as its provider counted
-    it (0 without a report)."""
+    """What a call of the model takes, in tokens. The first seven are counted, and `counted` is their sum; `notes` are
+    those that the session begins with. `used` is the best figure for the whole prompt. `exact`: it is what the provider
+    reported, with nothing counted on top. `stale`: nothing was reported since the last compaction. `reported` is the
+    prompt of the last call as its provider counted it (0 without a report)."""
 
     system: int
     bootstrap: int
     tools: int
     summary: int
+    notes: int
     messages: int
     tool_results: int
     used: int
@@ -40,7 +41,7 @@ class Measure(NamedTuple):
     @property
     def counted(self) -> int:
         """The sum of the parts."""
-        return self.system + self.bootstrap + self.tools + self.summary + self.messages + self.tool_results
+        return self.fixed + self.summary + self.notes + self.messages + self.tool_results
 
     @property
     def fixed(self) -> int:
@@ -132,14 +133,16 @@ def _parts(view: View, counts: Sequence[int], counter: TokenCounter) -> Measure:
         else:
             system += tokens
     first = 1 if view.has_summary and counts else 0
-    pairs = zip(view.messages[first:], counts[first:], strict=True)
+    pairs = list(zip(view.messages[first:], counts[first:], strict=True))
     results = sum(tokens for message, tokens in pairs if isinstance(message, ToolResultMessage))
+    notes = sum(tokens for message, tokens in pairs if quotes_notes(message))
     return Measure(
         system=system + (MESSAGE_TOKENS if view.prompt.text.strip() else 0) + PRIMING_TOKENS,
         bootstrap=bootstrap,
         tools=sum(map(counter.tool, view.tools)),
         summary=sum(counts[:first]),
-        messages=sum(counts[first:]) - results,
+        notes=notes,
+        messages=sum(counts[first:]) - results - notes,
         tool_results=results,
         used=0,
         exact=False,

@@ -18,6 +18,7 @@ from clawbot.context.report import (
     ReportInputs,
     build_report,
 )
+from clawbot.context.startup import HEAD
 from clawbot.context.window import Report, View, measure
 from clawbot.messages import Message, TextBlock, ToolResultMessage, ToolSpec, UserMessage
 
@@ -33,16 +34,25 @@ MESSAGES: tuple[Message, ...] = (
     UserMessage("我们用哪个端口？"),
     ToolResultMessage("1", "read", [TextBlock("line\n" * 400)]),
 )
+QUOTE = UserMessage(
+    f"{HEAD}\n\n`memory/2026-11-20.md`:\n```text\n- port 3128\n```\n\n`memory/2026-11-19-代理.md`:\n```text\n"
+    f"{'用户：代理用哪个端口？' * 20}\n```"
+)
 BERLIN = ZoneInfo("Europe/Berlin")
 FLUSH = LastFlush("2026-11-20T09:12:44.000Z", "written", "memory/2026-11-20.md", 12, 14, 180)
 
 
 def made(
-    *, window: int = 32_000, surplus: int | None = None, source: Window | None = None, **more: Any
+    *,
+    window: int = 32_000,
+    surplus: int | None = None,
+    source: Window | None = None,
+    messages: tuple[Message, ...] = MESSAGES,
+    **more: Any,
 ) -> ContextReport:
-    """A report on the conversation above, of which the provider counted `surplus` more than we do (None: nothing)."""
+    """A report on `messages`, of which the provider counted `surplus` more than we do (None: nothing)."""
     counter = TokenCounter()
-    view = View(build_system_prompt(INPUTS), TOOLS, MESSAGES, has_summary=True, fresh_from=0)
+    view = View(build_system_prompt(INPUTS), TOOLS, messages, has_summary=True, fresh_from=0)
     counted = measure(view, counter).counted
     report = None if surplus is None else Report(counted + surplus, counted)
     found = measure(view, counter, report)

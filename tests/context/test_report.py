@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clawbot.context.report import certainty, coming
-from tests.context.reports import FLUSH, made, part
+from tests.context.reports import FLUSH, MESSAGES, QUOTE, made, part
 
 
 @settings(deadline=None)  # the first example loads the vocabulary
@@ -47,10 +47,20 @@ def test_the_figures_of_files_tools_and_messages() -> None:
     assert part(report, "toolResults") > 400
 
 
+@pytest.mark.parametrize("surplus", [None, 0, 300])
+def test_the_notes_at_the_start_are_a_part_and_no_messages(surplus: int | None) -> None:
+    report = made(messages=(*MESSAGES[:1], QUOTE, *MESSAGES[1:]), surplus=surplus)
+    assert report.messages == 2
+    assert [note.name for note in report.notes] == ["memory/2026-11-20.md", "memory/2026-11-19-代理.md"]
+    assert 0 < sum(note.tokens for note in report.notes) < part(report, "notes")
+    assert part(report, "messages") == part(made(), "messages")
+    assert sum(share.tokens for share in report.parts if share.key not in ("free", "reserve")) == report.used
+
+
 def test_it_goes_as_json() -> None:
     report = made(surplus=5, last_flush=FLUSH, compactions=2)
     sent = msgspec.json.decode(msgspec.json.encode(report))
-    assert sent["parts"][5] == {"key": "toolResults", "name": "tool results", "tokens": part(report, "toolResults")}
+    assert sent["parts"][6] == {"key": "toolResults", "name": "tool results", "tokens": part(report, "toolResults")}
     assert sent["lastFlush"]["endLine"] == 14
 
 

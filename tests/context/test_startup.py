@@ -116,7 +116,10 @@ def test_notes_of_one_instant_have_an_order(workspace: Path) -> None:
     ("now", "quoted"),
     [
         (datetime(2026, 11, 23, 0, 30, tzinfo=BERLIN), ["2026-11-23.md", "2026-11-22.md"]),
-        (datetime(2026, 11, 22, 20, 0, tzinfo=ZoneInfo("America/Los_Angeles")), ["2026-11-23.md", "2026-11-22.md"]),
+        (
+            datetime(2026, 11, 22, 20, 0, tzinfo=ZoneInfo("America/Los_Angeles")),
+            ["2026-11-23.md", "2026-11-22.md", "2026-11-21.md"],
+        ),
         (datetime(2026, 11, 22, 12, 0, tzinfo=ZoneInfo("America/Los_Angeles")), ["2026-11-22.md", "2026-11-21.md"]),
         (datetime(2026, 11, 23, 8, 0, tzinfo=ZoneInfo("Pacific/Kiritimati")), ["2026-11-23.md", "2026-11-22.md"]),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from clawbot.context.compaction.files import HEADING as FILES_HEADING
 from clawbot.context.cutting import head_and_tail
-from clawbot.messages import Message, UserMessage
+from clawbot.messages import Message, UserMessage, quotes_notes
 
 HEADING = "## Last user messages (verbatim)"
 MESSAGE_CHARS = 600
@@ -30,8 +30,8 @@ def carry(
     `count`: fewer, or the last one shortened, if need be. With `split` the last one is the request of a turn that goes
     on, and is quoted whatever `preserve` says. `earlier` were quoted by the previous compaction, and fill up. ""
     without any. Blocks."""
-    said = [*earlier, *(message.text.strip() for message in messages if isinstance(message, UserMessage))]
-    said = [text for text in said if text]
+    spoken = (message for message in messages if isinstance(message, UserMessage) and not quotes_notes(message))
+    said = [text for text in (*earlier, *(message.text.strip() for message in spoken)) if text]
     last = said[max(0, len(said) - max(preserve, int(split))) :]
     if not last:
         return ""

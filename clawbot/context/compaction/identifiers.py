@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from clawbot.llm.offline.identifiers import identifiers, titles
 from clawbot.llm.offline.material import PROVIDER
 from clawbot.logs import redact
-from clawbot.messages import AssistantMessage, Message, UserMessage
+from clawbot.messages import AssistantMessage, Message, UserMessage, quotes_notes
 from clawbot.sessions.silence import names_token, spoken
 
 MOST = 12
@@ -56,8 +56,9 @@ def missing_identifiers(wanted: Iterable[str], text: str) -> list[str]:
 def _newest(messages: Iterable[Message]) -> Iterable[tuple[str, int]]:
     room = LOOKED_AT
     for message in reversed(list(messages)):
-        # What the offline model says is phrases and quotes of notes: no names that the talk was about.
-        if isinstance(message, AssistantMessage) and message.provider == PROVIDER:
+        # What the offline model says is phrases and quotes of notes, as is what a session begins with: no names that
+        # the talk was about.
+        if quotes_notes(message) or (isinstance(message, AssistantMessage) and message.provider == PROVIDER):
             continue
         if isinstance(message, UserMessage | AssistantMessage) and room > 0:
             text = _said(message)[-room:]

@@ -17,7 +17,7 @@ from clawbot.context.compaction.prompts import SYSTEM, Task, prompt_for
 from clawbot.context.compaction.sections import fit
 from clawbot.context.compaction.serialise import UNFINISHED, neutral, serialise
 from clawbot.llm.offline.language import detect_last
-from clawbot.messages import Message, UserMessage
+from clawbot.messages import Message, UserMessage, quotes_notes
 
 CARRY_SHARE, FILES_SHARE, NAMES_SHARE = 0.35, 0.1, 0.2
 """Of the tokens of a summary: for the user's last messages, for the lists of files, and for the names that the rest
@@ -113,4 +113,4 @@ def _first(name: str, texts: Sequence[str]) -> int:
 
 
 def _user_text(message: Message) -> str:
-    return message.text if isinstance(message, UserMessage) else ""
+    return message.text if isinstance(message, UserMessage) and not quotes_notes(message) else ""

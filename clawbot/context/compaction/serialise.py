@@ -20,10 +20,13 @@ from clawbot.messages import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+    quotes_notes,
 )
 from clawbot.sessions.silence import spoken_message
 
 UNFINISHED = "System: the unfinished turn begins here."
+
+NOTES_LABEL = "System (notes, quoted as the session began)"
 
 RESULT_CHARS = 2_000
 """What is kept of one tool result: what came of it is in the answers that follow."""
@@ -44,7 +47,7 @@ def serialise(message: Message) -> str:
     user. Results, reasoning and arguments of calls are shortened."""
     match message:
         case UserMessage(content=content):
-            return _labelled("User", _shown(content))
+            return _labelled(NOTES_LABEL if quotes_notes(message) else "User", _shown(content))
         case AssistantMessage():
             said = spoken_message(message)
             return "\n\n".join(filter(None, map(_assistant, said.content if said else ())))

@@ -58,6 +58,10 @@ ANSWERS: dict[str, dict[Language, str]] = {
     },
     "recalled_day": {"en": "Your notes of {day}:\n\n{quotes}", "zh": "{day} 的笔记:\n\n{quotes}"},
     "recalled_all": {"en": "The newest of your notes:\n\n{quotes}", "zh": "最近的笔记:\n\n{quotes}"},
+    "last_talk": {
+        "en": "The note of our last conversation, `{path}`, ends with:\n\n{quotes}",
+        "zh": "上次对话的笔记 `{path}` 最后写着:\n\n{quotes}",
+    },
     "said_here": {
         "en": "Your notes hold nothing on that, but you said in this conversation{when}:\n\n{quotes}",
         "zh": "笔记里没有,但你在这次对话里{when}说过:\n\n{quotes}",

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from clawbot.llm.offline.compacted import read_compacted
+from clawbot.llm.offline.quoted import without_quoted
 from clawbot.llm.offline.turn import WRITERS
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import (
@@ -85,11 +86,11 @@ def is_flush_prompt(text: str) -> bool:
 
 
 def said_in(messages: Sequence[Message]) -> list[Said]:
-    """The messages as what was said, without the silent turns and without a summary of earlier ones."""
+    """The messages as what was said, without the silent turns, a summary of earlier ones, and quoted notes."""
     done = {
         message.tool_call_id for message in messages if isinstance(message, ToolResultMessage) and not message.is_error
     }
-    return [said for message in messages if _tells(said := _said(message, done))]
+    return [said for message in without_quoted(messages) if _tells(said := _said(message, done))]
 
 
 def _tells(said: Said) -> bool:

@@ -45,6 +45,12 @@ RULES: tuple[tuple[str, str], ...] = (
         r"(?:to-?dos?|to-?do list|tasks?|reminders?)\b.{0,20}",
     ),
     ("todos", r"what (?:do|did|should) i (?:have|need|want) to (?:do|remember)\b.{0,20}"),
+    (
+        "last_talk",
+        r"(?:so )?(?:what|where) (?:did|were|had|was) (?:we|i)(?: last)? (?:talk(?:ing)?|speak(?:ing)?|chat(?:ting)?|"
+        r"discuss(?:ing)?|work(?:ing)?|doing|leave|left|stop)(?: about| on| off)?"
+        rf"(?: (?:the )?(?:last|previous) (?:time|session|conversation|chat)| before| earlier)?{_END}",
+    ),
     ("recall", r"(?:do|did|don'?t) you (?:still |even |also |not )?(?:remember|recall|know)\b(?P<text>.*)"),
     (
         "recall",

@@ -31,6 +31,8 @@ NEWEST_NOTES = 8
 ANY_ITEM = r"^\s*(?:[-*+]|\d+[.)])\s+\S"
 ANY_TODO = r"\[ \]|\b(?:todo|to-do)\b|待办"
 
+# Lines of a note that say nothing of what was talked about: headings, the facts of the session, what was left out.
+_FACT = re.compile(r"#|- \*\*|\[\.\.\. ")
 _HEADING = re.compile(r"^#.*$", re.MULTILINE)
 _ISO_DAY = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
 _DAYS_BACK = (
@@ -78,6 +80,16 @@ def recall_all(turn: Turn, intent: Intent) -> Plan:
     if not lines:
         return say(turn.language, "not_found_all")
     return say(turn.language, "recalled_all", quotes=quotes(lines))
+
+
+def last_talk(turn: Turn, intent: Intent) -> Plan:
+    """Tell what the last conversation was about, from the note of it that this session begins with."""
+    kept = next((note for note in turn.quoted if note.is_of_conversation), None) or next(iter(turn.quoted), None)
+    lines = [line for line in kept.text.splitlines() if line.strip() and not _FACT.match(line)] if kept else []
+    if kept is None or not lines:
+        return (yield from recall(turn, intent))
+    shown = quoted_lines("\n".join(lines[-NEWEST_NOTES:]), NEWEST_NOTES)
+    return say(turn.language, "last_talk", path=kept.path, quotes=shown)
 
 
 def todos(turn: Turn, intent: Intent) -> Plan:

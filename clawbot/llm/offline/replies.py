@@ -15,6 +15,7 @@ PLANS: dict[str, Callable[[Turn, Intent], Plan]] = {
     "forget": remember.forget,
     "recall": recall.recall,
     "recall_all": recall.recall_all,
+    "last_talk": recall.last_talk,
     "todos": recall.todos,
     "other": recall.other,
     "list": workspace.list_files,

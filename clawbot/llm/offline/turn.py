@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from clawbot.llm.offline.compacted import read_compacted
 from clawbot.llm.offline.language import Language, detect_last
+from clawbot.llm.offline.quoted import QuotedNote, read_quoted, without_quoted
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 
@@ -54,7 +55,7 @@ class Turn(Struct, frozen=True):
     `text` is the user's last message, `earlier` what came before it, oldest first; `rounds` are the tool calls that
     were made since, with their outcomes. `now` is in the user's zone. `resumed`: the turn was compacted in its middle,
     so `text` comes from what stands for its beginning ("" when it is not whole there), and `rounds` may be the last of
-    more.
+    more. `quoted` are the notes that the session begins with; nobody said them.
     """
 
     text: str
@@ -65,6 +66,7 @@ class Turn(Struct, frozen=True):
     system: str
     now: datetime
     resumed: bool = False
+    quoted: tuple[QuotedNote, ...] = ()
 
     @property
     def earlier_user_texts(self) -> list[str]:
@@ -74,7 +76,7 @@ class Turn(Struct, frozen=True):
 
 def read_turn(request: ChatRequest, now: datetime) -> Turn:
     """Find the turn in the messages of `request`."""
-    messages = request.messages
+    messages = without_quoted(request.messages)
     last = next((at for at in reversed(range(len(messages))) if isinstance(messages[at], UserMessage)), len(messages))
     user = messages[last] if last < len(messages) else None
     earlier = messages[:last]
@@ -88,6 +90,7 @@ def read_turn(request: ChatRequest, now: datetime) -> Turn:
         system=request.system,
         now=now,
         resumed=isinstance(user, UserMessage) and read_compacted(user.text) is not None,
+        quoted=tuple(note for message in request.messages for note in read_quoted(message)),
     )
 
 

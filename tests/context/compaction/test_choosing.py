@@ -29,7 +29,7 @@ def talk(turns: int) -> list[ContextItem]:
 def situation(turns: int = 6, each: int = 250, **given: Any) -> Situation:
     """A talk whose messages have `each` tokens, at its limit."""
     tokens = [each] * (2 * turns)
-    measure = Measure(FIXED, 0, 0, 0, sum(tokens), 0, FIXED + sum(tokens), False, False, 0)
+    measure = Measure(FIXED, 0, 0, 0, 0, sum(tokens), 0, FIXED + sum(tokens), False, False, 0)
     found = Situation(
         trigger="threshold",
         items=talk(turns),
