@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import stat
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from clawbot.config.edit import set_value, with_value
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
-from clawbot.config.paths import Paths, find_home
+from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.source import parse_layer
 from clawbot.errors import ClawbotError
 
@@ -266,7 +267,7 @@ def without(text: str, key: tuple[str, ...]) -> Any:
     return pruned(parse_layer(text, "config.yaml")[0].data, key)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(mappings(), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_only_the_key_changes_and_every_comment_survives(text: str, newline: str, value: bool) -> None:
     text = text.replace("\n", newline)
@@ -281,7 +282,7 @@ def test_only_the_key_changes_and_every_comment_survives(text: str, newline: str
     assert put(new, value=value) == new
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(mappings(), st.booleans())
 def test_few_files_are_refused(text: str, value: bool) -> None:
     data = parse_layer(text, "config.yaml")[0].data
@@ -290,3 +291,40 @@ def test_few_files_are_refused(text: str, value: bool) -> None:
     way_is_free = isinstance(data, dict) and not isinstance(data.get("enabled"), dict | list)
     if way_is_free and "|" not in text:
         put(text, value=value)
+
+
+def test_keys_of_the_shipped_file_can_be_set_and_one_line_changes() -> None:
+    text = shipped("config.yaml").read_text(encoding="utf-8")
+    lines = text.splitlines()
+
+    def leaves(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        for key, value in data.items():
+            if isinstance(value, dict) and value:
+                yield from leaves(value, (*path, key))
+            elif not isinstance(value, dict | list):
+                yield (*path, key)
+
+    sections = parse_layer(text, "config.yaml")[0].data
+    for path in leaves({name: sections[name] for name in ("session", "hooks", "tui")}):
+        new = put(text, path, "x y").splitlines()
+        [changed] = [after for before, after in zip(lines, new, strict=True) if before != after]
+        assert changed.strip() == f'{path[-1]}: "x y"'
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_file_that_was_damaged_before_is_never_damaged_more(data: st.DataObject) -> None:
+    """Characters that mean something to YAML, in places where nobody expects them."""
+    text = (
+        "hooks: # c1\n  entries:\n    a: &a {enabled: no} # c2\n    note-it: # c3\n      x: 'it''s' # c4\n"
+        "tui: {theme: dark}\n"
+    )
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(text)))
+        text = text[:at] + data.draw(st.sampled_from(list("#:-?&*!|>'\"%@`{}[],\t\n \\~<\ufeff\x85"))) + text[at:]
+    try:
+        new = put(text)
+    except ClawbotError:
+        return
+    assert re.findall(r"# c\d", new) == re.findall(r"# c\d", text)
+    assert without(new, KEYS) == without(text, KEYS)
