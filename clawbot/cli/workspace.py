@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from clawbot.cli.output import json_option, print_json, reports_errors
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
-from clawbot.context.workspace import FileDifference, diff_workspace, seed_workspace
+from clawbot.context.templates import FileDifference
+from clawbot.context.workspace import diff_workspace, seed_workspace
 from clawbot.errors import ClawbotError
 
 TEMPLATE = "workspace_template"
@@ -50,17 +52,25 @@ def init(agent: str, workspace: Path | None, as_json: bool) -> None:
 
 
 @command.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
 @_options
-def diff(agent: str, workspace: Path | None, as_json: bool) -> None:
-    """Print what differs from the templates, as a unified diff from the template to your file."""
+def diff(names: tuple[str, ...], agent: str, workspace: Path | None, as_json: bool) -> None:
+    """Print what differs from the templates, as a unified diff from the template to your file: of all, or of the files
+    that are named.
+
+    Behind the diffs stands what became of a template that is newer than your file. With --json: an object with
+    workspace and files (name, state, diff); state is same, changed (by you), outdated (the template is newer, and you
+    did not touch the file), both, or missing.
+    """
     folder = _folder(agent, workspace)
     if not folder.is_dir():
         raise ClawbotError(f"There is no workspace {folder}.", hint="`clawbot workspace init` makes it.")
-    files = diff_workspace(folder, shipped(TEMPLATE))
+    template = shipped(TEMPLATE)
+    files = diff_workspace(folder, template, names)
     if as_json:
         print_json({"workspace": str(folder), "files": files})
         return
-    click.echo("\n".join(_lines(files)))
+    click.echo("\n".join(_lines(files, folder, template)))
 
 
 def _folder(agent: str, workspace: Path | None) -> Path:
@@ -69,7 +79,14 @@ def _folder(agent: str, workspace: Path | None) -> Path:
     return workspace.expanduser().absolute() if workspace else configured
 
 
-def _lines(files: list[FileDifference]) -> list[str]:
-    lines = [file.diff for file in files if file.state == "changed"]
-    lines += [f"missing: {file.name}" for file in files if file.state == "missing"]
+def _lines(files: list[FileDifference], folder: Path, template: Path) -> list[str]:
+    lines = [file.diff for file in files if file.diff]
+    for file in files:
+        if file.state == "missing":
+            lines.append(f"missing: {file.name}")
+        elif file.state == "outdated":
+            copy = f"cp {shlex.quote(str(template / file.name))} {shlex.quote(str(folder / file.name))}"
+            lines.append(f"outdated: {file.name} (the template is newer, and you did not touch the file): {copy}")
+        elif file.state == "both":
+            lines.append(f"both: {file.name} (you changed it, and the template is newer: take over what you like)")
     return lines or ["no differences"]

@@ -6,19 +6,26 @@ its deletion says that the ritual is done, and it never comes back (reference sh
 
 from __future__ import annotations
 
-import difflib
 import errno
+import logging
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from clawbot.clock import Clock, iso_utc
 from clawbot.context.bootstrap import MEMORY, RITUAL, SEEDED
+from clawbot.context.templates import FileDifference, difference, digest_of
 from clawbot.errors import ClawbotError
 from clawbot.files import create_exclusive, ensure_private_dir, write_atomic
 
+log = logging.getLogger(__name__)
+
+HEARTBEAT = "HEARTBEAT.md"
+ALWAYS = (*SEEDED, HEARTBEAT)
+"""What every workspace has; the last one is read by heartbeats alone and never stands in a prompt."""
 STATE_FILE = Path(".clawbot/workspace-state.json")
 PERSONAL = ("IDENTITY.md", "USER.md")  # differ from the template once somebody has lived here
 SIGNS_OF_LIFE = ("memory", ".git")
@@ -30,19 +37,13 @@ _REMEDIES = {
 
 
 class WorkspaceState(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What is remembered of the first run: ISO times, None for not yet."""
+    """What is remembered of the first run: ISO times, None for not yet. `seeded` are the SHA-256 of the templates by
+    file name, as they were when the file was made, or when it was last the same."""
 
     version: int = 1
     bootstrap_seeded_at: str | None = None
     onboarding_completed_at: str | None = None
-
-
-class FileDifference(Struct, frozen=True):
-    """How a file stands to its template; `diff` goes from the template to the workspace."""
-
-    name: str
-    state: Literal["same", "changed", "missing"]
-    diff: str = ""
+    seeded: Mapping[str, str] = {}
 
 
 def seed_workspace(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
@@ -67,18 +68,35 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock) -> list[Pa
         ) from error
 
 
-def diff_workspace(workspace: Path, template_dir: Path) -> list[FileDifference]:
-    """How each template file stands in `workspace`. Blocks; raises ClawbotError when one cannot be read.
+def diff_workspace(workspace: Path, template_dir: Path, wanted: Sequence[str] = ()) -> list[FileDifference]:
+    """How each template file stands in `workspace`, or those that are `wanted`. Blocks; raises ClawbotError when one
+    cannot be read, and for a wanted one that has no template.
 
     A BOOTSTRAP.md that is gone is no difference: that is how it ends.
     """
-    names = [*SEEDED, MEMORY]
+    names = [_template_name(name) for name in wanted] or [*ALWAYS, MEMORY, RITUAL]
     try:
-        if ritual_pending(workspace):
-            names.append(RITUAL)
-        return [_difference(name, workspace / name, template_dir / name) for name in names]
+        if RITUAL in names and not ritual_pending(workspace):
+            names.remove(RITUAL)
+        seeded = _read_state(workspace).seeded
+        return [difference(name, workspace / name, template_dir / name, seeded.get(name)) for name in names]
     except OSError as error:
         raise ClawbotError(f"{error.filename} cannot be read: {error.strerror or error}.") from error
+
+
+def _template_name(name: str) -> str:
+    known = [*ALWAYS, MEMORY, RITUAL]
+    found = next((other for other in known if other.casefold() == name.casefold()), None)
+    if found is None:
+        near = get_close_matches(name.upper(), [other.upper() for other in known], n=1)
+        meant = next((f"Did you mean {other}?" for other in known if near and other.upper() == near[0]), "")
+        raise ClawbotError(f"There is no template {name}.", hint=meant or f"There are: {', '.join(known)}.")
+    return found
+
+
+def _is_copy(path: Path, template: bytes) -> bool:
+    # The size first: of most files no more is needed, and a pipe is never opened.
+    return path.stat().st_size == len(template) and path.read_bytes() == template
 
 
 def ritual_pending(workspace: Path) -> bool:
@@ -96,17 +114,41 @@ def _seed(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
     fresh = (
         state.bootstrap_seeded_at is not None and before.bootstrap_seeded_at is None and not ritual_pending(workspace)
     )
-    names = list(SEEDED)
+    names = list(ALWAYS)
     if fresh:
         # The ritual comes last: a seeding that breaks off before it starts over next time.
         names += [MEMORY, RITUAL]
     made = [workspace / name for name in names if _create(workspace / name, template_dir / name)]
+    noted = msgspec.structs.replace(state, seeded=_seeded(state, workspace, template_dir))
     if state != before:
-        path = workspace / STATE_FILE
-        ensure_private_dir(path.parent)
-        record = {"version": state.version, **msgspec.to_builtins(state)}
-        write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+        _write_state(workspace, noted)
+    elif noted != before:
+        try:
+            _write_state(workspace, noted)
+        except OSError:
+            # A workspace that can only be read is one that can be talked about; this note is not worth the start.
+            log.warning("what the files of %s were seeded from could not be noted", workspace, exc_info=True)
     return made
+
+
+def _write_state(workspace: Path, state: WorkspaceState) -> None:
+    path = workspace / STATE_FILE
+    ensure_private_dir(path.parent)
+    record = {"version": state.version, **msgspec.to_builtins(state)}
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+
+
+def _seeded(state: WorkspaceState, workspace: Path, template_dir: Path) -> dict[str, str]:
+    """Which version of its template each file was seen to be last."""
+    seeded = dict(state.seeded)
+    for name in (*ALWAYS, MEMORY, RITUAL):
+        template = (template_dir / name).read_bytes()
+        try:
+            if _is_copy(workspace / name, template):
+                seeded[name] = digest_of(template)
+        except OSError:
+            continue  # missing, or nothing that can be compared
+    return seeded
 
 
 def _next_state(state: WorkspaceState, workspace: Path, template_dir: Path, *, now: str) -> WorkspaceState:
@@ -131,7 +173,7 @@ def _lived_in(workspace: Path, template_dir: Path) -> bool:
     if any((workspace / name).exists() for name in SIGNS_OF_LIFE):
         return True
     return any(
-        (workspace / name).exists() and _difference(name, workspace / name, template_dir / name).state == "changed"
+        (workspace / name).exists() and difference(name, workspace / name, template_dir / name).state == "changed"
         for name in (*PERSONAL, MEMORY)
     )
 
@@ -146,15 +188,3 @@ def _read_state(workspace: Path) -> WorkspaceState:
 
 def _create(path: Path, template: Path) -> bool:
     return create_exclusive(path, template.read_bytes())
-
-
-def _difference(name: str, path: Path, template: Path) -> FileDifference:
-    if not path.exists():
-        return FileDifference(name, "missing")
-    ours, theirs = _lines(template), _lines(path)
-    diff = "\n".join(difflib.unified_diff(ours, theirs, f"template/{name}", f"workspace/{name}", lineterm=""))
-    return FileDifference(name, "changed" if diff else "same", diff)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text("utf-8", errors="replace").rstrip().splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -48,18 +49,39 @@ def test_diff(workspace: Path) -> None:
     assert {file["name"]: file["state"] for file in files}["SOUL.md"] == "changed"
 
 
+def test_diff_of_one_file_and_of_a_file_that_is_older_than_its_template(workspace: Path) -> None:
+    invoke("init")
+    (workspace / "SOUL.md").write_text("other\n", encoding="utf-8")
+    (workspace / "USER.md").write_text("older\n", encoding="utf-8")
+    record = workspace / ".clawbot" / "workspace-state.json"
+    state = json.loads(record.read_text(encoding="utf-8"))
+    state["seeded"]["USER.md"] = hashlib.sha256(b"older\n").hexdigest()
+    state["seeded"]["SOUL.md"] = hashlib.sha256(b"older\n").hexdigest()
+    record.write_text(json.dumps(state), encoding="utf-8")
+    found = invoke("diff", "USER.md")
+    assert found.exit_code == 0
+    assert "SOUL.md" not in found.stdout
+    assert "outdated: USER.md" in found.stdout
+    assert found.stdout.endswith(f"USER.md {workspace / 'USER.md'}\n"), "the command that takes the new one over"
+    assert "both: SOUL.md" in invoke("diff").stdout
+    assert invoke("diff", "AGENTS.md").stdout == "no differences\n"
+    files = json.loads(invoke("diff", "--json", "USER.md", "soul.md").stdout)["files"]
+    assert [(file["name"], file["state"]) for file in files] == [("USER.md", "outdated"), ("SOUL.md", "both")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["diff"], "There is no workspace"),
         (["init", "--agent", "nobody"], "nobody"),
+        (["diff", "--workspace", "{folder}", "SOULS.md"], "Did you mean SOUL.md?"),
         (["init", "--workspace", "{file}"], "is a file. Move that file away"),
     ],
 )
 def test_errors_are_one_line_and_exit_code_one(tmp_path: Path, arguments: list[str], said: str) -> None:
     file = tmp_path / "file"
     file.touch()
-    result = invoke(*[argument.format(file=file) for argument in arguments])
+    result = invoke(*[argument.format(file=file, folder=tmp_path) for argument in arguments])
     assert (result.exit_code, result.stdout) == (1, "")
     assert said in result.stderr
     assert result.stderr.count("\n") == 1

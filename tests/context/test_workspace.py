@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from clawbot.config.paths import shipped
+from clawbot.context.bootstrap import SEEDED
 from clawbot.context.workspace import diff_workspace, ritual_pending, seed_workspace
 from clawbot.errors import ClawbotError
+from clawbot.scheduling.heartbeat import is_empty
 
 TEMPLATE = shipped("workspace_template")
-ALL = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md", "MEMORY.md", "BOOTSTRAP.md"]
+ALL = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md", "HEARTBEAT.md", "MEMORY.md", "BOOTSTRAP.md"]
 NOW = "2026-11-20T13:30:00.000Z"
 
 
@@ -33,9 +36,26 @@ def seed(workspace: Path) -> list[str]:
 
 
 def state(workspace: Path) -> dict[str, object]:
+    """The record of the first run."""
     found = json.loads((workspace / ".clawbot/workspace-state.json").read_text(encoding="utf-8"))
     assert isinstance(found, dict)
-    return found
+    return {key: value for key, value in found.items() if key != "seeded"}
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    """Templates that a test may change."""
+    return Path(shutil.copytree(TEMPLATE, tmp_path / "templates"))
+
+
+def put(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def states(workspace: Path, templates: Path, *names: str) -> dict[str, str]:
+    """The states that are not `same`."""
+    found = diff_workspace(workspace, templates, names)
+    return {file.name: file.state for file in found if file.state != "same"}
 
 
 @pytest.fixture
@@ -167,6 +187,86 @@ def test_diff_goes_from_template_to_workspace(workspace: Path) -> None:
     }
     assert "+- likes tea" in found["USER.md"].diff
     assert "BOOTSTRAP.md" not in found
+
+
+def test_who_has_changed_since_a_file_was_seeded_is_told(workspace: Path, templates: Path) -> None:
+    seed_workspace(workspace, templates, FixedClock())
+    for name in ("AGENTS.md", "USER.md"):
+        put(workspace / name, "我的规则\n")
+    for name in ("USER.md", "SOUL.md"):
+        put(templates / name, "newer\n")
+    (workspace / "TOOLS.md").unlink()
+    expected = {"AGENTS.md": "changed", "USER.md": "both", "SOUL.md": "outdated", "TOOLS.md": "missing"}
+    assert states(workspace, templates) == expected
+    assert states(workspace, templates, "soul.md") == {"SOUL.md": "outdated"}
+    [soul] = diff_workspace(workspace, templates, ["SOUL.md"])
+    assert "-newer" in soul.diff.splitlines()
+
+
+def test_an_update_of_the_templates_overwrites_nothing(workspace: Path, templates: Path) -> None:
+    seed_workspace(workspace, templates, FixedClock())
+    before = {name: (workspace / name).read_bytes() for name in ALL}
+    for name in ALL:
+        put(templates / name, "newer\n")
+    assert seed_workspace(workspace, templates, FixedClock()) == []
+    assert {name: (workspace / name).read_bytes() for name in ALL} == before
+    assert states(workspace, templates)["SOUL.md"] == "outdated", "a start does not take the file for the new template"
+
+
+def test_a_template_that_was_taken_over_is_what_later_ones_are_compared_with(workspace: Path, templates: Path) -> None:
+    seed_workspace(workspace, templates, FixedClock())
+    for version in ("second\n", "third\n"):
+        put(templates / "SOUL.md", version)
+        assert states(workspace, templates) == {"SOUL.md": "outdated"}
+        put(workspace / "SOUL.md", version)
+        assert states(workspace, templates) == {}
+        seed_workspace(workspace, templates, FixedClock())
+    put(workspace / "SOUL.md", "mine\n")
+    assert states(workspace, templates) == {"SOUL.md": "changed"}
+
+
+def test_a_workspace_from_before_hashes_goes_on(workspace: Path, templates: Path) -> None:
+    seed_workspace(workspace, templates, FixedClock())
+    put(workspace / "USER.md", "me\n")
+    put(workspace / ".clawbot/workspace-state.json", json.dumps({"version": 1, "bootstrapSeededAt": NOW}))
+    put(templates / "SOUL.md", "newer\n")
+    assert states(workspace, templates) == {"USER.md": "changed", "SOUL.md": "changed"}, "nobody noted who did it"
+    assert seed_workspace(workspace, templates, FixedClock()) == []
+    assert state(workspace) == {"version": 1, "bootstrapSeededAt": NOW}
+    put(templates / "AGENTS.md", "newer\n")
+    assert states(workspace, templates, "AGENTS.md") == {"AGENTS.md": "outdated"}, "it was the same at that start"
+
+
+def test_a_workspace_that_is_only_read_starts_all_the_same(
+    workspace: Path, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed_workspace(workspace, templates, FixedClock())
+    put(workspace / ".clawbot/workspace-state.json", json.dumps({"version": 1, "bootstrapSeededAt": NOW}))
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr("clawbot.context.workspace.write_atomic", refuse)
+    assert seed_workspace(workspace, templates, FixedClock()) == []
+
+
+def test_a_name_without_a_template_is_an_error_with_the_nearest(workspace: Path) -> None:
+    seed(workspace)
+    for name, said in (
+        ("SOULS.md", "Did you mean SOUL.md?"),
+        ("BOOT.md", "BOOTSTRAP.md"),
+        ("x", "There are: AGENTS.md"),
+    ):
+        with pytest.raises(ClawbotError, match="There is no template") as caught:
+            diff_workspace(workspace, TEMPLATE, [name])
+        assert said in caught.value.hint
+
+
+def test_a_fresh_heartbeat_file_asks_for_nothing_and_stands_in_no_prompt(workspace: Path) -> None:
+    seed(workspace)
+    assert is_empty((workspace / "HEARTBEAT.md").read_text(encoding="utf-8"))
+    assert "HEARTBEAT.md" not in SEEDED
+    assert not (workspace / "BOOT.md").exists()
 
 
 def test_the_shipped_templates_are_short_and_hold_the_rules() -> None:
