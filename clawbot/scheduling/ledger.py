@@ -107,8 +107,9 @@ class Ledger:
     def _end(self, job: Job, started: datetime, **changes: object) -> None:
         with self._edit() as records:
             record = records.get(job.key)
-            # Another run may have begun meanwhile, by hand or in another process.
-            if record is not None and record.started == started:
+            # Another run may have begun meanwhile, by hand or in another process. Both in UTC: in an hour that clocks show
+            # twice, moments of two zones are never equal.
+            if record is not None and record.started and record.started.astimezone(UTC) == started.astimezone(UTC):
                 records[job.key] = structs.replace(record, **changes)
 
     @contextmanager
@@ -122,7 +123,8 @@ class Ledger:
                 self._put_aside()
             if before is None or records != before:
                 with self._translated("written"):
-                    write_atomic(self.path, _encoded(records), mode=PRIVATE_FILE)
+                    data = msgspec.json.format(msgspec.json.encode(records), indent=2) + b"\n"
+                    write_atomic(self.path, data, mode=PRIVATE_FILE)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -179,17 +181,3 @@ class Ledger:
 def _has_zones(record: Record) -> bool:
     moments = (record.since, record.due, record.started, record.replied)
     return all(moment is None or moment.tzinfo is not None for moment in moments)
-
-
-def _encoded(records: Records) -> bytes:
-    spelled = {
-        key: structs.replace(
-            record,
-            since=record.since.astimezone(UTC),
-            due=record.due and record.due.astimezone(UTC),
-            started=record.started and record.started.astimezone(UTC),
-            replied=record.replied and record.replied.astimezone(UTC),
-        )
-        for key, record in records.items()
-    }
-    return msgspec.json.format(msgspec.json.encode(spelled), indent=2) + b"\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -34,8 +34,8 @@ class JobSkippedError(Exception):
 
 
 class Ran(Struct, frozen=True, kw_only=True):
-    """What came of one run. `due` is the moment that it was for (None: by hand); `reply` is what is to be shown,
-    `error` what failed or why it was skipped."""
+    """What came of one run. `due` is the moment that it was for (None: by hand) and `started` when it ran, in UTC;
+    `reply` is what is to be shown, `error` what failed or why it was skipped."""
 
     job: Job
     due: datetime | None
@@ -64,6 +64,7 @@ class Schedule:
 
     def due(self, now: datetime) -> list[Due]:
         """What is to run at `now`, in the order of the jobs. New and changed jobs begin to count here."""
+        now = now.astimezone(UTC)
         records = self.ledger.arm(self.jobs, now, armed)
         moments = [(job, due_moment(job, records.get(job.key), now)) for job in self.jobs]
         return [Due(job, moment) for job, moment in moments if moment is not None]
@@ -74,13 +75,13 @@ class Schedule:
 
     def states(self, now: datetime) -> list[JobState]:
         """Every job and how it stands at `now`; changes nothing."""
-        records = self.ledger.read()
+        records, now = self.ledger.read(), now.astimezone(UTC)
         return [_state(job, records.get(job.key), now) for job in self.jobs]
 
     async def run_due(self, run: RunJob, now: datetime) -> list[Ran]:
         """Run what is due at `now`, one job after the other; a failure stops none of the others. What another process
         has taken is left out."""
-        ran = []
+        ran, now = [], now.astimezone(UTC)
         for due in await asyncio.to_thread(self.due, now):
             record = (await asyncio.to_thread(self.ledger.read)).get(due.job.key)
             if record is not None and await asyncio.to_thread(self.ledger.claim, due.job, due.moment, now):
@@ -89,6 +90,7 @@ class Schedule:
 
     async def run_now(self, job: Job, run: RunJob, now: datetime) -> Ran:
         """Run `job` by hand, whether it is due, switched on or not."""
+        now = now.astimezone(UTC)
         record = (await asyncio.to_thread(self.ledger.read)).get(job.key)
         await asyncio.to_thread(self.ledger.begin, job, now)
         return await self._run(job, run, (None, now, record))

@@ -13,7 +13,7 @@ from clawbot.scheduling.heartbeat import DUPLICATE
 from clawbot.scheduling.jobs import Job
 from clawbot.scheduling.ledger import Ledger
 from clawbot.scheduling.runner import JobSkippedError, Schedule
-from tests.scheduling.jobs import SetClock, at, job
+from tests.scheduling.jobs import BERLIN, SetClock, at, job
 
 EIGHT = at("2026-11-21T08:00")
 HALF_PAST = EIGHT + timedelta(minutes=30)
@@ -113,6 +113,17 @@ async def test_two_processes_share_the_work(tmp_path: Path) -> None:
     jobs = [job(1800, name) for name in "abc"]
     ran = await asyncio.gather(*(schedule(tmp_path, *jobs).run_due(says_its_name, HALF_PAST) for _ in range(2)))
     assert sorted(each.reply for runs in ran for each in runs) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+async def test_in_the_hour_that_is_shown_twice_runs_end_as_well(tmp_path: Path, fold: int) -> None:
+    made = schedule(tmp_path, job(60, "a", zone=BERLIN))
+    now = at("2026-10-25T02:30", BERLIN).replace(fold=fold)
+    await made.run_now(made.jobs[0], says_its_name, now)
+    assert made.ledger.read()["main/a"].status == "done"
+    made.ledger.begin(made.jobs[0], now)
+    made.ledger.finish(made.jobs[0], now, "failed")
+    assert made.ledger.read()["main/a"].status == "failed"
 
 
 async def test_a_reset_of_the_past_that_was_never_seen_is_not_due(tmp_path: Path) -> None:
