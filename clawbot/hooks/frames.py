@@ -16,7 +16,7 @@ Service = Literal["said", "ask", "keep_note", "rename_note", "run", "tell"]
 
 
 class Handle(Struct, frozen=True, tag="handle"):
-    """Handle an event (as JSON). Answered by `Done` or `Failed`, and by `Over` when no later work is left."""
+    """Handle an event (as JSON). Answered by `Done` or `Failed`, and when that has `later`, by `Over` in the end."""
 
     run: int
     event: bytes
@@ -51,17 +51,20 @@ class Call(Struct, frozen=True, tag="call"):
 
 
 class Done(Struct, frozen=True, tag="done"):
-    """The handler has returned; `changes` is what it left in the fields of the event that it may change."""
+    """The handler has returned; `changes` is what it left in the fields of the event that it may change. `later` says
+    that work of it goes on."""
 
     run: int
     changes: dict[str, Any]
+    later: bool
 
 
 class Failed(Struct, frozen=True, tag="failed"):
-    """The handler raised, or there is none; `error` is one line."""
+    """The handler raised, or there is none; `error` is one line. `later` as with `Done`."""
 
     run: int
     error: str
+    later: bool
 
 
 class LaterFailed(Struct, frozen=True, tag="later_failed"):
@@ -72,7 +75,7 @@ class LaterFailed(Struct, frozen=True, tag="later_failed"):
 
 
 class Over(Struct, frozen=True, tag="over"):
-    """Handler and later work of `run` are done."""
+    """Nothing of `run` goes on any more."""
 
     run: int
 

@@ -198,6 +198,9 @@ class HookProcess:
                 self._on_later(run.topic, f"later work failed: {report.error}")
         else:
             run.finish(report)
+            if not report.later:
+                del self._runs[report.run]
+                run.end()
 
     def _answer(self, call: Call, run: _Run | None) -> None:
         if run is None:

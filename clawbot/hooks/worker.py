@@ -173,10 +173,14 @@ class Worker:
         try:
             event = decode_event(request.event)
             changes = await self._handle(event, request)
-            self._out.send(Done(request.run, changes))
+            self._out.send(Done(request.run, changes, self._has_later(request.run)))
         except BaseException as error:
-            _logger.exception("the handler failed")
-            self._out.send(Failed(request.run, describe(error, self._folder)))
+            if not _is_broken_off(error):
+                _logger.exception("the handler failed")
+            self._out.send(Failed(request.run, describe(error, self._folder), self._has_later(request.run)))
+
+    def _has_later(self, run: int) -> bool:
+        return len(self._runs[run]) > 1
 
     async def _handle(self, event: HookEvent, request: Handle) -> dict[str, Any]:
         if self._loaded is None:
@@ -193,8 +197,15 @@ class Worker:
         try:
             await work
         except BaseException as error:
+            if _is_broken_off(error):
+                raise
             _logger.exception("later work failed")
             self._out.send(LaterFailed(run, describe(error, self._folder)))
+
+
+def _is_broken_off(error: BaseException) -> bool:
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:

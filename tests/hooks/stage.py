@@ -1,0 +1,120 @@
+"""A stage for hooks: handlers as files, services that write down what they are asked for, and a dispatcher that is
+closed at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from clawbot.clock import SystemClock
+from clawbot.config.schema_hooks import HookSettings
+from clawbot.hooks import AgentBootstrap, CommandNew, HookServiceError, InjectedFile, Said, ToolBefore
+from clawbot.hooks.discovery import Places, discover
+from clawbot.hooks.dispatch import Dispatcher
+
+HOSTS = ["shipped", "home"]
+"""The sources whose handlers run in this process and in one of their own."""
+
+
+def write_hook(place: Path, name: str, handler: str, *, head: str = "events: [command, tool, agent]") -> Path:
+    """A hook in the folder `place`; returns its own folder."""
+    folder = place / name
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.joinpath("HOOK.md").write_text(f"---\n{dedent(head)}\n---\n# {name}\n", encoding="utf-8")
+    write_handler(folder, handler)
+    return folder
+
+
+def write_handler(folder: Path, handler: str) -> None:
+    folder.joinpath("handler.py").write_text(dedent(handler), encoding="utf-8")
+
+
+def settings(**entries: dict[str, Any]) -> HookSettings:
+    return HookSettings.model_validate({"entries": {name.replace("_", "-"): each for name, each in entries.items()}})
+
+
+def places(root: Path, **others: Any) -> Places:
+    return Places(**{"shipped": root / "shipped", "home": root / "home", "packages": False, **others})
+
+
+class Services:
+    """Writes down what it is asked for. `tell` waits while `gate` is closed."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.asked: list[tuple[Any, ...]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._heard = asyncio.Condition()
+
+    async def said(self, limit: int) -> list[Said]:
+        return [Said("user", f"最近 {limit} 条", 1), Said("assistant", "好的 \ud83d", 2)]
+
+    async def ask(self, prompt: str, *, system: str, seconds: float) -> str:
+        self.asked.append(("ask", prompt, system, seconds))
+        return f"answer to {prompt}"
+
+    async def keep_note(self, text: str, slug: str) -> str:
+        self.asked.append(("keep_note", text, slug))
+        return f"memory/2026-03-04-{slug}.md"
+
+    async def rename_note(self, path: str, slug: str) -> str:
+        raise HookServiceError(f"{path} 不存在")
+
+    async def run(self, prompt: str, *, session: str) -> str:
+        if session == "broken":
+            raise RuntimeError("inner words that are nobody's business")
+        return f"{session}: {prompt}"
+
+    async def tell(self, text: str, *, level: str, path: str) -> None:
+        async with self._heard:
+            self.told.append(text)
+            self._heard.notify_all()
+        await self.gate.wait()
+
+    async def heard(self, count: int) -> None:
+        """Wait until so many lines were told."""
+        async with self._heard:
+            await self._heard.wait_for(lambda: len(self.told) >= count)
+
+
+@asynccontextmanager
+async def dispatching(
+    where: Places, config: HookSettings | Callable[[], HookSettings] | None = None, *, limit: float = 60.0
+) -> AsyncIterator[Dispatcher]:
+    """A loaded dispatcher for the hooks in `where`."""
+    own = config if callable(config) else lambda: config or HookSettings()
+    dispatcher = Dispatcher(lambda: discover(where, own()), SystemClock(), timeout=limit)
+    await dispatcher.load()
+    try:
+        yield dispatcher
+    finally:
+        await dispatcher.close(0)
+
+
+def _common() -> dict[str, Any]:
+    return {
+        "agent_id": "main",
+        "workspace": "/work/空间",
+        "home": "/home",
+        "timestamp": datetime(2026, 3, 4, 12, 0, tzinfo=UTC),
+        "zone": "Asia/Shanghai",
+        "session_id": "s1",
+    }
+
+
+def command(text: str = "") -> CommandNew:
+    return CommandNew(text=text, **_common())
+
+
+def tool() -> ToolBefore:
+    return ToolBefore(call_id="c1", tool="bash", arguments={"command": "rm -rf /"}, **_common())
+
+
+def bootstrap(*names: str) -> AgentBootstrap:
+    return AgentBootstrap(files=[InjectedFile(name, f"text of {name}") for name in names], **_common())
