@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 class Aside:
     """Shows events that belong to no submission between the turns: at once when none runs, else when the one that
-    runs has ended. They keep their order.
+    runs has ended. They keep their order. Those that come among the events of a turn wait for the end of the answer
+    that is being written: nothing stands in the middle of a sentence.
 
     `show` puts an event on the screen; `later` calls a function from the screen's own queue, since such events come
     from tasks in which a timer would not belong to the app.
@@ -23,6 +24,7 @@ class Aside:
         self._show = show
         self._later = later
         self._waiting: list[Event] = []
+        self._held: list[Event] = []
         self._running = False
 
     def listen(self, runtime: Runtime) -> None:
@@ -38,6 +40,16 @@ class Aside:
         """Something happened beside the turns."""
         self._waiting.append(event)
         self._later(self._tell)
+
+    def hold(self, event: Event) -> None:
+        """`event` of a turn came in the middle of an answer, to which it does not belong."""
+        self._held.append(event)
+
+    def release(self) -> None:
+        """No answer is being written any more."""
+        held, self._held = self._held, []
+        for event in held:
+            self._show(event)
 
     def before(self, event: Event) -> None:
         """`event` of a submission is about to be shown: what happened before its turn stands above it."""

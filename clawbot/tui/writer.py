@@ -71,6 +71,11 @@ class TranscriptWriter:
         self._rest = FLUSH_SECONDS
         self.last_reply = ""
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether an answer is in the middle of its text."""
+        return self._stream is not None
+
     def user(self, text: str) -> None:
         """A turn begins with these words. What followed a command (`/new TEXT`) is a message of its own, and is not
         told twice."""

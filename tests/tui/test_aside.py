@@ -11,10 +11,12 @@ from clawbot.agent.events import (
     CommandOutput,
     Event,
     MemoryWritten,
+    MessageFinished,
     NoteKept,
     NotesQuoted,
     Notice,
     SessionChanged,
+    TextDelta,
     TurnEnded,
     TurnStarted,
 )
@@ -87,6 +89,16 @@ async def test_what_happens_during_a_turn_is_told_after_it(tmp_path: Path) -> No
         assert "greet" not in page_text(app)
         hold.release()
         await until(pilot, lambda: in_order(app, "first half", "second half", "the hook greet failed", NOTE))
+
+
+async def test_what_comes_in_the_middle_of_an_answer_stands_below_it(tmp_path: Path) -> None:
+    answer = MessageFinished(entry_id="m1", text="one sentence", stop_reason="stop")
+    notice = Notice(level="warning", text="the hook greet failed")
+    turn = [TextDelta(text="one "), notice, kept(), TextDelta(text="sentence"), answer, *reply("the rest")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "the rest" in page_text(app))
+        assert in_order(app, "one sentence", "greet", NOTE, "the rest")
 
 
 async def test_it_is_told_between_two_turns_though_the_next_one_waits(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class ChatScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop the running turn", show=False),
         Binding("alt+up", "recall", "Take back what is queued", show=False),
-        Binding("ctrl+o", "unfold", "Unfold tool calls and summaries", show=False, priority=True),
+        Binding("ctrl+o", "unfold", "Unfold tool calls, notes and summaries", show=False, priority=True),
         Binding("ctrl+t", "reasoning", "Show the reasoning", show=False, priority=True),
         Binding("pageup,shift+up", "scroll_page(-1)", "Scroll up", show=False, priority=True),
         Binding("pagedown,shift+down", "scroll_page(1)", "Scroll down", show=False, priority=True),
@@ -173,7 +173,12 @@ class ChatScreen(Screen[None]):
     def show(self, event: Event) -> None:
         """Show `event` of a submission. The order of events is that of clawbot.agent.events."""
         self.aside.before(event)
-        self._show(event)
+        if self.writer.is_writing and isinstance(event, Notice | NoteKept):
+            self.aside.hold(event)
+        else:
+            self._show(event)
+        if not self.writer.is_writing:
+            self.aside.release()
         self.aside.after(event)
 
     def _show(self, event: Event) -> None:
@@ -323,7 +328,7 @@ class ChatScreen(Screen[None]):
             prompt.take(f"{shown}\n{prompt.text}" if prompt.text else shown)
 
     def action_unfold(self) -> None:
-        """Unfold or fold all tool calls and summaries."""
+        """Unfold or fold all tool calls, quotes of notes and summaries."""
         self.page.fold_all()
 
     def action_reasoning(self) -> None:

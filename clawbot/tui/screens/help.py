@@ -25,7 +25,7 @@ CHAT_KEYS = (
     ("tab", "complete a command, or a file after @"),
     ("esc", "stop the running turn"),
     ("alt+up", "take back what is queued"),
-    ("ctrl+o", "unfold tool calls and summaries"),
+    ("ctrl+o", "unfold tool calls, notes and summaries"),
     ("ctrl+t", "show the reasoning"),
     ("ctrl+g", "write in your own editor"),
     ("ctrl+z", "undo; with nothing to undo, suspend"),
