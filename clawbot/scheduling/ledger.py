@@ -107,8 +107,8 @@ class Ledger:
     def _end(self, job: Job, started: datetime, **changes: object) -> None:
         with self._edit() as records:
             record = records.get(job.key)
-            # Another run may have begun meanwhile, by hand or in another process. Both in UTC: in an hour that clocks show
-            # twice, moments of two zones are never equal.
+            # Another run may have begun meanwhile, by hand or in another process. Both in UTC: in an hour that clocks
+            # show twice, moments of two zones are never equal.
             if record is not None and record.started and record.started.astimezone(UTC) == started.astimezone(UTC):
                 records[job.key] = structs.replace(record, **changes)
 

@@ -70,8 +70,11 @@ class Schedule:
         return [Due(job, moment) for job, moment in moments if moment is not None]
 
     def next_moment(self, now: datetime) -> datetime | None:
-        """When the next job is due after `now`, in UTC."""
-        return min((state.next_due for state in self.states(now) if state.next_due), default=None)
+        """When a job is due after `now`, the time of the last look, in UTC. What was due then and was put off is left
+        to the look of each minute."""
+        records, now = self.ledger.read(), now.astimezone(UTC)
+        moments = (next_moment(job, records.get(job.key), now) for job in self.jobs)
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def states(self, now: datetime) -> list[JobState]:
         """Every job and how it stands at `now`; changes nothing."""

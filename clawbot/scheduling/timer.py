@@ -19,7 +19,7 @@ from clawbot.scheduling import triggers
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 60.0
-# Before the look at a moment that is over already: what was due at it could not be done.
+# Before the look at a moment that has passed while the last look was still at work.
 _AGAIN = 1.0
 
 Look = Callable[[], Awaitable[datetime | None]]

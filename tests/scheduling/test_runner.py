@@ -66,6 +66,7 @@ async def test_what_is_skipped_is_over_and_what_is_put_off_comes_again(tmp_path:
 
     ran = await made.run_due(skips, HALF_PAST)
     assert [(each.status, each.error) for each in ran] == [("skipped", "not now")] * 2
+    assert made.next_moment(HALF_PAST) == EIGHT + timedelta(hours=1)
     (again,) = await made.run_due(says_its_name, HALF_PAST + timedelta(minutes=1))
     assert (again.reply, again.due) == ("busy", HALF_PAST)
 
