@@ -19,6 +19,7 @@ from clawbot.messages import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+    text_of,
 )
 from clawbot.sessions.codec import mend
 from clawbot.sessions.conversation import HistoryItem
@@ -44,6 +45,8 @@ def to_markdown(items: Iterable[HistoryItem], title: str, zone: tzinfo | None) -
             yield f"\n---\n\n*{_inline(item.note)}*{f' · {time}' if time else ''}\n"
             if item.compaction is not None:
                 yield f"\n{_folded('Summary of what was said before', item.compaction.summary)}"
+            if item.quote is not None:
+                yield f"\n{_folded('Notes that the session began with', text_of(item.quote.content))}"
         else:
             cut = "*(interrupted)*\n" if item.interrupted else ""
             yield f"\n{_message(item.message, time)}{cut}"

@@ -97,7 +97,7 @@ def test_the_last_conversation_is_known_for_thirty_days(workspace: Path, ago: in
 
 
 def test_of_each_day_its_log_and_the_four_newest_conversations(workspace: Path) -> None:
-    """Reference sheet B 19: daily and slugged files of the same day both count."""
+    """Reference sheet 22.1: the log of a day and the notes of its conversations both count."""
     for at in range(6):
         note(workspace, f"2026-11-23-talk{at}.md", f"talk {at}", minute=at)
     note(workspace, "2026-11-23.md", "log", minute=0)

@@ -10,8 +10,11 @@ import pytest
 
 from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock
 from clawbot.sessions.audit import OFFER, MemoryWrite, Offer, Phase, offer_of
-from clawbot.sessions.conversation import HistoryItem, history_item
-from clawbot.sessions.entries import CompactionEntry, CustomEntry, MessageEntry
+from clawbot.sessions.conversation import NOTES, HistoryItem, history_item
+from clawbot.sessions.entries import CompactionEntry, CustomEntry, CustomMessageEntry, MessageEntry
+from clawbot.sessions.facts import read_title, survey
+from clawbot.sessions.said import last_said
+from clawbot.sessions.spoken import spoken_lines
 from clawbot.sessions.transcript import Transcript
 
 from .helpers import CLOCK, opened, said, texts, user
@@ -26,6 +29,38 @@ def offer(*writes: MemoryWrite, phase: Phase = "end") -> CustomEntry:
 
 def shown(message: AssistantMessage) -> HistoryItem | None:
     return history_item(MessageEntry(id="e", message=message))
+
+
+def quote(details: Any) -> HistoryItem:
+    item = history_item(CustomMessageEntry(id="e", custom_type=NOTES, content="引用 " * 1_000, details=details))
+    assert item is not None
+    return item
+
+
+def test_the_notes_that_a_session_begins_with_are_one_line_and_can_be_unfolded() -> None:
+    item = quote({"files": ["memory/2026-11-20.md", "memory/2026-11-19-a.md"]})
+    assert (item.message, item.note) == (None, "notes: 2 files, 3,000 characters")
+    assert item.quote is not None
+    assert item.quote.content == "引用 " * 1_000
+
+
+@pytest.mark.parametrize(
+    ("details", "files"), [(None, 0), ([], 0), ({"files": 3}, 0), ({"files": "abc"}, 0), ({"files": [1, "a.md"]}, 1)]
+)
+def test_details_of_a_damaged_quote_break_nothing(details: Any, files: int) -> None:
+    assert quote(details).note.startswith(f"notes: {files} file")
+
+
+def test_nothing_of_the_notes_is_taken_for_the_users_words(tmp_path: Path) -> None:
+    with Transcript.create(tmp_path, cwd=tmp_path, clock=CLOCK) as transcript:
+        transcript.append(CustomMessageEntry(custom_type=NOTES, content="quoted", details={"files": ["a.md"]}))
+        transcript.append_message(user("你好"))
+        assert [item.message for item in transcript.history() if item.message] == [user("你好")]
+        assert [text.text for text in last_said(transcript, 9)] == ["你好"]
+    assert spoken_lines(transcript.path) == (["User: 你好"], [3])
+    assert read_title(transcript.path) == "你好"
+    facts = survey(transcript.path)
+    assert (facts.turns, facts.title) == (1, "你好")
 
 
 def test_a_silent_reply_is_no_item_and_a_mixed_one_shows_its_answer() -> None:

@@ -11,8 +11,8 @@ from inline_snapshot import snapshot
 from markdown_it import MarkdownIt
 
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock
-from clawbot.sessions.conversation import HistoryItem
-from clawbot.sessions.entries import CompactionEntry
+from clawbot.sessions.conversation import NOTES, HistoryItem
+from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.export import to_json, to_markdown
 from clawbot.sessions.titles import TITLE_CHARS, title_of
@@ -23,6 +23,16 @@ from .helpers import HEADER, entry, line, result, said, user, write
 def markdown(*messages: Message, interrupted: bool = False) -> str:
     items = [HistoryItem(f"{number}", 1795227360000, message) for number, message in enumerate(messages)]
     return "".join(to_markdown(items, "A title", UTC))
+
+
+def test_the_notes_that_a_session_began_with_are_folded() -> None:
+    quote = CustomMessageEntry(custom_type=NOTES, content="</details># 引用")
+    item = HistoryItem("1", 0, note="notes: 1 file, 15 characters", quote=quote)
+    text = "".join(to_markdown([item], "A title", UTC))
+    assert "*notes: 1 file, 15 characters*" in text
+    assert "<summary>Notes that the session began with</summary>" in text
+    assert text.count("</details>") == 2
+    assert text.index("```") < text.index("</details># 引用")
 
 
 def test_markdown_is_readable() -> None:

@@ -11,6 +11,7 @@ from clawbot.context.compaction.files import FileLists, file_lists, show_files
 from clawbot.llm.tokens import estimate_tokens
 from clawbot.messages import Message
 from tests.context.compaction.talk import answer, call, result, user
+from tests.context.reports import QUOTE
 
 TALK: list[Message] = [user("one"), answer("1"), user("two\n\n  indented"), answer("2"), user("三"), user("four")]
 
@@ -26,6 +27,11 @@ def carried(messages: list[Message], *, preserve: int = 3, most: int = 10_000, *
 def test_the_last_three_are_carried_to_the_letter() -> None:
     assert carried(TALK) == ["two\n\n  indented", "三", "four"]
     assert carry(TALK, preserve=2, most=1000, count=len) == f"{HEADING}\n\n> 三\n\n> four"
+
+
+def test_quoted_notes_are_nobodys_words() -> None:
+    assert carried([QUOTE, *TALK[:2]]) == ["one"]
+    assert carried([QUOTE]) == []
 
 
 def test_none_are_when_none_are_wanted_or_there() -> None:

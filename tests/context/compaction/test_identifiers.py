@@ -14,13 +14,20 @@ from clawbot.context.compaction.identifiers import (
     missing_identifiers,
     wanted_identifiers,
 )
+from clawbot.context.startup import HEAD
 from clawbot.llm.tokens import estimate_tokens
-from clawbot.messages import Message
+from clawbot.messages import Message, UserMessage
 from tests.context.compaction.talk import answer, result, user
 
 
 def wanted(*messages: Message) -> list[str]:
     return wanted_identifiers(messages, 10_000, estimate_tokens)
+
+
+def test_names_in_quoted_notes_are_not_what_was_talked_about() -> None:
+    quote = UserMessage(f"{HEAD}\n\n`memory/2026-11-20.md`:\n```text\nsee src/proxy_server.py\n```")
+    assert wanted(user("open src/main_window.py"), answer("done")) == ["src/main_window.py"]
+    assert wanted(quote, user("open src/main_window.py"), answer("done")) == ["src/main_window.py"]
 
 
 FILLER = "x y\n" * (LOOKED_AT // 4)
