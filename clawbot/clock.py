@@ -6,6 +6,9 @@ import time
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Protocol
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
 
 class Clock(Protocol):
     """Where "now" comes from. Tests pass their own."""
@@ -64,8 +67,8 @@ class SystemClock:
 
 
 def epoch_ms(moment: datetime) -> int:
-    """Milliseconds since the epoch."""
-    return int(moment.timestamp() * 1000)
+    """Whole milliseconds since the epoch; exact, where a float would lose one now and then."""
+    return (moment - _EPOCH) // _MILLISECOND
 
 
 def iso_utc(moment: datetime) -> str:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from clawbot.clock import MachineZone, SystemClock
+from clawbot.clock import MachineZone, SystemClock, epoch_ms
 from clawbot.sessions.reset import boundary_after
 
 ZONES = ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"]
@@ -47,3 +47,10 @@ def test_the_clock_without_a_zone_has_the_machines() -> None:
     now = SystemClock().now()
     assert isinstance(now.tzinfo, MachineZone)
     assert now.utcoffset() == datetime.now(UTC).astimezone().utcoffset()
+
+
+def test_milliseconds_are_exact() -> None:
+    start = datetime(1978, 8, 4, 4, 20, 6, tzinfo=UTC)
+    whole = epoch_ms(start)
+    assert [epoch_ms(start + timedelta(milliseconds=n)) - whole for n in range(1000)] == list(range(1000))
+    assert epoch_ms(start + timedelta(microseconds=999)) == whole

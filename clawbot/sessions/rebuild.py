@@ -27,8 +27,8 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
     try:
         surveyed = {path: survey(path) for path in transcripts_in(folder)}
         found = [
-            record_of(path, facts, _claimed(facts, agent_id))
-            for path, facts in _with_choices(surveyed).items()
+            record_of(path, _with_choices(path, surveyed), _claimed(facts, agent_id))
+            for path, facts in surveyed.items()
             if not _is_unused(path, facts, surveyed)
         ]
     except OSError as error:
@@ -97,25 +97,22 @@ def _claimed(facts: Facts, agent_id: str) -> str:
     return key if key.startswith(f"agent:{agent_id}:") else ""
 
 
-def _with_choices(surveyed: Mapping[Path, Facts]) -> dict[Path, Facts]:
-    """`surveyed`, each with what the user chose for those that it follows under a key."""
-    found: dict[Path, Facts] = {}
-    for path, facts in sorted(surveyed.items(), key=lambda each: each[1].started):
-        parent = _parent(path, facts, found)
-        if parent is None or facts.header is None or not facts.header.session_key:
-            found[path] = facts
-        else:
-            chosen = facts.model or parent.model, facts.name or parent.name
-            found[path] = structs.replace(facts, model=chosen[0], name=chosen[1])
-    return found
+def _with_choices(path: Path, surveyed: Mapping[Path, Facts]) -> Facts:
+    """The facts of `path`, with what the user chose for those that it follows under a key."""
+    facts = found = surveyed[path]
+    passed = {path}
+    while found.header and found.header.session_key:
+        parent = parent_of(path.parent, found.header)
+        if parent is None or parent not in surveyed or parent in passed:
+            break
+        passed.add(parent)
+        found = surveyed[parent]
+        facts = structs.replace(facts, model=facts.model or found.model, name=facts.name or found.name)
+    return facts
 
 
 def _is_unused(path: Path, facts: Facts, surveyed: Mapping[Path, Facts]) -> bool:
     """Whether a kill left `path` before it was a session: nothing stands in it, and what it follows has not ended."""
-    parent = _parent(path, facts, surveyed)
-    return (facts.header is None or (parent is not None and not parent.ended)) and is_blank(path)
-
-
-def _parent(path: Path, facts: Facts, among: Mapping[Path, Facts]) -> Facts | None:
     parent = parent_of(path.parent, facts.header)
-    return among.get(parent) if parent and parent != path else None
+    followed = surveyed.get(parent) if parent and parent != path else None
+    return (facts.header is None or (followed is not None and not followed.ended)) and is_blank(path)
