@@ -56,7 +56,7 @@ Arm = Callable[[Job, Record | None, datetime], Record | None]
 
 
 class Ledger:
-    """The ledger in the file `path`. `notices` is what was survived while reading it."""
+    """The ledger in the file `path`. `notices` is what was survived while using it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -14,7 +14,7 @@ from clawbot.errors import ClawbotError
 from clawbot.logs import redact
 from clawbot.scheduling.heartbeat import DUPLICATE, digest_of, is_duplicate
 from clawbot.scheduling.jobs import Job
-from clawbot.scheduling.ledger import Ledger, Record, Status
+from clawbot.scheduling.ledger import Ledger, Record, ScheduleError, Status
 from clawbot.scheduling.planner import Due, armed, due_moment, next_moment
 
 log = logging.getLogger(__name__)
@@ -108,14 +108,22 @@ class Schedule:
                 end = _End("done", error=DUPLICATE)
         finally:
             took = int((self._clock.monotonic() - began) * 1000)
-            if end.postponed and due is not None and record is not None:
-                await asyncio.to_thread(self.ledger.release, job, now, record.since, end.error)
+            since = record.since if record is not None and due is not None and end.postponed else None
+            await asyncio.to_thread(self._note, job, now, end, took, since)
+        return Ran(job=job, due=due, started=now, status=end.status, reply=end.reply, error=end.error, duration_ms=took)
+
+    def _note(self, job: Job, started: datetime, end: _End, took: int, since: datetime | None) -> None:
+        """Write down how a run ended, or give it back (`since`: the mark before). A ledger that can't be written costs
+        nobody the reply: the run itself was noted before it began."""
+        try:
+            if since is not None:
+                self.ledger.release(job, started, since, end.error)
             else:
                 digest = digest_of(end.reply)
-                await asyncio.to_thread(
-                    self.ledger.finish, job, now, end.status, error=end.error, duration_ms=took, digest=digest
-                )
-        return Ran(job=job, due=due, started=now, status=end.status, reply=end.reply, error=end.error, duration_ms=took)
+                self.ledger.finish(job, started, end.status, error=end.error, duration_ms=took, digest=digest)
+        except ScheduleError as error:
+            log.exception("How the job %s ended could not be noted", job.key)
+            self.ledger.notices.append(str(error))
 
 
 class _End(Struct, frozen=True):

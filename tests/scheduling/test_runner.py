@@ -116,6 +116,20 @@ async def test_two_processes_share_the_work(tmp_path: Path) -> None:
     assert sorted(each.reply for runs in ran for each in runs) == ["a", "b", "c"]
 
 
+async def test_a_ledger_that_can_not_be_written_costs_nobody_the_reply(tmp_path: Path) -> None:
+    made = schedule(tmp_path, job(1800, "a"))
+
+    async def breaks_the_ledger(wanted: Job) -> str:
+        made.ledger.path.unlink()
+        made.ledger.path.mkdir()
+        return "said"
+
+    (ran,) = await made.run_due(breaks_the_ledger, HALF_PAST)
+    assert (ran.status, ran.reply) == ("done", "said")
+    (notice,) = made.ledger.notices
+    assert "schedule.json can't be read" in notice
+
+
 @pytest.mark.parametrize("fold", [0, 1])
 async def test_in_the_hour_that_is_shown_twice_runs_end_as_well(tmp_path: Path, fold: int) -> None:
     made = schedule(tmp_path, job(60, "a", zone=BERLIN))
