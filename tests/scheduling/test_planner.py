@@ -114,7 +114,7 @@ JOBS = st.sampled_from(
 
 
 @given(JOBS, LOOKS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_once_for_each_moment_in_two_processes_that_are_restarted(
     wanted: Job, looks: list[tuple[timedelta, bool, int]]
 ) -> None:

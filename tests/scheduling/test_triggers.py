@@ -147,7 +147,7 @@ HOURS = st.none() | st.builds(Hours, st.integers(0, 1439), st.integers(0, 1440))
 
 
 @given(MOMENTS, WHENS, HOURS, st.sampled_from([BERLIN, "America/New_York", "Asia/Shanghai", "Australia/Lord_Howe"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_last_moment_is_the_last_of_all(start: datetime, when: str | int, hours: Hours | None, zone: str) -> None:
     wanted = job(when, hours=hours, zone=zone)
     moments = [start]
