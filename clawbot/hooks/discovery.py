@@ -117,7 +117,7 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
     try:
         if not problem:
             _check_folder(folder, source)
-            manifest = parse_manifest(_read(folder / HOOK_FILE), folder.name)
+            manifest = _manifest(folder, source)
     except (ManifestError, OSError) as error:
         problem = str(error)
     entry = settings.entry(manifest.name)
@@ -135,6 +135,14 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
         settings=entry.own,
         env=entry.env,
     )
+
+
+def _manifest(folder: Path, source: Source) -> Manifest:
+    manifest = parse_manifest(_read(folder / HOOK_FILE), folder.name)
+    if source == "workspace" and manifest.name != folder.name:
+        # The agent may write new folders there: none of them may pass for the hook that the user has switched on.
+        raise ManifestError(f"{HOOK_FILE}: in a workspace a hook has the name of its folder, not {manifest.name!r}")
+    return manifest
 
 
 def _check_folder(folder: Path, source: Source) -> None:

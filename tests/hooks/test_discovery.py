@@ -42,6 +42,17 @@ def test_a_hook_of_a_workspace_replaces_nothing_and_is_off_until_it_is_enabled(t
     assert str(users.folder) in workspaces.problem
 
 
+def test_a_folder_of_a_workspace_does_not_pass_for_a_hook_that_is_enabled(tmp_path: Path) -> None:
+    where = places(tmp_path, workspace=tmp_path / "workspace")
+    write_hook(tmp_path / "workspace", "greeter", HANDLER)
+    write_hook(tmp_path / "workspace", "aaa", HANDLER, head="name: greeter\nevents: tool")
+    enabled = [hook for hook in discover(where, settings(greeter={"enabled": True})) if hook.ready]
+    assert [hook.folder.name for hook in enabled] == ["greeter"]
+    (tmp_path / "workspace" / "greeter" / "HOOK.md").unlink()
+    (tmp_path / "workspace" / "greeter" / "handler.py").unlink()
+    assert not any(hook.ready for hook in discover(where, settings(greeter={"enabled": True})))
+
+
 def test_hooks_run_by_order_then_source_then_name(tmp_path: Path) -> None:
     write_hook(tmp_path / "home", "first", HANDLER, head="events: tool\norder: 1")
     write_hook(tmp_path / "home", "a", HANDLER)
