@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clawbot import runtime as runtime_module
+from clawbot import ground
 from clawbot.agent.events import TurnEnded
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths, find_home
@@ -44,7 +44,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, PurposeModel]:
     async def open_model(ref: str, *_: Any, **__: Any) -> PurposeModel:
         return known[ref]
 
-    monkeypatch.setattr(runtime_module, "open_model", open_model)
+    monkeypatch.setattr(ground, "open_model", open_model)
     home = find_home()
     home.mkdir(parents=True)
     (home / "config.yaml").write_text(CONFIG, encoding="utf-8")
@@ -70,34 +70,40 @@ def _daily_notes(workspace: Path) -> list[str]:
     return [path.read_text(encoding="utf-8") for path in sorted((workspace / "memory").glob("*.md"))]
 
 
-async def test_what_an_agent_saves_is_saved_by_its_own_model_into_its_own_workspace(
+async def test_the_archive_of_a_session_is_named_by_the_agents_own_model_in_its_own_workspace(
     models: dict[str, PurposeModel],
 ) -> None:
     """Reference sheet 18: there the default agent's model and workspace served them all."""
     home = find_home()
     research = models["fake/research"]
-    research.replies["flush"] = notes("- 论文 due on Friday")
+    research.replies["slug"] = [says("论文截止")]
     runtime = await _open("research")
-    await _say(runtime, "the paper is due on Friday, at the " + "harbour " * 900)
+    await _say(runtime, "the paper is due on Friday")
     await _say(runtime, "/new")
     await runtime.close()
-    assert research.of("chat")
-    assert research.of("flush")
+    assert research.of("slug")
     assert models["fake/main"].requests == models["fake/ops"].requests == []
-    assert any("论文 due on Friday" in text for text in _daily_notes(home / "lab"))
+    [note] = (home / "lab" / "memory").glob("*论文截止*.md")
+    assert "the paper is due on Friday" in note.read_text(encoding="utf-8")
     assert not (home / "workspace").exists()
     assert sorted(path.name for path in (home / "agents").iterdir()) == ["research"]
     assert not (home / "memory" / "main.sqlite").exists()
 
 
-async def test_a_conversation_is_summarised_by_the_agents_own_model(models: dict[str, PurposeModel]) -> None:
+async def test_a_conversation_is_saved_and_summarised_by_the_agents_own_model(models: dict[str, PurposeModel]) -> None:
+    ops = models["fake/ops"]
+    ops.replies["flush"] = notes("- 部署 moved to Thursday")
     runtime = await _open("ops")
     for _ in range(4):
         await _say(runtime, "harbour " * 900)
     await _say(runtime, "/compact")
+    workspace = runtime.status.workspace
     await runtime.close()
-    assert models["fake/ops"].of("summary")
+    assert ops.of("flush")
+    assert ops.of("summary")
     assert models["fake/main"].requests == models["fake/research"].requests == []
+    assert workspace.name == "workspace-ops"
+    assert any("部署 moved to Thursday" in text for text in _daily_notes(workspace))
 
 
 async def test_an_agent_reads_and_searches_another_one_by_the_settings_alone(models: dict[str, PurposeModel]) -> None:
