@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Self, TypeVar
 
+from clawbot.messages import ToolSpec
 from clawbot.tools.arguments import Arguments, TypedTool
 from clawbot.tools.fence import Barred
 from clawbot.tools.folder import WorkspaceFolder
@@ -24,6 +25,16 @@ class FolderTool(TypedTool[A]):
     def use(self, folder: WorkspaceFolder) -> None:
         """Work in `folder` from now on."""
         self._folder = folder
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it; of one that reads, also what it may read beside the workspace."""
+        spec = super().spec
+        folders = ", ".join(str(folder) for folder in self._folder.fence.readable) if self.read_only else ""
+        if not folders:
+            return spec
+        more = f" Workspaces of other agents can be read too, by absolute path: {folders}."
+        return ToolSpec(spec.name, spec.description + more, spec.parameters)
 
     def for_session(self, access: SessionAccess) -> Self:
         """The tool without the files that are hidden from the session."""

@@ -12,6 +12,7 @@ import pytest
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
+from clawbot.context.privacy import privacy_of
 from clawbot.tools.agent_fence import agent_fence, foreign_fence
 from clawbot.tools.fence import Barred, Bounds, Fence
 from clawbot.tools.registry import ToolOutcome, build_toolbox
@@ -181,6 +182,25 @@ async def test_a_named_agents_workspace_is_read_and_never_written(home: Path, in
             assert outcome.is_error
             assert "can only be read" in outcome.text
     assert _texts(home) == before
+
+
+def test_the_model_is_told_what_it_may_read_beside_its_workspace(home: Path) -> None:
+    for allowed in ([], ["research"]):
+        settings = _settings(home, allowed=allowed)
+        fence = agent_fence(settings, "main", Paths(home))
+        toolbox = build_toolbox(home / "workspace", settings.agent("main"), SystemClock(), fence=fence)
+        telling = [spec.name for spec in toolbox.specs if str(home / "workspace-research") in spec.description]
+        assert telling == (["read", "list", "grep"] if allowed else [])
+
+
+async def test_what_is_private_to_a_session_is_so_in_a_named_agents_workspace(home: Path) -> None:
+    settings = _settings(home, allowed=["research"])
+    fence = agent_fence(settings, "main", Paths(home))
+    toolbox = build_toolbox(home / "workspace", settings.agent("main"), SystemClock(), fence=fence)
+    group = toolbox.for_session(privacy_of("agent:main:channel:team"))
+    for folder in (home / "workspace", home / "workspace-research"):
+        outcome = await group.run(call("read", {"path": str(folder / "MEMORY.md")}), nobody)
+        assert outcome.is_error, folder
 
 
 async def test_hits_outside_are_named_by_paths_that_can_be_read(home: Path) -> None:
