@@ -116,10 +116,12 @@ class House:
         window: int = 8_000,
         cap: int | None = None,
         interactive: bool = True,
+        session: str = "main",
         pruning: dict[str, Any] | None = None,
         **compaction: Any,
     ) -> Agent:
-        """The agent with that model, `context_tokens` as `cap`, `pruning` and `compaction` as in the settings."""
+        """The agent with that model in that session, `context_tokens` as `cap`, `pruning` and `compaction` as in the
+        settings."""
         brain.info = ModelInfo(ref="fake/model", window=window)
         given = {
             "workspace": self.workspace,
@@ -145,7 +147,7 @@ class House:
             usual_model="fake/model",
             interactive=interactive,
         )
-        return Agent(parts, store.open("main"), brain, "fake/model")
+        return Agent(parts, store.open(session), brain, "fake/model")
 
     @property
     def daily(self) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from clawbot.context.budget import ASSUMED, Window
 from clawbot.context.report import LastFlush
 from clawbot.context.report_text import BAR_CELLS, MARK, render_report
-from tests.context.reports import BERLIN, FLUSH, made, part
+from tests.context.reports import BERLIN, FLUSH, MESSAGES, QUOTE, made, part
 
 
 @pytest.mark.parametrize(("automatic", "marks"), [(True, 2), (False, 0)])
@@ -44,6 +44,14 @@ def test_the_detail_names_files_tools_and_sections() -> None:
     assert "| `SOUL.md` | missing | 0 | 9 | 0 |" in long
     assert long.index("`a bc`") < long.index("`read`")
     assert "| identity |" in long
+
+
+def test_the_notes_at_the_start_have_a_line_where_there_are_any() -> None:
+    report = made(messages=(*MESSAGES[:1], QUOTE, *MESSAGES[1:]))
+    tokens = part(report, "notes")
+    assert f"| ▓ | notes at the start | {tokens:,} | {100 * tokens / 32_000:.1f} % |" in render_report(report)
+    assert "| `memory/2026-11-19-代理.md` |" in render_report(report, detail=True)
+    assert "notes at the start" not in render_report(made())
 
 
 @pytest.mark.parametrize(
