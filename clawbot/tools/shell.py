@@ -1,4 +1,7 @@
-"""The tool that runs shell commands: asks first, hides secrets, and says what came out."""
+"""The tool that runs shell commands: asks first, hides secrets, and says what came out.
+
+No fence holds a command: it starts in the workspace and goes where the user could. What keeps it in is their consent.
+"""
 
 from __future__ import annotations
 
