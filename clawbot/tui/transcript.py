@@ -166,7 +166,8 @@ def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
         case "daily":
             return f"new day · {session}"
         case "idle":
-            pause = f"{idle_minutes:,} quiet minutes" if idle_minutes else "a quiet while"
+            minutes = f"quiet minute{'' if idle_minutes == 1 else 's'}"
+            pause = f"{idle_minutes:,} {minutes}" if idle_minutes else "a quiet while"
             return f"after {pause} · {session}"
         case reason:
             return f"{session} · {reason}"

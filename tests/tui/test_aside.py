@@ -176,6 +176,7 @@ async def test_words_whose_turn_was_stopped_before_it_began_go_back_into_the_pro
     [
         ("daily", None, "new day · session 1a2b3c4d"),
         ("idle", 60, "after 60 quiet minutes · session 1a2b3c4d"),
+        ("idle", 1, "after 1 quiet minute · session 1a2b3c4d"),
         ("idle", 1_440, "after 1,440 quiet minutes · session 1a2b3c4d"),
         ("idle", None, "after a quiet while · session 1a2b3c4d"),
         ("/new", 60, "session 1a2b3c4d · /new"),

@@ -92,7 +92,7 @@ class HooksScreen(OverScreen[None]):
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         hook = self.hooks[event.option_index]
         self.chosen = hook.name
-        self.query_one("#details", Static).update(hook_details(hook))
+        self.query_one("#details", Static).update(hook_details(hook, self.clock.now().tzinfo))
 
     def on_resize(self, event: Resize) -> None:
         """The columns fit the screen."""

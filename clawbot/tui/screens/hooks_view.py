@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 from textual.content import Content
 
@@ -84,15 +84,15 @@ def _joined(cells: dict[str, str], widths: dict[str, int], styles: dict[str, str
     return Content(" " * GAP).join(parts)
 
 
-def hook_details(hook: HookStatus) -> Content:
-    """What one hook is for, where it is, what keeps it from running, what its last run said."""
+def hook_details(hook: HookStatus, zone: tzinfo | None) -> Content:
+    """What one hook is for, where it is, what keeps it from running, what its last run said; times are in `zone`."""
     lines = [Content.styled(clean_line(hook.description) or "(no description)", "$foreground 90%")]
     facts = [
         ("folder", clean_line(hook.folder), ""),
         ("events", clean_line(", ".join(hook.events)), ""),
         ("problem", clean_line(hook.problem), "$text-error"),
         ("missing", clean_line(", ".join(hook.missing)), "$text-warning"),
-        ("last run", _last_run(hook), ""),
+        ("last run", _last_run(hook, zone), ""),
         ("error", clean(hook.error).strip(), "$text-error"),
     ]
     for name, text, style in facts:
@@ -101,7 +101,7 @@ def hook_details(hook: HookStatus) -> Content:
     return Content("\n").join(lines)
 
 
-def _last_run(hook: HookStatus) -> str:
+def _last_run(hook: HookStatus, zone: tzinfo | None) -> str:
     if hook.at is None:
         return NEVER
-    return f"{clean_line(hook.topic)}: {result_of(hook)}, {hook.at:%Y-%m-%d %H:%M:%S}"
+    return f"{clean_line(hook.topic)}: {result_of(hook)}, {hook.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
@@ -118,4 +118,8 @@ def test_the_table_fits(width: int) -> None:
 
 
 def test_a_hook_without_words_has_details_too() -> None:
-    assert "(no description)" in hook_details(hook(description="", folder="")).plain
+    assert "(no description)" in hook_details(hook(description="", folder=""), None).plain
+
+
+def test_the_time_of_a_run_is_the_users() -> None:
+    assert "2026-11-20 18:38:00" in hook_details(HOOKS[0], timezone(timedelta(hours=8))).plain
