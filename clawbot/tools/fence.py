@@ -97,9 +97,9 @@ class Bounds:
             self._rules.append(
                 _Rule(_parts(base), "read", "it belongs to another agent and can only be read", base=base)
             )
-        self._rules += [_rule(barred, "read") for barred in fence.unwritable]
         hooks = fence.hook_folders() if fence.hook_folders is not None else ()
-        self._rules += [_rule(Barred(folder, RUNNING_HOOK), "read") for folder in hooks]
+        unwritable = (*fence.unwritable, *(Barred(folder, RUNNING_HOOK) for folder in hooks))
+        self._unwritable = [_rule(barred, "read") for barred in unwritable]
         self._denied = fence.denied
         denied = [_rule(barred, "none") for barred in fence.denied]
         # A folder whose name differs from the workspace's by case alone is another one, where that makes a difference.
@@ -110,7 +110,6 @@ class Bounds:
         """What may be done with the path `real`, in which no links are left."""
         parts = _parts(real)
         holding = [(depth, rule) for rule in self._rules if (depth := rule.depth(parts)) >= 0]
-        bases = [(depth, rule.base) for depth, rule in holding if rule.base]
         if not holding:
             return Verdict("none", "")
         deepest = max(depth for depth, _ in holding)
@@ -118,7 +117,10 @@ class Bounds:
         rule = min(
             (rule for depth, rule in holding if depth == deepest), key=lambda rule: _STRICTEST.index(rule.access)
         )
-        inside = [base for _, base in bases if _is_within(base, real)]
+        if rule.access == "write":
+            # What can only be read takes away from what is open, and opens nothing.
+            rule = next((kept for kept in self._unwritable if kept.depth(parts) >= deepest), rule)
+        inside = [rule.base for _, rule in holding if rule.base and _is_within(rule.base, real)]
         base = self.root if self.root in inside else max(inside, key=len, default="")
         return Verdict(rule.access, base, rule.why)
 
@@ -132,7 +134,8 @@ class Bounds:
         parts = _parts(folder)
         if not any(rule.access == "none" and rule.parts[: len(parts)] == parts for rule in self._rules):
             return lambda path: False
-        return lambda path: bool(self.why_denied(f"{folder}/{path}"))
+        top = folder.rstrip("/")
+        return lambda path: bool(self.why_denied(f"{top}/{path}"))
 
     def is_twin(self, found: os.stat_result) -> bool:
         """Whether a plain file is another name of one that is denied, or may be."""
@@ -147,7 +150,7 @@ class Bounds:
         twins: set[tuple[int, int]] = set()
         visited = 0
         for barred in self._denied:
-            for path in _files(os.path.realpath(barred.path)):
+            for path in _files_of(barred):
                 visited += 1
                 if visited > MAX_TWINS_VISITED:
                     return frozenset({(0, 0)})
@@ -163,6 +166,17 @@ class Bounds:
 def _rule(barred: Barred, access: Access) -> _Rule:
     real = os.path.realpath(barred.path)
     return _Rule(_parts(real), access, barred.why, _folded(barred.pattern), exact=real)
+
+
+def _files_of(barred: Barred) -> Iterator[str]:
+    top = os.path.realpath(barred.path)
+    if not barred.pattern:
+        yield from _files(top)
+    elif Path(top).is_dir():
+        pattern = _folded(barred.pattern)
+        for entry in Path(top).iterdir():
+            if fnmatchcase(_folded(entry.name), pattern):
+                yield from _files(str(entry))
 
 
 def _files(top: str) -> Iterator[str]:

@@ -261,6 +261,21 @@ async def test_a_workspace_that_holds_the_state_folder_does_not_open_it(home: Pa
     assert "sqlite" not in (await use("list", pattern="**")).text
 
 
+async def test_a_hook_that_runs_is_not_opened_by_being_kept_from_change(home: Path) -> None:
+    mine = home / "hooks" / "mine"
+    for top in (home, home / "workspace"):
+        use = _tools(home, _settings(home, main=top, hooks={"dirs": [str(mine)]}), hooks=lambda: [mine])
+        assert "geheim" not in (await use("read", mine / "handler.py")).text
+        assert (await use("write", mine / "handler.py", content="x")).is_error
+
+
+async def test_another_name_of_a_key_file_gives_nothing_away(home: Path) -> None:
+    for number, name in enumerate((".env", "memory/main.sqlite")):
+        (home / "workspace" / f"{number}.md").hardlink_to(home / name)
+        outcome = await _tools(home, _settings(home))("read", f"{number}.md")
+        assert "hard link" in outcome.text
+
+
 async def test_the_notes_beside_the_indexes_are_notes(home: Path) -> None:
     use = _tools(home, _settings(home, main=home))
     assert not (await use("append", "memory/2026-11-20.md", content="tabs")).is_error
