@@ -19,7 +19,7 @@ from clawbot.hooks.failures import HookFailedError
 from clawbot.hooks.frames import Handle, Log, Ready, encode, read_frame, report_decoder
 from clawbot.hooks.passing import encode_event
 from clawbot.hooks.pipes import LINES
-from tests.hooks.stage import Services, bootstrap, command, dispatching, places, settings, write_hook
+from tests.hooks.stage import Services, bootstrap, command, dispatching, places, settings, write_handler, write_hook
 
 PID = (
     "import asyncio, os, subprocess, sys, time\nasync def handle(event):\n    await event.hook.tell(str(os.getpid()))\n"
@@ -77,6 +77,48 @@ async def test_a_loop_that_never_awaits_is_killed_with_what_the_handler_started(
         await hooks.run(command(), services)
         assert hooks.results["spinner"].status == "ok"
         assert services.told[0] != services.told[1]
+
+
+async def test_a_process_that_ends_leaves_nothing_behind(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    ending = f"""    subprocess.Popen(["sleep", "600"], stdout=open({str(fifo)!r}, "w"))
+    os._exit(1)
+"""
+    write_hook(tmp_path / "home", "parent", PID + ending)
+    async with dispatching(places(tmp_path)) as hooks:
+        left = asyncio.create_task(asyncio.to_thread(fifo.read_text))
+        await hooks.run(command(), Services())
+        assert hooks.results["parent"].status == "exited"
+        assert await left == ""
+
+
+async def test_a_change_lets_later_work_of_the_old_process_come_to_its_end(tmp_path: Path) -> None:
+    working = """
+        import os
+        async def handle(event):
+            async def work():
+                await event.hook.tell("begun")
+                await event.hook.tell(f"done {os.getpid()}")
+            event.hook.later(work())
+        """
+    folder = write_hook(tmp_path / "home", "worker", working)
+    services, others = Services(), Services()
+    services.gate.clear()
+    async with dispatching(places(tmp_path)) as hooks:
+        await hooks.run(command(), services)
+        write_handler(folder, PID)
+        await hooks.run(command(), others)
+        await services.heard(1)
+        services.gate.set()
+        await hooks.settled()
+        await hooks.close(60)
+        assert hooks.results["worker"].status == "ok"
+    begun, done = services.told
+    assert (begun, done.partition(" ")[0]) == ("begun", "done")
+    old = done.partition(" ")[2]
+    assert old != others.told[0]
+    assert not alive(old)
 
 
 async def test_a_loop_that_never_awaits_does_not_outlive_its_cancelling(
