@@ -6,64 +6,48 @@ The front ends (tui, cli) talk to `Runtime` and read events.
 from __future__ import annotations
 
 import asyncio
-import os
+import contextlib
+import functools
+import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
-from zoneinfo import ZoneInfo
 
-from msgspec import Struct
+from msgspec import structs
 
-from clawbot.agent.agent import Agent, AgentParts
+from clawbot.agent.agent import Agent
 from clawbot.agent.commands import COMMANDS
-from clawbot.agent.complete import complete
 from clawbot.agent.conversation import notices_of
 from clawbot.agent.events import Event, Notice, SessionChanged
-from clawbot.agent.views import CommandInfo, ContextReport, HistoryItem, RuntimeStatus
-from clawbot.clock import SystemClock, epoch_ms
-from clawbot.config.env import load_env, save_key
-from clawbot.config.load import LoadedSettings, load_settings
-from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
-from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.workspace import seed_workspace
+from clawbot.agent.views import AgentInfo, CommandInfo, ContextReport, HistoryItem, HookStatus, RuntimeStatus
+from clawbot.background import Background, BackgroundParts, jobs_for, run_here, take_turn
+from clawbot.config.env import save_key
+from clawbot.config.paths import MAIN_AGENT
 from clawbot.errors import ClawbotError
-from clawbot.indexing import open_index
-from clawbot.llm.factory import open_model
-from clawbot.llm.models import find_models
-from clawbot.llm.protocol import ChatModel, ModelInfo
+from clawbot.ground import Ground, RuntimeOptions
+from clawbot.hooks.dispatch import LastRun
+from clawbot.hooks.events import RuntimeStart, RuntimeStop, SessionStart
+from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import PROVIDERS, Provider
 from clawbot.llm.tokens import count_tokens
-from clawbot.logs import setup_logging
-from clawbot.memory.index import MemoryIndex
-from clawbot.memory.search.rerank import model_reranker
 from clawbot.memory.values import Progress, SearchRequest, SearchResult
+from clawbot.scheduling.jobs import Job, jobs_of
+from clawbot.scheduling.ledger import Ledger
+from clawbot.scheduling.runner import Schedule
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import MAIN
-from clawbot.sessions.store import SessionStore
+from clawbot.sessions.store import OpenSession
 from clawbot.sessions.transcript import Transcript
-from clawbot.tools.agent_fence import agent_fence
-from clawbot.tools.fence import Fence
-from clawbot.tools.memory_of_agents import Memory, memory_tools_of_agents
-from clawbot.tools.protocol import AnyTool, Decision
-from clawbot.tools.registry import build_toolbox
+from clawbot.tools.protocol import Decision
 from clawbot.tools.workspace_files import list_workspace_files, read_workspace_file, write_workspace_file
+
+__all__ = ["Runtime", "RuntimeOptions"]
+
+log = logging.getLogger(__name__)
 
 # Of one result in the search screen: what the index returns for one range at most.
 _RANGE_CHARS = 700
-
-
-class RuntimeOptions(Struct, frozen=True, kw_only=True):
-    """What the command line chose. `session` is a key, an id or the start of an id; `new` asks for a conversation of
-    its own; `interactive` says that somebody can answer questions."""
-
-    agent: str | None = None
-    session: str | None = None
-    new: bool = False
-    model: str | None = None
-    config_file: Path | None = None
-    workspace: Path | None = None
-    interactive: bool = True
 
 
 class Runtime:
@@ -74,7 +58,7 @@ class Runtime:
     `on_memory_progress` is called on the event loop when that changes.
     """
 
-    def __init__(self, agent: Agent, ground: _Ground) -> None:
+    def __init__(self, agent: Agent, ground: Ground) -> None:
         self.agent = agent
         self.paths = ground.paths
         self.settings = ground.loaded.settings
@@ -85,27 +69,50 @@ class Runtime:
         self.memory_progress: Progress | None = None
         self.on_memory_progress: Callable[[], None] | None = None
         self._clock = ground.clock
+        self._ground = ground
+        self._background: Background | None = None
+        self._hook_errors: dict[str, str] = {}
         if self.memory is not None:
             self.memory.on_progress = self._memory_progressed
+        if ground.hooks is not None:
+            ground.hooks.on_failure = self._hook_failed
 
     @classmethod
     async def open(cls, options: RuntimeOptions) -> Runtime:
         """Build everything for `options`. Raises ConfigError, SessionLockedError and other ClawbotErrors; nothing is
         left open then."""
-        ground = await asyncio.to_thread(_Ground, options)
+        ground = await asyncio.to_thread(Ground, options)
         session = await asyncio.to_thread(ground.store.open, options.session or MAIN, fresh=options.new)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(asyncio.to_thread, session.close)
             model, ref = await ground.open_first_model(session.record.model_override)
             undo.push_async_callback(model.aclose)
             ground.notices += notices_of(session)
-            ground.agent = Agent(ground.parts, session, model, ref)
+            run_prompt = functools.partial(_take_turn_in, options)
+            ground.agent = Agent(ground.parts(run_prompt), session, model, ref)
             runtime = cls(ground.agent, ground)
             await runtime.agent.count_notes()
+            await runtime._start(session)
             undo.pop_all()
-        if runtime.memory is not None and options.interactive:
-            runtime.memory.start()
         return runtime
+
+    async def _start(self, session: OpenSession) -> None:
+        """Let the rest begin: the index, the hooks, and, where somebody sits at a screen, what is done by the clock."""
+        ground, options, hooking = self._ground, self._ground.options, self.agent.hooking
+        if self.memory is not None and options.interactive:
+            self.memory.start()
+        if ground.hooks is not None:
+            await ground.hooks.load()
+        if session.is_new:
+            hooking.tell(hooking.make(SessionStart, reason="new"))
+        hooking.tell(hooking.make(RuntimeStart, interactive=options.interactive))
+        if options.interactive:
+            schedule = Schedule(
+                jobs_for(jobs_of(self.settings), ground.agent_id), Ledger(self.paths.schedule_file), self._clock
+            )
+            run = functools.partial(_do_job_in, options)
+            self._background = Background(BackgroundParts(self.agent, schedule, self._clock, run, self.agent.announce))
+            await self._background.start()
 
     # -- the conversation ------------------------------------------------------------------------------------------
 
@@ -173,9 +180,56 @@ class Runtime:
         """Whether `close` takes a moment, because it saves to memory what was said."""
         return self.agent.will_flush
 
+    @property
+    def on_event(self) -> Callable[[Event], None] | None:
+        """Called on the event loop with what belongs to nothing that was submitted: a reset by the clock, a note that
+        got another name, a hook that failed."""
+        return self.agent.on_event
+
+    @on_event.setter
+    def on_event(self, tell: Callable[[Event], None] | None) -> None:
+        self.agent.on_event = tell
+
+    async def hooks(self) -> list[HookStatus]:
+        """The hooks as they are now, and how each did last."""
+        return await self.agent.hooks()
+
+    @property
+    def agents(self) -> list[AgentInfo]:
+        """The agents of the settings."""
+        return self.agent.agents
+
+    async def run_job(self, job: Job) -> str:
+        """Do what `job` asks for in the session that is open, and return the reply. Raises JobSkippedError when there
+        is nothing to do, ClawbotError when it failed."""
+        return await run_here(self.agent, job)
+
+    def _hook_failed(self, name: str, run: LastRun) -> None:
+        """Tell the user, and of the same failure only once."""
+        if run.status != "cancelled" and self._hook_errors.get(name) != run.error:
+            self._hook_errors[name] = run.error
+            self.agent.announce(Notice(level="warning", text=f"The hook {name} failed at {run.topic}: {run.error}"))
+
+    async def _stop_background(self, *, hasty: bool) -> None:
+        if self._background is not None:
+            await self._background.stop()
+        hooks, hooking = self._ground.hooks, self.agent.hooking
+        if hooks is not None:
+            seconds = 0.0 if hasty else self.settings.hooks.quit_timeout
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await hooking.ask(hooking.make(RuntimeStop))
+            await hooks.close(seconds)
+
     async def close(self, *, hasty: bool = False) -> None:
         """End the running turn, save to memory what was said (not when it is `hasty`), write what is left, let go of
         the session, the model and the memory index."""
+        try:
+            await self._stop_background(hasty=hasty)
+        finally:
+            await self._close(hasty=hasty)
+
+    async def _close(self, *, hasty: bool) -> None:
         try:
             await self.agent.close(hasty=hasty)
         finally:
@@ -208,7 +262,11 @@ class Runtime:
                 return SessionChanged(
                     session_key=self.agent.conversation.key, session_id=record.session_id, reason="resume"
                 )
-            return await self.agent.switch(await asyncio.to_thread(self.agent.parts.store.open, record.key))
+            store = self.agent.parts.store
+            session = await asyncio.to_thread(store.open, record.key)
+            changed = await self.agent.switch(session)
+            self.agent.conversation.session.record = await asyncio.to_thread(store.resumed, session.record)
+            return changed
 
     async def models(self) -> list[ModelInfo]:
         """The models that can be used here."""
@@ -275,127 +333,22 @@ class Runtime:
         return await count_tokens(text)
 
 
-class _Ground:
-    """What a runtime stands on before there is a session: settings, log, workspace, the sessions' folder. Blocks."""
+async def _take_turn_in(options: RuntimeOptions, prompt: str, session: str) -> str:
+    """Let the agent answer `prompt` in another session, and return the reply. Raises ClawbotError."""
+    runtime = await Runtime.open(structs.replace(options, session=session, new=False, interactive=False))
+    try:
+        return await take_turn(runtime.agent, prompt)
+    finally:
+        await runtime.close()
 
-    def __init__(self, options: RuntimeOptions) -> None:
-        self.options = options
-        self.paths = Paths(find_home())
-        self.agent_id = options.agent or MAIN_AGENT
-        self.paths.ensure_home()
-        load_env(self.paths)
-        self.loaded = self._load()
-        self.agent_settings: AgentSettings = self.loaded.settings.agent(self.agent_id)
-        self.notices = [Notice(level="warning", text=text) for text in self.loaded.notices]
-        self._start_log()
-        zone = self.agent_settings.timezone
-        self.clock = SystemClock(ZoneInfo(zone) if zone else None)
-        self.workspace = self.agent_settings.workspace
-        self.first_start = not os.access(self.workspace, os.F_OK)
-        seed_workspace(self.workspace, shipped("workspace_template"), self.clock)
-        self.store = SessionStore(
-            self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
-        )
-        self.usual_model = options.model or self.agent_settings.model
-        self.agent: Agent | None = None
-        self.memory = self._open_memory()
-        self.other_memories = self._open_other_memories()
-        self.parts = self._parts()
 
-    def _load(self) -> LoadedSettings:
-        overrides: dict[str, str] = {}
-        if self.options.workspace is not None:
-            overrides[f"agents.{self.agent_id}.workspace"] = str(self.options.workspace.expanduser().absolute())
-        return load_settings(self.paths, config_file=self.options.config_file, overrides=overrides)
-
-    def _start_log(self) -> None:
-        logging = self.loaded.settings.logging
-        problem = setup_logging(self.paths.log_file, logging.level, logging.max_bytes, logging.backups)
-        if problem:
-            self.notices.append(Notice(level="warning", text=problem))
-
-    async def open_model(self, ref: str) -> ChatModel:
-        """Open the model that `ref` names. Raises ModelError."""
-        return await open_model(ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file)
-
-    async def open_first_model(self, chosen: str | None) -> tuple[ChatModel, str]:
-        """The model that answers first, and the reference it was opened by: the command line's, else the one `chosen`
-        for the session, else that of the settings.
-
-        A choice that has become impossible (a script that is gone) is told and passed over: it was made in the chat,
-        which would not open any more. Raises ModelError for the others.
-        """
-        if chosen and self.options.model is None:
-            try:
-                return await self.open_model(chosen), chosen
-            except ClawbotError as error:
-                text = f"{chosen}, chosen for this session, can't be used ({error}), so {self.usual_model} answers."
-                self.notices.append(Notice(level="warning", text=text))
-        return await self.open_model(self.usual_model), self.usual_model
-
-    async def find_models(self) -> list[ModelInfo]:
-        """The models that can be used here."""
-        return await find_models(self.agent_settings)
-
-    def _open_memory(self) -> MemoryIndex | None:
-        wanted = self.agent_settings.memory_search.query.rerank == "model"
-        return open_index(
-            self.loaded.settings,
-            self.agent_id,
-            self.paths,
-            self.clock,
-            long_lived=self.options.interactive,
-            rerank=model_reranker(self._ask_model) if wanted else None,
-        )
-
-    async def _ask_model(self, system: str, prompt: str) -> str:
-        """What the model that answers now says to `prompt`. Raises ModelError."""
-        if self.agent is None:
-            return ""
-        now = epoch_ms(self.clock.now())
-        return await complete(self.agent.model, system, prompt, purpose="rerank", timestamp=now)
-
-    def _memory_tools(self) -> tuple[AnyTool, ...]:
-        if self.memory is None:
-            return ()
-        settings = self.loaded.settings
-        memories = {
-            agent_id: Memory(index, settings.agent(agent_id).memory_search.query.max_injected_chars)
-            for agent_id, index in {self.agent_id: self.memory, **self.other_memories}.items()
-        }
-        return memory_tools_of_agents(
-            self.agent_id,
-            memories,
-            output_max_chars=self.agent_settings.tools.output_max_chars,
-            citations=settings.memory.citations,
-        )
-
-    def _open_other_memories(self) -> dict[str, MemoryIndex]:
-        """The memories of other agents that this one may search; none of them is looked at before it is asked."""
-        settings = self.loaded.settings
-        opened = {
-            other: open_index(settings, other, self.paths, self.clock)
-            for other in settings.allowed_agents(self.agent_id)
-        }
-        return {other: index for other, index in opened.items() if index is not None}
-
-    def _fence(self) -> Fence:
-        return agent_fence(self.loaded.settings, self.agent_id, self.paths)
-
-    def _parts(self) -> AgentParts:
-        return AgentParts(
-            agent_id=self.agent_id,
-            settings=self.agent_settings,
-            workspace=self.workspace,
-            store=self.store,
-            tools=build_toolbox(
-                self.workspace, self.agent_settings, self.clock, self._memory_tools(), fence=self._fence()
-            ),
-            clock=self.clock,
-            open_model=self.open_model,
-            find_models=self.find_models,
-            usual_model=self.usual_model,
-            interactive=self.options.interactive,
-            recall=self.memory,
-            citations=self.loaded.settings.memory.citations,
-        )
+async def _do_job_in(options: RuntimeOptions, job: Job) -> str:
+    """Do `job` in its own session, maybe of another agent. Raises ClawbotError, JobSkippedError."""
+    own = job.agent_id == (options.agent or MAIN_AGENT)
+    there = structs.replace(options, agent=job.agent_id, session=job.session_key, new=False, interactive=False)
+    # The command line chose a model and a folder for its own agent.
+    runtime = await Runtime.open(there if own else structs.replace(there, model=None, workspace=None))
+    try:
+        return await runtime.run_job(job)
+    finally:
+        await runtime.close()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 from msgspec import Struct
 
 from clawbot.agent.answering import Answering, AnsweringParts
 from clawbot.agent.approvals import Approvals
-from clawbot.agent.cancel import InterruptedTurnError
+from clawbot.agent.cancel import Cancellation, InterruptedTurnError
 from clawbot.agent.commands import run_command
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.events import (
@@ -26,22 +27,27 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
+from clawbot.agent.expiring import Expiring, ExpiringParts
 from clawbot.agent.exporting import default_target, write_export
+from clawbot.agent.hooking import Hooking, HookingParts, RunPrompt, hook_status
 from clawbot.agent.prompting import Prompting
 from clawbot.agent.reporting import report_of, status_of
-from clawbot.agent.scope import Emit, Scope, silent_scope
+from clawbot.agent.resetting import Reason, Resetting, ResettingParts
+from clawbot.agent.scope import Emit, Origin, Scope, silent_scope
 from clawbot.agent.slash import ParsedCommand, parse_command
 from clawbot.agent.submissions import Submissions
-from clawbot.agent.views import ContextReport, RuntimeStatus
+from clawbot.agent.views import AgentInfo, ContextReport, HookStatus, RuntimeStatus
 from clawbot.clock import Clock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.errors import ClawbotError
+from clawbot.hooks.dispatch import Dispatcher
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.logs import redact
 from clawbot.messages import ToolSpec
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import short_name
+from clawbot.sessions.reset import ResetPolicy
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.tools.memory import Recall
 from clawbot.tools.memory_output import Citations
@@ -54,7 +60,9 @@ log = logging.getLogger(__name__)
 class AgentParts(Struct, frozen=True):
     """What an agent is built of; `runtime.py` builds it. `open_model` resolves a reference as the user writes it,
     `find_models` lists what can be used here; `usual_model` answers in sessions for which no other was chosen. `recall`
-    is the memory index, None when it is switched off; `citations` is `memory.citations`."""
+    is the memory index, None when it is switched off; `citations` is `memory.citations`. `hooks` runs the hooks, None
+    when there are none; `home` is the state folder; `agents` are those of the settings; `run_prompt` takes a turn in
+    another session; `reset` says when sessions end by the clock."""
 
     agent_id: str
     settings: AgentSettings
@@ -68,13 +76,19 @@ class AgentParts(Struct, frozen=True):
     interactive: bool = True
     recall: Recall | None = None
     citations: Citations = "auto"
+    hooks: Dispatcher | None = None
+    home: Path = Path()
+    agents: tuple[AgentInfo, ...] = ()
+    run_prompt: RunPrompt | None = None
+    reset: ResetPolicy = ResetPolicy(daily_at=None, idle_minutes=None)
 
 
 class Agent:
     """One conversation. `submit` may be called while a turn runs: texts are taken up in their order.
 
     `model` was opened by the reference `model_ref`. `saving` is true while memory takes what was said, in a silent turn
-    that yields no events; `on_saving` is called on the event loop when that changes.
+    that yields no events; `on_saving` is called on the event loop when that changes. `on_event` is told what happens
+    while nothing that was submitted runs.
     """
 
     def __init__(self, parts: AgentParts, session: OpenSession, model: ChatModel, model_ref: str) -> None:
@@ -83,22 +97,37 @@ class Agent:
         self._model_ref = model_ref
         self.conversation = Conversation(parts.store, session, parts.clock)
         self._approvals = Approvals(interactive=parts.interactive)
+        self.hooking = Hooking(self._hooking_parts())
         self._answering = Answering(self._answering_parts())
         self._submissions = Submissions(self._take_up, parts.clock)
+        self._resetting = Resetting(self._resetting_parts())
+        self._expiring = Expiring(ExpiringParts(self.conversation, self._resetting, parts.reset, parts.clock))
         self._closing = False
         self.saving = False
         self.on_saving: Callable[[], None] | None = None
+        self.on_event: Callable[[Event], None] | None = None
         self._notes = 0
         self._owed: list[Notice] = []
 
     # -- what front ends call -------------------------------------------------------------------------------------
 
-    def submit(self, text: str) -> AsyncGenerator[Event, None]:
-        """Take up a message or a slash command; the events end with TurnEnded.
+    def submit(self, text: str, origin: Origin = "user") -> AsyncGenerator[Event, None]:
+        """Take up a message or a slash command; the events end with TurnEnded. `origin` says who speaks: what a job of
+        the schedule says keeps no session alive and ends none.
 
         Closing the stream withdraws a text that still waits and interrupts one that runs.
         """
-        return self._submissions.submit(text)
+        return self._submissions.submit(text, origin)
+
+    def announce(self, event: Event) -> None:
+        """Show the user `event`: among those of the submission that runs, else by itself. A notice that nobody is there
+        for comes with the next message."""
+        if self._submissions.running is not None:
+            self._submissions.running.emit(event)
+        elif self.on_event is not None:
+            self.on_event(event)
+        elif isinstance(event, Notice):
+            self._owed.append(event)
 
     def interrupt(self) -> bool:
         """Stop the running turn, keeping what was said. False when nothing runs."""
@@ -157,7 +186,7 @@ class Agent:
     @property
     def tool_specs(self) -> Sequence[ToolSpec]:
         """The tools that the model may call."""
-        return self.parts.tools.specs
+        return self._answering.viewing.toolbox.specs
 
     @property
     def recall(self) -> Recall | None:
@@ -166,16 +195,37 @@ class Agent:
 
     # -- what commands and the runtime call, never during a turn --------------------------------------------------
 
+    async def hooks(self) -> list[HookStatus]:
+        """The hooks as they are now, and how each did last."""
+        return await hook_status(self.parts.hooks) if self.parts.hooks is not None else []
+
+    @property
+    def agents(self) -> list[AgentInfo]:
+        """The agents of the settings."""
+        return list(self.parts.agents)
+
     async def compact(self, focus: str) -> CompactionFinished:
         """Summarise the earlier turns now; `focus` is what the summary is to hold above all."""
         return await self._answering.compact(focus, self._scope())
 
-    async def reset(self, reason: str) -> SessionChanged:
-        """Go on in a fresh session under the same key, after memory was offered what was said in the old one."""
-        await self._answering.leave("reset", self._scope())
-        changed = await self.conversation.rotate(reason)
+    async def reset(self, reason: Reason, text: str = "") -> SessionChanged:
+        """Go on in a fresh session under the same key, after the old one was kept in memory. `text` is what the user
+        says first in it."""
+        changed = await self._resetting.reset(reason, text, self._scope())
         self._owed += notices_of(self.conversation.session)
         return changed
+
+    async def look_at_clock(self) -> datetime | None:
+        """Begin a fresh session if the clock has ended this one, once the running turn has ended; when to look next,
+        None for never. Raises SessionStoreError."""
+        async with self.exclusive():
+            if not self._closing:
+                await self._expire(Scope(self.announce, Cancellation()))
+        return self._expiring.next_look
+
+    async def _expire(self, scope: Scope) -> None:
+        if await self._expiring.expire(scope) is not None:
+            self._owed += notices_of(self.conversation.session)
 
     async def switch(self, session: OpenSession) -> SessionChanged:
         """Go on in another session, with the model that was chosen there, else the usual one.
@@ -269,6 +319,7 @@ class Agent:
         prompting = Prompting(
             parts.workspace, parts.settings, parts.tools, parts.clock, parts.agent_id, citations=parts.citations
         )
+        prompting.on_bootstrap = self.hooking.change_files
         return AnsweringParts(
             conversation=self.conversation,
             prompting=prompting,
@@ -280,6 +331,31 @@ class Agent:
             open_model=parts.open_model,
             figures=self._context,
             saving=self._set_saving,
+            hooking=self.hooking,
+        )
+
+    def _hooking_parts(self) -> HookingParts:
+        parts = self.parts
+        return HookingParts(
+            agent_id=parts.agent_id,
+            dispatcher=parts.hooks,
+            conversation=self.conversation,
+            store=parts.store,
+            workspace=parts.workspace,
+            home=parts.home,
+            clock=parts.clock,
+            model=lambda: self.model,
+            open_model=parts.open_model,
+            announce=self.announce,
+            run_prompt=parts.run_prompt,
+        )
+
+    def _resetting_parts(self) -> ResettingParts:
+        return ResettingParts(
+            conversation=self.conversation,
+            boundary=self._answering.boundary,
+            hooking=self.hooking,
+            leave=functools.partial(self._answering.leave, "reset"),
         )
 
     def _set_saving(self, saving: bool) -> None:
@@ -327,6 +403,9 @@ class Agent:
         return result.message
 
     async def _message(self, text: str, scope: Scope) -> None:
+        if scope.origin == "user":
+            await self._expire(scope)
+
         def started() -> None:
             scope.emit(self._started(text))
             for notice in self._take_owed():

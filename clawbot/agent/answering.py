@@ -15,7 +15,9 @@ from clawbot.agent.approvals import Approvals
 from clawbot.agent.boundary import Boundary
 from clawbot.agent.compacting import CompactorParts
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.events import CompactionFinished, ContextUsed, MessageFinished, Notice
+from clawbot.agent.events import CompactionFinished, ContextUsed, MessageFinished, NotesQuoted, Notice
+from clawbot.agent.hooked_tools import HookedTools
+from clawbot.agent.hooking import Hooking
 from clawbot.agent.prompting import Prompting
 from clawbot.agent.scope import Emit, Scope, silent_scope
 from clawbot.agent.silent_turn import SilentTurn, SilentTurnParts
@@ -24,10 +26,14 @@ from clawbot.agent.upkeep import Upkeep
 from clawbot.agent.viewing import Shown, Viewing
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.context.privacy import privacy_of
+from clawbot.context.startup import startup_quote
 from clawbot.errors import ClawbotError
+from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatModel
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.sessions.audit import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
 from clawbot.tools.protocol import Approver
@@ -43,7 +49,8 @@ TOO_LARGE_HINT = (
 
 class AnsweringParts(Struct, frozen=True):
     """What answers are made with. `model` is the one that answers now; `open_model` opens the one of a reference;
-    `figures` says how full the context is; `saving` is told when memory begins to take something, and when it ends."""
+    `figures` says how full the context is; `saving` is told when memory begins to take something, and when it ends;
+    `hooking` tells the hooks what happens."""
 
     conversation: Conversation
     prompting: Prompting
@@ -55,6 +62,7 @@ class AnsweringParts(Struct, frozen=True):
     open_model: Callable[[str], Awaitable[ChatModel]]
     figures: Callable[[], ContextUsed]
     saving: Callable[[bool], None]
+    hooking: Hooking
 
 
 class Answering:
@@ -67,7 +75,7 @@ class Answering:
         self.viewing = Viewing(parts.conversation, parts.prompting, tools, settings, clock)
         workspace = parts.prompting.workspace
         turn = SilentTurnParts(self.viewing, settings, workspace, tools, clock, parts.model, parts.open_model)
-        self.boundary = Boundary(parts.conversation, SilentTurn(turn), workspace, parts.saving)
+        self.boundary = Boundary(parts.conversation, SilentTurn(turn), workspace, parts.saving, self._offered)
         upkeep = CompactorParts(
             conversation=parts.conversation,
             viewing=self.viewing,
@@ -77,15 +85,19 @@ class Answering:
             model=parts.model,
             open_model=parts.open_model,
             figures=parts.figures,
+            hooking=parts.hooking,
         )
         self.upkeep = Upkeep(upkeep)
 
     async def message(self, text: str, started: Callable[[], None], scope: Scope) -> None:
         """Answer `text`; `started` is called when it is on disk. Raises InterruptedTurnError, ModelError and
         SessionStoreError; what was said by then is kept."""
+        await self._quote_notes(scope)
         message = UserMessage(content=text, timestamp=epoch_ms(self._parts.clock.now()))
-        await self._conversation.add_user(message)
+        entry_id = await self._conversation.add_user(message, real=scope.origin == "user")
         started()
+        hooking = self._parts.hooking
+        hooking.tell(hooking.make(MessageReceived, text=text, entry_id=entry_id, origin=scope.origin))
         self.viewing.forget_turn()
         try:
             await self.upkeep.before_turn(scope)
@@ -94,10 +106,26 @@ class Answering:
         finally:
             await self.settle(scope.emit)
 
+    async def _quote_notes(self, scope: Scope) -> None:
+        """Before the first words of a session: what the newest notes say. It is no more than help, so what fails here
+        is told and stops nobody."""
+        conversation, parts = self._conversation, self._parts
+        if conversation.items or not privacy_of(conversation.session.record.key).startup_notes:
+            return
+        workspace, settings = parts.prompting.workspace, parts.settings.startup_context
+        quote = await asyncio.to_thread(startup_quote, workspace, parts.clock.now(), settings)
+        if quote is None:
+            return
+        for notice in quote.notices:
+            scope.emit(Notice(level="warning", text=notice))
+        if quote.text:
+            entry_id = await conversation.quote(quote.text, quote.files)
+            scope.emit(NotesQuoted(entry_id=entry_id, files=quote.files, text=quote.text))
+
     async def _turn(self, scope: Scope) -> None:
         parts = TurnParts(
             model=self._parts.model(),
-            tools=self._parts.tools,
+            tools=HookedTools(self.viewing.toolbox, self._parts.hooking),
             prepare=functools.partial(self.upkeep.next_request, scope),
             approve=functools.partial(self._approver, scope.emit),
             clock=self._parts.clock,
@@ -139,6 +167,9 @@ class Answering:
         text = spoken(message.text, cut=was_cut(message))
         if text or message.tool_calls or not message.text:
             emit(MessageFinished(entry_id=entry_id, text=text, stop_reason=message.stop_reason, usage=message.usage))
+        if text and not message.tool_calls and not message.broken:
+            hooking = self._parts.hooking
+            hooking.tell(hooking.make(MessageSent, text=text, entry_id=entry_id, model=self._parts.model().info.ref))
 
     async def settle(self, emit: Emit) -> None:
         """Bring the list of sessions up to date. What fails here must not hide how the turn ended: the transcript holds
@@ -184,6 +215,14 @@ class Answering:
         """The context as it stands now, counted."""
         self.viewing.forget_turn()
         return await self.viewing.look(self._parts.model().info)
+
+    def _offered(self, offer: Offer) -> None:
+        """Memory was offered something: the hooks hear of it."""
+        hooking, files = self._parts.hooking, list(dict.fromkeys(write.path for write in offer.writes))
+        event = hooking.make(
+            ContextFlush, exit=offer.exit, by=offer.by, result=offer.result, files=files, error=offer.error
+        )
+        hooking.tell(event)
 
     def _approver(self, emit: Emit, call_id: str) -> Approver:
         return lambda question: self._parts.approvals.ask(question, call_id, emit)

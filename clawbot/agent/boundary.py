@@ -54,13 +54,20 @@ class Memory(Protocol):
 
 
 class Boundary:
-    """The gate of one conversation. `saving` is told when memory begins to take an offer, and when it ends."""
+    """The gate of one conversation. `saving` is told when memory begins to take an offer, and when it ends; `ended`
+    what came of each."""
 
     def __init__(
-        self, conversation: Conversation, memory: Memory, workspace: Path, saving: Callable[[bool], None]
+        self,
+        conversation: Conversation,
+        memory: Memory,
+        workspace: Path,
+        saving: Callable[[bool], None],
+        ended: Callable[[Offer], None],
     ) -> None:
         self._conversation = conversation
         self._saving = saving
+        self._ended = ended
         self._memory = memory
         self._workspace = workspace
         self._session = ""
@@ -88,14 +95,14 @@ class Boundary:
         """Whether something in the context was never offered."""
         return self.first_unoffered < len(self._conversation.items)
 
-    async def offer(self, way: Exit, copies: Sequence[Detached], scope: Scope) -> None:
-        """Offer `copies`, which follow each other, as long as memory takes them.
+    async def offer(self, way: Exit, copies: Sequence[Detached], scope: Scope, *, by: Memory | None = None) -> None:
+        """Offer `copies`, which follow each other, as long as memory (or another one, `by`) takes them.
 
         A failing memory is told once in a cycle and never raised. Raises InterruptedTurnError when the user stops it,
         and SessionStoreError when nothing can be recorded: then nothing was offered either.
         """
         for copy in copies:
-            if await self._offer(way, copy, scope) not in FINAL:
+            if await self._offer(way, copy, scope, by or self._memory) not in FINAL:
                 break
 
     async def let_go(self, way: Exit, stop: int, scope: Scope, why: str = "") -> None:
@@ -108,7 +115,7 @@ class Boundary:
         failed = self.state.failures > 0
         error = (self._last_error or FAILED_BEFORE) if failed else why
         outcome = FlushOutcome(result="abandoned" if failed else "skipped", error=error)
-        ended = await self._end(self._begun(way, Detached((), start, stop)), outcome)
+        ended = await self._end(self._begun(way, Detached((), start, stop), self._memory), outcome)
         if failed:
             self._tell_failure(ended, scope)
 
@@ -128,14 +135,14 @@ class Boundary:
         ended = structs.replace(state.open, phase="end", result=result, writes=tuple(there), recovered=True)
         await self._record(structs.replace(ended, transcript_bytes=self._conversation.transcript_bytes))
 
-    async def _offer(self, way: Exit, copy: Detached, scope: Scope) -> Result:
+    async def _offer(self, way: Exit, copy: Detached, scope: Scope, memory: Memory) -> Result:
         # The record names entries, which what could not be written yet does not have.
         await self._conversation.save_rest()
-        begun = self._begun(way, copy)
+        begun = self._begun(way, copy, memory)
         await self._record(begun)
         self._saving(True)
         try:
-            outcome = await self._memory.take(copy, functools.partial(self._note_write, begun), scope)
+            outcome = await memory.take(copy, functools.partial(self._note_write, begun), scope)
         finally:
             self._saving(False)
         stopped = outcome.result == "interrupted"
@@ -143,7 +150,7 @@ class Boundary:
             # Offered again, the same would be written twice.
             outcome = structs.replace(outcome, result="written")
         ended = await self._end(begun, outcome)
-        for write in ended.writes:
+        for write in ended.writes if memory is self._memory else ():
             scope.emit(MemoryWritten(path=write.path, line=write.line, end_line=write.end_line, bytes=write.size))
         if ended.error:
             log.warning("memory did not take all that was offered (%s): %s", ended.exit, ended.error)
@@ -155,17 +162,17 @@ class Boundary:
             raise InterruptedTurnError
         return ended.result
 
-    def _begun(self, way: Exit, copy: Detached) -> Offer:
+    def _begun(self, way: Exit, copy: Detached, memory: Memory) -> Offer:
         items = self._conversation.items
         return Offer(
             offer=uuid.uuid4().hex[:8],
             phase="begin",
             exit=way,
-            by=self._memory.name,
+            by=memory.name,
             first=items[copy.start].entry_id,
             last=items[copy.stop - 1].entry_id,
             messages=copy.stop - copy.start,
-            model=self._memory.model,
+            model=memory.model,
         )
 
     async def _end(self, begun: Offer, outcome: FlushOutcome) -> Offer:
@@ -182,6 +189,7 @@ class Boundary:
         await self._record(ended)
         if ended.result in ("written", "nothing"):
             self._conversation.offered()
+        self._ended(ended)
         return ended
 
     def _tell_failure(self, ended: Offer, scope: Scope) -> None:

@@ -17,9 +17,11 @@ from msgspec import Struct
 
 from clawbot.agent.compacting import ALREADY, NOTHING
 from clawbot.agent.events import CommandOutput, CompactionFinished, Event, ModelChanged, SessionChanged
+from clawbot.agent.hooks_text import hooks_text
+from clawbot.agent.resetting import Reason
 from clawbot.agent.slash import ParsedCommand
 from clawbot.agent.status import render_status, status_data
-from clawbot.agent.views import CommandInfo, ContextReport, RuntimeStatus
+from clawbot.agent.views import AgentInfo, CommandInfo, ContextReport, HookStatus, RuntimeStatus
 from clawbot.context.report_text import render_report
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
@@ -52,8 +54,8 @@ class CommandHost(Protocol):
         """The memory index; None when it is switched off."""
         ...
 
-    async def reset(self, reason: str) -> SessionChanged:
-        """Go on in a fresh session under the same key."""
+    async def reset(self, reason: Reason, text: str = "") -> SessionChanged:
+        """Go on in a fresh session under the same key; `text` is what the user says first in it."""
         ...
 
     async def compact(self, focus: str) -> CompactionFinished:
@@ -78,6 +80,15 @@ class CommandHost(Protocol):
 
     async def export(self, form: str, path: Path | None) -> Path:
         """Write the conversation to a file and return its path."""
+        ...
+
+    async def hooks(self) -> list[HookStatus]:
+        """The hooks as they are found now, in the order in which they run."""
+        ...
+
+    @property
+    def agents(self) -> Sequence[AgentInfo]:
+        """The agents of the settings, main first."""
         ...
 
 
@@ -129,22 +140,22 @@ def _said(name: str, text: str, data: object = None) -> CommandResult:
     return CommandResult((CommandOutput(command=f"/{name}", text=text, data=data),))
 
 
-async def _reset(host: CommandHost, name: str, text: str) -> CommandResult:
-    changed = await host.reset(f"/{name}")
-    said = CommandOutput(command=f"/{name}", text="New session started.")
+async def _reset(host: CommandHost, name: Reason, text: str) -> CommandResult:
+    changed = await host.reset(name, text)
+    said = CommandOutput(command=name, text="New session started.")
     return CommandResult((changed, said), message=text)
 
 
 @command("new", "[text]")
 async def new(host: CommandHost, argument: str) -> CommandResult:
     """End this conversation and start a fresh one; the text becomes its first message."""
-    return await _reset(host, "new", argument)
+    return await _reset(host, "/new", argument)
 
 
 @command("reset", "[text]")
 async def reset(host: CommandHost, argument: str) -> CommandResult:
     """The same as /new."""
-    return await _reset(host, "reset", argument)
+    return await _reset(host, "/reset", argument)
 
 
 @command("compact", "[focus]")
@@ -198,6 +209,28 @@ async def model(host: CommandHost, argument: str) -> CommandResult:
     info = await host.set_model(argument)
     changed = ModelChanged(model=info.ref, reason=info.reason)
     return CommandResult((changed, CommandOutput(command="/model", text=f"Now: **{info.ref}** {info.reason}")))
+
+
+@command("agent", "[ID]")
+async def agent(host: CommandHost, argument: str) -> CommandResult:
+    """Talk to another agent, with a workspace and a memory of its own."""
+    lines = [
+        f"- **{item.agent_id}** {item.model} · {item.workspace}{' · this one' if item.current else ''}"
+        for item in host.agents
+    ]
+    how = "`clawbot --agent ID` talks to another one; the chat screen (`clawbot`) changes to it."
+    data = [
+        {"agentId": item.agent_id, "workspace": str(item.workspace), "model": item.model, "current": item.current}
+        for item in host.agents
+    ]
+    return _said("agent", "\n".join([*lines, "", how]), data)
+
+
+@command("hooks")
+async def hooks(host: CommandHost, argument: str) -> CommandResult:
+    """Show the hooks: which are ready, what is missing, how each ran last."""
+    found = await host.hooks()
+    return _said("hooks", hooks_text(found, host.zone), msgspec.to_builtins(found))
 
 
 @command("tools")

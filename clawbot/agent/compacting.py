@@ -16,6 +16,7 @@ from clawbot.agent.boundary import Boundary
 from clawbot.agent.cancel import InterruptedTurnError
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import CompactionFinished, CompactionRunning, CompactionTrigger, ContextUsed
+from clawbot.agent.hooking import Hooking
 from clawbot.agent.scope import Scope
 from clawbot.agent.summarising import SummaryError, SummaryJob, summarise
 from clawbot.agent.viewing import Shown, Viewing
@@ -25,6 +26,7 @@ from clawbot.context.budget import plan_budget
 from clawbot.context.compaction import Cut, Situation, choose_cut, file_lists, is_inflated
 from clawbot.context.cutting import head_and_tail
 from clawbot.errors import ClawbotError
+from clawbot.hooks.events import CompactAfter, CompactBefore
 from clawbot.llm.protocol import ChatModel
 from clawbot.llm.tokens import count_now
 from clawbot.messages import AssistantMessage, UserMessage
@@ -44,7 +46,7 @@ _REQUEST_CHARS = 8_000
 
 class CompactorParts(Struct, frozen=True):
     """What a compaction works with. `model` is the one that answers now; `open_model` opens the one of a reference;
-    `figures` says how full the context is."""
+    `figures` says how full the context is; `hooking` tells the hooks what happens."""
 
     conversation: Conversation
     viewing: Viewing
@@ -54,6 +56,7 @@ class CompactorParts(Struct, frozen=True):
     model: Callable[[], ChatModel]
     open_model: Callable[[str], Awaitable[ChatModel]]
     figures: Callable[[], ContextUsed]
+    hooking: Hooking
 
 
 class Compactor:
@@ -80,6 +83,8 @@ class Compactor:
         if cut is None:
             return CompactionFinished(trigger=trigger, status="failed", error=ALREADY if self._nothing_new else NOTHING)
         scope.emit(self._parts.figures())
+        hooking = self._parts.hooking
+        hooking.tell(hooking.make(CompactBefore, trigger=trigger, tokens=shown.measure.used))
         await self._offer(trigger, shown, cut, scope)
         finished = await self._summarise(trigger, shown, cut, focus, scope)
         await self._viewing.look(self._parts.model().info)
@@ -148,13 +153,28 @@ class Compactor:
             summary = await self._ask(shown, cut, focus, scope, running)
             finished = await self._store(trigger, shown, cut, summary, scope)
         except InterruptedTurnError:
-            scope.emit(CompactionFinished(trigger=trigger, status="interrupted", error="It was stopped."))
+            self._tell(CompactionFinished(trigger=trigger, status="interrupted", error="It was stopped."), scope)
             raise
         except ClawbotError as error:
             log.warning("a compaction (%s) failed: %s", trigger, error)
             finished = CompactionFinished(trigger=trigger, status="failed", error=str(error))
-        scope.emit(finished)
+        self._tell(finished, scope)
         return finished
+
+    def _tell(self, finished: CompactionFinished, scope: Scope) -> None:
+        """The user and the hooks hear how it went."""
+        scope.emit(finished)
+        hooking = self._parts.hooking
+        event = hooking.make(
+            CompactAfter,
+            trigger=finished.trigger,
+            status=finished.status,
+            tokens_before=finished.tokens_before,
+            tokens_after=finished.tokens_after,
+            summary=finished.summary,
+            error=finished.error,
+        )
+        hooking.tell(event)
 
     async def _ask(self, shown: Shown, cut: Cut, focus: str, scope: Scope, running: Callable[[int, int], None]) -> str:
         """The summary of what leaves. Raises SummaryError, ModelError."""

@@ -10,9 +10,9 @@ from msgspec import structs
 from clawbot.agent.events import Notice, SessionChanged
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.protocol import ModelInfo
-from clawbot.messages import AssistantMessage, Message, UserMessage
-from clawbot.sessions.conversation import ContextItem, context_items
-from clawbot.sessions.entries import CompactionEntry, Entry, ModelChangeEntry
+from clawbot.messages import AssistantMessage, Message, UserMessage, quotes_notes
+from clawbot.sessions.conversation import NOTES, ContextItem, context_items
+from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry, Entry, ModelChangeEntry
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 
@@ -77,8 +77,22 @@ class Conversation:
         """What the session cost so far, in US dollars; None while no call had a price."""
         return self.session.record.cost
 
-    async def add_user(self, message: UserMessage) -> str:
-        """Store what the user said and return the entry's id: it is on disk then.
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was said yet: a quote of notes is nobody's word."""
+        return all(quotes_notes(item.message) for item in self.items)
+
+    async def quote(self, text: str, files: Sequence[str]) -> str:
+        """Let the session begin with a quote of notes, `text`, from `files`; returns the entry's id. Raises
+        SessionStoreError."""
+        entry = CustomMessageEntry(custom_type=NOTES, content=text, display=True, details={"files": list(files)})
+        stored = await asyncio.to_thread(self.session.transcript.append, entry)
+        self._load()
+        return stored.id
+
+    async def add_user(self, message: UserMessage, *, real: bool = True) -> str:
+        """Store what the user (not `real`: a job in the user's place) said and return the entry's id: it is on disk
+        then.
 
         Raises SessionStoreError; the message is neither on disk nor in the context then.
         """
@@ -89,7 +103,8 @@ class Conversation:
         # Where nobody counted the turns before (a transcript from elsewhere), one more is no count either.
         before = 0 if record.turns is None and len(self.items) == 1 else record.turns
         turns = None if before is None else before + 1
-        self.session.record = structs.replace(record, turns=turns, last_interaction_at=epoch_ms(self._clock.now()))
+        last = epoch_ms(self._clock.now()) if real else record.last_interaction_at
+        self.session.record = structs.replace(record, turns=turns, last_interaction_at=last)
         return entry.id
 
     async def add(self, message: Message) -> str:
@@ -172,6 +187,10 @@ class Conversation:
         await asyncio.to_thread(self.session.transcript.append, entry)
         record = structs.replace(self.session.record, model_override=ref)
         self.session.record = await asyncio.to_thread(self._store.update, record)
+
+    def begin_anew(self) -> None:
+        """Let the session count from now on: nothing was said in it so far. Blocks. Raises SessionStoreError."""
+        self.session.record = self._store.restart(self.session.record)
 
     async def rotate(self, reason: str) -> SessionChanged:
         """Go on in a fresh session under the same key; the old transcript stays where it is."""

@@ -1,12 +1,14 @@
 """The events of a conversation: plain values that the TUI, `-p`, `--json` and the tests read alike.
 
-Order within one submission: `message_queued`? `turn_started` (`text_delta` | `reasoning_delta` | `tool_started`
-`approval_requested`? `tool_finished` | `model_retry` | `model_changed` | `message_finished` | `context_used` |
-`memory_written` | `notes_quoted` | `note_kept` | `session_changed` | `compaction_running` | `compaction_finished` |
-`notice`)* `turn_ended`. A slash command yields `command_output`, `session_changed`, those of memory and compaction, or
-`notice`, and then `turn_ended`. `turn_ended` is always the last one. What belongs to no submission (a reset by the
-clock, a note that got another name, a hook that failed) comes by `Runtime.on_event`. The JSON spelling
-(`clawbot chat -p TEXT --json`) is one object a line with the tag in `type` and keys in camelCase.
+Order within one submission: `message_queued`? (`note_kept`? `session_changed`)? `notes_quoted`? `turn_started`
+(`text_delta` | `reasoning_delta` | `tool_started` `approval_requested`? `tool_finished` | `model_retry` |
+`model_changed` | `message_finished` | `context_used` | `memory_written` | `compaction_running` |
+`compaction_finished` | `notice`)* `turn_ended`. What comes before `turn_started` is the end of a session by the clock,
+and the quote with which one begins. A slash command yields `turn_started`, then `command_output`, `session_changed`,
+`note_kept`, what memory and compaction tell, or `notice`, and for `/new TEXT` the events of the text. `turn_ended` is
+always the last one. What belongs to no submission (a reset by the clock, a note that got another name, a hook that
+failed) comes by `Runtime.on_event`. The JSON spelling (`clawbot chat -p TEXT --json`) is one object a line with the tag
+in `type` and keys in camelCase.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True
 
 
 class MessageQueued(_Event, frozen=True, tag="message_queued"):
-    """The text waits until the running turn ends: the only event that may come before `turn_started`."""
+    """The text waits until the running turn ends."""
 
     text: str
     position: int

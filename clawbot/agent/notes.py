@@ -27,7 +27,6 @@ _LONGEST_BYTES = 200
 _HEAD_BYTES = 2_048  # where the id of a session stands
 _MOST_NAMES = 1_000
 _NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})-(?P<slug>.+)\.md")
-_NO_SLUG = re.compile(r"[^\w-]+|_")
 BeforeWrite = Callable[[MemoryWrite], None]
 
 
@@ -119,9 +118,15 @@ def safe_slug(slug: str) -> str:
     """`slug` as a part of a file name: letters and digits of any script with dashes between; "" when nothing is
     left."""
     plain = unicodedata.normalize("NFC", slug).strip().lower()
-    words = [word for word in _NO_SLUG.sub("-", plain).split("-") if word]
+    words = "".join(char if _is_wordly(char) else "-" for char in plain).split("-")
+    words = [word for word in words if word]
     short = "-".join(words)[:LONGEST_SLUG]
     return short.encode()[:_LONGEST_BYTES].decode(errors="ignore").strip("-")
+
+
+def _is_wordly(char: str) -> bool:
+    """Letters, digits, and the marks that some scripts write on letters."""
+    return unicodedata.category(char)[0] in "LNM"
 
 
 def _names(stem: str) -> Iterator[str]:

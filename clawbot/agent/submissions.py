@@ -10,7 +10,7 @@ from msgspec import structs
 
 from clawbot.agent.cancel import Cancellation
 from clawbot.agent.events import Event, MessageQueued, TurnEnded
-from clawbot.agent.scope import Scope
+from clawbot.agent.scope import Origin, Scope
 from clawbot.clock import Clock
 from clawbot.messages import scrub
 
@@ -25,13 +25,13 @@ class Submissions:
         self._waiting = 0
         self.running: Scope | None = None
 
-    async def submit(self, text: str) -> AsyncGenerator[Event, None]:
+    async def submit(self, text: str, origin: Origin = "user") -> AsyncGenerator[Event, None]:
         """The events of `text`, up to its TurnEnded.
 
         Closing the stream withdraws a text that still waits and interrupts one that runs.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        scope = Scope(events.put_nowait, Cancellation())
+        scope = Scope(events.put_nowait, Cancellation(), origin=origin)
         driver = asyncio.create_task(self._drive(scrub(text), scope))
         driver.add_done_callback(lambda _: events.put_nowait(None))
         try:

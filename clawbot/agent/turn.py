@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -47,7 +48,6 @@ from clawbot.messages import (
     ToolResultMessage,
 )
 from clawbot.tools.protocol import Approver, ToolOutcome
-from clawbot.tools.registry import Toolbox
 
 
 class Committed(Struct, frozen=True):
@@ -64,13 +64,25 @@ async def never(_error: ContextOverflowError) -> bool:
     return False
 
 
+class TurnTools(Protocol):
+    """The tools that a turn runs."""
+
+    def title(self, call: ToolCallBlock) -> str:
+        """One line that names the call; never raises."""
+        ...
+
+    async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
+        """Run one call. Raises nothing but CancelledError."""
+        ...
+
+
 class TurnParts(Struct, frozen=True):
     """What a turn works with. `prepare` makes the request of the next model call from what was said and committed so
     far; `recover` makes that smaller when it did not fit into the model's window, and says whether it could; `approve`
     asks the user for a call of `call_id`; `max_rounds` bounds the calls of the model."""
 
     model: ChatModel
-    tools: Toolbox
+    tools: TurnTools
     prepare: Callable[[], Awaitable[ChatRequest]]
     approve: Callable[[str], Approver]
     clock: Clock

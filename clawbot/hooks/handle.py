@@ -23,8 +23,9 @@ class Services(Protocol):
         commands, no silent replies."""
         ...
 
-    async def ask(self, prompt: str, *, system: str, seconds: float) -> str:
-        """What the agent's model answers to `prompt` within `seconds`, outside the conversation and without tools."""
+    async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
+        """What `model` ("": the one that answers the user) says to `prompt` within `seconds`, outside the conversation
+        and without tools."""
         ...
 
     async def keep_note(self, text: str, slug: str) -> str:
@@ -66,8 +67,10 @@ class Hook:
         return await self._services.said(limit)
 
     async def ask(self, prompt: str, *, system: str = "", seconds: float = SLUG_SECONDS) -> str:
-        """What the agent's model answers to `prompt` within `seconds`, outside the conversation and without tools."""
-        return await self._services.ask(prompt, system=system, seconds=seconds)
+        """What the agent's model, or the one of the hook's setting `model`, answers to `prompt` within `seconds`,
+        outside the conversation and without tools."""
+        model = str(self.settings.get("model") or "")
+        return await self._services.ask(prompt, system=system, seconds=seconds, model=model)
 
     async def keep_note(self, text: str, slug: str) -> str:
         """Write the session's note to `memory/DATE-SLUG.md` and return its path below the workspace; there is never

@@ -98,9 +98,9 @@ class Remote:
         """See `Services`."""
         return msgspec.convert(await self._call("said", {"limit": limit}), list[Said])
 
-    async def ask(self, prompt: str, *, system: str, seconds: float) -> str:
+    async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
         """See `Services`."""
-        return str(await self._call("ask", {"prompt": prompt, "system": system, "seconds": seconds}))
+        return str(await self._call("ask", {"prompt": prompt, "system": system, "seconds": seconds, "model": model}))
 
     async def keep_note(self, text: str, slug: str) -> str:
         """See `Services`."""

@@ -55,7 +55,7 @@ class Services:
     async def said(self, limit: int) -> list[Said]:
         return [Said("user", f"最近 {limit} 条", 1), Said("assistant", "好的 \ud83d", 2)]
 
-    async def ask(self, prompt: str, *, system: str, seconds: float) -> str:
+    async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
         self.asked.append(("ask", prompt, system, seconds))
         return f"answer to {prompt}"
 

@@ -33,7 +33,7 @@ class FakeServices:
     async def said(self, limit: int) -> list[Said]:
         return self.texts[-limit:]
 
-    async def ask(self, prompt: str, *, system: str, seconds: float) -> str:
+    async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
         self.prompts.append((system, prompt))
         if isinstance(self.answer, HookServiceError):
             raise self.answer

@@ -1,0 +1,242 @@
+"""Tells the hooks what happens in one conversation, and does for them what they ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct, structs
+
+from clawbot.agent.complete import complete
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.events import Event, NoteKept, Notice
+from clawbot.agent.notes import BeforeWrite, Kept, NoteRequest, keep_note, rename_note
+from clawbot.agent.scope import Scope
+from clawbot.agent.views import HookStatus
+from clawbot.clock import Clock, epoch_ms
+from clawbot.context.bootstrap import BootstrapFile, NamedText
+from clawbot.errors import ClawbotError
+from clawbot.hooks.discovery import FoundHook
+from clawbot.hooks.dispatch import Dispatcher, LastRun
+from clawbot.hooks.events import AgentBootstrap, HookEvent, InjectedFile, Said
+from clawbot.hooks.handle import HookServiceError
+from clawbot.llm.protocol import ChatModel
+from clawbot.sessions.said import last_said
+from clawbot.sessions.store import SessionStore
+from clawbot.sessions.transcript import Transcript
+
+E = TypeVar("E", bound=HookEvent)
+P = ParamSpec("P")
+R = TypeVar("R")
+LEVELS: dict[str, Literal["info", "warning", "error"]] = {"info": "info", "warning": "warning", "error": "error"}
+_LONGEST_LINE = 2_000  # characters of what a hook tells the user
+RunPrompt = Callable[[str, str], Awaitable[str]]
+"""Lets the agent take a turn: the prompt, the session's name; returns the reply."""
+
+
+class HookingParts(Struct, frozen=True):
+    """What hooks of a conversation work with. `announce` shows the user an event, `model` is the one that answers now,
+    `open_model` opens the one of a reference; `run_prompt` is None where no other session can be opened."""
+
+    agent_id: str
+    dispatcher: Dispatcher | None
+    conversation: Conversation
+    store: SessionStore
+    workspace: Path
+    home: Path
+    clock: Clock
+    model: Callable[[], ChatModel]
+    open_model: Callable[[str], Awaitable[ChatModel]]
+    announce: Callable[[Event], None]
+    run_prompt: RunPrompt | None = None
+
+
+class Hooking:
+    """The hooks of one conversation. Without a dispatcher, and for topics that nobody wants, nothing happens."""
+
+    def __init__(self, parts: HookingParts) -> None:
+        self.parts = parts
+
+    def wants(self, topic: str) -> bool:
+        """Whether a hook listens to `topic`."""
+        return self.parts.dispatcher is not None and self.parts.dispatcher.wants(topic)
+
+    def is_ready(self, name: str, topic: str) -> bool:
+        """Whether the hook `name` is there, can run, and listens to `topic`."""
+        dispatcher = self.parts.dispatcher
+        found = next((hook for hook in dispatcher.hooks if hook.name == name), None) if dispatcher else None
+        return found is not None and found.ready and found.manifest.wants(topic)
+
+    def last_run(self, name: str) -> LastRun | None:
+        """How the hook `name` did when it ran last; None when it never did."""
+        return self.parts.dispatcher.results.get(name) if self.parts.dispatcher else None
+
+    def make(self, kind: type[E], **fields: Any) -> E:
+        """An event of the session that is open now, unless `fields` name another."""
+        parts, now = self.parts, self.parts.clock.now()
+        common = {
+            "agent_id": parts.agent_id,
+            "workspace": str(parts.workspace),
+            "home": str(parts.home),
+            "timestamp": now,
+            "zone": now.tzinfo.key if isinstance(now.tzinfo, ZoneInfo) else now.tzname() or "",
+            "session_key": parts.conversation.session.record.key,
+            "session_id": parts.conversation.session_id,
+        }
+        return kind(**{**common, **fields})
+
+    def tell(self, event: HookEvent) -> None:
+        """Let the hooks know of `event`; nobody waits for them."""
+        if self.parts.dispatcher is not None and self.wants(event.topic):
+            self.parts.dispatcher.notify(event, SessionServices(self.parts, event))
+
+    async def ask(self, event: E, scope: Scope | None = None, services: SessionServices | None = None) -> E:
+        """Run the hooks of `event` one after the other and return it as they leave it. Raises InterruptedTurnError when
+        `scope` is stopped meanwhile."""
+        dispatcher = self.parts.dispatcher
+        if dispatcher is None or not self.wants(event.topic):
+            return event
+        run = functools.partial(dispatcher.run, event, services or SessionServices(self.parts, event))
+        return await (run() if scope is None else scope.cancel.run(run))
+
+    async def change_files(self, files: Sequence[BootstrapFile]) -> Sequence[NamedText]:
+        """The workspace files of a prompt as the hooks leave them."""
+        if not self.wants("agent:bootstrap"):
+            return files
+        shown = [InjectedFile(file.name, file.text) for file in files]
+        return (await self.ask(self.make(AgentBootstrap, files=shown))).files
+
+    async def settled(self) -> None:
+        """Wait until the hooks have done what they began."""
+        if self.parts.dispatcher is not None:
+            await self.parts.dispatcher.settled()
+
+
+async def hook_status(dispatcher: Dispatcher) -> list[HookStatus]:
+    """The hooks as they lie on disk now, and how each did last."""
+    await dispatcher.load()
+    return [_status(hook, dispatcher.results.get(hook.name)) for hook in dispatcher.hooks]
+
+
+def _status(hook: FoundHook, last: LastRun | None) -> HookStatus:
+    found = HookStatus(
+        name=hook.name,
+        description=hook.manifest.description,
+        source=hook.source,
+        folder=str(hook.folder),
+        events=hook.manifest.events,
+        enabled=hook.enabled,
+        ready=hook.ready,
+        missing=hook.missing,
+        problem=hook.problem,
+    )
+    if last is None:
+        return found
+    return structs.replace(
+        found, topic=last.topic, status=last.status, error=last.error, duration_ms=last.duration_ms, at=last.at
+    )
+
+
+class SessionServices:
+    """What the program does for the hooks of one event. `kept` is the note that was written for its session.
+
+    `before_write` is told what is about to be written to a note; `ours` are the SHA-256 of what was written before.
+    """
+
+    def __init__(
+        self,
+        parts: HookingParts,
+        event: HookEvent,
+        before_write: BeforeWrite | None = None,
+        ours: frozenset[str] = frozenset(),
+    ) -> None:
+        self._parts = parts
+        self._event = event
+        self._before_write = before_write or _nothing
+        self._ours = ours
+        record = parts.conversation.session.record
+        self._since = (record.session_started_at or 0) / 1000 if record.session_id == event.session_id else 0.0
+        self.kept: Kept | None = None
+
+    async def said(self, limit: int) -> list[Said]:
+        """The last `limit` texts of the event's session, oldest first. Raises HookServiceError, as all of these do."""
+        return await self._thread(self._said, limit)
+
+    def _said(self, limit: int) -> list[Said]:
+        parts, store = self._parts, self._parts.store
+        path = store.path_of(store.find(self._event.session_id))
+        with Transcript.open(path, clock=parts.clock, writable=False) as transcript:
+            found = last_said(transcript, limit)
+        return [Said(text.role, text.text, text.timestamp) for text in found]
+
+    async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
+        """What `model` ("": the one that answers the user) says to `prompt` within `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._ask(prompt, system, model)
+        except TimeoutError as error:
+            raise HookServiceError(f"the model did not answer within {seconds:g} seconds") from error
+        except ClawbotError as error:
+            raise HookServiceError(str(error)) from error
+
+    async def _ask(self, prompt: str, system: str, ref: str) -> str:
+        """Raises ModelError."""
+        now = epoch_ms(self._parts.clock.now())
+        ask = functools.partial(complete, system=system, prompt=prompt, purpose="slug", timestamp=now)
+        if not ref:
+            return await ask(self._parts.model())
+        model = await self._parts.open_model(ref)
+        try:
+            return await ask(model)
+        finally:
+            await model.aclose()
+
+    async def keep_note(self, text: str, slug: str) -> str:
+        """Write the one note of the event's session, and return its path below the workspace."""
+        event = self._event
+        request = NoteRequest(
+            session_id=event.session_id,
+            since=self._since,
+            text=text,
+            slug=slug,
+            at=event.timestamp.astimezone(self._parts.clock.now().tzinfo),
+            ours=self._ours,
+        )
+        self.kept = await self._thread(keep_note, self._parts.workspace, request, self._before_write)
+        self._parts.announce(NoteKept(session_id=event.session_id, path=self.kept.path))
+        return self.kept.path
+
+    async def rename_note(self, path: str, slug: str) -> str:
+        """Give a note another slug, and return where it is now."""
+        renamed = await self._thread(rename_note, self._parts.workspace, path, slug)
+        if renamed != path:
+            self._parts.announce(NoteKept(session_id=self._event.session_id, path=renamed, was=path))
+        return renamed
+
+    async def run(self, prompt: str, *, session: str) -> str:
+        """Let the agent take a turn in another session, and return what it said; "" for a silent reply."""
+        if self._parts.run_prompt is None:
+            raise HookServiceError("no other session can be opened here")
+        try:
+            return await self._parts.run_prompt(prompt, session)
+        except ClawbotError as error:
+            raise HookServiceError(str(error)) from error
+
+    async def tell(self, text: str, *, level: str, path: str) -> None:
+        """Show the user a line."""
+        shown = " ".join(text.split())[:_LONGEST_LINE]
+        self._parts.announce(Notice(level=LEVELS.get(level, "info"), text=shown, path=path or None))
+
+    async def _thread(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return await asyncio.to_thread(function, *arguments, **named)
+        except ClawbotError as error:
+            raise HookServiceError(str(error)) from error
+
+
+def _nothing(_write: object) -> None:
+    """Nobody records it."""
