@@ -111,7 +111,7 @@ async def resume(home: Path) -> list[Row]:
         await _until(lambda: len(app.chat.page.stack) > 0)
         seconds = time.perf_counter() - started
         with Stalls() as stalls:
-            while app.chat.has_older:
+            while app.chat.earlier.has_more:
                 app.chat.page.scroll_home(animate=False)
                 app.chat.action_scroll_page(1)
                 app.chat.action_scroll_page(-1)

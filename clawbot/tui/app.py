@@ -313,7 +313,7 @@ class ClawbotApp(App[object]):
         try:
             new, failure = await self.agents.change(runtime, agent)
         except ClawbotError as error:
-            self.notify(str(error), severity="error", markup=False)
+            self.notify(str(error), title=f"{agent} was not opened", severity="error", markup=False)
             return
         await self._connect(new)
         if failure is not None:

@@ -23,7 +23,7 @@ from clawbot.agent.events import (
 )
 from clawbot.errors import ClawbotError
 from clawbot.tui.app import ClawbotApp
-from clawbot.tui.screens.chat import PAGE_OF_HISTORY
+from clawbot.tui.earlier import PAGE_OF_HISTORY
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.parts import AskScreen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,6 +36,7 @@ from clawbot.agent.events import (
 from clawbot.clock import Clock
 from clawbot.tui.activity import SUMMARISING, activity_of
 from clawbot.tui.aside import Aside
+from clawbot.tui.earlier import Earlier
 from clawbot.tui.figures import Figures
 from clawbot.tui.transcript import session_line
 from clawbot.tui.turns import Turns
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from clawbot.runtime import Runtime
 
 TOLD_BY_A_LINE = ("/new", "/reset")  # commands that say no more than the divider that they cause
-PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched each time the reader reaches the top
 
 
 class ChatScreen(Screen[None]):
@@ -91,8 +90,6 @@ class ChatScreen(Screen[None]):
         self.aside = Aside(self._show, self.call_later)
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
         self._questions: list[ApprovalRequested] = []
-        self._oldest: str | None = None  # the entry that stands at the top
-        self._fetching = False
         self._reasoning_shown = False
 
     def compose(self) -> ComposeResult:
@@ -110,6 +107,7 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         """The first paint says that the rest is coming."""
         self.writer = TranscriptWriter(self.page, self.clock)
+        self.earlier = Earlier(self.page, self.clock)
         self.figures = Figures(self, self.header, self.status, self.turns, self.writer.notice)
 
     @work(group="turns")
@@ -142,26 +140,8 @@ class ChatScreen(Screen[None]):
             self.figures.measure()
 
     async def _reload(self, runtime: Runtime) -> None:
-        self.page.clear()
-        self._oldest = None
-        await self._fetch(runtime)
-        self.page.go_to_end()
+        await self.earlier.load(runtime)
         self.figures.refresh()
-
-    async def _fetch(self, runtime: Runtime) -> None:
-        """Put the page of history before the oldest one shown at the top."""
-        # Markdown comes in after the first paint.
-        from clawbot.tui.restoring import load_items
-
-        history = await runtime.history(before=self._oldest, limit=PAGE_OF_HISTORY)
-        items = await asyncio.to_thread(load_items, history, self.clock.now().tzinfo)
-        self._oldest = history[0].entry_id if len(history) == PAGE_OF_HISTORY else None
-        self.page.prepend(items)
-
-    @property
-    def has_older(self) -> bool:
-        """Whether more of the conversation lies above what is loaded."""
-        return self._oldest is not None
 
     def hint(self, text: str, seconds: float) -> None:
         """Say `text` at the end of the status line, for so long."""
@@ -371,10 +351,5 @@ class ChatScreen(Screen[None]):
 
     @on(Transcript.TopReached)
     async def _top_reached(self) -> None:
-        if self.runtime is None or self._oldest is None or self._fetching:
-            return
-        self._fetching = True
-        try:
-            await self._fetch(self.runtime)
-        finally:
-            self._fetching = False
+        if self.runtime is not None:
+            await self.earlier.more(self.runtime)
