@@ -74,7 +74,7 @@ class Answering:
         settings, clock, tools = parts.settings, parts.clock, parts.tools
         self.viewing = Viewing(parts.conversation, parts.prompting, tools, settings, clock)
         workspace = parts.prompting.workspace
-        turn = SilentTurnParts(self.viewing, settings, workspace, tools, clock, parts.model, parts.open_model)
+        turn = SilentTurnParts(self.viewing, settings, workspace, clock, parts.model, parts.open_model)
         self.boundary = Boundary(parts.conversation, SilentTurn(turn), workspace, parts.saving, self._offered)
         upkeep = CompactorParts(
             conversation=parts.conversation,

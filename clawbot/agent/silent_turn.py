@@ -21,7 +21,6 @@ from clawbot.context.detached import Detached, detach
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ChatModel
 from clawbot.sessions.conversation import ContextItem
-from clawbot.tools.registry import Toolbox
 
 _LEAST_COPY = 500  # tokens of a copy: less shows nothing
 _TOOLS_AND_PROMPT = 1_500  # tokens of a silent turn beside the system prompt and the copy
@@ -33,7 +32,6 @@ class SilentTurnParts(Struct, frozen=True):
     viewing: Viewing
     settings: AgentSettings
     workspace: Path
-    tools: Toolbox
     clock: Clock
     model: Callable[[], ChatModel]
     open_model: Callable[[str], Awaitable[ChatModel]]

@@ -40,11 +40,12 @@ class Memory:
         given = {"workspace": workspace, "compaction": {"memory_flush": {"model": model}}}
         settings = AgentSettings.model_validate(given)
         clock = SystemClock()
+        toolbox = build_toolbox(workspace, settings, clock)
+        viewing = SimpleNamespace(built=None, windows=Windows(None), toolbox=toolbox)
         parts = SilentTurnParts(
-            viewing=cast("Viewing", SimpleNamespace(built=None, windows=Windows(None))),
+            viewing=cast("Viewing", viewing),
             settings=settings,
             workspace=workspace,
-            tools=build_toolbox(workspace, settings, clock),
             clock=clock,
             model=lambda: usual,
             open_model=self._open,
