@@ -45,6 +45,7 @@ from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.logs import redact
 from clawbot.messages import ToolSpec
+from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import short_name
 from clawbot.sessions.reset import ResetPolicy
@@ -374,7 +375,8 @@ class Agent:
         try:
             if self._closing:
                 raise ClawbotError("The conversation was closed before this was taken up.", hint="Send it again.")
-            command = parse_command(text)
+            # A job's prompt is a message, whatever it looks like: the schedule ends no session.
+            command = parse_command(text) if scope.origin == "user" else None
             message = text if command is None else await self._command(command, text, scope.emit)
             if message.strip():
                 await self._message(message, scope)
@@ -404,7 +406,12 @@ class Agent:
 
     async def _message(self, text: str, scope: Scope) -> None:
         if scope.origin == "user":
-            await self._expire(scope)
+            try:
+                await self._expire(scope)
+            except SessionStoreError as error:
+                # The clock asked for it and not the user, who is answered in the old session.
+                log.warning("a session that is over could not be ended: %s", error)
+                scope.emit(Notice(level="warning", text=f"The session goes on, though it should have ended: {error}"))
 
         def started() -> None:
             scope.emit(self._started(text))
