@@ -32,7 +32,6 @@ class Pipes(asyncio.SubprocessProtocol):
         self._rest = b""
         self._lines_left = LINES
         self._transport: asyncio.SubprocessTransport | None = None
-        self._closing = False
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def start(self, command: Sequence[str], env: Mapping[str, str]) -> None:
@@ -62,7 +61,6 @@ class Pipes(asyncio.SubprocessProtocol):
         """Let the process end by itself, and kill it when it does not."""
         if self._transport is None or self.ended.done():
             return
-        self._closing = True
         stdin = self._transport.get_pipe_transport(0)
         if stdin is not None:
             stdin.close()
@@ -89,8 +87,8 @@ class Pipes(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         """What is in the pipes is read first; `connection_lost` comes when all of them are closed."""
-        if not self._closing:
-            self._kill_group()
+        # What it started and did not take out of its session ends with it, also at a regular end.
+        self._kill_group()
         if self._transport is not None:
             asyncio.get_running_loop().call_later(_DRAIN_SECONDS, self._transport.close)
 
