@@ -33,7 +33,7 @@ def test_the_list_of_faults_names_tests_that_are_there() -> None:
     text = tests.parent.joinpath("docs", "architecture.md").read_text(encoding="utf-8")
     _, _, rows = text.partition("## Faults of the reference system")
     file, missing = "", []
-    for name in re.findall(r"`((?:\w+/)+test_\w+\.py|test_\w+)`", rows):
+    for name in re.findall(r"`((?:\w+/)*test_\w+\.py|test_\w+)`", rows):
         if name.endswith(".py"):
             file = tests.joinpath(name).read_text(encoding="utf-8")
         elif not re.search(rf"def {name}\(", file):
