@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Coroutine
@@ -228,7 +229,14 @@ def _read(stream: BinaryIO, loop: asyncio.AbstractEventLoop, worker: Worker) -> 
         while (body := read_frame(stream)) is not None:
             loop.call_soon_threadsafe(worker.take, request_decoder.decode(body))
     finally:
-        os._exit(0)
+        _end_all()
+
+
+def _end_all() -> None:
+    """End this process, and what the handler started and left in its session. The program may be gone."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
 
 
 def main() -> None:
