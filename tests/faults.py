@@ -73,6 +73,47 @@ assert _steps.armed, "the code never called arm()"
 _sys.stdout.write(f"<<{_steps.count} steps>>")
 """
 
+# Runs after the prelude, in one process: forks for each step, so that what the code imports is imported once.
+_EVERYWHERE = """
+def _each_step(code, place, into, every):
+    import itertools, pathlib, shutil, traceback
+    story = compile(code, "<code>", "exec")
+    for step in itertools.count(1, every):
+        home = shutil.copytree(place, pathlib.Path(into, f"step-{step:03}"), symlinks=True)
+        child = _os.fork()
+        if not child:
+            try:
+                _os.chdir(home)
+                _os.environ["HOME"] = str(home)
+                _steps.fatal = step
+                exec(story, {"arm": arm})
+                _os._exit(0 if _steps.armed else 3)
+            except BaseException:
+                traceback.print_exc()
+                _sys.stderr.flush()
+                _os._exit(1)
+        status = _os.waitpid(child, 0)[1]
+        if _os.WIFSIGNALED(status) and _os.WTERMSIG(status) == _signal.SIGKILL:
+            continue
+        _sys.stderr.write(f"step {step} ended with {status}")
+        _sys.exit(_os.waitstatus_to_exitcode(status))
+"""
+
+
+def kill_at_each(imports: str, code: str, *, place: Path, into: Path, every: int = 1) -> list[Path]:
+    """Run `code` in a copy of the folder `place`, killed at its first step, in the next copy at the second, and so on
+    until it comes to its end; returns the copies, folders in `into`, the last one of them undisturbed. `every`: only at
+    each so manieth step.
+
+    Steps are those of `run_killed`. `imports` runs once and before: it starts no thread. Code that fails fails the
+    test, with what it wrote to stderr.
+    """
+    into.mkdir()
+    call = f"_each_step({textwrap.dedent(code)!r}, {str(place)!r}, {str(into)!r}, {every})"
+    ended = _execute(f"{_PRELUDE}{_EVERYWHERE}{textwrap.dedent(imports)}\n{call}", 0, into, None)
+    assert ended.returncode == 0, ended.stderr
+    return sorted(into.iterdir())
+
 
 def run_killed(code: str, step: int, *, cwd: Path, env: Mapping[str, str] | None = None) -> bool:
     """Run `code` in a Python process in `cwd`, and kill that (SIGKILL) at the step with this number, from 1.
@@ -98,9 +139,13 @@ def count_steps(code: str, *, cwd: Path, env: Mapping[str, str] | None = None) -
 
 
 def _run(code: str, step: int, cwd: Path, env: Mapping[str, str] | None) -> subprocess.CompletedProcess[str]:
+    return _execute(_PRELUDE + textwrap.dedent(code) + _EPILOGUE, step, cwd, env)
+
+
+def _execute(text: str, step: int, cwd: Path, env: Mapping[str, str] | None) -> subprocess.CompletedProcess[str]:
     own = {"HOME": str(cwd), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
-        [sys.executable, "-c", _PRELUDE + textwrap.dedent(code) + _EPILOGUE, str(step)],
+        [sys.executable, "-c", text, str(step)],
         cwd=cwd,
         env={**os.environ, **own, **(env or {})},
         capture_output=True,

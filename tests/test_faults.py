@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .faults import count_steps, run_killed
+from .faults import count_steps, kill_at_each, run_killed
 
 REPLACE = """
     from pathlib import Path
@@ -39,3 +39,21 @@ def test_code_that_takes_fewer_steps_is_not_killed(tmp_path: Path) -> None:
 def test_code_that_fails_fails_the_test(tmp_path: Path, code: str, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         run_killed(code, 1, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(("every", "runs"), [(1, 6), (4, 3)])
+def test_each_step_has_a_copy_of_its_own_and_the_last_is_whole(tmp_path: Path, every: int, runs: int) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "file").write_text("old")
+    copies = kill_at_each("import clawbot.files", REPLACE, place=place, into=tmp_path / "copies", every=every)
+    assert len(copies) == runs
+    assert [copy.joinpath("file").read_text() for copy in (copies[0], copies[-1])] == ["old", "new"]
+    assert (place / "file").read_text() == "old"
+
+
+@pytest.mark.parametrize(("code", "words"), [("arm(); 1 / 0", "ZeroDivisionError"), ("pass", "ended with 768")])
+def test_code_that_fails_at_no_step_fails_the_test(tmp_path: Path, code: str, words: str) -> None:
+    (tmp_path / "place").mkdir()
+    with pytest.raises(AssertionError, match=words):
+        kill_at_each("", code, place=tmp_path / "place", into=tmp_path / "copies")

@@ -56,14 +56,14 @@ class NoteRequest(Struct, frozen=True):
 def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) -> Kept:
     """Write the one note of a session. Blocks. Raises NoteError, and what `before_write` raises.
 
-    A note that is there already stays when it says the same, is replaced when nobody edited it, and else gets the text
-    at its end. `before_write` is told what is about to be written.
+    A note that is there already stays when it says the same below its first lines, is replaced when nobody edited it,
+    and else gets the text at its end. `before_write` is told what is about to be written.
     """
     data = _with_id(request.text, request.session_id).encode("utf-8", "replace")
     try:
         folder = _folder(workspace)
         if (found := find_note(folder, request.session_id, request.since)) is not None:
-            return _again(folder, found, data, request.ours, before_write)
+            return _again(found, data, request, before_write)
         stem = f"{request.at:%Y-%m-%d}-{safe_slug(request.slug) or f'{request.at:%H%M}'}"
         for name in _names(stem):
             if os.path.lexists(folder / name):
@@ -151,12 +151,12 @@ def _with_id(text: str, session_id: str) -> str:
     return f"<!-- session {session_id} -->\n\n{text}"
 
 
-def _again(folder: Path, path: Path, data: bytes, ours: Collection[str], before_write: BeforeWrite) -> Kept:
+def _again(path: Path, data: bytes, request: NoteRequest, before_write: BeforeWrite) -> Kept:
     """The session has its note already: bring it up to date."""
     before, shown = path.read_bytes(), f"{FOLDER}/{path.name}"
-    if data in before:
+    if _body(data, request.session_id.encode()) in before:
         return Kept(shown)
-    if hashlib.sha256(before).hexdigest() in ours:
+    if hashlib.sha256(before).hexdigest() in request.ours:
         write = described(shown, data, 0, data)
         after = data
     else:
@@ -165,6 +165,12 @@ def _again(folder: Path, path: Path, data: bytes, ours: Collection[str], before_
     before_write(write)
     write_atomic(path, after)
     return Kept(write.path, write)
+
+
+def _body(data: bytes, session_id: bytes) -> bytes:
+    """What `data` says below the lines about its session: those tell the time, which is another one each time."""
+    body = data.partition(session_id)[2].partition(b"\n\n")[2]
+    return body if body.strip() else data
 
 
 def _explained(error: OSError) -> NoteError:

@@ -7,7 +7,7 @@ The note is written before anything is archived, and nobody waits for a model: i
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -22,13 +22,16 @@ from clawbot.agent.scope import Scope
 from clawbot.context.detached import Detached
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import CommandNew, CommandReset, SessionAutoReset, SessionEnd, SessionStart
-from clawbot.sessions.audit import OFFER, MemoryWrite, offer_of
+from clawbot.sessions.audit import MemoryWrite, offer_of
 from clawbot.sessions.entries import CustomEntry
 
 log = logging.getLogger(__name__)
 
 KEEPER = "session-memory"
 """The hook that keeps a session as a note, and so takes what memory was not offered yet."""
+
+NOTE = "clawbot.note"
+"""The type of the record of a note that was written while nothing was to be offered any more."""
 
 Reason = Literal["/new", "/reset", "daily", "idle"]
 _NOT_KEPT = "The hook that keeps sessions did not keep this one"
@@ -132,17 +135,29 @@ class _Keeper:
 
     async def run(self, scope: Scope) -> None:
         """Run the hooks where nothing is to be offered any more. Stopping them stops that alone."""
-        services = SessionServices(self._parts.hooking.parts, self._event, ours=self._ours())
+        services = SessionServices(self._parts.hooking.parts, self._event, self._note_write, self._ours())
         try:
             await self._parts.hooking.ask(self._event, scope, services)
         except InterruptedTurnError:
             scope.go_on()
 
+    def _note_write(self, write: MemoryWrite) -> None:
+        """Record a write that no offer tells of, so that the note is known as ours. Blocks."""
+        entry = CustomEntry(custom_type=NOTE, data={"digest": write.digest, "path": write.path})
+        self._parts.conversation.session.transcript.append(entry, sync=True)
+
     def _ours(self) -> frozenset[str]:
         """The digests of what the hooks wrote for this session before: after a crash, or before it was resumed."""
         entries = self._parts.conversation.session.transcript.entries
-        offers = [offer_of(entry) for entry in entries if isinstance(entry, CustomEntry) and entry.custom_type == OFFER]
-        return frozenset(write.digest for offer in offers if offer and offer.by == KEEPER for write in offer.writes)
+        return frozenset(digest for entry in entries if isinstance(entry, CustomEntry) for digest in _digests(entry))
+
+
+def _digests(entry: CustomEntry) -> Iterable[str]:
+    """The digests of what `entry` tells that the hooks wrote."""
+    if entry.custom_type == NOTE and isinstance(entry.data, dict):
+        return [str(entry.data.get("digest", ""))]
+    offer = offer_of(entry)
+    return [write.digest for write in offer.writes] if offer is not None and offer.by == KEEPER else []
 
 
 def _writes(services: SessionServices) -> tuple[MemoryWrite, ...]:

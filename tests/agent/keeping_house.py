@@ -1,0 +1,124 @@
+"""One agent with the shipped hooks whose sessions are kept as notes, by a clock that stands in the past."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from clawbot.agent.agent import Agent, AgentParts
+from clawbot.config.paths import shipped
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.config.schema_hooks import HookSettings
+from clawbot.hooks.discovery import Places, discover
+from clawbot.hooks.dispatch import Dispatcher
+from clawbot.llm.protocol import ModelInfo
+from clawbot.sessions.audit import FINAL, OFFER, Offer, offer_of
+from clawbot.sessions.entries import CustomEntry, MessageEntry
+from clawbot.sessions.reset import ResetPolicy
+from clawbot.sessions.store import SessionStore
+from clawbot.sessions.transcript import Transcript
+from clawbot.tools.registry import build_toolbox
+from tests.agent.gate_host import PurposeModel
+from tests.hooks_shipped.test_session_memory import read
+
+# Before any file that a test writes: notes are told from older ones by the time of their last change.
+BEGIN = datetime(2024, 3, 11, 9, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+
+FLUSHED = {"memory_flush": {"reset_min_tokens": 1}}
+DAILY = ResetPolicy(daily_at=time(4), idle_minutes=None)
+
+
+class MinuteClock:
+    """Stands still so many minutes after `BEGIN`."""
+
+    def __init__(self, minutes: int) -> None:
+        self.moment = BEGIN + timedelta(minutes=minutes)
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return self.moment.timestamp()
+
+
+def store_in(folder: Path, minutes: int = 0) -> SessionStore:
+    """The sessions that `open_agent` uses."""
+    return SessionStore(folder / "sessions", MinuteClock(minutes), cwd=folder / "workspace")
+
+
+async def open_agent(
+    folder: Path, model: PurposeModel, minutes: int, policy: ResetPolicy | None = None, *, hooked: bool = True
+) -> Agent:
+    """The agent in its main session, `minutes` after `BEGIN`. Not `hooked`: no hook keeps sessions, so
+    memory is offered them by a silent turn, however short they are."""
+    clock, workspace = MinuteClock(minutes), folder / "workspace"
+    settings = AgentSettings.model_validate({"workspace": workspace, "compaction": FLUSHED})
+    places = Places(shipped=shipped("hooks"), home=folder / "hooks", packages=False)
+    dispatcher = Dispatcher(lambda: discover(places, HookSettings()), clock, timeout=10)
+    await dispatcher.load()
+
+    async def find_models() -> list[ModelInfo]:
+        return []
+
+    async def open_model(ref: str) -> PurposeModel:
+        return model
+
+    store = store_in(folder, minutes)
+    session = await asyncio.to_thread(store.open)
+    parts = AgentParts(
+        agent_id="main",
+        settings=settings,
+        workspace=workspace,
+        store=store,
+        tools=build_toolbox(workspace, settings, clock),
+        clock=clock,
+        open_model=open_model,
+        find_models=find_models,
+        usual_model="fake/model",
+        interactive=False,
+        hooks=dispatcher if hooked else None,
+        home=folder,
+        reset=policy or ResetPolicy(daily_at=None, idle_minutes=None),
+    )
+    return Agent(parts, session, model, "fake/model")
+
+
+class Note(Struct, frozen=True):
+    """A note as it lies in `memory/`: which session it is of, and what was said there."""
+
+    name: str
+    session_id: str
+    said: tuple[tuple[str, str], ...]
+
+
+def notes_in(workspace: Path) -> list[Note]:
+    """All notes, each of them whole. A note that is torn fails."""
+    return [_note(path) for path in sorted((workspace / "memory").glob("????-??-??-*.md"))]
+
+
+def _note(path: Path) -> Note:
+    text = path.read_text("utf-8")
+    head, middle, _ = text.partition("\n## Conversation Summary\n")
+    assert middle, f"{path.name} is torn:\n{text}"
+    assert text.endswith("\n"), f"{path.name} is torn:\n{text}"
+    facts = dict(line[4:].split("**: ", 1) for line in head.splitlines() if line.startswith("- **"))
+    return Note(path.name, facts["Session ID"], tuple(read(text)))
+
+
+def taken(path: Path) -> dict[str, int]:
+    """How often each message of a transcript was offered to memory for good, by the message's id."""
+    with Transcript.open(path, clock=MinuteClock(0), writable=False) as transcript:
+        entries = list(transcript.entries)
+    ids = [entry.id for entry in entries if isinstance(entry, MessageEntry)]
+    records = [offer_of(entry) for entry in entries if isinstance(entry, CustomEntry) and entry.custom_type == OFFER]
+    ends = [record for record in records if record is not None and record.phase == "end" and record.result in FINAL]
+    return {name: sum(_holds(ids, end, place) for end in ends) for place, name in enumerate(ids)}
+
+
+def _holds(ids: Sequence[str], offer: Offer, place: int) -> bool:
+    return ids.index(offer.first) <= place <= ids.index(offer.last)

@@ -1,0 +1,70 @@
+"""The one note of a session that ends more than once: it was resumed, or edited, or a kill came between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clawbot.agent.agent import Agent
+from tests.agent.fakes import says
+from tests.agent.gate_host import PurposeModel, notes, talk
+from tests.agent.keeping_house import notes_in, open_agent
+
+UNNAMED = [says("")]
+
+
+async def chat(home: Path, minutes: int, *texts: str, session: str = "") -> str:
+    """Say `texts` in the main session, or first resume `session`; returns the id of the one that they were said in."""
+    agent = await open_agent(home, PurposeModel(slug=UNNAMED), minutes)
+    if session:
+        await resume(agent, session)
+    said_in = agent.conversation.session_id
+    for text in texts:
+        await talk(agent, text)
+    await agent.hooking.settled()
+    await agent.close()
+    return said_in
+
+
+async def resume(agent: Agent, session: str) -> None:
+    await agent.switch(agent.parts.store.open(session))
+
+
+def words_of(home: Path) -> list[str]:
+    [note] = notes_in(home / "workspace")
+    return [text for _, text in note.said]
+
+
+async def test_a_session_that_is_resumed_and_ended_again_without_a_word_keeps_its_note_as_it_is(tmp_path: Path) -> None:
+    session = await chat(tmp_path, 0, "plan the api", "/new")
+    [path] = (tmp_path / "workspace/memory").glob("*.md")
+    before = path.read_bytes()
+    await chat(tmp_path, 5, "/new", session=session)
+    assert path.read_bytes() == before
+    await chat(tmp_path, 6, "加上端口", "/new", session=session)
+    assert words_of(tmp_path) == ["plan the api", "fine", "加上端口", "fine"]
+
+
+async def test_a_note_that_was_edited_is_added_to_once(tmp_path: Path) -> None:
+    session = await chat(tmp_path, 0, "plan the api", "/new")
+    [path] = (tmp_path / "workspace/memory").glob("*.md")
+    path.write_text(path.read_text("utf-8") + "\n- mine\n", "utf-8")
+    for minutes, words in [(5, ["加上端口"]), (6, []), (7, [])]:
+        await chat(tmp_path, minutes, *words, "/new", session=session)
+    text = path.read_text("utf-8")
+    assert text.count("- mine") == 1
+    assert text.count("user: 加上端口") == 1
+    assert text.index("- mine") < text.index("user: 加上端口")
+
+
+async def test_a_note_of_words_that_a_flush_had_taken_before_is_replaced_like_any_other(tmp_path: Path) -> None:
+    model = PurposeModel(flush=notes("- an api is planned"))
+    agent = await open_agent(tmp_path, model, 0, hooked=False)
+    session = agent.conversation.session_id
+    await talk(agent, "plan the api")
+    await talk(agent, "/new")
+    await agent.close()
+    assert "flush" in model.purposes
+    await chat(tmp_path, 5, "/new", session=session)
+    assert words_of(tmp_path) == ["plan the api", "fine"]
+    await chat(tmp_path, 6, "加上端口", "/new", session=session)
+    assert words_of(tmp_path) == ["plan the api", "fine", "加上端口", "fine"]
