@@ -14,7 +14,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from clawbot.context.bootstrap import RITUAL
 from clawbot.context.cutting import head_and_tail, tail_of
 from clawbot.context.prompt import prompt_literal
 from clawbot.files import RefusedFileError, read_guarded
@@ -98,10 +97,9 @@ def startup_quote(workspace: Path, now: datetime, settings: StartupSettings) -> 
 
     Only for sessions whose policy has `startup_notes`. Quoted are, of each day, its log and the newest notes of
     conversations, and in any case the newest note of a conversation. Days are the user's, and the day in UTC where that
-    is another one: other programs of the family date notes by it. While the ritual of the first start waits, nothing
-    is: the user and the agent don't know each other yet.
+    is another one: other programs of the family date notes by it.
     """
-    if not settings.enabled or _ritual_waits(workspace):
+    if not settings.enabled:
         return None
     notices: list[str] = []
     chosen = _chosen(_notes(workspace, notices), now, settings.daily_memory_days)
@@ -115,13 +113,6 @@ def startup_quote(workspace: Path, now: datetime, settings: StartupSettings) -> 
     blocks = (_block(note, quoted[note], fence) for note in newest_first)
     text = "".join([HEAD, more, *blocks])
     return StartupQuote(text, tuple(note.path for note in newest_first), tuple(notices))
-
-
-def _ritual_waits(workspace: Path) -> bool:
-    try:
-        return bool((read_guarded(workspace, RITUAL) or "").strip())
-    except RefusedFileError:
-        return False
 
 
 def _notes(workspace: Path, notices: list[str]) -> list[_Note]:

@@ -75,11 +75,9 @@ def test_nothing_to_quote_is_no_quote(workspace: Path) -> None:
     assert startup_quote(workspace / "nowhere", NOW, Settings()) is None
 
 
-def test_while_the_ritual_of_the_first_start_waits_nothing_is_quoted(workspace: Path) -> None:
+def test_what_was_noted_is_quoted_while_the_ritual_of_the_first_start_waits(workspace: Path) -> None:
     note(workspace, "2026-11-23.md", "x")
     (workspace / "BOOTSTRAP.md").write_text("Who are you?")
-    assert startup_quote(workspace, NOW, Settings()) is None
-    (workspace / "BOOTSTRAP.md").write_text("\n")
     assert names(quote(workspace)) == ["2026-11-23.md"]
 
 
