@@ -205,6 +205,7 @@ class Ground:
             recall=self.memory,
             citations=self.loaded.settings.memory.citations,
             hooks=self.hooks,
+            hooks_patience=self.loaded.settings.hooks.quit_timeout,
             home=self.paths.home,
             agents=tuple(self._agents()),
             run_prompt=run_prompt,

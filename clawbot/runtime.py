@@ -6,7 +6,6 @@ The front ends (tui, cli) talk to `Runtime` and read events.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -27,7 +26,7 @@ from clawbot.config.paths import MAIN_AGENT
 from clawbot.errors import ClawbotError
 from clawbot.ground import Ground, RuntimeOptions
 from clawbot.hooks.dispatch import LastRun
-from clawbot.hooks.events import RuntimeStart, RuntimeStop, SessionStart
+from clawbot.hooks.events import RuntimeStart, SessionStart
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import PROVIDERS, Provider
 from clawbot.llm.tokens import count_tokens
@@ -210,22 +209,12 @@ class Runtime:
             self._hook_errors[name] = run.error
             self.agent.announce(Notice(level="warning", text=f"The hook {name} failed at {run.topic}: {run.error}"))
 
-    async def _stop_background(self, *, hasty: bool) -> None:
-        if self._background is not None:
-            await self._background.stop()
-        hooks, hooking = self._ground.hooks, self.agent.hooking
-        if hooks is not None:
-            seconds = 0.0 if hasty else self.settings.hooks.quit_timeout
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await hooking.ask(hooking.make(RuntimeStop))
-            await hooks.close(seconds)
-
     async def close(self, *, hasty: bool = False) -> None:
-        """End the running turn, save to memory what was said (not when it is `hasty`), write what is left, let go of
-        the session, the model and the memory index."""
+        """End the running turn and the jobs, save to memory what was said and wait a little for the hooks (not when it
+        is `hasty`), write what is left, let go of the session, the model and the memory index."""
         try:
-            await self._stop_background(hasty=hasty)
+            if self._background is not None:
+                await self._background.stop()
         finally:
             await self._close(hasty=hasty)
 

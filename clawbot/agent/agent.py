@@ -62,8 +62,9 @@ class AgentParts(Struct, frozen=True):
     """What an agent is built of; `runtime.py` builds it. `open_model` resolves a reference as the user writes it,
     `find_models` lists what can be used here; `usual_model` answers in sessions for which no other was chosen. `recall`
     is the memory index, None when it is switched off; `citations` is `memory.citations`. `hooks` runs the hooks, None
-    when there are none; `home` is the state folder; `agents` are those of the settings; `run_prompt` takes a turn in
-    another session; `reset` says when sessions end by the clock."""
+    when there are none, and the end waits `hooks_patience` seconds for them; `home` is the state folder; `agents` are
+    those of the settings; `run_prompt` takes a turn in another session; `reset` says when sessions end by the
+    clock."""
 
     agent_id: str
     settings: AgentSettings
@@ -78,6 +79,7 @@ class AgentParts(Struct, frozen=True):
     recall: Recall | None = None
     citations: Citations = "auto"
     hooks: Dispatcher | None = None
+    hooks_patience: float = 0.0
     home: Path = Path()
     agents: tuple[AgentInfo, ...] = ()
     run_prompt: RunPrompt | None = None
@@ -300,14 +302,15 @@ class Agent:
         self._notes = await asyncio.to_thread(_memory_files, self.parts.workspace)
 
     async def close(self, *, hasty: bool = False) -> None:
-        """Interrupt what runs, hand back what waits, offer memory what was said (not when it is `hasty`), write what is
-        left, let go of the session and the model."""
+        """Interrupt what runs, hand back what waits, offer memory what was said and wait for the hooks (neither when it
+        is `hasty`), write what is left, let go of the session and the model."""
         self._closing = True
         self.interrupt()
         async with self.exclusive():
             try:
                 if self.will_flush and not hasty:
                     await self._answering.save_at_quit()
+                await self.hooking.stop(0.0 if hasty else self.parts.hooks_patience)
             finally:
                 # Also when who waits for it has no more patience, and cancels.
                 try:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 
 from clawbot.agent.events import ApprovalRequested, Event
-from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Decision
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, Decision
 
 
 class Approvals:
@@ -43,6 +43,10 @@ class Approvals:
             return await answer
         finally:
             del self._open[request_id]
+
+    def asker(self, call_id: str, emit: Callable[[Event], None]) -> Approver:
+        """Asks the questions of the call `call_id`."""
+        return lambda question: self.ask(question, call_id, emit)
 
     def answer(self, request_id: str, decision: Decision, command: str | None = None) -> bool:
         """Answer a question; `command` runs in place of the one asked about. False when it is no longer open."""

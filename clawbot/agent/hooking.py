@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -22,12 +23,14 @@ from clawbot.context.bootstrap import BootstrapFile, NamedText
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import FoundHook
 from clawbot.hooks.dispatch import Dispatcher, LastRun
-from clawbot.hooks.events import AgentBootstrap, HookEvent, InjectedFile, Said
+from clawbot.hooks.events import AgentBootstrap, HookEvent, InjectedFile, RuntimeStop, Said
 from clawbot.hooks.handle import HookServiceError
 from clawbot.llm.protocol import ChatModel
 from clawbot.sessions.said import last_said
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
+
+log = logging.getLogger(__name__)
 
 E = TypeVar("E", bound=HookEvent)
 P = ParamSpec("P")
@@ -110,10 +113,18 @@ class Hooking:
         shown = [InjectedFile(file.name, file.text) for file in files]
         return (await self.ask(self.make(AgentBootstrap, files=shown))).files
 
-    async def settled(self) -> None:
-        """Wait until the hooks have done what they began."""
-        if self.parts.dispatcher is not None:
-            await self.parts.dispatcher.settled()
+    async def stop(self, patience: float) -> None:
+        """The program ends: tell the hooks, wait `patience` seconds for all that they do, and end it."""
+        dispatcher = self.parts.dispatcher
+        if dispatcher is None:
+            return
+        began = self.parts.clock.monotonic()
+        try:
+            async with asyncio.timeout(patience):
+                await self.ask(self.make(RuntimeStop))
+        except TimeoutError:
+            log.warning("the hooks at the end of the program were not done after %g seconds", patience)
+        await dispatcher.close(max(0.0, patience - (self.parts.clock.monotonic() - began)))
 
 
 async def hook_status(dispatcher: Dispatcher) -> list[HookStatus]:
@@ -169,7 +180,7 @@ class SessionServices:
     def _said(self, limit: int) -> list[Said]:
         parts, store = self._parts, self._parts.store
         path = store.path_of(store.find(self._event.session_id))
-        with Transcript.open(path, clock=parts.clock, writable=False) as transcript:
+        with Transcript.open_history(path, clock=parts.clock) as transcript:
             found = last_said(transcript, limit)
         return [Said(text.role, text.text, text.timestamp) for text in found]
 
