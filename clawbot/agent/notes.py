@@ -11,7 +11,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from msgspec import Struct
@@ -99,9 +99,10 @@ def rename_note(workspace: Path, path: str, slug: str) -> str:
 def find_note(folder: Path, session_id: str, since: float) -> Path | None:
     """The note of a session that began at `since`; None when there is none. Blocks. Raises OSError."""
     wanted = session_id.encode()
+    first_day = _first_day(since)
     with os.scandir(folder) as entries:
         for entry in entries:
-            if not _NAME.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+            if entry.name < first_day or not _NAME.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
                 continue
             try:
                 if entry.stat(follow_symlinks=False).st_mtime < since - 1:
@@ -112,6 +113,15 @@ def find_note(folder: Path, session_id: str, since: float) -> Path | None:
             except FileNotFoundError:
                 continue
     return None
+
+
+def _first_day(since: float) -> str:
+    """The earliest date of a note of a session that began at `since`: it was no earlier day anywhere on earth. By that
+    most of many notes are passed over without a look into them. "" for a time that cannot be right."""
+    try:
+        return (datetime.fromtimestamp(since, UTC) - timedelta(days=1)).date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return ""
 
 
 def safe_slug(slug: str) -> str:

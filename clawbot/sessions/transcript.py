@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Self, TypeVar
@@ -94,12 +95,22 @@ class Transcript:
 
         With `writable` an unfinished last line is moved into a side file; without, nothing in the folder changes.
         """
+        return cls._opened(path, clock, partial(cls._load, writable=writable))
+
+    @classmethod
+    def open_history(cls, path: Path, *, clock: Clock) -> Transcript:
+        """Open `path` for its `history` alone: what is not asked for is not read, and `entries` stays empty. Raises
+        SessionStoreError."""
+        return cls._opened(path, clock, cls._load_end)
+
+    @classmethod
+    def _opened(cls, path: Path, clock: Clock, load: Callable[[Transcript], None]) -> Transcript:
         try:
             opened = cls(path, ByteSource.open(path), clock)
         except OSError as error:
             raise store_error("open", path, error) from error
         try:
-            opened._load(writable=writable)
+            load(opened)
         except BaseException as error:
             opened.close()
             if isinstance(error, OSError):
@@ -196,7 +207,8 @@ class Transcript:
 
     def _load(self, *, writable: bool) -> None:
         self._appender = LineAppender(self.path) if writable else None
-        end = self._read_to = self._settle_end()
+        self._load_end()
+        end = self._read_to
         self.header = decode_header(first_line(self._source))
         if self.header is None:
             self._start_over() if end == 0 else self._note(
@@ -213,6 +225,9 @@ class Transcript:
             self.entries.append(entry)
             parent = entry.id
         self._ids = {entry.id for entry in self.entries}
+
+    def _load_end(self) -> None:
+        self._read_to = self._settle_end()
 
     def _settle_end(self) -> int:
         """Deal with an unfinished last line, and return the byte where the good lines end."""

@@ -72,6 +72,16 @@ def test_scrolling_through_all_keeps_few_places_and_reads_little_for_a_page(tran
     assert [item.entry_id for item in again] == [item.entry_id for item in pages[1]]
 
 
+def test_who_wants_the_last_words_alone_reads_no_more(transcript: Transcript) -> None:
+    for at in range(2_000):
+        transcript.append_message(user(f"{at} 你好 {'x' * 200}"))
+    with Transcript.open_history(transcript.path, clock=CLOCK) as opened:
+        assert opened.history(limit=PAGE) == transcript.history(limit=PAGE)
+        assert opened.history(before=opened.history(limit=1)[0].entry_id, limit=1)[0].message.text.startswith("1998 ")
+        assert opened.bytes_read < 10 * FIRST_BLOCK < transcript.size
+        assert opened.entries == []
+
+
 def test_an_update_writes_as_much_after_many_turns_as_after_few(tmp_path: Path) -> None:
     store = SessionStore(tmp_path, CLOCK, cwd=Path("/w"))
     index = tmp_path / "sessions.json"
