@@ -17,7 +17,7 @@ from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
 from clawbot.files import RefusedFileError, read_guarded
 from clawbot.hooks.events import ScheduledJob
-from clawbot.scheduling.heartbeat import FILE_NAME, prompt_of, skip_reason
+from clawbot.scheduling.heartbeat import BUSY, FILE_NAME, prompt_of, skip_reason
 from clawbot.scheduling.jobs import Job
 from clawbot.scheduling.runner import JobSkippedError, Ran, Schedule
 from clawbot.scheduling.timer import Timer
@@ -59,7 +59,9 @@ class Background:
     async def look(self) -> datetime | None:
         """Do what is due, and say when to look next."""
         parts = self._parts
-        moments = [await parts.agent.look_at_clock()]
+        # A turn may last for hours, when it waits for an answer of the user: the jobs of other sessions go on, and the
+        # next look sees to the clock.
+        moments = [] if parts.agent.status.busy else [await parts.agent.look_at_clock()]
         for ran in await parts.schedule.run_due(self._run, parts.clock.now()):
             self._tell(ran)
         moments.append(await asyncio.to_thread(parts.schedule.next_moment, parts.clock.now()))
@@ -71,6 +73,8 @@ class Background:
             # The look at the clock has done it, for whatever session is open.
             return ""
         if job.agent_id == agent.parts.agent_id and job.session_key == agent.conversation.session.record.key:
+            if agent.status.busy:
+                raise JobSkippedError(BUSY, postponed=True)
             return await run_here(agent, job)
         try:
             return await self._parts.elsewhere(job)

@@ -1,0 +1,150 @@
+"""What an open chat does beside its turns: jobs here and elsewhere, and what it leaves alone while a turn runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from clawbot.agent.events import Event, Notice
+from clawbot.background import Background, BackgroundParts, jobs_for
+from clawbot.config.schema import Settings
+from clawbot.errors import ClawbotError
+from clawbot.scheduling.jobs import Job, jobs_of
+from clawbot.scheduling.ledger import Ledger
+from clawbot.scheduling.runner import JobSkippedError, Schedule
+from clawbot.sessions.errors import SessionLockedError
+from tests.scheduling.jobs import SetClock, at, job
+
+EIGHT = at("2026-11-21T08:00")
+
+
+class Chat:
+    """An agent as the background sees it: whether a turn runs, how often it was asked to look at the clock."""
+
+    def __init__(self) -> None:
+        self.status = SimpleNamespace(busy=False)
+        self.parts = SimpleNamespace(agent_id="main")
+        record = SimpleNamespace(key="agent:main:main")
+        self.conversation = SimpleNamespace(session=SimpleNamespace(record=record))
+        self.looks = 0
+
+    async def look_at_clock(self) -> None:
+        self.looks += 1
+
+
+class Stage:
+    """The background of one chat with a clock that tests move on."""
+
+    def __init__(self, folder: Path, elsewhere: Callable[[Job], Awaitable[str]], *jobs: Job) -> None:
+        self.chat, self.clock = Chat(), SetClock(EIGHT)
+        self.told: list[Event] = []
+        self.schedule = Schedule(jobs, Ledger(folder / "schedule.json"), self.clock)
+        self.schedule.due(EIGHT)
+        agent = cast("Any", self.chat)
+        self.background = Background(BackgroundParts(agent, self.schedule, self.clock, elsewhere, self.told.append))
+
+    async def look_after(self, minutes: int) -> None:
+        self.clock.moment += timedelta(minutes=minutes)
+        await self.background.look()
+
+    @property
+    def lines(self) -> list[str]:
+        return [event.text for event in self.told if isinstance(event, Notice)]
+
+
+async def reports(wanted: Job) -> str:
+    return f"{wanted.name} 完成\nall is well"
+
+
+async def test_what_a_job_of_another_session_says_is_told_in_one_line(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, reports, job(1800, "morning"))
+    await stage.look_after(30)
+    assert stage.lines == ["morning: morning 完成 all is well (/sessions has the whole of it)"]
+    await stage.look_after(1)
+    assert len(stage.lines) == 1
+
+
+async def test_a_job_that_fails_is_told_and_stops_no_other(tmp_path: Path) -> None:
+    async def breaks(wanted: Job) -> str:
+        if wanted.name == "a":
+            raise ClawbotError("The harbour is closed.")
+        return "done"
+
+    stage = Stage(tmp_path, breaks, job(1800, "a"), job(1800, "b"))
+    await stage.look_after(30)
+    assert stage.lines == ["The job a failed: The harbour is closed.", "b: done (/sessions has the whole of it)"]
+
+
+async def test_while_a_turn_runs_the_clock_and_the_jobs_of_its_session_wait_and_others_do_not(tmp_path: Path) -> None:
+    own = job(1800, "own", session_key="agent:main:main")
+    stage = Stage(tmp_path, reports, own, job(1800, "other"))
+    stage.chat.status.busy = True
+    await stage.look_after(30)
+    assert stage.chat.looks == 0
+    assert [line.partition(":")[0] for line in stage.lines] == ["other"]
+    assert next(state.next_due for state in stage.schedule.states(stage.clock.now())) <= stage.clock.now()
+
+
+async def test_a_session_that_is_open_elsewhere_puts_its_job_off(tmp_path: Path) -> None:
+    locked = True
+
+    async def opens(wanted: Job) -> str:
+        if locked:
+            raise SessionLockedError("The session is in use.", pid=1)
+        return "at last"
+
+    stage = Stage(tmp_path, opens, job(1800, "morning"))
+    await stage.look_after(30)
+    assert stage.lines == []
+    locked = False
+    await stage.look_after(1)
+    assert stage.lines == ["morning: at last (/sessions has the whole of it)"]
+
+
+async def test_a_reset_of_the_own_agent_is_the_look_at_the_clock(tmp_path: Path) -> None:
+    async def never(wanted: Job) -> str:
+        raise AssertionError(wanted.name)
+
+    stage = Stage(tmp_path, never, job(1800, "reset", kind="reset", session_key="agent:main:main", prompt=""))
+    await stage.look_after(30)
+    assert (stage.chat.looks, stage.lines) == (1, [])
+
+
+async def test_a_look_that_fails_is_told_once_and_the_next_one_comes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, reports)
+    failed = asyncio.Event()
+
+    async def look_at_clock() -> None:
+        stage.chat.looks += 1
+        failed.set()
+        raise ClawbotError("The disk is full.")
+
+    stage.chat.look_at_clock = look_at_clock
+    await stage.background.start()
+    await failed.wait()
+    await stage.background.stop()
+    timer = stage.background._timer
+    await timer.look()
+    assert stage.chat.looks == 2
+    assert stage.lines == ["The schedule could not be looked at: The disk is full."]
+
+
+def test_an_open_chat_leaves_the_resets_of_other_agents_to_them() -> None:
+    jobs = jobs_of(Settings.model_validate({"agents": {"work": {}}}))
+    assert {(each.agent_id, each.name) for each in jobs_for(jobs, "main")} == {("main", "reset"), ("main", "heartbeat")}
+
+
+@pytest.mark.parametrize("busy", [True, False])
+async def test_a_skipped_job_says_nothing(tmp_path: Path, busy: bool) -> None:
+    async def skips(wanted: Job) -> str:
+        raise JobSkippedError("there is nothing to do", postponed=busy)
+
+    stage = Stage(tmp_path, skips, job(1800, "beat"))
+    await stage.look_after(30)
+    assert stage.lines == []
