@@ -232,7 +232,7 @@ async def test_the_first_message_behind_the_boundary_begins_a_session(program: P
     old = runtime.agent.conversation.session
     program.wall.moment += NIGHT
     events = await say(runtime, "good morning")
-    await runtime.agent.hooking.settled()
+    await runtime.agent.parts.hooks.settled()
     kinds = [kind for kind in map(type, events) if kind is not Notice]
     assert kinds[:4] == [NoteKept, SessionChanged, NotesQuoted, TurnStarted]
     assert [event.reason for event in of(events, SessionChanged)] == ["daily"]
@@ -478,4 +478,59 @@ async def test_a_heartbeat_knows_no_notes_and_can_not_ask(program: Program) -> N
     assert len(program.model.of("chat")) == 2
     assert not any("4711" in request.system for request in program.model.of("chat"))
     assert not (program.workspace / "here").exists()
+    await runtime.close()
+
+
+@pytest.mark.parametrize("answer", ["NO_REPLY", "**no_reply**."])
+async def test_a_jobs_turn_with_nothing_to_say_is_no_part_of_the_context(program: Program, answer: str) -> None:
+    """Sheet 21 and list B 10: also where the settings put it into the conversation, and over a restart. The transcript
+    keeps it, and what was offered to memory stays offered."""
+    looking = calls(ToolCallBlock("1", "read", {"path": "AGENTS.md"}))
+    program.model.replies["flush"] = [says("NO_REPLY")]
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six. " * 200)
+    context = [message.text for message in runtime.agent.conversation.messages]
+    for _ in range(2):
+        program.model.replies["chat"] = [looking, says(answer), says("fine")]
+        assert await runtime.run_job(job("Is anything due? 有事吗？")) == ""
+    assert [message.text for message in runtime.agent.conversation.messages] == context
+    path = runtime.agent.conversation.session.transcript.path
+    assert path.read_text("utf-8").count("有事吗？") == 2
+    await runtime.close()
+    runtime = await program.open()
+    assert [message.text for message in runtime.agent.conversation.messages] == context
+    await say(runtime, "hello")
+    sent = program.model.of("chat")[-1].messages
+    assert [message.text for message in sent] == [*context, "hello"]
+    await say(runtime, "/compact")
+    await say(runtime, "and now?")
+    await runtime.close()
+
+
+async def test_a_jobs_turn_that_did_or_said_something_stays(program: Program) -> None:
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    writing = calls(ToolCallBlock("1", "append", {"path": "memory/plants.md", "text": "- watered\n"}))
+    program.model.replies["chat"] = [writing, says("NO_REPLY"), says("Water the plants!"), says("fine")]
+    for prompt in ("water them", "are they dry?"):
+        await runtime.run_job(job(prompt))
+    texts = [message.text for message in runtime.agent.conversation.messages]
+    assert [text.partition("\n")[0] for text in texts if text.startswith(("water", "are", "Water"))] == [
+        "water them",
+        "are they dry?",
+        "Water the plants!",
+    ]
+    await runtime.close()
+
+
+async def test_a_session_of_heartbeats_does_not_grow(program: Program) -> None:
+    (program.workspace / "HEARTBEAT.md").write_text("- look\n", encoding="utf-8")
+    program.model.replies["chat"] = [says("HEARTBEAT_OK")]
+    runtime = await program.open()
+    looking = background(runtime, program, heartbeat())
+    for _ in range(4):
+        await looking.look()
+        program.wall.moment += timedelta(minutes=30)
+    sent = [request.messages for request in program.model.of("chat")]
+    assert [len(messages) for messages in sent] == [1, 1, 1]
     await runtime.close()

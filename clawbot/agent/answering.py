@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import Literal
 
@@ -32,7 +32,7 @@ from clawbot.errors import ClawbotError
 from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatModel
-from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
 from clawbot.sessions.audit import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
@@ -103,8 +103,22 @@ class Answering:
             await self.upkeep.before_turn(scope)
             await self._turn(scope)
             await self.upkeep.after_turn(scope)
+            if scope.origin == "schedule":
+                await self._leave_out_silence(entry_id)
         finally:
             await self.settle(scope.emit)
+
+    async def _leave_out_silence(self, first: str) -> None:
+        """A job's turn, from the entry `first` on, that only looked and had nothing to say is no part of the context:
+        else a heartbeat every half an hour would fill it (reference sheet 21)."""
+        items = self._conversation.items
+        turn = items[next((at for at, item in enumerate(items) if item.entry_id == first), len(items)) :]
+        # What a turn left out would be the mark up to which memory was offered the context.
+        if turn and self.boundary.state.offered_to not in {item.entry_id for item in turn}:
+            looking = {tool.spec.name for tool in self.viewing.toolbox.read_only}
+            if _was_silent([item.message for item in turn], looking):
+                await self._conversation.leave_out(first)
+                await self.viewing.look(self._parts.model().info)
 
     async def _quote_notes(self, scope: Scope) -> None:
         """Before the first words of a session: what the newest notes say. It is no more than help, so what fails here
@@ -127,7 +141,7 @@ class Answering:
             model=self._parts.model(),
             tools=HookedTools(self.viewing.toolbox, self._parts.hooking),
             prepare=functools.partial(self.upkeep.next_request, scope),
-            approve=functools.partial(self._approver, scope.emit),
+            approve=functools.partial(self._approver, scope),
             clock=self._parts.clock,
             max_rounds=self._parts.settings.tools.max_rounds,
             recover=functools.partial(self.upkeep.recover, scope),
@@ -224,8 +238,20 @@ class Answering:
         )
         hooking.tell(event)
 
-    def _approver(self, emit: Emit, call_id: str) -> Approver:
-        return lambda question: self._parts.approvals.ask(question, call_id, emit)
+    def _approver(self, scope: Scope, call_id: str) -> Approver:
+        """Asks the user; a job runs while he may be away, so that nobody is asked then."""
+        if scope.origin == "schedule":
+            return Approvals(interactive=False).asker(call_id, scope.emit)
+        return self._parts.approvals.asker(call_id, scope.emit)
+
+
+def _was_silent(turn: Sequence[Message], looking: Collection[str]) -> bool:
+    """Whether `turn` ended in a silent reply, and called none but the tools `looking`, which change nothing."""
+    answers = [message for message in turn if isinstance(message, AssistantMessage)]
+    if not answers or any(call.name not in looking for answer in answers for call in answer.tool_calls):
+        return False
+    last = answers[-1]
+    return last is turn[-1] and not last.broken and bool(last.text.strip()) and not spoken(last.text)
 
 
 def _without_token(message: AssistantMessage) -> AssistantMessage:

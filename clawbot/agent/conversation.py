@@ -11,8 +11,8 @@ from clawbot.agent.events import Notice, SessionChanged
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, Message, UserMessage, quotes_notes
-from clawbot.sessions.conversation import NOTES, ContextItem, context_items
-from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry, Entry, ModelChangeEntry
+from clawbot.sessions.conversation import NOTES, SILENT, ContextItem, context_items
+from clawbot.sessions.entries import CompactionEntry, CustomEntry, CustomMessageEntry, Entry, ModelChangeEntry
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 
@@ -150,6 +150,12 @@ class Conversation:
         """Store what the model never sees: state of the program itself. Raises SessionStoreError."""
         await self.save_rest()
         await asyncio.to_thread(self.session.transcript.append, entry, sync=True)
+
+    async def leave_out(self, first: str) -> None:
+        """Take what was said from the entry `first` on out of the context; the transcript keeps it. Raises
+        SessionStoreError; the context is whole then."""
+        await self.note(CustomEntry(custom_type=SILENT, data={"first": first}))
+        self._load()
 
     async def compact(self, entry: CompactionEntry) -> CompactionEntry:
         """Store `entry`, so that its summary stands for what comes before the first entry that it keeps, and return it

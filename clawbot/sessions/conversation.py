@@ -33,6 +33,11 @@ NOTES = "clawbot.notes"
 """The type of a custom message that quotes notes to a session that begins; `details.files` are their paths."""
 
 
+SILENT = "clawbot.silent-turn"
+"""The type of the record of a turn that no user asked for and that had nothing to say: what stands from the entry
+`data.first` on before the record is no part of the context (reference sheet 21)."""
+
+
 class ContextItem(Struct, frozen=True):
     """A message as the model is to see it, and the entry that it comes from (the compaction's for a summary)."""
 
@@ -62,7 +67,8 @@ def context_items(entries: Sequence[Entry]) -> list[ContextItem]:
     """The context that `entries` (a path, oldest first, from what the last compaction kept on) stand for."""
     compactions = [index for index, entry in enumerate(entries) if isinstance(entry, CompactionEntry)]
     summary = [entries[compactions[-1]]] if compactions else []
-    rest = [entry for entry in entries if not isinstance(entry, CompactionEntry)]
+    silent = _silent_entries(entries)
+    rest = [entry for entry in entries if not isinstance(entry, CompactionEntry) and entry.id not in silent]
     return [item for entry in [*summary, *rest] if (item := _context_item(entry)) is not None]
 
 
@@ -114,6 +120,17 @@ def written_note(writes: Sequence[MemoryWrite]) -> str:
 def model_ref(entry: ModelChangeEntry) -> str:
     """The model as the user names it: `provider/model`, or the bare name where there is no provider."""
     return f"{entry.provider}/{entry.model_id}" if entry.provider else entry.model_id
+
+
+def _silent_entries(entries: Sequence[Entry]) -> set[str]:
+    """The ids of what was said in turns that are left out of the context."""
+    places = {entry.id: place for place, entry in enumerate(entries)}
+    found: set[str] = set()
+    for end, entry in enumerate(entries):
+        if isinstance(entry, CustomEntry) and entry.custom_type == SILENT and isinstance(entry.data, dict):
+            start = places.get(str(entry.data.get("first")), end)
+            found.update(each.id for each in entries[start:end] if isinstance(each, MessageEntry))
+    return found
 
 
 def _message_item(entry: Entry, message: Message) -> HistoryItem | None:
