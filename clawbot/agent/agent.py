@@ -6,13 +6,12 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime, tzinfo
 from pathlib import Path
 
-from msgspec import Struct
-
+from clawbot.agent.answerer import Answerer
 from clawbot.agent.answering import Answering, AnsweringParts
 from clawbot.agent.approvals import Approvals
 from clawbot.agent.cancel import Cancellation, InterruptedTurnError
@@ -29,7 +28,8 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.expiring import Expiring, ExpiringParts
 from clawbot.agent.exporting import default_target, write_export
-from clawbot.agent.hooking import Hooking, HookingParts, RunPrompt, hook_status
+from clawbot.agent.hooking import Hooking, HookingParts, hook_status
+from clawbot.agent.parts import AgentParts
 from clawbot.agent.prompting import Prompting
 from clawbot.agent.reporting import report_of, status_of
 from clawbot.agent.resetting import Reason, Resetting, ResettingParts
@@ -37,10 +37,7 @@ from clawbot.agent.scope import Emit, Origin, Scope, silent_scope
 from clawbot.agent.slash import ParsedCommand, parse_command
 from clawbot.agent.submissions import Submissions
 from clawbot.agent.views import AgentInfo, ContextReport, HookStatus, RuntimeStatus
-from clawbot.clock import Clock
-from clawbot.config.schema_agent import AgentSettings
 from clawbot.errors import ClawbotError
-from clawbot.hooks.dispatch import Dispatcher
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.logs import redact
@@ -48,56 +45,24 @@ from clawbot.messages import ToolSpec
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.names import short_name
-from clawbot.sessions.reset import ResetPolicy
-from clawbot.sessions.store import OpenSession, SessionStore
+from clawbot.sessions.store import OpenSession
 from clawbot.tools.memory import Recall
-from clawbot.tools.memory_output import Citations
 from clawbot.tools.protocol import Decision
-from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
-
-
-class AgentParts(Struct, frozen=True):
-    """What an agent is built of; `runtime.py` builds it. `open_model` resolves a reference as the user writes it,
-    `find_models` lists what can be used here; `usual_model` answers in sessions for which no other was chosen. `recall`
-    is the memory index, None when it is switched off; `citations` is `memory.citations`. `hooks` runs the hooks, None
-    when there are none, and the end waits `hooks_patience` seconds for them; `home` is the state folder; `agents` are
-    those of the settings; `run_prompt` takes a turn in another session; `reset` says when sessions end by the
-    clock."""
-
-    agent_id: str
-    settings: AgentSettings
-    workspace: Path
-    store: SessionStore
-    tools: Toolbox
-    clock: Clock
-    open_model: Callable[[str], Awaitable[ChatModel]]
-    find_models: Callable[[], Awaitable[list[ModelInfo]]]
-    usual_model: str
-    interactive: bool = True
-    recall: Recall | None = None
-    citations: Citations = "auto"
-    hooks: Dispatcher | None = None
-    hooks_patience: float = 0.0
-    home: Path = Path()
-    agents: tuple[AgentInfo, ...] = ()
-    run_prompt: RunPrompt | None = None
-    reset: ResetPolicy = ResetPolicy(daily_at=None, idle_minutes=None)
 
 
 class Agent:
     """One conversation. `submit` may be called while a turn runs: texts are taken up in their order.
 
-    `model` was opened by the reference `model_ref`. `saving` is true while memory takes what was said, in a silent turn
-    that yields no events; `on_saving` is called on the event loop when that changes. `on_event` is told what happens
-    while nothing that was submitted runs.
+    It begins with `model`, which was opened by the reference `model_ref`. `saving` is true while memory takes what was
+    said, in a silent turn that yields no events; `on_saving` is called on the event loop when that changes. `on_event`
+    is told what happens while nothing that was submitted runs.
     """
 
     def __init__(self, parts: AgentParts, session: OpenSession, model: ChatModel, model_ref: str) -> None:
         self.parts = parts
-        self.model = model
-        self._model_ref = model_ref
+        self._answerer = Answerer(parts, model, model_ref, self._forget_figures)
         self.conversation = Conversation(parts.store, session, parts.clock)
         self._approvals = Approvals(interactive=parts.interactive)
         self.hooking = Hooking(self._hooking_parts())
@@ -143,6 +108,11 @@ class Agent:
     def exclusive(self) -> AbstractAsyncContextManager[None]:
         """Wait until no turn runs, and keep it so inside the context."""
         return self._submissions.exclusive()
+
+    @property
+    def model(self) -> ChatModel:
+        """The one that answers now."""
+        return self._answerer.model
 
     @property
     def status(self) -> RuntimeStatus:
@@ -239,26 +209,15 @@ class Agent:
         wanted = session.record.model_override or self.parts.usual_model
         async with AsyncExitStack() as undo:
             undo.push_async_callback(asyncio.to_thread, session.close)
-            model = await self._open_if_other(wanted)
+            model = await self._answerer.open_for_session(wanted, self._owed.append)
             if model is not None:
                 undo.push_async_callback(model.aclose)
             changed = await self.conversation.switch(session)
             undo.pop_all()
         self._owed += notices_of(session)
         if model is not None:
-            await self._take_model(model, wanted)
+            await self._answerer.take(model, wanted)
         return changed
-
-    async def _open_if_other(self, ref: str) -> ChatModel | None:
-        if ref == self._model_ref:
-            return None
-        try:
-            return await self.parts.open_model(ref)
-        except ClawbotError as error:
-            log.warning("the model of the session can't be opened: %s", error)
-            text = f"{ref} can't be used ({error}), so {self.model.info.ref} answers."
-            self._owed.append(Notice(level="warning", text=text))
-            return None
 
     async def set_model(self, ref: str) -> ModelInfo:
         """Answer with another model from now on, also after a restart.
@@ -271,13 +230,11 @@ class Agent:
         except BaseException:
             await model.aclose()
             raise
-        await self._take_model(model, ref)
+        await self._answerer.take(model, ref)
         return model.info
 
-    async def _take_model(self, model: ChatModel, ref: str) -> None:
-        old, self.model, self._model_ref = self.model, model, ref
+    def _forget_figures(self) -> None:
         self._answering.viewing.forget_figures()
-        await old.aclose()
 
     async def models(self) -> list[ModelInfo]:
         """The models that can be used here."""

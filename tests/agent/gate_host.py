@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from clawbot.agent.agent import Agent, AgentParts
+from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event, TurnEnded
+from clawbot.agent.parts import AgentParts
 from clawbot.clock import Clock, SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.compaction.sections import REQUIRED

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from clawbot.agent.agent import Agent, AgentParts
+from clawbot.agent.agent import Agent
+from clawbot.agent.parts import AgentParts
 from clawbot.config.paths import shipped
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_hooks import HookSettings

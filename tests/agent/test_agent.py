@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from clawbot.agent.agent import Agent, AgentParts
+from clawbot.agent.agent import Agent
 from clawbot.agent.events import (
     ApprovalRequested,
     CommandOutput,
@@ -28,6 +28,7 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
+from clawbot.agent.parts import AgentParts
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.errors import AuthenticationError, RefusedError

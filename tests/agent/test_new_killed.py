@@ -35,7 +35,7 @@ STORY = """
         arm()
         await {end}
         answered.set()
-        await agent.hooking.settled()
+        await agent.parts.hooks.settled()
         await agent.close()
 
     asyncio.run(main())
@@ -85,7 +85,7 @@ async def look_after(place: Path, old: str, minutes: int) -> list[Note]:
     if agent.conversation.session_id == old:
         assert [message.text for message in agent.conversation.messages] == [text for _, text in SAID]
     await talk(agent, "/new")
-    await agent.hooking.settled()
+    await agent.parts.hooks.settled()
     await agent.close()
     assert is_over_for_good(place, old)
     return [note for note in notes_in(place / "workspace") if note.session_id == old]

@@ -20,7 +20,7 @@ async def chat(home: Path, minutes: int, *texts: str, session: str = "") -> str:
     said_in = agent.conversation.session_id
     for text in texts:
         await talk(agent, text)
-    await agent.hooking.settled()
+    await agent.parts.hooks.settled()
     await agent.close()
     return said_in
 
