@@ -35,7 +35,7 @@ format: $(DEV)
 	@$(BIN)/ruff format --quiet .
 
 bench: $(RUNTIME)
-	@for name in startup turns tui index accounting longrun; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	@for name in startup turns reset tui index accounting longrun; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # An environment knows its own place and its Python: where one of them has gone, it is made anew.
 ifneq ($(shell test -x $(BIN)/python && cat $(MADE) 2>/dev/null),$(CURDIR))

@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from opening import open_with
 
 from clawbot.agent.events import CompactionFinished, TurnEnded
 from clawbot.context.compaction.sections import REQUIRED
-from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo, StreamPart
+from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
 from clawbot.llm.scripted import ScriptEngine, parse_script
-from clawbot.runtime import Runtime, RuntimeOptions
+from clawbot.runtime import Runtime
 from clawbot.sessions.audit import FINAL, OFFER, Offer
 from clawbot.testing.model import ScriptedModel
 
@@ -113,11 +114,11 @@ class Run:
 
     async def play(self) -> Runtime:
         """Talk; the runtime is open when this returns."""
-        runtime = await self._open()
+        runtime = await open_with(self._model)
         for turn in range(self._turns):
             if turn and turn % RESTARTS == 0:
                 await self._end(runtime, killed=turn // RESTARTS % 2 == 1)
-                runtime = await self._open()
+                runtime = await open_with(self._model)
             text = f"<{turn}> " + (CHINESE if turn % 3 == 0 else ENGLISH) * self._chance.randrange(1, 3)
             self.said.append(f"<{turn}>")
             began = time.process_time()
@@ -126,13 +127,6 @@ class Run:
                     self._take(event)
             self.cpu.append((time.process_time() - began) * 1000)
             self.memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-        return runtime
-
-    async def _open(self) -> Runtime:
-        runtime = await Runtime.open(RuntimeOptions(model="offline", interactive=False))
-        await runtime.agent.model.aclose()
-        model: ChatModel = self._model
-        runtime.agent.model = model
         return runtime
 
     async def _end(self, runtime: Runtime, *, killed: bool) -> None:

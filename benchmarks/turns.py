@@ -13,11 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from opening import open_with
+
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.factory import open_model
 from clawbot.llm.scripted import ScriptEngine, parse_script
-from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.testing.model import ScriptedModel
 
 SCRIPT = """
@@ -30,9 +31,7 @@ TICK = 0.005  # seconds between two looks at the loop
 
 async def turn_overhead(turns: int) -> list[float]:
     """Milliseconds of `turns` turns with a model that answers at once: transcript, prompt, events, index."""
-    runtime = await Runtime.open(RuntimeOptions(model="offline", interactive=False))
-    engine = ScriptEngine(parse_script(SCRIPT, Path("benchmark.yaml")))
-    runtime.agent.model = ScriptedModel(engine)
+    runtime = await open_with(ScriptedModel(ScriptEngine(parse_script(SCRIPT, Path("benchmark.yaml")))))
     spent = []
     for _ in range(turns):
         began = time.perf_counter()

@@ -35,8 +35,9 @@ def ensure_private_dir(path: Path) -> Path:
     return path
 
 
-def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
-    """Replace `path` by `data`: whole or not at all, on disk when the call returns.
+def write_atomic(path: Path, data: bytes, *, mode: int | None = None, lasting: bool = True) -> None:
+    """Replace `path` by `data`: whole or not at all, on disk when the call returns. Not `lasting`: nobody waits for the
+    disk, and a power cut may leave an empty file.
 
     `mode` None keeps the mode of a file that exists and makes a new one 0600. A symlink is followed, so that it
     stays a link.
@@ -50,14 +51,16 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(data)
                 stream.flush()
-                os.fsync(stream.fileno())
+                if lasting:
+                    os.fsync(stream.fileno())
                 os.fchmod(stream.fileno(), mode)
             Path(name).replace(target)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 Path(name).unlink()
             raise
-        sync_dir(target.parent)
+        if lasting:
+            sync_dir(target.parent)
 
 
 def create_exclusive(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:

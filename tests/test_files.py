@@ -24,3 +24,13 @@ def test_a_write_that_fails_names_the_file_and_leaves_nothing(
         write(tmp_path / "note.md", b"tea")
     assert caught.value.filename == str(tmp_path / "note.md")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_need_not_last_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    write_atomic(tmp_path / "lock.json", "茶".encode(), lasting=False)
+    assert synced == []
+    write_atomic(tmp_path / "note.md", "茶".encode())
+    assert len(synced) == 2
+    assert [path.read_text("utf-8") for path in sorted(tmp_path.iterdir())] == ["茶", "茶"]

@@ -63,7 +63,7 @@ class SessionLock:
             raise store_error("lock", self._lock_file, error) from error
         holder = Holder(pid=os.getpid(), command=_command(), started=iso_utc(clock.now()), tty=_tty())
         try:
-            write_atomic(self._holder_file, msgspec.json.encode(holder), mode=PRIVATE_FILE)
+            write_atomic(self._holder_file, msgspec.json.encode(holder), mode=PRIVATE_FILE, lasting=False)
         except OSError:
             # The lock itself holds without the note; a full disk must not keep anybody from reading a session.
             self._holder_file.unlink(missing_ok=True)
