@@ -1,7 +1,6 @@
 """Runs clawbot by the time in a file: `python clock_driver.py CLOCK ARGUMENT…`, where CLOCK holds an ISO time.
 
-The schedule looks all the time. Beside the file stand `CLOCK.began` and `CLOCK.looked`: the time at which a look at the
-schedule began, and the one at which the last that ended had begun.
+The schedule looks all the time. `CLOCK.looked` holds the time at which the last look that has ended began.
 """
 
 from __future__ import annotations
@@ -35,16 +34,15 @@ class ToldTimer(timer.Timer):
 
     async def look(self) -> None:
         moment = shown()
-        tell("began", moment)
         await super().look()
-        tell("looked", moment)
+        tell(moment)
 
 
-def tell(name: str, moment: str) -> None:
-    """Say `moment` in the file beside the clock."""
-    part = CLOCK.with_suffix(".part")
+def tell(moment: str) -> None:
+    """Say that a look that began at `moment` has ended."""
+    part = CLOCK.with_suffix(".telling")
     part.write_text(moment, "ascii")
-    part.replace(CLOCK.with_suffix(f".{name}"))
+    part.replace(CLOCK.with_suffix(".looked"))
 
 
 if __name__ == "__main__":

@@ -36,10 +36,10 @@ class Clock:
         part.write_text(moment, "ascii")
         part.replace(self.file)
 
-    def set_and_look(self, moment: str, *, ended: bool = True) -> None:
-        """The same; wait until the open chat began a look at the schedule since, and (`ended`) has ended it."""
+    def set_and_look(self, moment: str) -> None:
+        """The same; wait until the open chat looked at the schedule since."""
         self.set(moment)
-        told = self.file.with_suffix(".looked" if ended else ".began")
+        told = self.file.with_suffix(".looked")
         deadline = time.monotonic() + PATIENCE
         while not told.exists() or told.read_text("ascii") != moment:
             assert time.monotonic() < deadline, f"nobody looked at {moment}"
@@ -182,6 +182,8 @@ turns:
     reply: harbour
   - expect: {model: other, user: good morning}
     reply: Morning.
+  - expect: {model: other, user: and later}
+    reply: Still me.
 """
 
 
@@ -197,7 +199,7 @@ def test_a_turn_that_runs_ends_first_and_the_model_that_was_chosen_stays(
     chat.wait_for("openai/other answers")
     chat.send("is the harbour open?", "enter")
     chat.wait_for("once")
-    clock.set_and_look(f"{SPRING}T02:30:00+00:00", ended=False)
+    clock.set_and_look(f"{SPRING}T02:30:00+00:00")
     assert sessions(machine) == 1
     chat.send("y")
     shown = chat.wait_for(lambda text: "kept: memory/2026-03-29-harbour.md" in text and "new day · session" in text)
@@ -209,3 +211,4 @@ def test_a_turn_that_runs_ends_first_and_the_model_that_was_chosen_stays(
     assert "openai/other" in chat.text.splitlines()[0]
     chat.send("ctrl+d")
     chat.wait_end()
+    assert clock.say("and later?") == "Still me.\n"
