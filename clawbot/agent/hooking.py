@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from clawbot.agent.complete import complete
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import Event, NoteKept, Notice
-from clawbot.agent.notes import BeforeWrite, Kept, NoteRequest, keep_note, rename_note
+from clawbot.agent.notes import BeforeWrite, Kept, NoteError, NoteRequest, keep_note, rename_note
 from clawbot.agent.scope import Scope
 from clawbot.agent.views import HookStatus
 from clawbot.clock import Clock, epoch_ms
@@ -26,6 +26,7 @@ from clawbot.hooks.dispatch import Dispatcher, LastRun
 from clawbot.hooks.events import AgentBootstrap, HookEvent, InjectedFile, RuntimeStop, Said
 from clawbot.hooks.handle import HookServiceError
 from clawbot.llm.protocol import ChatModel
+from clawbot.sessions.audit import MemoryWrite
 from clawbot.sessions.said import last_said
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
@@ -36,6 +37,7 @@ E = TypeVar("E", bound=HookEvent)
 P = ParamSpec("P")
 R = TypeVar("R")
 LEVELS: dict[str, Literal["info", "warning", "error"]] = {"info": "info", "warning": "warning", "error": "error"}
+_THREAD_SECONDS = 5.0  # for a note that is being written when the user stops the hooks
 _LONGEST_LINE = 2_000  # characters of what a hook tells the user
 RunPrompt = Callable[[str, str], Awaitable[str]]
 """Lets the agent take a turn: the prompt, the session's name; returns the reply."""
@@ -155,7 +157,8 @@ def _status(hook: FoundHook, last: LastRun | None) -> HookStatus:
 class SessionServices:
     """What the program does for the hooks of one event. `kept` is the note that was written for its session.
 
-    `before_write` is told what is about to be written to a note; `ours` are the SHA-256 of what was written before.
+    `before_write` is told what is about to be written to a note; `ours` are the SHA-256 of what was written before,
+    with the times.
     """
 
     def __init__(
@@ -163,14 +166,17 @@ class SessionServices:
         parts: HookingParts,
         event: HookEvent,
         before_write: BeforeWrite | None = None,
-        ours: frozenset[str] = frozenset(),
+        ours: Mapping[str, float] | None = None,
     ) -> None:
         self._parts = parts
         self._event = event
         self._before_write = before_write or _nothing
-        self._ours = ours
+        self._ours = ours or {}
         record = parts.conversation.session.record
-        self._since = (record.session_started_at or 0) / 1000 if record.session_id == event.session_id else 0.0
+        began = (record.session_started_at or 0) / 1000 if record.session_id == event.session_id else 0.0
+        # The clock may have been set back since the session began.
+        self._since = min([began, *self._ours.values()])
+        self._is_over = False
         self.kept: Kept | None = None
 
     async def said(self, limit: int) -> list[Said]:
@@ -217,9 +223,23 @@ class SessionServices:
             at=event.timestamp.astimezone(self._parts.clock.now().tzinfo),
             ours=self._ours,
         )
-        self.kept = await self._thread(keep_note, self._parts.workspace, request, self._before_write)
-        self._parts.announce(NoteKept(session_id=event.session_id, path=self.kept.path))
-        return self.kept.path
+        writing = asyncio.create_task(self._thread(keep_note, self._parts.workspace, request, self._allow))
+        try:
+            kept = await asyncio.shield(writing)
+        finally:
+            # A thread can't be stopped: what it has begun belongs to this session, and is waited for.
+            done, _ = await asyncio.wait({writing}, timeout=_THREAD_SECONDS)
+            self._is_over = not done
+            if done and writing.exception() is None:
+                self.kept = writing.result()
+                self._parts.announce(NoteKept(session_id=event.session_id, path=self.kept.path))
+        return kept.path
+
+    def _allow(self, write: MemoryWrite) -> None:
+        """Record that `write` is about to happen. Blocks."""
+        if self._is_over:
+            raise NoteError("The note comes too late: its session goes on without it.")
+        self._before_write(write)
 
     async def rename_note(self, path: str, slug: str) -> str:
         """Give a note another slug, and return where it is now."""

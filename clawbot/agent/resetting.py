@@ -146,10 +146,12 @@ class _Keeper:
         entry = CustomEntry(custom_type=NOTE, data={"digest": write.digest, "path": write.path})
         self._parts.conversation.session.transcript.append(entry, sync=True)
 
-    def _ours(self) -> frozenset[str]:
-        """The digests of what the hooks wrote for this session before: after a crash, or before it was resumed."""
+    def _ours(self) -> dict[str, float]:
+        """The digests of what the hooks wrote for this session before (after a crash, or before it was resumed), with
+        the times, in seconds since the epoch."""
         entries = self._parts.conversation.session.transcript.entries
-        return frozenset(digest for entry in entries if isinstance(entry, CustomEntry) for digest in _digests(entry))
+        told = [entry for entry in entries if isinstance(entry, CustomEntry)]
+        return {digest: entry.moment / 1000 for entry in told for digest in _digests(entry)}
 
 
 def _digests(entry: CustomEntry) -> Iterable[str]:

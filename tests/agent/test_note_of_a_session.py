@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from clawbot.agent import notes as notes_module
 from clawbot.agent.agent import Agent
+from clawbot.agent.events import NoteKept
+from clawbot.sessions.entries import CustomEntry
 from tests.agent.fakes import says
 from tests.agent.gate_host import PurposeModel, notes, talk
-from tests.agent.keeping_house import notes_in, open_agent
+from tests.agent.keeping_house import BEGIN, notes_in, open_agent, taken
 
 UNNAMED = [says("")]
 
@@ -68,3 +77,42 @@ async def test_a_note_of_words_that_a_flush_had_taken_before_is_replaced_like_an
     assert words_of(tmp_path) == ["plan the api", "fine"]
     await chat(tmp_path, 6, "加上端口", "/new", session=session)
     assert words_of(tmp_path) == ["plan the api", "fine", "加上端口", "fine"]
+
+
+async def test_the_note_of_a_session_that_began_before_the_clock_was_set_back_is_found_again(tmp_path: Path) -> None:
+    session = await chat(tmp_path, 600, "plan the api")
+    await chat(tmp_path, 5, "/new")
+    [path] = (tmp_path / "workspace/memory").glob("*.md")
+    written = (BEGIN + timedelta(minutes=5)).timestamp()
+    os.utime(path, (written, written))
+    await chat(tmp_path, 6, "加上端口", "/new", session=session)
+    assert words_of(tmp_path) == ["plan the api", "fine", "加上端口", "fine"]
+
+
+async def test_a_note_that_is_being_written_when_the_hooks_are_stopped_is_recorded_for_its_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await open_agent(tmp_path, PurposeModel(slug=UNNAMED), 0)
+    await talk(agent, "plan the api")
+    loop, goes_on, write = asyncio.get_running_loop(), threading.Event(), notes_module.create_whole
+
+    def stop() -> None:
+        agent.interrupt()
+        # By then whoever would not wait for the thread has gone on.
+        loop.call_later(0, loop.call_later, 0, loop.call_soon, goes_on.set)
+
+    def write_slowly(path: Path, data: bytes) -> bool:
+        loop.call_soon_threadsafe(stop)
+        assert goes_on.wait(10)
+        return write(path, data)
+
+    monkeypatch.setattr(notes_module, "create_whole", write_slowly)
+    old = agent.conversation.session
+    events = await talk(agent, "/new")
+    assert [event.session_id for event in events if isinstance(event, NoteKept)] == [old.record.session_id]
+    assert set(taken(old.transcript.path).values()) == {1}
+    assert words_of(tmp_path) == ["plan the api", "fine"]
+    offer = [entry for entry in old.transcript.entries if isinstance(entry, CustomEntry)][-2]
+    assert isinstance(offer.data, dict)
+    assert (offer.data["phase"], offer.data["result"]) == ("end", "written")
+    await agent.close()
