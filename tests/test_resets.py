@@ -263,6 +263,21 @@ async def test_where_no_hook_keeps_sessions_the_clock_saves_to_memory(program: P
     await runtime.close()
 
 
+async def test_hooks_hear_of_an_end_also_where_session_memory_is_off(program: Program) -> None:
+    program.configure(hooks={"entries": {"session-memory": {"enabled": False}}})
+    talking = "texts = await event.hook.said(9)\n    await event.hook.tell(f'{event.topic} {len(texts)}')"
+    program.write_hook("watching", f"async def handle(event):\n    {talking}\n", "command", "session:auto-reset")
+    runtime = await program.open()
+    lines: list[str] = []
+    for text in ("/new", "good morning"):
+        await say(runtime, "the harbour opens at six")
+        program.wall.moment += timedelta(days=1)
+        lines += [notice.text for notice in of(await say(runtime, text), Notice)]
+    assert lines == ["command:new 2", "session:auto-reset 2"]
+    assert program.notes == {}
+    await runtime.close()
+
+
 async def test_the_words_that_a_hook_kept_are_offered_to_nobody_else(program: Program) -> None:
     """The record of the gate names the hook, and no model is asked."""
     runtime = await program.open()
