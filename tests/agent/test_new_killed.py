@@ -125,7 +125,7 @@ async def test_a_kill_at_every_step(home: Path, tmp_path: Path, waits: str, end:
 async def test_a_second_new_that_is_killed_as_well_leaves_one_note(home: Path, tmp_path: Path) -> None:
     old = old_id(home)
     first = STORY.format(waits=LATER, end=NEW, minutes=5)
-    killed = kill_at_each(IMPORTS, first, place=home, into=tmp_path / "first")
+    killed = kill_at_each(IMPORTS, first, place=home, into=tmp_path / "first", every=3)
     kept = [place for place in killed if not is_over(place, old) and notes_in(place / "workspace")]
     assert kept
     for number, place in enumerate(dict.fromkeys([kept[0], kept[-1]])):
