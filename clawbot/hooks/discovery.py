@@ -27,6 +27,9 @@ LARGEST_HOOK_FILE = 256 * 1024
 """Bytes of a HOOK.md that are still a description."""
 _PRECEDENCE: tuple[Source, ...] = ("package", "dir", "shipped", "home", "workspace")
 _FILES = (HOOK_FILE, HANDLER_FILE)
+# What a hook on disk can make of the questions about it: a loop of links is a RuntimeError, a half character in the
+# name of a program a ValueError. A workspace is written by the agent, and must keep no program from starting.
+_UNUSABLE = (OSError, RuntimeError, ValueError)
 _logger = logging.getLogger("clawbot.hooks")
 
 
@@ -101,24 +104,31 @@ def _hook_folders(places: Iterable[Path]) -> Iterator[Path]:
         try:
             if _looks_like_hook(place):
                 yield place
-            elif place.is_dir():
-                inside = sorted(each for each in place.iterdir() if not each.name.startswith((".", "_")))
-                yield from (each for each in inside if _looks_like_hook(each))
+                continue
+            inside = sorted(place.iterdir()) if place.is_dir() else []
         except OSError as error:
             _logger.warning("hooks in %s are not found: %s", place, error)
+            continue
+        yield from (each for each in inside if not each.name.startswith((".", "_")) and _looks_like_hook(each))
 
 
 def _looks_like_hook(folder: Path) -> bool:
-    return any(folder.joinpath(name).is_symlink() or folder.joinpath(name).is_file() for name in _FILES)
+    """Whether one of the files of a hook is there, or can't be told to be missing."""
+    try:
+        return any(folder.joinpath(name).is_symlink() or folder.joinpath(name).is_file() for name in _FILES)
+    except OSError:
+        return True
 
 
 def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = "", problem: str = "") -> FoundHook:
     manifest = Manifest(name=name or folder.name)
+    lacking: tuple[str, ...] = ()
     try:
         if not problem:
             _check_folder(folder, source)
             manifest = _manifest(folder, source)
-    except (ManifestError, OSError) as error:
+            lacking = missing(manifest, settings.entry(manifest.name).env)
+    except (ManifestError, *_UNUSABLE) as error:
         problem = str(error)
     entry = settings.entry(manifest.name)
     if entry.timeout is not None:
@@ -130,7 +140,7 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
         source=source,
         manifest=manifest,
         enabled=settings.enabled and (usual if entry.enabled is None else entry.enabled),
-        missing=missing(manifest, entry.env),
+        missing=lacking,
         problem=problem,
         settings=entry.own,
         env=entry.env,

@@ -105,7 +105,7 @@ def _head(text: str) -> dict[str, Any]:
         raise ManifestError(f"{HOOK_FILE}: its YAML head has no end, a second line ---")
     try:
         # The line of the fence stays, as an empty one, so that YAML counts lines as an editor does.
-        head = yaml.safe_load("\n".join(["", *lines[1:end]]))
+        head = _plain_yaml("\n".join(["", *lines[1:end]]))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ManifestError(_yaml_problem(error)) from None
     if head is not None and not isinstance(head, dict):
@@ -113,11 +113,24 @@ def _head(text: str) -> dict[str, Any]:
     return head or {}
 
 
+def _plain_yaml(text: str) -> Any:
+    """The YAML `text`, which may hold no alias: a few lines of them stand for more than any machine can hold, or for
+    themselves."""
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise ManifestError(f"{HOOK_FILE}{_line(event.start_mark)}: an alias (*{event.anchor}) can't stand here")
+    return yaml.safe_load(text)
+
+
 def _yaml_problem(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    where = f" line {mark.line + 1}" if mark is not None else ""
+    where = _line(getattr(error, "problem_mark", None))
     what = " ".join(str(getattr(error, "problem", None) or error).split())
     return f"{HOOK_FILE}{where}: no YAML: {what}"
+
+
+def _line(mark: Any) -> str:
+    """Where YAML's `mark` stands; "" without one."""
+    return f" line {mark.line + 1}" if mark is not None else ""
 
 
 def _snake(value: Mapping[Any, Any]) -> dict[str, Any]:

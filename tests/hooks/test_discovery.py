@@ -125,6 +125,45 @@ def test_a_broken_hook_is_listed_with_its_problem(tmp_path: Path, file: str, dat
 
 
 @pytest.mark.parametrize("file", ["HOOK.md", "handler.py"])
+def test_a_loop_of_links_keeps_no_other_hook_from_being_found(tmp_path: Path, file: str) -> None:
+    looped = write_hook(tmp_path / "workspace", "a-loop", HANDLER) / file
+    looped.unlink()
+    looped.symlink_to(file)
+    write_hook(tmp_path / "workspace", "good", HANDLER)
+    found = discover(places(tmp_path, workspace=tmp_path / "workspace"), settings(good={"enabled": True}))
+    assert [(hook.name, hook.ready) for hook in found] == [("a-loop", False), ("good", True)]
+    assert "loop" in found[0].problem
+
+
+def test_a_name_that_no_system_can_look_up_is_a_problem_of_its_hook(tmp_path: Path) -> None:
+    write_hook(tmp_path / "home", "odd", HANDLER, head='events: tool\nrequires: {env: ["\\ud800"]}')
+    write_hook(tmp_path / "home", "plain", HANDLER)
+    found = discover(places(tmp_path), HookSettings())
+    assert [(hook.name, hook.ready, bool(hook.problem)) for hook in found] == [
+        ("odd", False, True),
+        ("plain", True, False),
+    ]
+
+
+def test_a_folder_that_is_shut_keeps_no_other_hook_from_being_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_hook(tmp_path / "home", "a-shut", HANDLER)
+    write_hook(tmp_path / "home", "open", HANDLER)
+    real = Path.is_file
+
+    def is_file(path: Path) -> bool:
+        if path.parent.name == "a-shut":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    found = discover(places(tmp_path), HookSettings())
+    assert [(hook.name, hook.ready) for hook in found] == [("a-shut", False), ("open", True)]
+    assert "Permission denied" in found[0].problem
+
+
+@pytest.mark.parametrize("file", ["HOOK.md", "handler.py"])
 def test_no_file_may_lie_elsewhere(tmp_path: Path, file: str) -> None:
     folder = write_hook(tmp_path / "home", "linked", HANDLER)
     folder.joinpath(file).rename(tmp_path / file)

@@ -93,6 +93,8 @@ def test_windows_line_ends_and_a_mark_of_utf_8() -> None:
         ("events: command\norder: [1]", "order: expected"),
         ("events: command\nrequires: gh", "requires: expected mapping"),
         ("events: command\nrequires: {bins: [1]}", "requires.bins"),
+        ("events: command\nrequires: &own {bins: *own}", "line 3: an alias (*own)"),
+        ("a: &a [x]\nb: &b [*a, *a]", "line 3: an alias (*a)"),
         ("- a list", "line 2: expected keys with values"),
         ("events: command\ndescription: [未完", "HOOK.md line 3: no YAML"),
         ("events: command\n\tname: x", "HOOK.md line 3: no YAML"),
