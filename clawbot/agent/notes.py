@@ -6,6 +6,7 @@ the user's own (reference sheet 11.1).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -26,6 +27,7 @@ LONGEST_SLUG = 80  # characters, and less than 200 bytes: with a date and a numb
 _LONGEST_BYTES = 200
 _HEAD_BYTES = 2_048  # where the id of a session stands
 _MOST_NAMES = 1_000
+_LEFT_SECONDS = 3_600.0
 _NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})-(?P<slug>.+)\.md")
 BeforeWrite = Callable[[MemoryWrite], None]
 
@@ -62,6 +64,7 @@ def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) 
     data = _with_id(request.text, request.session_id).encode("utf-8", "replace")
     try:
         folder = _folder(workspace)
+        _sweep(folder, request.at.timestamp())
         if (found := find_note(folder, request.session_id, request.since)) is not None:
             return _again(found, data, request, before_write)
         stem = f"{request.at:%Y-%m-%d}-{safe_slug(request.slug) or f'{request.at:%H%M}'}"
@@ -152,6 +155,14 @@ def _folder(workspace: Path) -> Path:
     if Path(os.path.realpath(folder)) != Path(os.path.realpath(workspace)) / FOLDER:
         raise NoteError(f"{folder} is a link that leads elsewhere.", hint="Make it a folder of the workspace.")
     return folder
+
+
+def _sweep(folder: Path, now: float) -> None:
+    """Remove what a kill in the middle of writing a note left, once it is old enough to be nobody's work."""
+    for left in folder.glob(".????-??-??*.md.*.tmp"):
+        with contextlib.suppress(FileNotFoundError):
+            if now - left.lstat().st_mtime > _LEFT_SECONDS:
+                left.unlink()
 
 
 def _with_id(text: str, session_id: str) -> str:

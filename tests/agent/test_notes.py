@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from clawbot.agent.notes import find_note
+from clawbot.agent.notes import (
+    LONGEST_SLUG,
+    NoteError,
+    NoteRequest,
+    find_note,
+    keep_note,
+    rename_note,
+    safe_slug,
+)
 
 SESSION = "0a1b2c3d-你好"
 BEGAN = datetime(2026, 3, 7, 5, 0, tzinfo=UTC).timestamp()
@@ -38,3 +47,77 @@ def test_notes_of_days_before_the_session_are_not_looked_into(tmp_path: Path) ->
 def test_a_beginning_that_cannot_be_right_breaks_nothing(tmp_path: Path, since: float) -> None:
     note(tmp_path, "2026-03-05-port.md", "another")
     assert find_note(tmp_path, SESSION, since) is None
+
+
+AT = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)
+
+
+def kept(workspace: Path, text: str = "api", slug: str = "api-plan", session: str = SESSION) -> str:
+    request = NoteRequest(session_id=session, since=AT.timestamp() - 60, text=text, slug=slug, at=AT)
+    return keep_note(workspace, request, lambda _write: None).path
+
+
+@pytest.mark.parametrize(
+    ("slug", "safe"),
+    [
+        ("API Plan", "api-plan"),
+        ("数据备份", "数据备份"),
+        ("हिन्दी", "हिन्दी"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("a/b\\c\0d\n", "a-b-c-d"),
+        (".hidden", "hidden"),
+        ("\u202egnp.exe", "gnp-exe"),
+        ("🌊", ""),
+        ("--", ""),
+        ("x" * 300, "x" * LONGEST_SLUG),
+        ("字" * 300, "字" * 66),
+    ],
+)
+def test_a_slug_becomes_a_part_of_a_file_name(slug: str, safe: str) -> None:
+    assert safe_slug(slug) == safe
+
+
+def test_without_a_usable_slug_the_note_is_called_by_the_time(tmp_path: Path) -> None:
+    assert kept(tmp_path, slug="🌊") == "memory/2026-11-20-1612.md"
+
+
+def test_a_name_that_is_taken_gets_a_number_also_when_a_note_is_renamed(tmp_path: Path) -> None:
+    paths = [kept(tmp_path, session=f"session-{number}-of-three") for number in range(3)]
+    assert paths == [f"memory/2026-11-20-api-plan{end}.md" for end in ("", "-2", "-3")]
+    other = kept(tmp_path, slug="tea", session="a-fourth-one")
+    assert rename_note(tmp_path, other, "API plan") == "memory/2026-11-20-api-plan-4.md"
+    assert not (tmp_path / other).exists()
+    assert rename_note(tmp_path, paths[0], "api-plan") == paths[0]
+
+
+@pytest.mark.parametrize(
+    "path", ["MEMORY.md", "memory/2026-11-20.md", "memory/../2026-11-20-a.md", "/etc/2026-11-20-a.md"]
+)
+def test_nothing_but_a_note_of_a_session_is_renamed(tmp_path: Path, path: str) -> None:
+    (tmp_path / "memory").mkdir()
+    with pytest.raises(NoteError, match="no note of a session"):
+        rename_note(tmp_path, path, "other")
+
+
+def test_a_folder_that_leads_elsewhere_takes_no_note(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "memory").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NoteError, match="a link that leads elsewhere"):
+        kept(workspace)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_what_a_kill_left_of_a_note_is_removed_once_it_is_old(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    old, young = memory / ".2026-11-19-tea.md.x1.tmp", memory / ".2026-11-20-tea.md.x2.tmp"
+    own = memory / ".draft.tmp"
+    for path, age in ((old, 7_200), (young, 60), (own, 7_200)):
+        path.write_text("half a note")
+        os.utime(path, (AT.timestamp() - age,) * 2)
+    kept(tmp_path)
+    assert not old.exists()
+    assert young.exists()
+    assert own.exists()
