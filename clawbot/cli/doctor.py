@@ -72,7 +72,10 @@ def command(as_json: bool, agent: str, ping: bool) -> None:
 
 
 def look_around(agent: str, *, ping: bool) -> Here:
-    """What the checks need to know. A configuration that can't be used is no error here, but a finding."""
+    """What the checks need to know. A configuration that can't be used is no error here, but a finding.
+
+    Raises ConfigError for an agent that is not in the settings.
+    """
     paths = Paths(find_home())
     check_agent_id(agent)
     try:
@@ -84,11 +87,11 @@ def look_around(agent: str, *, ping: bool) -> Here:
     try:
         loaded = load_settings(paths)
         whole, notices = loaded.settings, loaded.notices
-        settings = whole.agent(agent)
     except ConfigError as caught:
         error = caught
         whole = Settings.model_validate({}, context={"home": paths.home})
-        settings = whole.agent(MAIN_AGENT)
+    # Where the settings can't be read, nobody knows which agents there are.
+    settings = whole.agent(MAIN_AGENT if error else agent)
     return Here(
         paths=paths,
         agent=agent,

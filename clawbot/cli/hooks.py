@@ -182,4 +182,4 @@ def _switch(found: Found, hook: FoundHook, as_json: bool, *, on: bool) -> None:
 
 def _say_when_off(found: Found) -> None:
     if not found.settings.enabled:
-        click.echo(ALL_OFF, err=True)
+        click.echo(f"clawbot: {ALL_OFF}", err=True)

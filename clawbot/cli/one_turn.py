@@ -41,7 +41,7 @@ class _Printer:
             case CommandOutput(text=text):
                 click.echo(self._shown(text))
             case Notice():
-                _tell_beside(event)
+                tell_beside(event)
             case CompactionFinished(status="failed", error=error, trigger="threshold" | "overflow"):
                 click.echo(f"clawbot: earlier turns could not be summarised: {error}", err=True)
             case ModelRetry(wait=wait, reason=reason):
@@ -73,8 +73,8 @@ class _JsonPrinter:
             self.ended = event
 
 
-def _tell_beside(event: Event) -> None:
-    """What belongs to no answer, such as a hook that fails while the program ends, goes to stderr."""
+def tell_beside(event: Event) -> None:
+    """Print on stderr what belongs to no answer, such as a hook that fails while the program ends."""
     if isinstance(event, Notice) and event.level != "info":
         click.echo(f"clawbot: {event.text}", err=True)
 
@@ -86,7 +86,7 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
     """
     printer = _JsonPrinter() if as_json else _Printer()
     runtime = await Runtime.open(options)
-    runtime.on_event = _tell_beside
+    runtime.on_event = tell_beside
     try:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 import click
 
 from clawbot.cli.completion import job_names
 from clawbot.cli.config import config_option
+from clawbot.cli.one_turn import tell_beside
 from clawbot.cli.output import fail, json_option, print_json, reports_errors
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
@@ -161,7 +162,9 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
 async def open_runtime(job: Job, file: Path | None) -> JobRunner:
     """Open the agent of `job` in the job's session, where nobody can answer questions."""
     options = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file, interactive=False)
-    return cast("JobRunner", await Runtime.open(options))
+    runtime = await Runtime.open(options)
+    runtime.on_event = tell_beside
+    return runtime
 
 
 def _print_reply(ran: Ran) -> None:

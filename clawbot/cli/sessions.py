@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 import msgspec
@@ -14,6 +17,7 @@ import msgspec
 from clawbot.cli.completion import session_names
 from clawbot.cli.output import json_option, print_json, reports_errors
 from clawbot.clock import SystemClock
+from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
 from clawbot.files import write_atomic
@@ -27,6 +31,8 @@ from clawbot.sessions.store import SessionStore
 from clawbot.sessions.times import moment_of
 from clawbot.sessions.transcript import Transcript
 from clawbot.tui.render.sanitize import clean, clean_line
+
+log = logging.getLogger(__name__)
 
 SHOWN = 50
 # A page of the conversation while all of it is read.
@@ -62,8 +68,11 @@ def list_sessions(as_json: bool, agent_id: str, every: bool) -> None:
         return
     if not found:
         click.echo("No sessions yet. `clawbot chat` begins one.")
+        return
+    widest = max(len(agent) for agent, _ in found) if every else 0
+    names_width = max(len(summary.name) for _, summary in found)
     for agent, summary in found:
-        click.echo(_row(summary, agent if every else ""))
+        click.echo(_row(summary, agent.ljust(widest) if every else "", names_width))
 
 
 @command.command()
@@ -90,10 +99,10 @@ def show(name: str, as_json: bool, agent_id: str, limit: int) -> None:
         shown = [_plain_item(item) for item in items]
         print_json({"session": session, "problems": _plain(problems), "items": shown})
         return
-    click.echo(_row(summary, ""))
+    click.echo(_row(summary, "", len(summary.name)))
     click.echo(f"{clean_line(summary.session_id)}  {clean_line(str(summary.path))}")
     for item in items:
-        click.echo(f"\n{_shown(item)}")
+        click.echo(f"\n{_shown(item, summary.updated_at.tzinfo)}")
     _warn(problems)
 
 
@@ -154,7 +163,18 @@ def _store(agent_id: str) -> SessionStore:
     folder = paths.sessions(check_agent_id(agent_id))
     if agent_id != MAIN_AGENT and not folder.exists():
         load_settings(paths).settings.agent(agent_id)
-    return SessionStore(folder, SystemClock(), agent_id=agent_id)
+    return SessionStore(folder, SystemClock(_zone(agent_id, paths)), agent_id=agent_id)
+
+
+def _zone(agent_id: str, paths: Paths) -> tzinfo | None:
+    """The zone of the agent's user; None, the machine's, where the settings don't say. Conversations can be read
+    whatever the settings look like."""
+    try:
+        name = load_settings(paths).settings.agent(agent_id).timezone
+    except ConfigError:
+        log.debug("times are shown in the zone of the machine", exc_info=True)
+        return None
+    return ZoneInfo(name) if name else None
 
 
 def _agents() -> Sequence[str]:
@@ -194,19 +214,20 @@ def _plain_item(item: HistoryItem) -> dict[str, Any]:
     }
 
 
-def _row(summary: SessionSummary, agent: str) -> str:
+def _row(summary: SessionSummary, agent: str, name_width: int) -> str:
     turns = f"{summary.turns} turn{'' if summary.turns == 1 else 's'}"
     state = "in use" if summary.locked else "" if summary.ended == OPEN else f"ended: {summary.ended}"
     details = f"({', '.join(part for part in (turns, state) if part)})"
-    parts = [f"{summary.updated_at:%Y-%m-%d %H:%M}", agent, f"{summary.name:<13}", summary.session_id[:8]]
+    parts = [f"{summary.updated_at:%Y-%m-%d %H:%M}", agent, summary.name.ljust(name_width), summary.session_id[:8]]
     line = clean("  ".join(part for part in parts if part))
     room = max(NARROWEST_TITLE, shutil.get_terminal_size().columns - len(line) - len(details) - 4)
     title = clean_line(summary.title)
-    return f"{line}  {title if len(title) <= room else title[: room - 1] + '…'}  {details}"
+    shown = title if len(title) <= room else f"{title[: room - 1]}…"
+    return "  ".join(part for part in (line, shown, details) if part)
 
 
-def _shown(item: HistoryItem) -> str:
-    time = f"{moment_of(item.timestamp, SystemClock().now().tzinfo):%Y-%m-%d %H:%M}" if item.timestamp else ""
+def _shown(item: HistoryItem, zone: tzinfo | None) -> str:
+    time = f"{moment_of(item.timestamp, zone):%Y-%m-%d %H:%M}" if item.timestamp else ""
     if item.message is None:
         return f"--- {clean_line(item.note)} {time}".rstrip()
     who, text = _said(item.message)

@@ -52,7 +52,7 @@ class ResetSettings(Section):
     """When a session ends by itself and the next message starts a new one."""
 
     mode: Literal["none", "daily", "idle", "daily+idle"] = "daily"
-    """Never, at a time of the day, after a pause, or whichever comes first."""
+    """`none`: never; `daily`: at a time of the day; `idle`: after a pause; `daily+idle`: whichever comes first."""
     at: ClockTime = "04:00"
     """The time of the day, in the user's zone."""
     idle_minutes: Positive | None = None

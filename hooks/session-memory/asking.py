@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from .naming import HAN, sanitise, words
+from .naming import HAN, sanitise, secrets, words
 
 PROMPT_CHARS = 2_000  # of the conversation, which the model sees (reference sheet 11.1)
 
@@ -64,14 +64,14 @@ def name_in(answer: str, talk: str) -> str:
     """The name in a model's answer to `prompt(talk)`, ready for a file; "" when there is none.
 
     Chatter around it is left out: a name may follow a colon, stand in quotes, or have a line of its own. Refusals,
-    errors, sentences and the prompt's own words are no names.
+    errors, sentences and the prompt's own words are no names, nor is what tells a password or a key.
     """
     answer = _THOUGHTS.sub("", answer).strip()
     if _gives_none(answer.strip(_EDGES)):
         return ""
     for candidate in _candidates(answer):
         slug = sanitise(candidate) if _is_name(candidate.strip(_EDGES)) else ""
-        if slug and not _is_echo(slug, talk):
+        if slug and not _is_echo(slug, talk) and not _tells_secret(slug, talk):
             return slug
     return ""
 
@@ -104,3 +104,9 @@ def _is_echo(slug: str, talk: str) -> bool:
     own = f"-{'-'.join(words(INSTRUCTIONS))}-"
     said = "-".join(words(talk))
     return f"-{slug}-" in own and not all(part in said for part in slug.split("-"))
+
+
+def _tells_secret(slug: str, talk: str) -> bool:
+    """Whether a word of `slug`, which may be cut, is a secret of the conversation or stands in the place of one."""
+    hidden = secrets(talk) | ({"redacted"} if "[redacted]" in talk else frozenset())
+    return any(part == word or (len(part) > 3 and part in word) for part in slug.split("-") for word in hidden)

@@ -16,6 +16,14 @@ _KEYWORDS = 3
 _LOOKED_AT = 4_000  # characters of each text: what is beyond is a paste
 _LONGEST_WORD = 20  # what is longer is an id
 _NOT_PROSE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\w+://\S+|\[redacted\]|\S*[./\\@]\S*[./\\@]\S*", re.DOTALL)
+# What is told as a password or a key, up to the end of the word: it may stand in the note, but a file's name is seen by
+# whoever lists the folder.
+_SECRET = re.compile(
+    r"(?:\b(?:pass(?:word|wd|phrase|code)|(?:api|access|secret|private)[ _-]?(?:key|token)|token|pin)\b[^\n]{0,30}?"
+    r"(?:\b(?:is|are|was)\b|[=:：])|(?:密码|口令|密钥|令牌|密碼|密鑰)[^\n]{0,15}?(?:是|为|為|[=:：]))\s*"
+    r"([^\s，。；！？、,;]+)",
+    re.IGNORECASE,
+)
 HAN = r"\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA, _KATAKANA = r"\u3040-\u309f", r"\u30a0-\u30ff"
 _RUN = re.compile(f"[{HAN}]+|[{_KATAKANA}]+|[^{HAN}{_HIRAGANA}{_KATAKANA}]+")
@@ -38,10 +46,16 @@ def keywords(texts: Iterable[str]) -> list[str]:
     carry no meaning, and Chinese as it is written, cut where such words stand."""
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(list(dict.fromkeys(_telling(_NOT_PROSE.sub(" ", text[:_LOOKED_AT])))))
+        prose = _NOT_PROSE.sub(" ", _SECRET.sub(_without_secret, text[:_LOOKED_AT]))
+        counts.update(list(dict.fromkeys(_telling(prose))))
     first = {word: place for place, word in enumerate(counts)}
     best = sorted(counts, key=lambda word: (-counts[word], first[word]))[:_KEYWORDS]
     return _fitting(sorted(best, key=first.__getitem__))
+
+
+def secrets(text: str) -> frozenset[str]:
+    """The words of `text` that are told as a password or a key, in lower case."""
+    return frozenset(word for found in _SECRET.finditer(text) for word in words(found[1]))
 
 
 def sanitise(text: str) -> str:
@@ -65,6 +79,10 @@ def words(text: str) -> list[str]:
         elif kind != "Cf" and char not in _APOSTROPHES:
             shown.append(" ")
     return "".join(shown).split()
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    return f"{found[0][: found.start(1) - found.start()]} "
 
 
 def _telling(text: str) -> Iterator[str]:

@@ -150,7 +150,7 @@ def session(home: Path) -> Path:
 
 def test_transcripts_in_order_are_counted(home: Path) -> None:
     session(home)
-    assert [finding.message.partition(" in ")[0] for finding in talks.sessions(here())] == ["1 transcripts"]
+    assert [finding.message.partition(" in ")[0] for finding in talks.sessions(here())] == ["1 transcript"]
 
 
 def test_a_torn_tail_is_a_warning_and_stays_as_it_is(home: Path) -> None:
@@ -414,3 +414,22 @@ def test_people_read_each_finding_with_the_command_that_mends_it(home: Path) -> 
     at = next(number for number, line in enumerate(lines) if line.startswith("problem  workspace"))
     assert lines[at + 1].strip() == f"fix: mv {home / 'workspace'} {home / 'workspace'}.old"
     assert lines[-1].endswith("1 to mend")
+
+
+def test_an_agent_that_is_not_there_is_an_error_and_no_finding(home: Path) -> None:
+    result = doctor("--agent", "nobody")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "there is no agent 'nobody'" in result.stderr
+
+
+def test_notes_that_can_not_be_written_are_a_problem(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed_workspace(home / "workspace", shipped("workspace_template"), SystemClock())
+    notes = home / "workspace" / "memory"
+    notes.mkdir(exist_ok=True)
+    assert storage.workspace(here())[0].state == "ok"
+    monkeypatch.setattr(storage, "writable", lambda path: path != notes)
+    found = storage.workspace(here())[0]
+    assert (found.state, found.fix) == ("problem", f"chmod u+rwx {notes}")
+    notes.rmdir()
+    notes.touch()
+    assert "is a file, not a folder" in storage.workspace(here())[0].message

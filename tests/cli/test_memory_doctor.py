@@ -148,3 +148,18 @@ async def test_many_issues_are_counted(here: Here) -> None:
     assert "3 pieces wait for a vector" in found[0].message
     assert len(found) == 7
     assert found[-1].message == "4 more files could not be taken in"
+
+
+async def test_each_issue_says_what_to_do(here: Here) -> None:
+    here.settings.workspace.mkdir(parents=True)
+    (here.settings.workspace / "memory").symlink_to(here.paths.home)
+    issues = (Issue("memory", "it is a symlink"), Issue("MEMORY.md", "is not UTF-8"))
+    _, link, text = await findings(here, issues=issues)
+    assert (link.fix or "").startswith("put what it leads to in the place of")
+    assert (text.fix or "").startswith("mend ")
+
+
+async def test_one_is_counted_as_one(here: Here) -> None:
+    found = (await findings(here, files=1, total_files=1, chunks=1, pending_vectors=1))[0]
+    assert found.message.startswith("1 of 1 file in 1 piece,")
+    assert found.message.endswith("; 1 piece waits for a vector")

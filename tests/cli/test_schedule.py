@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from clawbot.agent.events import Event, Notice
 from clawbot.cli import schedule
 from clawbot.cli.completion import job_names
 from clawbot.cli.main import root
@@ -34,6 +36,8 @@ class FakeRuntime:
         self.says = says
         self.opened: list[RuntimeOptions] = []
         self.closed = 0
+        self.on_event: Callable[[Event], None] | None = None
+        self.tells: list[Event] = []
 
     async def open(self, options: RuntimeOptions) -> FakeRuntime:
         self.opened.append(options)
@@ -42,6 +46,9 @@ class FakeRuntime:
         return self
 
     async def run_job(self, job: Job) -> str:
+        for event in self.tells:
+            assert self.on_event is not None
+            self.on_event(event)
         if isinstance(self.says, Exception):
             raise self.says
         return self.says
@@ -205,3 +212,14 @@ def test_names_are_completed(home: Path) -> None:
     assert [item.value for item in job_names(context, schedule.run.params[0], "t")] == ["tell"]
     home.joinpath("config.yaml").write_text("schedule: 5\n")
     assert job_names(context, schedule.run.params[0], "") == []
+
+
+def test_a_hook_that_fails_in_a_job_is_told_beside_the_reply(home: Path, runtime: FakeRuntime) -> None:
+    runtime.says = ""
+    runtime.tells = [
+        Notice(level="warning", text="The hook plants failed at schedule:plants: no water"),
+        Notice(level="info", text="watered"),
+    ]
+    result = invoke("run", "tell")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "clawbot: The hook plants failed at schedule:plants: no water\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +218,28 @@ def test_a_folder_that_is_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     result = run("list", code=1)
     assert result.stderr.startswith("clawbot: Could not read ")
     assert result.stderr.count("\n") == 1
+
+
+def test_times_are_in_the_zone_of_the_user_whatever_the_machine_says(store: SessionStore) -> None:
+    with store.open() as opened:
+        opened.transcript.append_message(UserMessage("几点了"))
+    (find_home() / "config.yaml").write_text("agents: {main: {timezone: Pacific/Kiritimati}}")
+    (found,) = as_json("list", "--json")
+    there = datetime.fromisoformat(found["updatedAt"])
+    assert there.utcoffset() == timedelta(hours=14)
+    assert run("list").stdout.startswith(f"{there:%Y-%m-%d %H:%M}  ")
+    assert f"You {there:%Y-%m-%d}" in run("show", "main").stdout
+
+
+def test_broken_settings_keep_nobody_from_the_conversations(talk: str) -> None:
+    (find_home() / "config.yaml").write_text("agents: [oops")
+    assert talk[:8] in run("list").stdout
+
+
+def test_the_columns_of_the_list_stand_below_each_other(store: SessionStore) -> None:
+    store.open("a-name-of-some-length").close()
+    store.open().close()
+    ids = [summary.session_id[:8] for summary in store.list()]
+    lines = run("list").stdout.splitlines()
+    assert len({line.index(each) for line, each in zip(lines, ids, strict=True)}) == 1
+    assert all(line.endswith(f"{each}  (0 turns)") for line, each in zip(lines, ids, strict=True))

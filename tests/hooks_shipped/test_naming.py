@@ -155,3 +155,23 @@ def test_errors_refusals_sentences_and_the_prompt_itself_are_no_names(answer: st
 def test_an_example_of_the_prompt_is_a_name_where_the_conversation_is_about_that() -> None:
     assert asking.name_in("visa-renewal", "user: my visa needs a renewal") == "visa-renewal"
     assert asking.name_in("数据备份", "user: 怎么做数据备份？") == "数据备份"
+
+
+@pytest.mark.parametrize(
+    ("said", "secret"),
+    [
+        ("remember my password is swordfish", "swordfish"),
+        ("the Wi-Fi passphrase: CorrectHorse, by the way", "correcthorse"),
+        ("our API key for staging is kiwimango", "kiwimango"),
+        ("我的密码是芝麻开门，别忘了", "芝麻开门"),
+    ],
+)
+def test_a_secret_is_no_part_of_a_name_whoever_gives_it(said: str, secret: str) -> None:
+    assert secret not in naming.fallback([said], AT)
+    assert asking.name_in(f"access-{secret}", f"user: {said}") == ""
+    assert asking.name_in("router-access", f"user: {said}") == "router-access"
+
+
+def test_what_was_taken_out_of_a_conversation_is_no_name() -> None:
+    assert asking.name_in("api-key-redacted", "user: my api key is [redacted]") == ""
+    assert asking.name_in("redacted-files", "user: which files were redacted?") == "redacted-files"

@@ -8,7 +8,7 @@ from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
 from clawbot.errors import ClawbotError
 from clawbot.indexing import open_index
 from clawbot.memory.index import MemoryIndex
-from clawbot.memory.values import IndexStatus
+from clawbot.memory.values import IndexStatus, Issue
 
 # More files than a person mends before looking again.
 MOST_ISSUES = 5
@@ -43,7 +43,7 @@ async def index(here: Here, open_here: Open = _open) -> Findings:
         return [Finding("memory", "problem", error.message, fix)]
     if status is None:
         return [Finding("memory", "ok", "memory search is switched off (memory_search.enabled)")]
-    return [_state(status), *_parts(status, here), *_issues(status)]
+    return [_state(status), *_parts(status, here), *_issues(status, here)]
 
 
 async def _status(here: Here, open_here: Open) -> IndexStatus | None:
@@ -58,9 +58,15 @@ async def _status(here: Here, open_here: Open) -> IndexStatus | None:
 
 def _state(status: IndexStatus) -> Finding:
     by = f"{status.provider} {status.model}".strip() if status.vectors and status.provider != NONE else "words alone"
-    held = f"{status.files:,} of {status.total_files:,} files in {status.chunks:,} pieces, found by {by}"
-    waiting = f"; {status.pending_vectors:,} pieces wait for a vector" if status.pending_vectors else ""
+    files, pieces = _count(status.total_files, "file"), _count(status.chunks, "piece")
+    held = f"{status.files:,} of {files} in {pieces}, found by {by}"
+    verb = "waits" if status.pending_vectors == 1 else "wait"
+    waiting = f"; {_count(status.pending_vectors, 'piece')} {verb} for a vector" if status.pending_vectors else ""
     return Finding("memory", "ok", f"{held}{waiting}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _parts(status: IndexStatus, here: Here) -> Findings:
@@ -94,9 +100,15 @@ def _new_error(status: IndexStatus) -> str | None:
     return None if probe.error in told else probe.error or "it does not say why"
 
 
-def _issues(status: IndexStatus) -> Findings:
-    found = [Finding("memory", "warning", f"{issue.path}: {issue.text}") for issue in status.issues[:MOST_ISSUES]]
+def _issues(status: IndexStatus, here: Here) -> Findings:
+    found = [_issue(issue, here) for issue in status.issues[:MOST_ISSUES]]
     if len(status.issues) > MOST_ISSUES:
-        more = f"{len(status.issues) - MOST_ISSUES} more files could not be taken in"
+        more = f"{_count(len(status.issues) - MOST_ISSUES, 'more file')} could not be taken in"
         found.append(Finding("memory", "warning", more, "clawbot memory status"))
     return found
+
+
+def _issue(issue: Issue, here: Here) -> Finding:
+    place = here.settings.workspace / issue.path
+    fix = f"put what it leads to in the place of {place}" if place.is_symlink() else f"mend {place}, or move it away"
+    return Finding("memory", "warning", f"{issue.path}: {issue.text}", fix)

@@ -41,7 +41,17 @@ def workspace(here: Here) -> Findings:
         return [Finding("workspace", "problem", f"{folder} is a file, not a folder", fix)]
     if not writable(folder):
         return [Finding("workspace", "problem", f"{folder} can't be written", f"chmod u+rwx {quoted(folder)}")]
-    return [Finding("workspace", "ok", f"{folder}"), *_templates(folder, init)]
+    return [_notes(folder / "memory") or Finding("workspace", "ok", f"{folder}"), *_templates(folder, init)]
+
+
+def _notes(folder: Path) -> Finding | None:
+    if folder.exists() and not folder.is_dir():
+        message = f"{folder} is a file, not a folder: nothing can be remembered"
+        return Finding("workspace", "problem", message, f"mv {quoted(folder)} {quoted(folder)}.old")
+    if not writable(folder):
+        message = f"{folder} can't be written: nothing can be remembered"
+        return Finding("workspace", "problem", message, f"chmod u+rwx {quoted(folder)}")
+    return None
 
 
 def _templates(folder: Path, init: str) -> Findings:

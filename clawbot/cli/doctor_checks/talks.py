@@ -25,7 +25,8 @@ def sessions(here: Here) -> Findings:
     if wrong:
         return wrong
     unseen = f" (the newest {MOST_TRANSCRIPTS} were read)" if len(files) > MOST_TRANSCRIPTS else ""
-    return [Finding("sessions", "ok", f"{len(files)} transcripts in {here.sessions}{unseen}")]
+    count = f"{len(files)} transcript{'' if len(files) == 1 else 's'}"
+    return [Finding("sessions", "ok", f"{count} in {here.sessions}{unseen}")]
 
 
 def _transcript(file: Path, here: Here, repair: str) -> Findings:
