@@ -235,6 +235,11 @@ class SessionServices:
                 self._parts.announce(NoteKept(session_id=event.session_id, path=self.kept.path))
         return kept.path
 
+    def stop_recording(self) -> None:
+        """The hooks have handled the event, and its session ends: what later work of theirs writes is recorded nowhere
+        any more, least of all in the session that follows."""
+        self._before_write = _nothing
+
     def _allow(self, write: MemoryWrite) -> None:
         """Record that `write` is about to happen. Blocks."""
         if self._is_over:

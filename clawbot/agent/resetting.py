@@ -126,6 +126,8 @@ class _Keeper:
         except InterruptedTurnError:
             writes = _writes(services)
             return FlushOutcome("written" if writes else "interrupted", writes)
+        finally:
+            services.stop_recording()
         if services.kept is not None:
             return FlushOutcome("written", _writes(services))
         last = self._parts.hooking.last_run(KEEPER)
@@ -140,6 +142,8 @@ class _Keeper:
             await self._parts.hooking.ask(self._event, scope, services)
         except InterruptedTurnError:
             scope.go_on()
+        finally:
+            services.stop_recording()
 
     def _note_write(self, write: MemoryWrite) -> None:
         """Record a write that no offer tells of, so that the note is known as ours. Blocks."""

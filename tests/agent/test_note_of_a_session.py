@@ -9,14 +9,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from clawbot.agent import notes as notes_module
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import NoteKept
 from clawbot.sessions.entries import CustomEntry
+from clawbot.sessions.store import OpenSession
 from tests.agent.fakes import says
 from tests.agent.gate_host import PurposeModel, notes, talk
 from tests.agent.keeping_house import BEGIN, notes_in, open_agent, taken
+from tests.hooks.stage import write_hook
 
 UNNAMED = [says("")]
 
@@ -115,4 +118,47 @@ async def test_a_note_that_is_being_written_when_the_hooks_are_stopped_is_record
     offer = [entry for entry in old.transcript.entries if isinstance(entry, CustomEntry)][-2]
     assert isinstance(offer.data, dict)
     assert (offer.data["phase"], offer.data["result"]) == ("end", "written")
+    await agent.close()
+
+
+LATER = """
+    import asyncio
+    import pathlib
+
+    async def handle(event):
+        async def keep():
+            while not pathlib.Path(event.home, "go").exists():
+                await asyncio.sleep(0.01)
+            await event.hook.keep_note(f"Session {event.session_id}\\n\\n稍后 kept later", "later")
+        event.hook.later(keep())
+"""
+
+
+async def test_what_a_hook_keeps_later_needs_no_session_that_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later work often goes on just when the transcript is closed; no record of it belongs into the next session."""
+    write_hook(tmp_path / "hooks", "session-memory", LATER)
+    agent = await open_agent(tmp_path, PurposeModel(), 0)
+    await talk(agent, "plan the api")
+    told, rotate = threading.Event(), agent.parts.store.rotate
+    results: list[object] = []
+
+    def tell(result: object, *_: object) -> None:
+        results.append(result)
+        told.set()
+
+    def rotate_slowly(opened: OpenSession, reason: str) -> OpenSession:
+        begun = rotate(opened, reason)
+        (tmp_path / "go").touch()
+        assert told.wait(10)
+        return begun
+
+    agent.parts.hooks.on_failure = tell
+    agent.hooking.parts = structs.replace(agent.hooking.parts, home=tmp_path, announce=tell)
+    monkeypatch.setattr(agent.parts.store, "rotate", rotate_slowly)
+    await talk(agent, "/new")
+    assert [type(result) for result in results] == [NoteKept]
+    assert "稍后" in (tmp_path / "workspace/memory/2024-03-11-later.md").read_text("utf-8")
+    assert agent.conversation.session.transcript.entries == []
     await agent.close()
