@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.agent.agent import Agent
-from clawbot.agent.events import Event, MessageFinished, Notice, ToolStarted, TurnEnded
+from clawbot.agent.events import Event, MessageFinished, NoteKept, Notice, ToolStarted, TurnEnded
 from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
 from clawbot.files import RefusedFileError, read_guarded
@@ -61,11 +61,20 @@ class Background:
         parts = self._parts
         # A turn may last for hours, when it waits for an answer of the user: the jobs of other sessions go on, and the
         # next look sees to the clock.
-        moments = [] if parts.agent.status.busy else [await parts.agent.look_at_clock()]
+        moments = [] if parts.agent.status.busy else [await self._look_at_clock()]
         for ran in await parts.schedule.run_due(self._run, parts.clock.now()):
             self._tell(ran)
         moments.append(await asyncio.to_thread(parts.schedule.next_moment, parts.clock.now()))
         return min((moment for moment in moments if moment is not None), default=None)
+
+    async def _look_at_clock(self) -> datetime | None:
+        """End the open session if it is over. That it can't be ended stops no job."""
+        try:
+            return await self._parts.agent.look_at_clock()
+        except ClawbotError as error:
+            log.warning("a session that is over could not be ended: %s", error)
+            self._tell_once(f"The session goes on, though it should have ended: {error}")
+            return None
 
     async def _run(self, job: Job) -> str:
         agent = self._parts.agent
@@ -91,11 +100,14 @@ class Background:
             self._parts.announce(Notice(level="info", text=f"{job.name}: {cut} (/sessions has the whole of it)"))
 
     def _failed(self, error: Exception) -> None:
-        """A look failed; the same failure is told once."""
         text = str(error) if isinstance(error, ClawbotError) else f"{type(error).__name__} (the log has the details)"
+        self._tell_once(f"The schedule could not be looked at: {text}")
+
+    def _tell_once(self, text: str) -> None:
+        """Tell of a failure that comes again with each look."""
         if text != self._told:
             self._told = text
-            self._parts.announce(Notice(level="warning", text=f"The schedule could not be looked at: {text}"))
+            self._parts.announce(Notice(level="warning", text=text))
 
 
 async def run_here(agent: Agent, job: Job) -> str:
@@ -133,11 +145,16 @@ async def take_turn(agent: Agent, prompt: str) -> str:
             elif isinstance(event, ToolStarted):
                 reply = ""
     last = events[-1]
-    if isinstance(last, TurnEnded) and last.status != "done":
-        raise ClawbotError(last.error or "The turn was interrupted.", hint=last.hint)
-    if reply.strip() and agent.on_event is not None:
-        for event in events:
+    failed = last if isinstance(last, TurnEnded) and last.status != "done" else None
+    is_shown = failed is None and reply.strip()
+    for event in events:
+        if is_shown and agent.on_event is not None:
             agent.on_event(event)
+        elif isinstance(event, Notice | NoteKept):
+            # It went by here only because a turn ran, and is for the user whether that had something to say or not.
+            agent.announce(event)
+    if failed is not None:
+        raise ClawbotError(failed.error or "The turn was interrupted.", hint=failed.hint)
     return reply
 
 

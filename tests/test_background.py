@@ -123,7 +123,7 @@ async def test_a_look_that_fails_is_told_once_and_the_next_one_comes(tmp_path: P
     async def look_at_clock() -> None:
         stage.chat.looks += 1
         failed.set()
-        raise ClawbotError("The disk is full.")
+        raise RuntimeError("nobody foresaw this")
 
     stage.chat.look_at_clock = look_at_clock
     await stage.background.start()
@@ -132,7 +132,21 @@ async def test_a_look_that_fails_is_told_once_and_the_next_one_comes(tmp_path: P
     timer = stage.background._timer
     await timer.look()
     assert stage.chat.looks == 2
-    assert stage.lines == ["The schedule could not be looked at: The disk is full."]
+    assert stage.lines == ["The schedule could not be looked at: RuntimeError (the log has the details)"]
+
+
+async def test_a_session_that_can_not_be_ended_stops_no_job_and_is_told_once(tmp_path: Path) -> None:
+    async def look_at_clock() -> None:
+        raise ClawbotError("The disk is full.")
+
+    stage = Stage(tmp_path, reports, job(1800, "morning"))
+    stage.chat.look_at_clock = look_at_clock
+    await stage.look_after(30)
+    await stage.look_after(1)
+    assert stage.lines == [
+        "The session goes on, though it should have ended: The disk is full.",
+        "morning: morning 完成 all is well (/sessions has the whole of it)",
+    ]
 
 
 def test_an_open_chat_leaves_the_resets_of_other_agents_to_them() -> None:

@@ -538,6 +538,22 @@ async def test_a_jobs_turn_that_did_or_said_something_stays(program: Program) ->
     await runtime.close()
 
 
+async def test_what_concerns_the_user_is_told_also_when_it_comes_in_a_silent_turn(program: Program) -> None:
+    teller = 'async def handle(event):\n    await event.hook.tell("备份好了 the backup is done")\n'
+    program.write_hook("teller", teller, "agent:bootstrap")
+    program.model.replies["chat"] = [says("NO_REPLY")]
+    runtime = await program.open()
+    # Found while nobody was there to be told, so it comes with the next turn.
+    runtime.agent.announce(Notice(level="warning", text="a line of the transcript is damaged"))
+    seen: list[Event] = []
+    runtime.on_event = seen.append
+    assert await runtime.run_job(job("look")) == ""
+    told = ["a line of the transcript is damaged", "备份好了 the backup is done"]
+    assert sorted(event.text for event in of(seen, Notice)) == told
+    assert len(seen) == len(told)
+    await runtime.close()
+
+
 async def test_a_session_of_heartbeats_does_not_grow(program: Program) -> None:
     (program.workspace / "HEARTBEAT.md").write_text("- look\n", encoding="utf-8")
     program.model.replies["chat"] = [says("HEARTBEAT_OK")]
