@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -162,7 +162,7 @@ class Ledger:
             records = msgspec.json.decode(data, type=Records)
         except (ValueError, RecursionError):
             return None
-        return records if all(_has_zones(record) for record in records.values()) else None
+        return records if all(_is_possible(record) for record in records.values()) else None
 
     def _put_aside(self) -> None:
         aside = self.path.with_name(f"{self.path.name}.bad")
@@ -178,6 +178,8 @@ class Ledger:
         )
 
 
-def _has_zones(record: Record) -> bool:
-    moments = (record.since, record.due, record.started, record.replied)
-    return all(moment is None or moment.tzinfo is not None for moment in moments)
+def _is_possible(record: Record) -> bool:
+    """Whether the times of `record` have zones, and can be told in any other one: none stands at an end of the
+    calendar."""
+    moments = [moment for moment in (record.since, record.due, record.started, record.replied) if moment is not None]
+    return all(moment.tzinfo is not None and MINYEAR < moment.year < MAXYEAR for moment in moments)

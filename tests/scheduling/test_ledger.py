@@ -111,6 +111,8 @@ def test_a_run_by_hand_takes_no_moment(ledger: Ledger) -> None:
         b'{"main/notes": 5}',
         b'{"main/notes": {"timing": "x", "since": "yesterday"}}',
         b'{"main/notes": {"timing": "x", "since": "2026-11-21T08:00:00"}}',
+        b'{"main/notes": {"timing": "x", "since": "0001-01-01T00:00:00+14:00"}}',
+        b'{"main/notes": {"timing": "x", "since": "2026-11-21T08:00:00Z", "started": "9999-12-31T23:00:00-14:00"}}',
         b"\xff\xfe",
         b"[" * 100_000,
     ],
