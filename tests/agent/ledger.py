@@ -12,15 +12,21 @@ from msgspec import Struct
 
 from clawbot.agent.conversation import Conversation
 from clawbot.sessions.audit import FINAL, OFFER, MemoryWrite, Offer
+from clawbot.sessions.conversation import NOTES, SILENT
+
+DAILY = "????-??-??.md"
+"""The notes that flushes append to; those of sessions have a name behind the day."""
 
 
 class Ledger(Struct, frozen=True):
-    """A transcript as its lines tell it: `messages` are the ids of the message entries in their order, those before
-    `kept` are under a summary. `ended` are the records of offers that are over, `begun` is what one has written so far
-    that is not."""
+    """A transcript as its lines tell it: `messages` are the ids of what is for the model (messages, and the quote of
+    notes that is nobody's word), in their order, those before `kept` are under a summary. `said` are the texts that
+    somebody spoke, with the role. `ended` are the records of offers that are over, `begun` is what one has written so
+    far that is not."""
 
     lines: list[dict[str, Any]]
     messages: list[str]
+    said: list[tuple[str, str]]
     kept: int
     summary: str
     ended: list[Offer]
@@ -36,7 +42,12 @@ def read_ledger(path: Path) -> Ledger:
     ids = [entry["id"] for entry in entries]
     assert len(set(ids)) == len(ids), "an id is there twice"
     assert [entry.get("parentId") for entry in entries] == [None, *ids[:-1]][: len(ids)], "the chain is broken"
-    messages = [entry["id"] for entry in entries if entry["type"] == "message"]
+    silent = _silent(entries)
+    messages = [entry["id"] for entry in entries if _is_shown(entry) and entry["id"] not in silent]
+    quotes = [place for place, entry in enumerate(entries) if entry.get("customType") == NOTES]
+    spoken = [place for place, entry in enumerate(entries) if entry["type"] == "message"]
+    assert len(quotes) <= 1, "notes are quoted twice"
+    assert not quotes or not spoken or quotes[0] < spoken[0], "notes are quoted behind the first message"
     kept, summary = 0, ""
     ended: dict[str, Offer] = {}
     opened = ""
@@ -45,7 +56,7 @@ def read_ledger(path: Path) -> Ledger:
         if entry["type"] == "compaction":
             first = entry["firstKeptEntryId"]
             assert first in ids[:place], "a compaction keeps what came later"
-            before = sum(1 for other in entries[: ids.index(first)] if other["type"] == "message")
+            before = sum(other["id"] in messages for other in entries[: ids.index(first)])
             assert before > kept, "a compaction that made nothing smaller"
             kept, summary = before, entry["id"]
         if entry.get("customType") == OFFER:
@@ -60,7 +71,28 @@ def read_ledger(path: Path) -> Ledger:
             else:
                 assert offer.offer == opened
                 begun += offer.writes
-    return Ledger(lines, messages, kept, summary, list(ended.values()), begun)
+    return Ledger(lines, messages, _said(entries), kept, summary, list(ended.values()), begun)
+
+
+def _is_shown(entry: dict[str, Any]) -> bool:
+    return entry["type"] == "message" or entry.get("customType") == NOTES
+
+
+def _silent(entries: list[dict[str, Any]]) -> set[str]:
+    """The ids of what a job said and was answered in silence: that left the context."""
+    found: set[str] = set()
+    for entry in entries:
+        if entry.get("customType") == SILENT:
+            ids = [other["id"] for other in entries]
+            found.update(ids[ids.index(entry["data"]["first"]) : ids.index(entry["id"])])
+    return found
+
+
+def _said(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The role and the text of each message that has words."""
+    messages = [entry["message"] for entry in entries if entry["type"] == "message"]
+    texts = [(str(message["role"]), _text(message["content"])) for message in messages]
+    return [(role, text) for role, text in texts if role in ("user", "assistant") and text]
 
 
 def assert_offered_once(ledger: Ledger, *, archived: bool) -> None:
@@ -88,19 +120,20 @@ def assert_in_context(ledger: Ledger, conversation: Conversation) -> None:
     ids = [item.entry_id for item in written]
     kept = ledger.messages[ledger.kept :]
     assert ids == ([ledger.summary, *kept] if ledger.summary else kept)
-    stored = {line["id"]: line["message"]["content"] for line in ledger.lines if line["type"] == "message"}
+    shown = [line for line in ledger.lines[1:] if _is_shown(line)]
+    stored = {line["id"]: line["message"]["content"] if "message" in line else line["content"] for line in shown}
     for item in written[1 if ledger.summary else 0 :]:
         assert item.message.text == _text(stored[item.entry_id])
 
 
 def assert_written_once(memory: Path, ledgers: list[Ledger]) -> None:
-    """Each byte of the notes was recorded by an offer that took, or by one that is still open: so no offer of the same
-    entries writes it again."""
+    """Each byte of the daily notes was recorded by an offer that took, or by one that is still open: so no offer of
+    the same entries writes it again."""
     records = [
         write for ledger in ledgers for offer in ledger.ended if offer.result == "written" for write in offer.writes
     ]
     records += [write for ledger in ledgers for write in ledger.begun]
-    for path in memory.glob("*.md"):
+    for path in memory.glob(DAILY):
         data, end = path.read_bytes(), 0
         ours = {(write.offset, write.size): write for write in records if write.path == f"memory/{path.name}"}
         for (offset, size), write in sorted(ours.items()):

@@ -11,12 +11,14 @@ import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from clawbot.agent.agent import Agent, AgentParts
+from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event
+from clawbot.agent.parts import AgentParts
+from clawbot.agent.scope import Origin
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.compaction.sections import REQUIRED
 from clawbot.context.counting import TokenCounter
@@ -37,7 +39,9 @@ from clawbot.sessions.appending import LineAppender
 from clawbot.sessions.store import SessionStore
 from clawbot.tools.protocol import ToolOutcome
 from clawbot.tools.registry import Toolbox
+from tests.agent.lossless_keeping import TROUBLES, Ends, open_hooks, write_hooks
 
+T = TypeVar("T")
 SUMMARY = "\n\n".join(f"## {heading}\n- nothing that matters" for heading in REQUIRED)
 ENGLISH, CHINESE = "harbour ", "明天去港口。"
 MARK = re.compile(r"\b[ua]\d{6}\b")
@@ -54,22 +58,27 @@ class Reply(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What happens in one step. Replies are used up; then the model behaves. `full` are the numbers of the appends to a
+    """What happens in one step. Replies are used up; then the model behaves. `full` are the numbers of the writes to a
     transcript that meet a full disk, `crash` and `interrupt` those at which that happens (None: not); `torn` is how
-    much of the line in progress a crash leaves, from 0 to 1. `notes_full`: the disk of the notes is full."""
+    much of the line in progress a crash leaves, from 0 to 1. `notes_full`: the disk of the notes is full. `early` and
+    `tardy` are what befalls the hooks before and behind the one that keeps sessions."""
 
     chat: tuple[Reply, ...] = ()
     flush: tuple[Reply, ...] = ()
     summary: tuple[Reply, ...] = ()
+    slug: tuple[Reply, ...] = ()
     full: frozenset[int] = frozenset()
     crash: int | None = None
     torn: float = 0.0
     interrupt: int | None = None
     notes_full: bool = False
+    early: str = ""
+    tardy: str = ""
 
 
 class Setup(Struct, frozen=True):
-    """How an agent is set up: `ratio` is that of the provider's tokens to ours, 0 where it reports none."""
+    """How an agent is set up: `ratio` is that of the provider's tokens to ours, 0 where it reports none. `hooks`: a
+    hook keeps sessions that end; `ends` says when the clock ends one; `chosen`: the user chose a model."""
 
     window: int = 8_000
     ratio: float = 1.0
@@ -78,13 +87,17 @@ class Setup(Struct, frozen=True):
     quit_min: int = 0
     force_bytes: int = 0
     pruning: bool = False
+    hooks: bool = False
+    ends: Ends = Ends()
+    chosen: bool = False
 
 
 class StepClock:
-    """A clock that only moves when it is told to."""
+    """A clock that only moves when it is told to. It stands in the past: sessions begin before their notes are
+    written, by the clock of the disk."""
 
     def __init__(self) -> None:
-        self.moment = datetime(2026, 11, 20, 22, 0, tzinfo=UTC)
+        self.moment = datetime(2024, 3, 11, 22, 0, tzinfo=UTC)
 
     def now(self) -> datetime:
         self.moment += timedelta(milliseconds=1)
@@ -106,8 +119,11 @@ class World:
         self.appends = 0
         self.serial = 0
         self.failed_appends = 0
+        self.disturbed = False
         self.crashed = False
+        self.hooked = setup.hooks
         self.interrupt: Callable[[], None] = lambda: None
+        write_hooks(self.hooks)
         self.folder.joinpath("workspace").mkdir(parents=True)
 
     @property
@@ -120,6 +136,10 @@ class World:
         return self.folder / "workspace"
 
     @property
+    def hooks(self) -> Path:
+        return self.root / "hooks"
+
+    @property
     def transcripts(self) -> list[Path]:
         return sorted((self.folder / "sessions").glob("*.jsonl"))
 
@@ -130,16 +150,18 @@ class World:
 
     def begin(self, plan: Plan) -> None:
         self.plan, self.appends, self.crashed, self.failed_appends = plan, 0, False, 0
+        self.disturbed = False
 
     def write(self, appender: LineAppender, data: bytes, through: Callable[[LineAppender, bytes], None]) -> None:
         """One write of a transcript, with what the plan has for it."""
         number, self.appends = self.appends, self.appends + 1
         if number == self.plan.interrupt:
-            self.interrupt()
+            self.stop()
         if number == self.plan.crash:
             self.crash(appender.path.name, data[: int(len(data) * self.plan.torn)])
         if number in self.plan.full:
             self.failed_appends += 1
+            self.disturbed = True
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         through(appender, data)
 
@@ -148,6 +170,44 @@ class World:
         if self.plan.notes_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         through(handle, data)
+
+    def change(self, through: Callable[..., T], *arguments: Any) -> T:
+        """One change of a whole file: the note of a session, or the index."""
+        number, self.appends = self.appends, self.appends + 1
+        if number == self.plan.interrupt:
+            self.stop()
+        if number == self.plan.crash:
+            self.crash()
+        return through(*arguments)
+
+    def keep(self, through: Callable[[Path, bytes], T], path: Path, data: bytes) -> T:
+        """One write of the note of a session, dated by the clock of this world."""
+        if self.plan.notes_full:
+            self.disturbed = True
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        done = self.change(through, path, data)
+        if path.exists():
+            moment = self.clock.moment.timestamp()
+            os.utime(path, (moment, moment))
+        return done
+
+    def stop(self) -> None:
+        """The user presses Esc."""
+        self.disturbed = True
+        self.interrupt()
+
+    async def trouble(self, hook: str) -> None:
+        """What befalls the hook `early` or `tardy`."""
+        match self.plan.early if hook == "early" else self.plan.tardy:
+            case "raise":
+                raise RuntimeError("a bug of a hook")
+            case "crash":
+                self.crash()
+            case "interrupt":
+                self.stop()
+            case "stall":
+                self.stop()
+                await asyncio.Event().wait()
 
     def crash(self, name: str = "", torn: bytes = b"") -> None:
         """Keep what is on disk now, with a `torn` line at the end of the transcript `name`. What happens after this is
@@ -179,11 +239,15 @@ class PlannedModel:
         self._counter = TokenCounter()
         self.stop: Callable[[], Any] = lambda: None
         self.failures: list[BaseException] = []
+        self.stalled: set[asyncio.Task[Any]] = set()
+        self.stalls = asyncio.Event()
+        self.is_asked = asyncio.Event()
         self.info = ModelInfo(ref="fake/model", window=world.setup.window)
         self.replies: dict[str, list[Reply]] = {}
 
     def begin(self, plan: Plan) -> None:
-        self.replies = {"chat": list(plan.chat), "flush": list(plan.flush), "summary": list(plan.summary)}
+        self.replies = {name: list(getattr(plan, name)) for name in ("chat", "flush", "summary", "slug")}
+        self.is_asked = asyncio.Event()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         try:
@@ -194,11 +258,30 @@ class PlannedModel:
             self.failures.append(error)
         waiting = self.replies.get(request.purpose)
         reply = waiting.pop(0) if waiting else Reply("good")
+        if request.purpose == "slug":
+            yield await self._name(reply)
+            return
         size = self._size(request)
         if size > self._world.setup.window:
             raise ContextOverflowError(f"the prompt has {size} tokens", provider="fake")
         async for part in self._play(reply, request, size):
             yield part
+
+    async def _name(self, reply: Reply) -> FinalPart:
+        """The name of a note. It never comes before the session is over: else what is written when would be up to
+        chance."""
+        await self.is_asked.wait()
+        if (error := _error(reply)) is not None:
+            raise error
+        match reply.kind:
+            case "crash":
+                self._world.crash()
+            case "stall" if (task := asyncio.current_task()) is not None:
+                self.stalled.add(task)
+                self.stalls.set()
+                await asyncio.Event().wait()
+        text = {"refusal": "I'm sorry, I can't help with that.", "prose": "Error: 500"}.get(reply.kind, "old-harbour")
+        return FinalPart(AssistantMessage([TextBlock("明天的港口" if reply.chinese else text)]))
 
     def _size(self, request: ChatRequest) -> int:
         counted = self._counter.text(request.system) + sum(map(self._counter.of, request.messages))
@@ -319,8 +402,8 @@ class Look:
         return ToolOutcome(ENGLISH * arguments["size"])
 
 
-def open_agent(world: World, model: PlannedModel) -> Agent:
-    """The agent on what lies in the world's folder. Blocks."""
+async def open_agent(world: World, model: PlannedModel) -> Agent:
+    """The agent on what lies in the world's folder."""
     setup = world.setup
     settings = AgentSettings.model_validate(
         {
@@ -346,6 +429,7 @@ def open_agent(world: World, model: PlannedModel) -> Agent:
     async def find_models() -> list[ModelInfo]:
         return [model.info]
 
+    TROUBLES[str(world.workspace)] = world.trouble
     parts = AgentParts(
         agent_id="main",
         settings=settings,
@@ -356,6 +440,8 @@ def open_agent(world: World, model: PlannedModel) -> Agent:
         open_model=open_model,
         find_models=find_models,
         usual_model="fake/model",
+        hooks=await open_hooks(world.hooks, world.clock) if world.hooked else None,
+        reset=setup.ends.policy,
     )
     agent = Agent(parts, store.open("main"), model, "fake/model")
     loop = asyncio.get_running_loop()
@@ -392,10 +478,10 @@ def assert_pairs(messages: Sequence[Message]) -> None:
     assert not open_calls, f"calls without a result: {open_calls}"
 
 
-async def listen(agent: Agent, text: str, most: int | None = None) -> list[Event]:
+async def listen(agent: Agent, text: str, most: int | None = None, origin: Origin = "user") -> list[Event]:
     """The events of one submission; with `most` the reader goes away after so many."""
     events: list[Event] = []
-    stream = agent.submit(text)
+    stream = agent.submit(text, origin)
     async for event in stream:
         events.append(event)
         if len(events) == most:
