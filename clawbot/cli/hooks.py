@@ -110,7 +110,7 @@ def list_hooks(agent_id: str, file: Path | None, as_json: bool, eligible: bool, 
         click.echo("\n".join(output.table(hooks, shutil.get_terminal_size().columns, verbose=verbose)))
     else:
         click.echo("No hooks." if not eligible else "No hook runs.")
-    _say_when_off(found)
+    _warn(found)
 
 
 @command.command()
@@ -124,7 +124,7 @@ def info(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
         print_json(output.info_data(hook, found.settings.timeout, any_runs=found.settings.enabled))
         return
     click.echo("\n".join(output.info_lines(hook, found.settings.timeout)))
-    _say_when_off(found)
+    _warn(found)
 
 
 @command.command()
@@ -136,7 +136,7 @@ def check(agent_id: str, file: Path | None, as_json: bool) -> None:
         print_json(output.check_data(found.hooks, found.config_file, any_runs=found.settings.enabled))
         return
     click.echo("\n".join(output.check_lines(found.hooks, found.config_file)))
-    _say_when_off(found)
+    _warn(found)
 
 
 @command.command()
@@ -180,6 +180,9 @@ def _switch(found: Found, hook: FoundHook, as_json: bool, *, on: bool) -> None:
         click.echo(f"clawbot: {clean_line(warning)}", err=True)
 
 
-def _say_when_off(found: Found) -> None:
+def _warn(found: Found) -> None:
+    for folder in found.places.dirs:
+        if not folder.is_dir():
+            click.echo(f"clawbot: hooks.dirs: there is no folder {clean_line(str(folder))}", err=True)
     if not found.settings.enabled:
         click.echo(f"clawbot: {ALL_OFF}", err=True)

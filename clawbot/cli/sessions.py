@@ -21,6 +21,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
 from clawbot.files import write_atomic
+from clawbot.logs import redact
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.errors import Problem, UnknownSessionError
@@ -221,7 +222,7 @@ def _row(summary: SessionSummary, agent: str, name_width: int) -> str:
     parts = [f"{summary.updated_at:%Y-%m-%d %H:%M}", agent, summary.name.ljust(name_width), summary.session_id[:8]]
     line = clean("  ".join(part for part in parts if part))
     room = max(NARROWEST_TITLE, shutil.get_terminal_size().columns - len(line) - len(details) - 4)
-    title = clean_line(summary.title)
+    title = clean_line(redact(summary.title))
     shown = title if len(title) <= room else f"{title[: room - 1]}…"
     return "  ".join(part for part in (line, shown, details) if part)
 

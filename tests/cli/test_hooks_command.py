@@ -185,6 +185,13 @@ def test_it_is_said_when_hooks_are_off_as_a_whole(hooks: Path, home: Path) -> No
     assert "hooks.enabled is false" in invoke("enable", "found").stderr
 
 
+def test_a_folder_of_hooks_that_is_not_there_is_told_beside_the_answer(hooks: Path, home: Path) -> None:
+    (home / "src").mkdir()
+    (home / "config.yaml").write_text(f"hooks: {{dirs: [{home / 'src'}, nowhere/钩子]}}\n")
+    told = f"clawbot: hooks.dirs: there is no folder {home / 'nowhere/钩子'}\n"
+    assert [invoke(command).stderr for command in ("list", "check")] == [told, told]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -243,3 +243,11 @@ def test_the_columns_of_the_list_stand_below_each_other(store: SessionStore) -> 
     lines = run("list").stdout.splitlines()
     assert len({line.index(each) for line, each in zip(lines, ids, strict=True)}) == 1
     assert all(line.endswith(f"{each}  (0 turns)") for line, each in zip(lines, ids, strict=True))
+
+
+def test_a_key_in_what_was_said_first_is_not_in_the_list(store: SessionStore) -> None:
+    with store.open() as opened:
+        opened.transcript.append_message(UserMessage("my key is sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"))
+    (line,) = run("list").stdout.splitlines()
+    assert "my key is" in line
+    assert "sk-ant" not in line
