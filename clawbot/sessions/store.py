@@ -15,7 +15,8 @@ from msgspec import structs
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.files import ensure_private_dir
-from clawbot.sessions.entries import CustomEntry, iso_ms
+from clawbot.messages import UserMessage
+from clawbot.sessions.entries import CustomEntry, MessageEntry, iso_ms
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error
 from clawbot.sessions.facts import END_MARK, End
 from clawbot.sessions.folder import transcript_of
@@ -251,6 +252,10 @@ class SessionStore:
         undo.callback(transcript.close)
         if not record.session_started_at and transcript.header is not None:
             record = structs.replace(record, session_started_at=iso_ms(transcript.header.timestamp) or None)
+        # The index is behind when the program died in the middle of a turn.
+        spoke = _last_spoken(transcript)
+        if spoke > max(record.updated_at, record.last_interaction_at or 0):
+            record = structs.replace(record, last_interaction_at=spoke)
         return OpenSession(record, transcript, lock, transcript.problems, is_new=False)
 
     def _locked(self, path: Path, record: SessionRecord, undo: ExitStack) -> SessionLock:
@@ -258,3 +263,11 @@ class SessionStore:
         lock.acquire(short_name(record.key), self._clock)
         undo.callback(lock.release)
         return lock
+
+
+def _last_spoken(transcript: Transcript) -> int:
+    """When the last words in the user's place were written, in milliseconds since the epoch; 0 when there are none."""
+    for entry in reversed(transcript.entries):
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
+            return entry.moment
+    return 0

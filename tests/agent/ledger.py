@@ -45,7 +45,7 @@ def read_ledger(path: Path) -> Ledger:
     silent = _silent(entries)
     messages = [entry["id"] for entry in entries if _is_shown(entry) and entry["id"] not in silent]
     quotes = [place for place, entry in enumerate(entries) if entry.get("customType") == NOTES]
-    spoken = [place for place, entry in enumerate(entries) if entry["type"] == "message"]
+    spoken = [place for place, entry in enumerate(entries) if entry["type"] == "message" and entry["id"] in messages]
     assert len(quotes) <= 1, "notes are quoted twice"
     assert not quotes or not spoken or quotes[0] < spoken[0], "notes are quoted behind the first message"
     kept, summary = 0, ""

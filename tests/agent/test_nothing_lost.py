@@ -149,6 +149,7 @@ class NothingLost(RuleBasedStateMachine):
         self.known: dict[Path, bytes] = {}
         self.excused: set[str] = set()
         self.jobs: set[str] = set()
+        self.unsure: set[str] = set()
         self.told: set[str] = set()
         self.kept: dict[str, list[tuple[str, str]]] = {}
         self.latest = self.world.clock.moment
@@ -215,6 +216,9 @@ class NothingLost(RuleBasedStateMachine):
         self.jobs.add(mark)
         before = self.agent.conversation.session.record
         self.submit(f"{mark} {ENGLISH * size}", plan, None, "schedule")
+        if self.woke:
+            # Whether a word that a crash cut off was a job's is not told by the files: it counts as the user's.
+            self.unsure.add(before.session_id)
         after = self.agent.conversation.session.record
         assert after.session_id == before.session_id
         assert after.last_interaction_at == before.last_interaction_at or self.woke
@@ -319,9 +323,12 @@ class NothingLost(RuleBasedStateMachine):
             self.world.wake()
             self.agent = self.open()
         ended = self.agent.conversation.session_id != old.record.session_id
-        if not self.woke and not disturbed:
+        if not self.woke and not disturbed and old.record.session_id not in self.unsure:
             assert ended or not due, "a session that is over goes on"
-        assert due or not ended or (not is_said and doing.__name__ != "look"), "a session ended before its time"
+        unsure = old.record.session_id in self.unsure
+        assert due or not ended or unsure or (not is_said and doing.__name__ != "look"), (
+            "a session ended before its time"
+        )
         if ended and hooked and not disturbed:
             path = self.agent.conversation.session.transcript.path.with_name(old.transcript.path.name)
             self.kept[old.record.session_id] = worth_keeping(read_ledger(path))
@@ -332,8 +339,9 @@ class NothingLost(RuleBasedStateMachine):
         """Whether the clock has ended the session, by what its transcript says."""
         conversation = self.agent.conversation
         ledger = read_ledger(conversation.session.transcript.path)
-        if not any(role in ("user", "assistant") for role, _ in ledger.said):
-            return False
+        spoken = {line["id"] for line in ledger.lines if line["type"] == "message"}
+        if spoken.isdisjoint(ledger.messages):
+            return False  # nothing was said, or by jobs alone that found nothing: it just begins anew
         return self.world.setup.ends.is_over(conversation.session.record, last_spoken(ledger, self.jobs), now)
 
     async def name_notes(self) -> None:
