@@ -26,6 +26,7 @@ from clawbot.hooks.dispatch import Dispatcher, LastRun
 from clawbot.hooks.events import AgentBootstrap, HookEvent, InjectedFile, RuntimeStop, Said
 from clawbot.hooks.handle import HookServiceError
 from clawbot.llm.protocol import ChatModel
+from clawbot.logs import redact
 from clawbot.sessions.audit import MemoryWrite
 from clawbot.sessions.said import last_said
 from clawbot.sessions.store import SessionStore
@@ -264,7 +265,7 @@ class SessionServices:
 
     async def tell(self, text: str, *, level: str, path: str) -> None:
         """Show the user a line."""
-        shown = " ".join(text.split())[:_LONGEST_LINE]
+        shown = redact(" ".join(text.split())[:_LONGEST_LINE])
         self._parts.announce(Notice(level=LEVELS.get(level, "info"), text=shown, path=path or None))
 
     async def _thread(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:

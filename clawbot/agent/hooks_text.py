@@ -9,7 +9,7 @@ from clawbot.agent.views import HookStatus
 
 READY, OFF, MISSING, BROKEN = "ready", "off", "missing", "broken"
 NEVER = "never"
-NO_HOOKS = "There are no hooks."
+NO_HOOKS = "No hooks: there are none, or `hooks.enabled` is off in the settings."
 _WORDS = {"ok": "ok", "failed": "failed", "timeout": "timed out", "exited": "its process ended", "cancelled": "stopped"}
 
 

@@ -34,10 +34,22 @@ _PLAIN_TALK = frozenset(
 def slug(said: list[Said]) -> str:
     """The name of a conversation: lower case, at most `MAX_SLUG` characters, Chinese words kept."""
     spoken = [entry for entry in said if entry.role != "tool" and not entry.text.lstrip().startswith("/")]
+    words: list[str] = []
+    # What the assistant said is looked at only where the user said too little: much of it is about this model itself.
+    for entries in ([entry for entry in spoken if entry.role == "user"], spoken):
+        words = _best(entries)
+        if len(words) >= LEAST_WORDS:
+            return "-".join(words)
+    text = " ".join(entry.text[:LOOKED_AT] for entry in spoken)
+    return "-".join([*words, "chat" if detect(text) != "zh" else "对话"]) if words else FALLBACK[detect(text) or "en"]
+
+
+def _best(entries: list[Said]) -> list[str]:
+    """The words that come up most in `entries`, in the order in which they come first."""
     weights: Counter[str] = Counter()
     first: dict[str, int] = {}
     shown: dict[str, str] = {}
-    for entry in spoken:
+    for entry in entries:
         weight = USER_WEIGHT if entry.role == "user" else 1
         for word in _words(clean(entry.text[:LOOKED_AT])):
             key = stem(word)
@@ -45,11 +57,7 @@ def slug(said: list[Said]) -> str:
             first.setdefault(key, len(first))
             shown.setdefault(key, word)
     best = sorted(weights, key=lambda key: (-weights[key], first[key]))[:MOST_WORDS]
-    words = _fitting([shown[key] for key in sorted(best, key=first.__getitem__)])
-    if len(words) >= LEAST_WORDS:
-        return "-".join(words)
-    text = " ".join(entry.text[:LOOKED_AT] for entry in spoken)
-    return "-".join([*words, "chat" if detect(text) != "zh" else "对话"]) if words else FALLBACK[detect(text) or "en"]
+    return _fitting([shown[key] for key in sorted(best, key=first.__getitem__)])
 
 
 def _words(text: str) -> Iterator[str]:

@@ -359,7 +359,7 @@ def test_titles_are_found_to_the_letter() -> None:
         (
             "user: why does the staging proxy drop websocket connections?\nassistant: The proxy timeout is 60 s.\n"
             "user: raise the proxy timeout",
-            "staging-proxy-drop-timeout",
+            "staging-proxy-drop-websocket",
         ),
         ("User: 部署代理的端口改成什么?\nAssistant: 8443\nUser: 部署脚本里代理端口还是旧的", "部署-代理-端口-脚本"),
         ("user: Kubernetes?", "kubernetes-chat"),
