@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import re
 import unicodedata
@@ -58,8 +59,9 @@ class NoteRequest(Struct, frozen=True):
 def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) -> Kept:
     """Write the one note of a session. Blocks. Raises NoteError, and what `before_write` raises.
 
-    A note that is there already stays when it says the same below its first lines, is replaced when nobody edited it,
-    and else gets the text at its end. `before_write` is told what is about to be written.
+    A note that is there already stays when it says the same below its first lines. One that nobody edited is replaced
+    by a text that says all of it, and else gets what it does not say yet; an edited one gets the text at its end.
+    `before_write` is told what is about to be written.
     """
     data = _with_id(request.text, request.session_id).encode("utf-8", "replace")
     try:
@@ -111,7 +113,7 @@ def find_note(folder: Path, session_id: str, since: float) -> Path | None:
                 if entry.stat(follow_symlinks=False).st_mtime < since - 1:
                     continue
                 with Path(entry.path).open("rb") as stream:
-                    if wanted in stream.read(_HEAD_BYTES):
+                    if wanted in _head(stream.read(_HEAD_BYTES)):
                         return Path(entry.path)
             except FileNotFoundError:
                 continue
@@ -167,22 +169,31 @@ def _sweep(folder: Path, now: float) -> None:
 
 def _with_id(text: str, session_id: str) -> str:
     text = text.rstrip() + "\n"
-    if session_id.encode() in text.encode("utf-8", "replace")[:_HEAD_BYTES]:
+    if session_id.encode() in _head(text.encode("utf-8", "replace")):
         return text
     return f"<!-- session {session_id} -->\n\n{text}"
+
+
+def _head(data: bytes) -> bytes:
+    """Where a note says whose it is: before the first chapter, in which any session may be spoken of."""
+    return data[:_HEAD_BYTES].partition(b"\n## ")[0]
 
 
 def _again(path: Path, data: bytes, request: NoteRequest, before_write: BeforeWrite) -> Kept:
     """The session has its note already: bring it up to date."""
     before, shown = path.read_bytes(), f"{FOLDER}/{path.name}"
-    if _body(data, request.session_id.encode()) in before:
+    session_id = request.session_id.encode()
+    body = _body(data, session_id)
+    if body in before:
         return Kept(shown)
+    after, start = before.rstrip() + b"\n\n" + data, len(before.rstrip()) + 2
     if hashlib.sha256(before).hexdigest() in request.ours:
-        write = described(shown, data, 0, data)
-        after = data
-    else:
-        after = before.rstrip() + b"\n\n" + data
-        write = described(shown, after, len(after) - len(data), data)
+        earlier, now = _blocks(_body(before, session_id)), _blocks(body)
+        common = _overlap(earlier, now)
+        grown = before.rstrip() + b"\n\n" + b"\n\n".join(now[common:]) + b"\n"
+        # The end of a long session does not hold what the note kept of its beginning.
+        after, start = data if common == len(earlier) else grown, 0
+    write = described(shown, after, start, after[start:])
     before_write(write)
     write_atomic(path, after)
     return Kept(write.path, write)
@@ -192,6 +203,17 @@ def _body(data: bytes, session_id: bytes) -> bytes:
     """What `data` says below the lines about its session: those tell the time, which is another one each time."""
     body = data.partition(session_id)[2].partition(b"\n\n")[2]
     return body if body.strip() else data
+
+
+def _blocks(body: bytes) -> list[bytes]:
+    """What `body` says, block by block, without the headings before the first one."""
+    return list(itertools.dropwhile(lambda block: block.startswith(b"#"), body.strip().split(b"\n\n")))
+
+
+def _overlap(earlier: list[bytes], now: list[bytes]) -> int:
+    """How many blocks at the end of `earlier` are those that `now` begins with."""
+    most = min(len(earlier), len(now))
+    return next((count for count in range(most, 0, -1) if earlier[-count:] == now[:count]), 0)
 
 
 def _explained(error: OSError) -> NoteError:

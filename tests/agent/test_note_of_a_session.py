@@ -68,6 +68,17 @@ async def test_a_note_that_was_edited_is_added_to_once(tmp_path: Path) -> None:
     assert text.index("- mine") < text.index("user: 加上端口")
 
 
+async def test_a_long_session_that_is_resumed_keeps_what_its_note_held_before(tmp_path: Path) -> None:
+    """The hook is told the last 15 texts; the note has said more of the same session by then."""
+    before = [f"plan {number}" for number in range(7)]
+    after = [f"端口 {number}" for number in range(6)]
+    session = await chat(tmp_path, 0, *before, "/new")
+    for minutes, texts in [(5, after), (6, []), (7, ["last"])]:
+        await chat(tmp_path, minutes, *texts, "/new", session=session)
+    said = [*before, *after, "last"]
+    assert words_of(tmp_path) == [text for words in said for text in (words, "fine")]
+
+
 async def test_a_note_of_words_that_a_flush_had_taken_before_is_replaced_like_any_other(tmp_path: Path) -> None:
     model = PurposeModel(flush=notes("- an api is planned"))
     agent = await open_agent(tmp_path, model, 0, hooked=False)

@@ -43,6 +43,15 @@ def test_notes_of_days_before_the_session_are_not_looked_into(tmp_path: Path) ->
     assert find_note(tmp_path, SESSION, 0.0) == old
 
 
+def test_a_note_in_which_another_session_is_spoken_of_is_not_the_note_of_that_one(tmp_path: Path) -> None:
+    other = note(tmp_path, "2026-03-07-a.md", "another")
+    said = f"## Conversation Summary\n\nuser: what was in {SESSION}?\n"
+    other.write_text(f"{other.read_text('utf-8')}\n{said}", "utf-8")
+    assert find_note(tmp_path, SESSION, BEGAN) is None
+    wanted = keep_note(tmp_path / "workspace", request_of(f"# Session\n\n{said}"), lambda _write: None)
+    assert find_note(tmp_path / "workspace/memory", SESSION, BEGAN) == tmp_path / "workspace" / wanted.path
+
+
 @pytest.mark.parametrize("since", [-1e17, 1e17])
 def test_a_beginning_that_cannot_be_right_breaks_nothing(tmp_path: Path, since: float) -> None:
     note(tmp_path, "2026-03-05-port.md", "another")
@@ -52,9 +61,12 @@ def test_a_beginning_that_cannot_be_right_breaks_nothing(tmp_path: Path, since: 
 AT = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)
 
 
+def request_of(text: str, slug: str = "api-plan", session: str = SESSION) -> NoteRequest:
+    return NoteRequest(session_id=session, since=AT.timestamp() - 60, text=text, slug=slug, at=AT)
+
+
 def kept(workspace: Path, text: str = "api", slug: str = "api-plan", session: str = SESSION) -> str:
-    request = NoteRequest(session_id=session, since=AT.timestamp() - 60, text=text, slug=slug, at=AT)
-    return keep_note(workspace, request, lambda _write: None).path
+    return keep_note(workspace, request_of(text, slug, session), lambda _write: None).path
 
 
 @pytest.mark.parametrize(
