@@ -13,7 +13,7 @@ from msgspec import Struct
 from clawbot.agent.agent import Agent
 from clawbot.agent.complete import complete
 from clawbot.agent.events import Notice
-from clawbot.agent.hooking import RunPrompt
+from clawbot.agent.hook_services import RunPrompt
 from clawbot.agent.parts import AgentParts
 from clawbot.agent.views import AgentInfo
 from clawbot.clock import SystemClock, epoch_ms

@@ -28,7 +28,8 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.expiring import Expiring, ExpiringParts
 from clawbot.agent.exporting import default_target, write_export
-from clawbot.agent.hooking import Hooking, HookingParts, hook_status
+from clawbot.agent.hook_services import HookingParts
+from clawbot.agent.hooking import Hooking, hook_status
 from clawbot.agent.parts import AgentParts
 from clawbot.agent.prompting import Prompting
 from clawbot.agent.reporting import report_of, status_of

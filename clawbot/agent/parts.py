@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.agent.hooking import RunPrompt
+from clawbot.agent.hook_services import RunPrompt
 from clawbot.agent.views import AgentInfo
 from clawbot.clock import Clock
 from clawbot.config.schema_agent import AgentSettings

@@ -17,7 +17,8 @@ from clawbot.agent.cancel import InterruptedTurnError
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import Notice, SessionChanged
 from clawbot.agent.flush import FlushOutcome
-from clawbot.agent.hooking import Hooking, SessionServices
+from clawbot.agent.hook_services import SessionServices
+from clawbot.agent.hooking import Hooking
 from clawbot.agent.scope import Scope
 from clawbot.context.detached import Detached
 from clawbot.errors import ClawbotError
