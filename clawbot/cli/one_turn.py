@@ -20,7 +20,7 @@ from clawbot.agent.events import (
     TurnEnded,
 )
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.tui.render.sanitize import clean
+from clawbot.tui.render.sanitize import clean, clean_line
 
 
 class _Printer:
@@ -43,9 +43,9 @@ class _Printer:
             case Notice():
                 tell_beside(event)
             case CompactionFinished(status="failed", error=error, trigger="threshold" | "overflow"):
-                click.echo(f"clawbot: earlier turns could not be summarised: {error}", err=True)
+                _warn(f"earlier turns could not be summarised: {error}")
             case ModelRetry(wait=wait, reason=reason):
-                click.echo(f"clawbot: {reason} Trying again in {wait:.0f} s.", err=True)
+                _warn(f"{reason} Trying again in {wait:.0f} s.")
             case TurnEnded():
                 self._finish(event)
             case _:
@@ -56,9 +56,9 @@ class _Printer:
         if self._reply:
             click.echo(self._shown(self._reply))
         if event.status == "failed":
-            click.echo(f"clawbot: {' '.join(f'{event.error} {event.hint}'.split())}", err=True)
+            _warn(f"{event.error} {event.hint}")
         elif event.status == "interrupted":
-            click.echo("clawbot: Interrupted; what was said is kept.", err=True)
+            _warn("Interrupted; what was said is kept.")
 
 
 class _JsonPrinter:
@@ -76,7 +76,12 @@ class _JsonPrinter:
 def tell_beside(event: Event) -> None:
     """Print on stderr what belongs to no answer, such as a hook that fails while the program ends."""
     if isinstance(event, Notice) and event.level != "info":
-        click.echo(f"clawbot: {event.text}", err=True)
+        _warn(event.text)
+
+
+def _warn(text: str) -> None:
+    """Print a line on stderr. Its words may come from a model, a server or a hook, and must not steer a terminal."""
+    click.echo(f"clawbot: {clean_line(text)}", err=True)
 
 
 async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> int:
