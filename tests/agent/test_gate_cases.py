@@ -21,10 +21,16 @@ from tests.agent.lossless import CHINESE, ENGLISH, Plan, PlannedModel, Reply, Se
 class Case:
     """An agent in a world, and what its files say."""
 
-    def __init__(self, root: Path, setup: Setup) -> None:
-        self.world = World(root, setup)
-        self.model = PlannedModel(self.world, _no_check)
-        self.agent: Agent = open_agent(self.world, self.model)
+    def __init__(self, world: World, model: PlannedModel, agent: Agent) -> None:
+        self.world = world
+        self.model = model
+        self.agent = agent
+
+    @classmethod
+    async def open(cls, root: Path, setup: Setup) -> Case:
+        world = World(root, setup)
+        model = PlannedModel(world, _no_check)
+        return cls(world, model, await open_agent(world, model))
 
     async def say(self, text: str, plan: Plan | None = None) -> list[Event]:
         self.model.begin(plan or Plan())
@@ -65,7 +71,7 @@ def fill_disk(patch: pytest.MonkeyPatch, when: Callable[[bytes], bool]) -> None:
 
 
 async def test_an_answer_larger_than_the_window_leaves_it_and_the_next_message_is_answered(tmp_path: Path) -> None:
-    case = Case(tmp_path, Setup(window=6_000))
+    case = await Case.open(tmp_path, Setup(window=6_000))
     await case.say("again", Plan(chat=(Reply("good", size=1_500, chinese=True),)))
     assert status(await case.say("and now?")) == "done"
     [ledger] = case.ledgers()
@@ -74,7 +80,7 @@ async def test_an_answer_larger_than_the_window_leaves_it_and_the_next_message_i
 
 
 async def test_a_message_larger_than_the_window_leaves_it_and_the_next_message_is_answered(tmp_path: Path) -> None:
-    case = Case(tmp_path, Setup(window=6_000))
+    case = await Case.open(tmp_path, Setup(window=6_000))
     await case.say("hello")
     assert status(await case.say(CHINESE * 1_500)) == "failed"
     assert status(await case.say("and now?")) == "done"
@@ -83,7 +89,7 @@ async def test_a_message_larger_than_the_window_leaves_it_and_the_next_message_i
 
 
 async def test_what_a_stopped_new_leaves_behind_is_recorded_once(tmp_path: Path) -> None:
-    case = Case(tmp_path, Setup())
+    case = await Case.open(tmp_path, Setup())
     await case.say("hello " + ENGLISH * 300)
     await case.say("/new", Plan(flush=(Reply("stall"),)))
     old, _ = sorted(case.ledgers(), key=lambda ledger: -len(ledger.lines))
@@ -93,7 +99,7 @@ async def test_what_a_stopped_new_leaves_behind_is_recorded_once(tmp_path: Path)
 
 
 async def test_a_silent_turn_that_is_stopped_after_it_wrote_is_not_made_again(tmp_path: Path) -> None:
-    case = Case(tmp_path, Setup())
+    case = await Case.open(tmp_path, Setup())
     await case.say("hello " + ENGLISH * 300)
     await case.say("/new", Plan(flush=(Reply("write"), Reply("stall"))))
     old, _ = sorted(case.ledgers(), key=lambda ledger: -len(ledger.lines))
@@ -104,7 +110,7 @@ async def test_a_silent_turn_that_is_stopped_after_it_wrote_is_not_made_again(tm
 async def test_an_answer_that_could_not_be_written_has_a_name_when_it_is_offered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = Case(tmp_path, Setup())
+    case = await Case.open(tmp_path, Setup())
     with monkeypatch.context() as patch:
         fill_disk(patch, lambda line: b'"assistant"' in line)
         await case.say("hello " + ENGLISH * 300)
@@ -118,7 +124,7 @@ async def test_an_answer_that_could_not_be_written_has_a_name_when_it_is_offered
 async def test_what_was_written_is_not_written_again_when_its_record_met_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = Case(tmp_path, Setup(window=6_000))
+    case = await Case.open(tmp_path, Setup(window=6_000))
     await case.say("one " + ENGLISH * 2_400)
     ends = iter([True])
     with monkeypatch.context() as patch:
@@ -137,7 +143,7 @@ async def test_a_disk_that_fails_under_the_notes_is_no_memory_that_had_nothing_t
     def fail(_handle: int, _data: bytes) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    case = Case(tmp_path, Setup())
+    case = await Case.open(tmp_path, Setup())
     await case.say("hello " + ENGLISH * 300)
     monkeypatch.setattr(append_only, "append_whole", fail)
     events = await case.say("/new", Plan(flush=(Reply("write"),)))
@@ -150,7 +156,7 @@ async def test_a_disk_that_fails_under_the_notes_is_no_memory_that_had_nothing_t
 async def test_what_new_wrote_while_the_disk_was_full_is_recorded_when_it_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = Case(tmp_path, Setup())
+    case = await Case.open(tmp_path, Setup())
     await case.say("hello " + ENGLISH * 300)
     ends = iter([True])
     with monkeypatch.context() as patch:
