@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
@@ -34,9 +36,11 @@ from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.store import SessionStore
 from tests.agent.fakes import calls, says
 from tests.agent.gate_host import PurposeModel, notes, offers
+from tests.memory.index_host import until
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EVENING = datetime(2026, 11, 20, 21, 30, tzinfo=BERLIN)
+AUTO = "session:auto-reset"
 NIGHT = timedelta(hours=10)  # from EVENING on, the boundary at 04:00 lies in it
 CONFIG = {
     "agents": {"defaults": {"memory_search": {"enabled": False}}},
@@ -376,6 +380,48 @@ async def test_a_session_that_can_not_be_ended_goes_on(program: Program, monkeyp
     [changed] = of(await say(runtime, "hello"), SessionChanged)
     assert (changed.reason, len(program.notes)) == ("daily", 1)
     await runtime.close()
+
+
+async def test_looks_leave_a_session_alone_for_a_while_that_can_not_be_ended(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    program.wall.moment += NIGHT
+    tried = 0
+
+    def rotate(*_: Any) -> None:
+        nonlocal tried
+        tried += 1
+        raise SessionStoreError("The index is locked.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SessionStore, "rotate", rotate)
+        for _ in range(5):
+            with contextlib.suppress(SessionStoreError):
+                await runtime.agent.look_at_clock()
+        assert tried == 1
+        program.wall.moment += timedelta(minutes=10)
+        with pytest.raises(SessionStoreError):
+            await runtime.agent.look_at_clock()
+    assert tried == 2
+    [changed] = of(await say(runtime, "hello"), SessionChanged)
+    assert (changed.reason, len(program.notes)) == ("daily", 1)
+    await runtime.close()
+
+
+async def test_esc_stops_the_hooks_of_a_reset_by_the_clock_and_nothing_else(program: Program) -> None:
+    program.write_hook("hangs", "import asyncio\nasync def handle(event):\n    await asyncio.Event().wait()\n", AUTO)
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    first = runtime.agent.conversation.session_id
+    program.wall.moment += NIGHT
+    looking = asyncio.create_task(runtime.agent.look_at_clock())
+    await until(runtime.interrupt)
+    await looking
+    assert runtime.agent.conversation.session_id != first
+    assert not runtime.interrupt()
+    await runtime.close(hasty=True)
 
 
 # -- 19, one day for all ----------------------------------------------------------------------------------------------

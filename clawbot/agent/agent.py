@@ -93,7 +93,12 @@ class Agent:
         for comes with the next message."""
         if self._submissions.running is not None:
             self._submissions.running.emit(event)
-        elif self.on_event is not None:
+        else:
+            self._beside(event)
+
+    def _beside(self, event: Event) -> None:
+        """Show an event that belongs to nothing that was submitted."""
+        if self.on_event is not None:
             self.on_event(event)
         elif isinstance(event, Notice):
             self._owed.append(event)
@@ -192,9 +197,10 @@ class Agent:
     async def look_at_clock(self) -> datetime | None:
         """Begin a fresh session if the clock has ended this one, once the running turn has ended; when to look next,
         None for never. Raises SessionStoreError."""
-        async with self.exclusive():
-            if not self._closing:
-                await self._expire(Scope(self.announce, Cancellation()))
+        scope = Scope(self._beside, Cancellation())
+        async with self._submissions.alone(scope):
+            if not (self._closing or self._expiring.rests):
+                await self._expire(scope)
         return self._expiring.next_look
 
     async def _expire(self, scope: Scope) -> None:

@@ -13,7 +13,10 @@ from clawbot.agent.events import SessionChanged
 from clawbot.agent.resetting import Resetting
 from clawbot.agent.scope import Scope
 from clawbot.clock import Clock
+from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.reset import Expiry, ResetPolicy, expiry, next_look
+
+_REST_SECONDS = 600.0  # after a reset that failed, mostly for want of disk space
 
 
 class ExpiringParts(Struct, frozen=True):
@@ -30,6 +33,7 @@ class Expiring:
 
     def __init__(self, parts: ExpiringParts) -> None:
         self._parts = parts
+        self._failed: tuple[str, float] | None = None
 
     @property
     def due(self) -> Expiry | None:
@@ -53,6 +57,18 @@ class Expiring:
         if conversation.is_blank:
             await asyncio.to_thread(conversation.begin_anew)
             return None
-        changed = await self._parts.resetting.reset(due.reason, "", scope)
+        try:
+            changed = await self._parts.resetting.reset(due.reason, "", scope)
+        except SessionStoreError:
+            self._failed = conversation.session_id, self._parts.clock.monotonic()
+            raise
         scope.emit(changed)
         return changed
+
+    @property
+    def rests(self) -> bool:
+        """Whether the end of the session that is open failed a moment ago: a timer leaves it alone for a while, since
+        the hooks run each time."""
+        if self._failed is None or self._failed[0] != self._parts.conversation.session_id:
+            return False
+        return self._parts.clock.monotonic() - self._failed[1] < _REST_SECONDS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from msgspec import structs
 
@@ -56,6 +56,16 @@ class Submissions:
     def exclusive(self) -> AbstractAsyncContextManager[None]:
         """Wait until nothing runs, and keep it so inside the context."""
         return self._turn
+
+    @asynccontextmanager
+    async def alone(self, scope: Scope) -> AsyncIterator[None]:
+        """The same for the program's own work, which `interrupt` stops as it stops a turn."""
+        async with self._turn:
+            self.running = scope
+            try:
+                yield
+            finally:
+                self.running = None
 
     async def _drive(self, text: str, scope: Scope) -> None:
         # The lock is free for a moment between two turns: who waits already goes first.
