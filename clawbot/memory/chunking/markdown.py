@@ -159,10 +159,11 @@ def _front_matter(lines: Sequence[str]) -> int:
 
 
 def _parse(text: str) -> list[Token]:
-    # The parser takes longer to import (90 ms) than a search takes altogether.
+    parser = _parser()
+    # Not before the parser: a part of a package that another thread is in the middle of importing (the screen does)
+    # can end in a deadlock, which Python breaks by an error in one of the threads.
     from markdown_it.rules_block import StateBlock
 
-    parser = _parser()
     tokens: list[Token] = []
     state = StateBlock(text, parser, {}, tokens)
     parser.block.tokenize(state, 0, state.lineMax)
@@ -171,6 +172,7 @@ def _parse(text: str) -> list[Token]:
 
 @cache
 def _parser() -> MarkdownIt:
+    # It takes longer to import (90 ms) than a search takes altogether.
     from clawbot.memory.chunking.markdown_rules import block_parser
 
     return block_parser(_DEEPEST)

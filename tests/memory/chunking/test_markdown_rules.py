@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,3 +118,10 @@ def test_quick_and_slow_rules_agree(text: str) -> None:
 def test_what_is_underlined(text: str, headings: int) -> None:
     tokens = blocks(markdown_rules.block_parser(32), text)
     assert sum(token.type == "heading_open" for token in tokens) == headings
+
+
+def test_no_part_of_the_parser_is_imported_while_another_thread_imports_the_whole() -> None:
+    """Else Python may find a deadlock of imports, and an error hits whichever thread it finds it in: the screen's."""
+    driver = Path(__file__).with_name("importing.py")
+    done = subprocess.run([sys.executable, str(driver)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stdout + done.stderr
