@@ -41,7 +41,7 @@ class Halfway(Loader):
         self.cutting.start()
         while not self.parts and not self.is_waiting():
             time.sleep(0.001)
-        print(*self.parts, flush=True)
+        sys.stdout.write(" ".join(self.parts) + "\n")
         self.rest.exec_module(module)
 
     def is_waiting(self) -> bool:
