@@ -178,7 +178,8 @@ async def test_esc_does_not_wait_for_a_flush_model_that_opens_slowly(house: Hous
         raise AssertionError
 
     house.open_model = open_slowly
-    agent = house.open(PurposeModel(), window=128_000, memory_flush={"model": "slow/model"})
+    flush = {"model": "slow/model", "quit_timeout": 0.1}
+    agent = house.open(PurposeModel(), window=128_000, memory_flush=flush)
     await fill(agent, 4, 300)
     submission = asyncio.create_task(talk(agent, "/compact"))
     await opening.wait()

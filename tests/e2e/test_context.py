@@ -148,7 +148,8 @@ turns:
     )
     config = machine.state / "config.yaml"
     always = "compaction: {memory_flush: {reset_min_tokens: 1}}"
-    config.write_text(config.read_text("utf-8").replace("}}", f", {always}}}}}"), encoding="utf-8")
+    unkept = "hooks: {entries: {session-memory: {enabled: false}}}\n"
+    config.write_text(config.read_text("utf-8").replace("}}", f", {always}}}}}") + unkept, encoding="utf-8")
     chat = machine.open()
     chat.wait_for("openai/scripted")
     chat.send("the harbour is deep", "enter")

@@ -325,9 +325,9 @@ def test_hostile_text_takes_time_in_proportion(name: str) -> None:
         return time.process_time() - before
 
     chunk_lines("warm")
-    small = min(cost(20_000) for _ in range(3))
-    # Four times the text: four times the work when all is well, sixteen times when it is not.
-    assert min(cost(80_000) for _ in range(2)) < 10 * small + 0.05
+    # Four times the text: four times the work when all is well, sixteen times when it is not. On a busy machine one
+    # measurement says little, so a single good one is enough; work that is squared has none.
+    assert any(cost(80_000) < 10 * cost(20_000) + 0.05 for _ in range(8))
 
 
 def test_a_file_of_a_megabyte_that_is_one_line() -> None:

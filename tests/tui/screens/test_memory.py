@@ -29,7 +29,7 @@ PROXY = found(
 )
 CHINESE = found(hit("memory/2026-10-02.md", 5, "- 数据库端口改成 5433", 0.9))
 WIDE = (120, 30)
-UNHURRIED = 0.7  # seconds: longer than a busy machine takes from key to key
+NEVER, AT_ONCE = 3_600.0, 0.01  # seconds
 
 
 def runtime(**answers: Any) -> Runtime:
@@ -65,12 +65,17 @@ async def test_a_query_is_answered_with_score_day_and_place() -> None:
 
 
 async def test_one_search_is_made_for_what_was_typed_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "SEARCH_DELAY", UNHURRIED)
     below = runtime()
     async with showing(screen(below), WIDE) as (host, pilot):
-        await pilot.press(*"proxy")
+        # The typing never pauses before its last letter, however slow the machine is.
+        monkeypatch.setattr(memory, "SEARCH_DELAY", NEVER)
+        await pilot.press(*"prox")
+        monkeypatch.setattr(memory, "SEARCH_DELAY", AT_ONCE)
+        await pilot.press("y")
         await until(pilot, lambda: "0.93" in seen(host))
+        monkeypatch.setattr(memory, "SEARCH_DELAY", NEVER)
         await pilot.press("space", "backspace")
+        monkeypatch.setattr(memory, "SEARCH_DELAY", AT_ONCE)
         retype(host, "端口")
         await until(pilot, lambda: "0.90" in seen(host))
         assert below.searches == ["proxy", "端口"]
@@ -255,13 +260,21 @@ async def test_the_preview_shows_the_place_deep_in_a_file() -> None:
 
 
 async def test_only_the_note_where_the_list_rests_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "PREVIEW_DELAY", UNHURRIED)
+    def rests(seconds: float) -> None:
+        monkeypatch.setattr(memory, "PREVIEW_DELAY", seconds)
+
     below = runtime()
     async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
         await shows_first(host, pilot, "8080 clashed")
-        await pilot.press("down", "down", "up", "up", "down", "down")
+        rests(NEVER)
+        await pilot.press("down", "down", "up", "up", "down")
+        rests(AT_ONCE)
+        await pilot.press("down")
         await shows_first(host, pilot, "fact 150")
-        await pilot.press("up", "up")
+        rests(NEVER)
+        await pilot.press("up")
+        rests(AT_ONCE)
+        await pilot.press("up")
         await shows_first(host, pilot, "8080 clashed")
         assert below.reads == ["memory/2026-10-02.md", "MEMORY.md"]
 
