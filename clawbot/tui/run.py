@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SAVING = "Saving what matters to memory … (Ctrl+C skips)"
+FINISHING = "Waiting for the hooks … (Ctrl+C skips)"
+PATIENCE = 0.7  # seconds of a closing that nobody wonders about
 
 
 def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | None = None) -> int:
@@ -97,7 +99,13 @@ class _Ending:
         only lets go of what it holds. What fails in it is logged and is the `failure`."""
         if runtime.will_flush:
             self._tell()
-        await self._end(asyncio.create_task(runtime.close(hasty=self._hasty)))
+            await self._end(asyncio.create_task(runtime.close(hasty=self._hasty)))
+            return
+        late = asyncio.get_running_loop().call_later(PATIENCE, self._tell, FINISHING)
+        try:
+            await self._end(asyncio.create_task(runtime.close(hasty=self._hasty)))
+        finally:
+            late.cancel()
 
     async def wait(self, closing: asyncio.Task[None]) -> None:
         """Wait for a runtime that is being closed already: the user left for another agent, and then altogether."""
@@ -106,12 +114,12 @@ class _Ending:
             closing.cancel()
         await self._end(closing)
 
-    def _tell(self) -> None:
+    def _tell(self, what: str = SAVING) -> None:
         """Say what takes time; nobody waits for it after a signal."""
         if not self._hasty:
             # A window that has just been closed takes no words, and memory is saved nevertheless.
             with contextlib.suppress(OSError):
-                sys.stderr.write(f"{SAVING}\n")
+                sys.stderr.write(f"{what}\n")
                 sys.stderr.flush()
 
     async def _end(self, closing: asyncio.Task[None]) -> None:

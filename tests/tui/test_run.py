@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.tui.run import SAVING
+from clawbot.tui.run import FINISHING, SAVING
 
 SCRIPT = """
 import sys
@@ -135,6 +135,12 @@ def test_an_end_from_outside_closes_the_session(number: signal.Signals, tmp_path
 def test_leaving_says_that_memory_is_saved(will_flush: bool, told: str, tmp_path: Path) -> None:
     done = run_script(SAVES.format(will_flush=will_flush, saving="await asyncio.sleep(0)"), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "saved\nlet go\n", told)
+
+
+def test_a_closing_that_takes_its_time_says_that_it_waits_for_the_hooks(tmp_path: Path) -> None:
+    waits = "told = asyncio.Event(); sys.stderr.flush = told.set; await told.wait()"
+    done = run_script(SAVES.format(will_flush=False, saving=waits), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "saved\nlet go\n", f"{FINISHING}\n")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)])
