@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
@@ -85,10 +85,12 @@ AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock
 
 
 class UserMessage(Struct, frozen=True, tag_field="role", tag="user", rename="camel"):
-    """What the user said. `timestamp` is in milliseconds since the epoch, here and below."""
+    """What the user said. `timestamp` is in milliseconds since the epoch, here and below. `scheduled` is set where a
+    job spoke in the user's place."""
 
     content: str | list[UserBlock]
     timestamp: int = 0
+    scheduled: bool | UnsetType = UNSET
 
     @property
     def text(self) -> str:

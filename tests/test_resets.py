@@ -317,6 +317,9 @@ async def test_what_a_job_says_ends_no_session_and_keeps_none_alive(program: Pro
     assert runtime.agent.conversation.session_id == first
     [changed] = of(await say(runtime, "hello"), SessionChanged)
     assert changed.reason == "idle"
+    [note] = program.notes.values()
+    assert "user: the harbour opens at six" in note
+    assert "Is anything due?" not in note
     await runtime.close()
 
 

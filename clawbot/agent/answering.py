@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from clawbot.agent.approvals import Approvals
 from clawbot.agent.boundary import Boundary
@@ -93,8 +93,9 @@ class Answering:
         """Answer `text`; `started` is called when it is on disk. Raises InterruptedTurnError, ModelError and
         SessionStoreError; what was said by then is kept."""
         await self._quote_notes(scope)
-        message = UserMessage(content=text, timestamp=epoch_ms(self._parts.clock.now()))
-        entry_id = await self._conversation.add_user(message, real=scope.origin == "user")
+        now, job = epoch_ms(self._parts.clock.now()), scope.origin == "schedule"
+        message = UserMessage(content=text, timestamp=now, scheduled=job or UNSET)
+        entry_id = await self._conversation.add_user(message)
         started()
         hooking = self._parts.hooking
         hooking.tell(hooking.make(MessageReceived, text=text, entry_id=entry_id, origin=scope.origin))

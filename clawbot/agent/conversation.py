@@ -90,9 +90,8 @@ class Conversation:
         self._load()
         return stored.id
 
-    async def add_user(self, message: UserMessage, *, real: bool = True) -> str:
-        """Store what the user (not `real`: a job in the user's place) said and return the entry's id: it is on disk
-        then.
+    async def add_user(self, message: UserMessage) -> str:
+        """Store what the user, or a job in the user's place, said and return the entry's id: it is on disk then.
 
         Raises SessionStoreError; the message is neither on disk nor in the context then.
         """
@@ -103,7 +102,7 @@ class Conversation:
         # Where nobody counted the turns before (a transcript from elsewhere), one more is no count either.
         before = 0 if record.turns is None and len(self.items) == 1 else record.turns
         turns = None if before is None else before + 1
-        last = epoch_ms(self._clock.now()) if real else record.last_interaction_at
+        last = record.last_interaction_at if message.scheduled else epoch_ms(self._clock.now())
         self.session.record = structs.replace(record, turns=turns, last_interaction_at=last)
         return entry.id
 

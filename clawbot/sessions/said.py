@@ -27,9 +27,9 @@ class SaidText(Struct, frozen=True):
 def last_said(transcript: Transcript, limit: int) -> list[SaidText]:
     """The last `limit` texts in `transcript`, oldest first, secrets redacted. Blocks.
 
-    All text of a message counts as one. Left out are tools and what they printed, reasoning, slash commands, silent
-    replies, and the prompts of programs that asked for silence and got it (reference sheet 9, 11.1). Raises
-    SessionStoreError.
+    All text of a message counts as one. Left out are tools and what they printed, reasoning, slash commands, what jobs
+    said, silent replies, and the prompts of programs that asked for silence and got it (reference sheet 9, 11.1).
+    Raises SessionStoreError.
     """
     found: list[SaidText] = []
     for text in _backwards(transcript):
@@ -52,10 +52,8 @@ def _backwards(transcript: Transcript) -> Iterator[SaidText]:
         if isinstance(message, AssistantMessage):
             answered = True
             yield SaidText("assistant", redact(text), item.timestamp)
-        elif is_command(text):
-            continue
-        else:
-            if answered or not names_token(text):
+        elif not is_command(text):
+            if not message.scheduled and (answered or not names_token(text)):
                 yield SaidText("user", redact(text), item.timestamp)
             answered = False
 

@@ -57,9 +57,9 @@ def spoken_lines(path: Path) -> tuple[list[str], list[int]]:
     """What the user and the model said to each other in the transcript at `path`, oldest first. Blocks.
 
     Returns the lines (`User: …`, `Assistant: …`, white space collapsed, secrets redacted) and for each the number
-    (from 1) of its line in the file. Left out: tools and what they printed, reasoning, slash commands, silent replies
-    with the prompts that asked for them, lines that can't be read. All branches are there, and what was compacted.
-    Raises OSError.
+    (from 1) of its line in the file. Left out: tools and what they printed, reasoning, slash commands, what jobs said,
+    silent replies with the prompts that asked for them, lines that can't be read. All branches are there, and what was
+    compacted. Raises OSError.
     """
     with ByteSource.open(path) as source:
         said = _without_silence(_said(source))
@@ -91,7 +91,7 @@ def _said(source: ByteSource) -> Iterator[_Said]:
         entry = read_entry(source, span, _ignored, None)
         if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage | AssistantMessage):
             text = entry.message.text.strip()
-            if text and not (isinstance(entry.message, UserMessage) and is_command(text)):
+            if text and not (isinstance(entry.message, UserMessage) and (entry.message.scheduled or is_command(text))):
                 yield _Said(span.start, entry.message, text)
 
 

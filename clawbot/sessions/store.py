@@ -266,8 +266,8 @@ class SessionStore:
 
 
 def _last_spoken(transcript: Transcript) -> int:
-    """When the last words in the user's place were written, in milliseconds since the epoch; 0 when there are none."""
+    """When the user's last words were written, in milliseconds since the epoch; 0 when there are none."""
     for entry in reversed(transcript.entries):
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage) and not entry.message.scheduled:
             return entry.moment
     return 0

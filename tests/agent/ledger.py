@@ -89,10 +89,12 @@ def _silent(entries: list[dict[str, Any]]) -> set[str]:
 
 
 def _said(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The role and the text of each message that has words."""
+    """The role (`job` where one spoke in the user's place) and the text of each message that has words."""
     messages = [entry["message"] for entry in entries if entry["type"] == "message"]
-    texts = [(str(message["role"]), _text(message["content"])) for message in messages]
-    return [(role, text) for role, text in texts if role in ("user", "assistant") and text]
+    texts = [
+        ("job" if message.get("scheduled") else message["role"], _text(message["content"])) for message in messages
+    ]
+    return [(role, text) for role, text in texts if role in ("user", "assistant", "job") and text]
 
 
 def assert_offered_once(ledger: Ledger, *, archived: bool) -> None:

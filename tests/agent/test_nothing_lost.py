@@ -148,7 +148,6 @@ class NothingLost(RuleBasedStateMachine):
         self.model = PlannedModel(self.world, self.check_request)
         self.known: dict[Path, bytes] = {}
         self.excused: set[str] = set()
-        self.jobs: set[str] = set()
         self.unsure: set[str] = set()
         self.told: set[str] = set()
         self.kept: dict[str, list[tuple[str, str]]] = {}
@@ -213,12 +212,8 @@ class NothingLost(RuleBasedStateMachine):
     def work(self, size: int, plan: Plan) -> None:
         """A job speaks: that ends no session, and keeps none alive."""
         mark = self.world.mark("u")
-        self.jobs.add(mark)
         before = self.agent.conversation.session.record
         self.submit(f"{mark} {ENGLISH * size}", plan, None, "schedule")
-        if self.woke:
-            # Whether a word that a crash cut off was a job's is not told by the files: it counts as the user's.
-            self.unsure.add(before.session_id)
         after = self.agent.conversation.session.record
         assert after.session_id == before.session_id
         assert after.last_interaction_at == before.last_interaction_at or self.woke
@@ -342,7 +337,7 @@ class NothingLost(RuleBasedStateMachine):
         spoken = {line["id"] for line in ledger.lines if line["type"] == "message"}
         if spoken.isdisjoint(ledger.messages):
             return False  # nothing was said, or by jobs alone that found nothing: it just begins anew
-        return self.world.setup.ends.is_over(conversation.session.record, last_spoken(ledger, self.jobs), now)
+        return self.world.setup.ends.is_over(conversation.session.record, last_spoken(ledger), now)
 
     async def name_notes(self) -> None:
         """Let the model answer how notes are to be called."""
@@ -408,7 +403,8 @@ class NothingLost(RuleBasedStateMachine):
         for name, marks in kept.items():
             assert_in_order(marks, ledger_of[name])
         for name, marks in self.kept.items():
-            assert kept.get(name, []) == marks, f"the note of {name} does not say what was said"
+            note = kept.get(name, [])
+            assert note[len(note) - len(marks) :] == marks, f"the note of {name} does not say what was said last"
 
     def check_grown(self, path: Path) -> None:
         name = Path(path.parent.name) / path.name

@@ -76,3 +76,9 @@ def test_keys_are_blacked_out(tmp_path: Path) -> None:
     [(_, text)] = heard(tmp_path, user(f"my key is {key}"))
     assert key not in text
     assert text.startswith("my key is ")
+
+
+def test_what_a_job_said_was_not_the_user(tmp_path: Path) -> None:
+    asked = UserMessage("Is anything due?", scheduled=True)
+    told = [user("六点开门"), said("好的"), asked, said("The harbour opens.")]
+    assert heard(tmp_path, *told) == [("user", "六点开门"), ("assistant", "好的"), ("assistant", "The harbour opens.")]
