@@ -33,6 +33,8 @@ class SessionMemoryEntry(HookEntry):
 
     model_config = ConfigDict(extra="forbid")
 
+    enabled: Switch | None = True
+    """Whether it runs."""
     messages: Positive = 15
     """How many of the last messages the note holds."""
     llm_slug: Switch = True

@@ -27,10 +27,10 @@ def test_the_contract_of_the_design_is_valid() -> None:
     assert found.entry("session-memory").own == {"messages": 15, "llm_slug": True, "model": None}
 
 
-def test_nothing_is_decided_by_default() -> None:
+def test_by_default_the_archive_is_on_and_nothing_is_decided_for_others() -> None:
     found = hooks("")
     assert (found.enabled, found.timeout, found.quit_timeout) == (True, 10.0, 5.0)
-    assert [found.entry(name).enabled for name in ("session-memory", "mine")] == [None, None]
+    assert [found.entry(name).enabled for name in ("session-memory", "mine")] == [True, None]
 
 
 def test_both_spellings_and_the_older_place() -> None:
