@@ -19,6 +19,7 @@ from clawbot.agent.agent import Agent
 from clawbot.agent.commands import COMMANDS
 from clawbot.agent.conversation import notices_of
 from clawbot.agent.events import Event, Notice, SessionChanged
+from clawbot.agent.notes import locate_note
 from clawbot.agent.views import AgentInfo, CommandInfo, ContextReport, HistoryItem, HookStatus, RuntimeStatus
 from clawbot.background import Background, BackgroundParts, jobs_for, run_here, take_turn
 from clawbot.config.env import save_key
@@ -284,6 +285,12 @@ class Runtime:
     async def read_workspace_file(self, name: str) -> str:
         """The text of a workspace file; empty when there is none of that name. Raises ClawbotError."""
         return await asyncio.to_thread(read_workspace_file, self.status.workspace, name)
+
+    async def note_place(self, path: str) -> str:
+        """Where the note `path` is that this conversation tells of: it may have been given another name since."""
+        record, workspace = self.agent.conversation.session.record, self.status.workspace
+        since = (record.session_started_at or 0) / 1000
+        return await asyncio.to_thread(locate_note, workspace, path, record.session_id, since)
 
     async def write_workspace_file(self, name: str, text: str) -> None:
         """Replace a workspace file, whole or not at all. Raises ClawbotError."""

@@ -427,6 +427,24 @@ async def test_esc_stops_the_hooks_of_a_reset_by_the_clock_and_nothing_else(prog
     await runtime.close(hasty=True)
 
 
+async def test_a_resumed_session_finds_its_note_under_the_name_that_it_got_since(program: Program) -> None:
+    program.configure(hooks={"entries": {"session-memory": {"llm_slug": True}}})
+    program.model.replies["slug"] = [says("harbour-hours")]
+    runtime = await program.open()
+    await say(runtime, "the gate opens at six")
+    first = runtime.agent.conversation.session_id
+    kept, *_ = of(await say(runtime, "/new"), NoteKept)
+    await runtime.agent.parts.hooks.settled()
+    assert list(program.notes) == ["2026-11-20-harbour-hours.md"]
+    await runtime.resume(first)
+    assert await runtime.note_place(kept.path) == "memory/2026-11-20-harbour-hours.md"
+    for other in ("AGENTS.md", "memory/2026-11-20.md", "memory/2026-11-20-harbour-hours.md"):
+        assert await runtime.note_place(other) == other
+    await runtime.resume("main")
+    assert await runtime.note_place(kept.path) == kept.path
+    await runtime.close()
+
+
 # -- 19, one day for all ----------------------------------------------------------------------------------------------
 
 
@@ -455,7 +473,7 @@ async def test_flush_note_and_quote_mean_the_same_day(
     [written] = of(await say(runtime, "/compact"), MemoryWritten)
     assert written.path == f"memory/{today}.md"
     await say(runtime, "the harbour opens at seven")
-    [kept] = of(await say(runtime, "/new"), NoteKept)
+    kept, *_ = of(await say(runtime, "/new"), NoteKept)
     assert kept.path.startswith(f"memory/{today}-")
     [quote] = of(await say(runtime, "hello"), NotesQuoted)
     assert set(quote.files) == {written.path, kept.path, f"memory/{yesterday}.md"}

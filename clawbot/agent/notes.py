@@ -120,6 +120,16 @@ def find_note(folder: Path, session_id: str, since: float) -> Path | None:
     return None
 
 
+def locate_note(workspace: Path, path: str, session_id: str, since: float) -> str:
+    """Where the note is now that a session (see `find_note`) knows as `path`: there, or under a name that it was given
+    since. Blocks. Raises OSError."""
+    folder = workspace / FOLDER
+    if not _NAME.fullmatch(Path(path).name) or (workspace / path).exists() or not folder.is_dir():
+        return path
+    found = find_note(folder, session_id, since)
+    return f"{FOLDER}/{found.name}" if found is not None else path
+
+
 def _first_day(since: float) -> str:
     """The earliest date of a note of a session that began at `since`: it was no earlier day anywhere on earth. By that
     most of many notes are passed over without a look into them. "" for a time that cannot be right."""

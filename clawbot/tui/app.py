@@ -368,6 +368,8 @@ class ClawbotApp(App[object]):
     async def _edit(self, file: str | None, line: int | None) -> None:
         from clawbot.tui.screens.editor import EditorScreen
 
+        if file and self.runtime is not None:
+            file = await self.runtime.note_place(file)
         await self._shown(lambda runtime: EditorScreen(runtime, file, line))
 
     @work

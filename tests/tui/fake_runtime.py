@@ -436,6 +436,9 @@ class FakeRuntime:
     async def read_workspace_file(self, name: str) -> str:
         return self.files.get(name, "")
 
+    async def note_place(self, path: str) -> str:
+        return path
+
     async def write_workspace_file(self, name: str, text: str) -> None:
         self.files[name] = text
 
