@@ -290,7 +290,10 @@ def test_few_files_are_refused(text: str, value: bool) -> None:
         data = data.get(key) if isinstance(data, dict) else data
     way_is_free = isinstance(data, dict) and not isinstance(data.get("enabled"), dict | list)
     if way_is_free and "|" not in text:
-        put(text, value=value)
+        assert (
+            parse_layer(put(text, value=value), "config.yaml")[0].data["hooks"]["entries"]["note-it"]["enabled"]
+            is value
+        )
 
 
 def test_keys_of_the_shipped_file_can_be_set_and_one_line_changes() -> None:

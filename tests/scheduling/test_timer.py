@@ -56,6 +56,8 @@ async def test_it_looks_at_once_at_exact_moments_and_when_it_is_woken() -> None:
     await looks.reach(4)
     await timer.stop()
     await timer.stop()
+    # Started twice it is still one timer, whose looks were the first, two at exact moments, and the one that was woken.
+    assert looks.count == 4
 
 
 async def test_a_look_that_fails_is_told_and_the_timer_goes_on(caplog: pytest.LogCaptureFixture) -> None:

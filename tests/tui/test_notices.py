@@ -18,5 +18,6 @@ async def test_a_notice_keeps_its_last_word_at_every_length(width: int, tmp_path
         for length in range(48, 60):
             app.notify(f"{'x' * (length - 5)} {length}e.", markup=False, timeout=600)
             await until(pilot, lambda length=length: f"{length}e." in screen_text(app))
+            assert f"{length}e." in screen_text(app)
             app.clear_notifications()
             await until(pilot, lambda: not app.screen.query(Toast))
