@@ -15,14 +15,25 @@ MADE := $(VENV)/.made
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 ARGS ?=
+# Whole folders of tests that drive a screen.
+SLOW := tests/e2e tests/tui
 
-.PHONY: chat test check format bench lock clean
+.PHONY: chat test one test-fast check audit format bench lock sbom clean
 
 chat: $(RUNTIME)
 	@$(BIN)/clawbot chat $(ARGS)
 
-test: $(DEV) check
+test: $(DEV) check audit
 	@$(BIN)/python -m pytest -n auto $(ARGS)
+
+# One test, file or folder at once: make one T=tests/agent/test_turn.py::test_name
+one: $(DEV)
+	@$(BIN)/python -m pytest -n0 $(T) $(ARGS)
+
+# What tells whether another Python will do, in an environment of its own:
+# make test-fast PYTHON=/path/to/python3.13 VENV=.venv-3.13
+test-fast: $(DEV)
+	@$(BIN)/python -m pytest -n auto -m "not e2e" $(SLOW:%=--ignore=%) $(ARGS)
 
 check: $(DEV)
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
@@ -30,12 +41,17 @@ check: $(DEV)
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
 
+# Ruff's rules judge in place of bandit's lowest ones.
+audit: $(DEV)
+	@$(BIN)/bandit --quiet --severity-level medium -r clawbot hooks
+	@$(BIN)/python .ci/audit.py
+
 format: $(DEV)
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
 
 bench: $(RUNTIME)
-	@for name in startup turns reset tui index accounting longrun; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	@for name in startup turns trace reset tui index accounting longrun; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # An environment knows its own place and its Python: where one of them has gone, it is made anew.
 ifneq ($(shell test -x $(BIN)/python && cat $(MADE) 2>/dev/null),$(CURDIR))
@@ -67,5 +83,11 @@ lock:
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --extra build --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
+	@$(MAKE) --no-print-directory sbom
+
+# What goes into the wheel as the list of what is in it.
+sbom: $(DEV)
+	@$(BIN)/python .ci/sbom.py >sbom.cdx.json.new && mv sbom.cdx.json.new sbom.cdx.json
+
 clean:
-	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) .venv-* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

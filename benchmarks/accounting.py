@@ -19,7 +19,7 @@ from typing import NamedTuple
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
 from clawbot.context.counting import TokenCounter
 from clawbot.context.prompt import PromptInputs, SystemPrompt, build_system_prompt
-from clawbot.context.window import Report, View, measure
+from clawbot.context.window import NextRequest, Report, measure
 from clawbot.llm.protocol import ChatRequest, FinalPart
 from clawbot.llm.scripted import ScriptEngine, parse_script
 from clawbot.messages import (
@@ -32,7 +32,7 @@ from clawbot.messages import (
     Usage,
     UserMessage,
 )
-from clawbot.testing.model import ScriptedModel
+from clawbot.testing.fixture import ScriptedModel
 
 SCRIPT = "turns:\n  - {reply: Noted., repeat: forever}\n"
 HISTORY_TOKENS = 150_000
@@ -149,12 +149,12 @@ async def errors(case: Case, turns: int) -> tuple[int, float, float]:
     model = ScriptedModel(ScriptEngine(parse_script(SCRIPT, Path("accounting.yaml"))))
     prompt, messages = make_prompt(), case.messages(turns)
     truth = (await served(model, prompt, messages)).prompt_tokens
-    alone = measure(View(prompt, TOOLS, messages), TokenCounter()).used
+    alone = measure(NextRequest(prompt, TOOLS, messages), TokenCounter()).used
     cut = max(index for index in range(len(messages) - SINCE) if isinstance(messages[index], UserMessage)) + 1
     earlier, counter = messages[:cut], TokenCounter()
     said = await served(model, prompt, earlier)
-    report = Report(said.prompt_tokens, measure(View(prompt, TOOLS, earlier), counter).counted)
-    since = measure(View(prompt, TOOLS, messages), counter, report).used
+    report = Report(said.prompt_tokens, measure(NextRequest(prompt, TOOLS, earlier), counter).counted)
+    since = measure(NextRequest(prompt, TOOLS, messages), counter, report).used
     return truth, 100 * (alone - truth) / truth, 100 * (since - truth) / truth
 
 
@@ -170,13 +170,13 @@ def time_turns(repeats: int) -> tuple[int, float, list[float]]:
             break
     fresh = TokenCounter()
     began = time.perf_counter()
-    report = Report(total, measure(View(prompt, TOOLS, kept), fresh).counted)
+    report = Report(total, measure(NextRequest(prompt, TOOLS, kept), fresh).counted)
     first = (time.perf_counter() - began) * 1000
     spent = []
     for number in range(repeats):
         kept += [UserMessage(f"{number}: {ENGLISH}"), AssistantMessage([TextBlock(f"{number}: {ENGLISH * 3}")])]
         began = time.perf_counter()
-        measure(View(prompt, TOOLS, kept), fresh, report)
+        measure(NextRequest(prompt, TOOLS, kept), fresh, report)
         spent.append((time.perf_counter() - began) * 1000)
     return total, first, spent
 

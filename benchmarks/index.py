@@ -26,7 +26,7 @@ from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths
 from clawbot.indexing import open_index
-from clawbot.memory.index import MemoryIndex
+from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import SearchRequest
 from clawbot.tui.app import ClawbotApp
 
@@ -98,7 +98,7 @@ class House:
         """The index with all its files."""
         return sum(file.stat().st_size for file in (self.state / "memory").iterdir())
 
-    def open(self) -> MemoryIndex:
+    def open(self) -> MemoryBackend:
         """The index in this process, which asks more than once."""
         paths = Paths(self.state)
         settings = load_settings(
@@ -156,14 +156,17 @@ async def stall_on_screen(house: House) -> float:
 
     os.environ.update(HOME=str(house.home), CLAWBOT_HOME=str(house.state))
 
-    async def open_runtime() -> Runtime:
-        return await Runtime.open(RuntimeOptions(model="offline"))
+    opened: list[Runtime] = []
+
+    async def open_runtime(agent: str | None = None) -> Runtime:
+        opened.append(await Runtime.open(RuntimeOptions(model="offline")))
+        return opened[-1]
 
     app = ClawbotApp(open_runtime)
     async with app.run_test(size=(100, 30)) as pilot:
         while app.runtime is None:
             await pilot.pause(TICK)
-        index = app.runtime.memory
+        index = opened[0].memory.index
         if index is None:
             raise SystemExit("memory_search.enabled is off")
         longest = await longest_delay(index.sync(force=True))

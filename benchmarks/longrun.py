@@ -28,12 +28,12 @@ import msgspec
 from opening import open_with
 
 from clawbot.agent.events import CompactionFinished, TurnEnded
-from clawbot.context.compaction.sections import REQUIRED
+from clawbot.context.compaction.prompts import REQUIRED
 from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
 from clawbot.llm.scripted import ScriptEngine, parse_script
 from clawbot.runtime import Runtime
-from clawbot.sessions.audit import FINAL, OFFER, Offer
-from clawbot.testing.model import ScriptedModel
+from clawbot.sessions.entries import FINAL, OFFER, Offer
+from clawbot.testing.fixture import ScriptedModel
 
 ENGLISH = (
     "the staging proxy moved to port 8443 because 8080 clashed with grafana, and the backup of db-2 ran at night; "
@@ -122,7 +122,7 @@ class Run:
             text = f"<{turn}> " + (CHINESE if turn % 3 == 0 else ENGLISH) * self._chance.randrange(1, 3)
             self.said.append(f"<{turn}>")
             began = time.process_time()
-            async with aclosing(runtime.submit(text)) as events:
+            async with aclosing(runtime.agent.submit(text)) as events:
                 async for event in events:
                     self._take(event)
             self.cpu.append((time.process_time() - began) * 1000)
@@ -133,8 +133,7 @@ class Run:
         if killed:
             # What a kill leaves: files as they are, and locks that the system takes back.
             runtime.agent.conversation.session.close()
-            if runtime.memory is not None:
-                await runtime.memory.close()
+            await runtime.services.close()
         else:
             await runtime.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from clawbot import ground
+from clawbot import services
 from clawbot.llm.protocol import ChatModel
 from clawbot.runtime import Runtime, RuntimeOptions
 
@@ -15,5 +15,6 @@ async def open_with(model: ChatModel, *, interactive: bool = False) -> Runtime:
     async def open_model(*_: object, **__: object) -> ChatModel:
         return model
 
-    with patch.object(ground, "open_model", open_model):
-        return await Runtime.open(RuntimeOptions(model="script:benchmark", interactive=interactive))
+    with patch.object(services, "open_model", open_model):
+        options = RuntimeOptions(model="script:benchmark")
+        return await Runtime.open(options if interactive else options.unattended())

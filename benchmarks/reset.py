@@ -1,9 +1,10 @@
-"""How soon after `/new` one can go on while a slow model names the note, and what hooks cost a turn.
+"""How soon after `/new` one can go on while a slow model names the note and is asked what memory is to keep of the
+rest, and what hooks cost a turn.
 
-Every figure of a reset is of a process of its own: a chat with its memory index, and a model that takes seconds to name
-the note. `newer` notes are all younger than the session, as after a `git clone`: each of them may be the session's.
+Every figure of a reset is of a process of its own: a chat with its memory index, and a model that takes seconds for
+either. `newer` notes are all younger than the session, as after a `git clone`: each of them may be the session's.
 
-Run: .venv/bin/python benchmarks/reset.py [--runs N] [--slug SECONDS]
+Run: .venv/bin/python benchmarks/reset.py [--runs N] [--slug SECONDS | --offline] [--tiny]
 """
 
 from __future__ import annotations
@@ -31,11 +32,20 @@ from clawbot.config.paths import MAIN_AGENT, Paths
 from clawbot.hooks.events import ToolBefore
 from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, StreamPart
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, UserMessage
-from clawbot.runtime import Runtime
+from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.store import SessionStore
 
-CASES = [(20, 0, ""), (500, 0, ""), (5_000, 0, ""), (20, 10_000, ""), (500, 10_000, ""), (5_000, 10_000, "")]
+CASES = [
+    (20, 0, ""),
+    (500, 0, ""),
+    (2_000, 0, ""),
+    (5_000, 0, ""),
+    (20, 10_000, ""),
+    (500, 10_000, ""),
+    (5_000, 10_000, ""),
+]
 CASES += [(500, 10_000, "newer")]
+TINY_CASES = [(3, 2, "newer")]
 TURNS = 60  # of each kind, for the cost of hooks
 STARTS = 9
 HOOK_HEAD = "---\nname: watch\nevents: [message:received, tool:before]\n---\n"
@@ -43,7 +53,7 @@ HOOK_CODE = "async def handle(event):\n    pass\n"
 
 
 class SlowNamer:
-    """Answers at once, calls a tool when it is told to, and takes its time to name a note."""
+    """Answers at once, calls a tool when it is told to, and takes its time to name a note and for a silent turn."""
 
     info = ModelInfo(ref="script:reset")
 
@@ -53,8 +63,9 @@ class SlowNamer:
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`."""
         last = request.messages[-1]
-        if request.purpose == "slug":
+        if request.purpose in ("slug", "flush"):
             await asyncio.sleep(self._seconds)
+        if request.purpose == "slug":
             yield FinalPart(AssistantMessage([TextBlock("port of staging")]))
         elif isinstance(last, UserMessage) and last.text.startswith("tool"):
             call = ToolCallBlock("call-1", "read", {"path": "AGENTS.md"})
@@ -85,9 +96,12 @@ class Measured(msgspec.Struct):
     peak: int
 
 
-async def open_runtime(home: Path, seconds: float, *, interactive: bool = False) -> Runtime:
-    """A runtime whose state is in `home`, with a model that takes `seconds` to name a note."""
+async def open_runtime(home: Path, seconds: float | None, *, interactive: bool = False) -> Runtime:
+    """A runtime whose state is in `home`, with a model that takes `seconds` to name a note; None: the offline one."""
     os.environ["CLAWBOT_HOME"] = str(home)
+    if seconds is None:
+        options = RuntimeOptions(model="offline")
+        return await Runtime.open(options if interactive else options.unattended())
     return await open_with(SlowNamer(seconds), interactive=interactive)
 
 
@@ -115,8 +129,8 @@ def write_session(store: SessionStore, turns: int) -> str:
 async def index_rests(runtime: Runtime) -> None:
     """Wait until the memory index has nothing to do."""
     rests = asyncio.Event()
-    runtime.on_memory_progress = lambda: rests.set() if runtime.memory_progress is None else rests.clear()
-    if runtime.memory_progress is not None:
+    runtime.memory.on_progress = lambda: rests.set() if runtime.memory.progress is None else rests.clear()
+    if runtime.memory.progress is not None:
         await rests.wait()
 
 
@@ -124,7 +138,7 @@ async def reset_once(runtime: Runtime, aside: Callable[[Event], None]) -> Reset:
     """Submit `/new` and wait until the user can go on. `aside` is told all that happens meanwhile."""
     note = 0.0
     cpu, began = time.process_time(), time.perf_counter()
-    async with aclosing(runtime.submit("/new")) as events:
+    async with aclosing(runtime.agent.submit("/new")) as events:
         async for event in events:
             aside(event)
             if isinstance(event, NoteKept) and not event.was:
@@ -135,7 +149,7 @@ async def reset_once(runtime: Runtime, aside: Callable[[Event], None]) -> Reset:
     return Reset(note, wall * 1000, cpu * 1000)
 
 
-async def measure_resets(home: Path, case: tuple[int, int, str], runs: int, seconds: float) -> Measured:
+async def measure_resets(home: Path, case: tuple[int, int, str], runs: int, seconds: float | None) -> Measured:
     """Reset `runs` conversations; wait until all notes have their names."""
     turns, notes, age = case
     write_notes(home / "workspace" / "memory", notes, newer=bool(age))
@@ -146,35 +160,40 @@ async def measure_resets(home: Path, case: tuple[int, int, str], runs: int, seco
         nonlocal renamed
         renamed += isinstance(event, NoteKept) and bool(event.was)
 
-    runtime.on_event = aside
-    await runtime.search_memory("port")  # returns when all notes are in the index
+    runtime.agent.listen(aside)
+    await runtime.memory.search("port")  # returns when all notes are in the index
     store = SessionStore(Paths(home).sessions(MAIN_AGENT), SystemClock())
     resets = []
     for _ in range(runs):
-        await runtime.resume(await asyncio.to_thread(write_session, store, turns))
+        await runtime.sessions.resume(await asyncio.to_thread(write_session, store, turns))
+        await runtime.agent.warm()  # as the first key does
+        async with aclosing(runtime.agent.submit("And what about the harbour?")) as events:
+            async for event in events:
+                aside(event)
         await index_rests(runtime)
         resets.append(await reset_once(runtime, aside))
-    if runtime.agent.parts.hooks is not None:
-        await runtime.agent.parts.hooks.settled()
-    await runtime.close()
+    if runtime.agent.deps.hooks is not None:
+        await runtime.agent.deps.hooks.settled()
+    await runtime.close(hasty=True)
     return Measured(resets, renamed, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def in_a_process(case: tuple[int, int, str], runs: int, seconds: float) -> Measured:
+def in_a_process(case: tuple[int, int, str], runs: int, seconds: float | None) -> Measured:
     """`measure_resets` in a process and a home of its own."""
     with tempfile.TemporaryDirectory() as home:
-        command = [sys.executable, __file__, "--runs", str(runs), "--slug", str(seconds), "--case", json.dumps(case)]
+        model = ["--offline"] if seconds is None else ["--slug", str(seconds)]
+        command = [sys.executable, __file__, "--runs", str(runs), *model, "--case", json.dumps(case)]
         done = subprocess.run([*command, "--home", home], stdout=subprocess.PIPE, check=True)
     return msgspec.json.decode(done.stdout, type=Measured)
 
 
-async def turn_cost(runtimes: Sequence[Runtime], text: str) -> list[float]:
+async def turn_cost(runtimes: Sequence[Runtime], text: str, turns: int) -> list[float]:
     """Milliseconds of a turn in each of `runtimes`, medians. They take turns, so that all see the same machine."""
     spent: list[list[float]] = [[] for _ in runtimes]
-    for _ in range(TURNS):
+    for _ in range(turns):
         for runtime, times in zip(runtimes, spent, strict=True):
             began = time.perf_counter()
-            async with aclosing(runtime.submit(text)) as events:
+            async with aclosing(runtime.agent.submit(text)) as events:
                 async for event in events:
                     if isinstance(event, TurnEnded) and event.status != "done":
                         raise RuntimeError(event.error)
@@ -188,14 +207,14 @@ async def first_event(home: Path) -> tuple[float, float]:
     times = []
     for _ in range(2):
         began = time.perf_counter()
-        hooking = runtime.agent.hooking
-        await hooking.ask(hooking.make(ToolBefore, call_id="1", tool="read"))
+        hooks = runtime.agent.hooks
+        await hooks.ask(hooks.event(ToolBefore, call_id="1", tool="read"))
         times.append((time.perf_counter() - began) * 1000)
     await runtime.close()
     return times[0], times[1]
 
 
-async def measure_hooks(folder: Path) -> list[tuple[str, str]]:
+async def measure_hooks(folder: Path, turns: int, starts: int) -> list[tuple[str, str]]:
     """What hooks cost: rows of a table."""
     homes = [folder / name for name in ("off", "on", "hook")]
     for home in homes:
@@ -208,16 +227,16 @@ async def measure_hooks(folder: Path) -> list[tuple[str, str]]:
     runtimes = [await open_runtime(home, 0) for home in homes]
     rows = []
     for name, text in (("a turn", "how are you?"), ("a turn with a tool", "tool")):
-        await turn_cost(runtimes, text)
-        off, on, hook = await turn_cost(runtimes, text)
+        await turn_cost(runtimes, text, turns)
+        off, on, hook = await turn_cost(runtimes, text, turns)
         rows.append((f"{name}, hooks.enabled: false", f"{off:.2f} ms"))
         rows.append((f"{name}, the shipped hooks", f"{on:.2f} ms"))
         rows.append((f"{name}, a hook on message:received, tool:before", f"{hook:.2f} ms"))
     for runtime in runtimes:
         await runtime.close()
-    starts = [await first_event(homes[2]) for _ in range(STARTS)]
-    rows.append(("first event of a hook (its process starts)", f"{statistics.median(a for a, _ in starts):.0f} ms"))
-    rows.append(("its second event", f"{statistics.median(b for _, b in starts):.2f} ms"))
+    spent = [await first_event(homes[2]) for _ in range(starts)]
+    rows.append(("first event of a hook (its process starts)", f"{statistics.median(a for a, _ in spent):.0f} ms"))
+    rows.append(("its second event", f"{statistics.median(b for _, b in spent):.2f} ms"))
     return rows
 
 
@@ -239,19 +258,22 @@ def main() -> None:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--slug", type=float, default=10.0, help="seconds that the model takes to name a note")
+    parser.add_argument("--slug", type=float, default=10.0, help="seconds of a name or a silent turn")
+    parser.add_argument("--offline", action="store_true", help="without a model")
+    parser.add_argument("--tiny", action="store_true", help="a moment of each: that it runs, not what it costs")
     parser.add_argument("--case", type=json.loads, help=argparse.SUPPRESS)
     parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    seconds = None if given.offline else given.slug
     if given.case:
-        measured = asyncio.run(measure_resets(given.home, given.case, given.runs, given.slug))
+        measured = asyncio.run(measure_resets(given.home, given.case, given.runs, seconds))
         sys.stdout.buffer.write(msgspec.json.encode(measured))
         return
     print(f"{'/new, median / worst':34}{'note':>15}{'control':>15}{'CPU':>15}{'memory':>11}{'renamed':>9}")
-    for case in CASES:
-        print(row_of(case, in_a_process(case, given.runs, given.slug)), flush=True)
+    for case in TINY_CASES if given.tiny else CASES:
+        print(row_of(case, in_a_process(case, given.runs, seconds)), flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        rows = asyncio.run(measure_hooks(Path(folder)))
+        rows = asyncio.run(measure_hooks(Path(folder), *((2, 1) if given.tiny else (TURNS, STARTS))))
     print()
     for name, value in rows:
         print(f"{name:54} {value:>10}")

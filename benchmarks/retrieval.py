@@ -25,7 +25,7 @@ from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths
 from clawbot.indexing import open_index
-from clawbot.memory.index import MemoryIndex
+from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import Hit, SearchRequest
 
 FIRST = 6
@@ -144,7 +144,7 @@ async def ask(workspace: Path, questions: list[Question], setup: dict[str, Any])
     return found
 
 
-async def ask_one(index: MemoryIndex, text: str) -> tuple[Hit, ...]:
+async def ask_one(index: MemoryBackend, text: str) -> tuple[Hit, ...]:
     """The results of one question, more than a model would get."""
     request = SearchRequest(queries=(text,), max_results=RESULTS, max_chars=RESULT_CHARS)
     return (await index.search(request)).hits

@@ -1,10 +1,11 @@
 """Measures the screen: resume of a long session, a streamed answer, idle CPU, a large paste. Prints a table.
 
-Runs headless on a scripted runtime: `python benchmarks/tui.py`. Times are this machine's; compare ratios.
+Runs headless on a scripted runtime: `python benchmarks/tui.py [--tiny]`. Times are this machine's; compare ratios.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import itertools
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -23,12 +25,20 @@ from clawbot.agent.events import Event
 from clawbot.tui.app import ClawbotApp
 from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, reply
 
-MESSAGES = 2000
-STREAM_CHARS = 20_000
 DELTA_CHARS = 20
-IDLE_SECONDS = 5.0
-PASTE_CHARS = 1_048_576
 WIDTH, HEIGHT = 120, 40
+
+
+class Sizes(NamedTuple):
+    """How much is measured with."""
+
+    messages: int = 2000
+    stream_chars: int = 20_000
+    idle_seconds: float = 5.0
+    paste_chars: int = 1_048_576
+
+
+TINY = Sizes(messages=40, stream_chars=400, idle_seconds=0.1, paste_chars=4096)
 
 PARAGRAPH = "Some **bold** words, `code`, a [link](https://example.org) and memory/2026-10-02.md:14; then 中文 and 🎉. "
 BLOCKS = {
@@ -89,7 +99,7 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 async def _with_app(runtime: FakeRuntime, act: Callable[[ClawbotApp], Awaitable[list[Row]]]) -> list[Row]:
-    async def open_runtime() -> FakeRuntime:
+    async def open_runtime(agent: str | None = None) -> FakeRuntime:
         return runtime
 
     app = ClawbotApp(open_runtime)
@@ -102,9 +112,9 @@ async def _with_app(runtime: FakeRuntime, act: Callable[[ClawbotApp], Awaitable[
         return await act(app)
 
 
-async def resume(home: Path) -> list[Row]:
+async def resume(home: Path, messages: int) -> list[Row]:
     """From the start of the app to a prompt over the end of a long session."""
-    runtime = FakeRuntime(home, history=conversation(MESSAGES // 2))
+    runtime = FakeRuntime(home, history=conversation(messages // 2))
     started = time.perf_counter()
 
     async def act(app: ClawbotApp) -> list[Row]:
@@ -117,18 +127,18 @@ async def resume(home: Path) -> list[Row]:
                 app.chat.action_scroll_page(-1)
                 await asyncio.sleep(0.005)
         return [
-            (f"resume {MESSAGES:,} messages to a ready prompt", f"{seconds:.2f} s", "1 s"),
+            (f"resume {messages:,} messages to a ready prompt", f"{seconds:.2f} s", "1 s"),
             ("scroll up through all of them, longest stall", f"{stalls.longest * 1000:.0f} ms", "100 ms"),
         ]
 
     return await _with_app(runtime, act)
 
 
-async def stream(home: Path, name: str) -> list[Row]:
+async def stream(home: Path, name: str, size: int) -> list[Row]:
     """One long answer in small pieces."""
     head = HEADS.get(name, "")
-    text = head + BLOCKS[name] * (STREAM_CHARS // len(BLOCKS[name]) + 1)
-    runtime = Paced(home, turns=[reply(text[:STREAM_CHARS], pieces=STREAM_CHARS // DELTA_CHARS)])
+    text = head + BLOCKS[name] * (size // len(BLOCKS[name]) + 1)
+    runtime = Paced(home, turns=[reply(text[:size], pieces=size // DELTA_CHARS)])
 
     async def act(app: ClawbotApp) -> list[Row]:
         cpu = time.process_time()
@@ -147,7 +157,7 @@ async def stream(home: Path, name: str) -> list[Row]:
             await _until(lambda: not app.chat.turns.busy)
         used = time.process_time() - cpu
         return [
-            (f"stream {STREAM_CHARS:,} characters, {name}: CPU", f"{used:.2f} s", "2 s"),
+            (f"stream {size:,} characters, {name}: CPU", f"{used:.2f} s", "2 s"),
             (
                 "    longest delta / longest stall",
                 f"{longest * 1000:.0f} / {stalls.longest * 1000:.0f} ms",
@@ -158,38 +168,37 @@ async def stream(home: Path, name: str) -> list[Row]:
     return await _with_app(runtime, act)
 
 
-async def idle(home: Path) -> list[Row]:
+async def idle(home: Path, seconds: float) -> list[Row]:
     """Nothing happens."""
 
     async def act(app: ClawbotApp) -> list[Row]:
         await asyncio.sleep(1.0)
         cpu = time.process_time()
-        await asyncio.sleep(IDLE_SECONDS)
-        share = (time.process_time() - cpu) / IDLE_SECONDS
+        await asyncio.sleep(seconds)
+        share = (time.process_time() - cpu) / seconds
         return [("idle CPU", f"{share * 100:.2f} %", "0 %")]
 
     return await _with_app(FakeRuntime(home, history=conversation(20)), act)
 
 
-async def paste(home: Path) -> list[Row]:
+async def paste(home: Path, size: int) -> list[Row]:
     """A megabyte into the prompt, and off it goes."""
     runtime = FakeRuntime(home, turns=[[Hold()]])
 
     async def act(app: ClawbotApp) -> list[Row]:
-        text = ("word 中文 " * (PASTE_CHARS // 8 + 1))[:PASTE_CHARS]
+        text = ("word 中文 " * (size // 8 + 1))[:size]
         with Stalls() as stalls:
             app.post_message(Paste(text))
             await _until(lambda: not app.chat.composer.is_empty)
             await asyncio.sleep(0.1)
         pasted = stalls.longest
         with Stalls() as stalls:
-            prompt = app.chat.composer.prompt
-            prompt.post_message(prompt.Submitted(prompt.expanded(prompt.text), prompt.text))
+            app.chat.composer.prompt.submit()
             await _until(lambda: bool(runtime.submitted))
             await asyncio.sleep(0.3)
         whole = runtime.submitted == [text]
         return [
-            (f"paste {PASTE_CHARS:,} characters, longest stall", f"{pasted * 1000:.0f} ms", "100 ms"),
+            (f"paste {size:,} characters, longest stall", f"{pasted * 1000:.0f} ms", "100 ms"),
             (
                 f"    send them ({'whole' if whole else 'LOST'}), longest stall",
                 f"{stalls.longest * 1000:.0f} ms",
@@ -200,15 +209,15 @@ async def paste(home: Path) -> list[Row]:
     return await _with_app(runtime, act)
 
 
-async def main() -> None:
+async def measure(sizes: Sizes) -> None:
     """Run all, print the table."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        rows = await resume(home)
+        rows = await resume(home, sizes.messages)
         for name in BLOCKS:
-            rows += await stream(home, name)
-        rows += await paste(home)
-        rows += await idle(home)
+            rows += await stream(home, name, sizes.stream_chars)
+        rows += await paste(home, sizes.paste_chars)
+        rows += await idle(home, sizes.idle_seconds)
     rows.append(("peak memory", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB", "100 MB"))
     width = max(len(row[0]) for row in rows)
     print(f"{'what':<{width}}  {'measured':>14}  {'target':>12}")
@@ -216,5 +225,12 @@ async def main() -> None:
         print(f"{what:<{width}}  {measured:>14}  {target:>12}")
 
 
+def main() -> None:
+    """Measure as much as is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tiny", action="store_true", help="a moment of each: that it runs, not what it costs")
+    asyncio.run(measure(TINY if parser.parse_args().tiny else Sizes()))
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -19,7 +19,7 @@ from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.factory import open_model
 from clawbot.llm.scripted import ScriptEngine, parse_script
-from clawbot.testing.model import ScriptedModel
+from clawbot.testing.fixture import ScriptedModel
 
 SCRIPT = """
 turns:
@@ -35,7 +35,7 @@ async def turn_overhead(turns: int) -> list[float]:
     spent = []
     for _ in range(turns):
         began = time.perf_counter()
-        async for _ in runtime.submit("how are you?"):
+        async for _ in runtime.agent.submit("how are you?"):
             pass
         spent.append((time.perf_counter() - began) * 1000)
     await runtime.close()

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
-
-from msgspec import Struct
+from typing import Literal
 
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event, MessageFinished, NoteKept, Notice, ToolStarted, TurnEnded
@@ -17,9 +16,8 @@ from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
 from clawbot.files import RefusedFileError, read_guarded
 from clawbot.hooks.events import ScheduledJob
-from clawbot.scheduling.heartbeat import BUSY, FILE_NAME, prompt_of, skip_reason
 from clawbot.scheduling.jobs import Job
-from clawbot.scheduling.runner import JobSkippedError, Ran, Schedule
+from clawbot.scheduling.runner import BUSY, FILE_NAME, JobSkippedError, Ran, Schedule, prompt_of, skip_reason
 from clawbot.scheduling.timer import Timer
 from clawbot.sessions.errors import SessionLockedError
 
@@ -30,74 +28,83 @@ Elsewhere = Callable[[Job], Awaitable[str]]
 """Does a job of another session or agent, and returns the reply."""
 
 
-class BackgroundParts(Struct, frozen=True):
-    """What it works with. `announce` shows the user an event."""
-
-    agent: Agent
-    schedule: Schedule
-    clock: Clock
-    elsewhere: Elsewhere
-    announce: Callable[[Event], None]
-
-
 class Background:
-    """The work of one open agent beside its turns. Each look does what is due by the wall clock."""
+    """The work beside the turns of the sessions of the agent `agent_id` that are open. Each look does what is due by
+    the wall clock; `elsewhere` does the jobs of sessions that are not open."""
 
-    def __init__(self, parts: BackgroundParts) -> None:
-        self._parts = parts
-        self._timer = Timer(parts.clock, self.look, self._failed)
+    def __init__(self, agent_id: str, schedule: Schedule, clock: Clock, elsewhere: Elsewhere) -> None:
+        self.agents: list[Agent] = []
+        self._agent_id = agent_id
+        self._schedule = schedule
+        self._clock = clock
+        self._elsewhere = elsewhere
+        self._timer = Timer(clock, self.look, self._failed)
         self._told = ""
 
-    async def start(self) -> None:
-        """Begin to look."""
+    async def add(self, agent: Agent) -> None:
+        """See to the session of `agent` as well; with the first one the looks begin."""
+        self.agents.append(agent)
         await self._timer.start()
+        self._timer.wake()
 
-    async def stop(self) -> None:
-        """End; a job that runs is cancelled."""
-        await self._timer.stop()
+    async def remove(self, agent: Agent) -> None:
+        """The session of `agent` is about to be closed. With the last one the looks end: a job that runs is
+        cancelled."""
+        if agent in self.agents:
+            self.agents.remove(agent)
+            if not self.agents:
+                await self._timer.stop()
 
     async def look(self) -> datetime | None:
         """Do what is due, and say when to look next."""
-        parts = self._parts
         # A turn may last for hours, when it waits for an answer of the user: the jobs of other sessions go on, and the
         # next look sees to the clock.
-        moments = [] if parts.agent.status.busy else [await self._look_at_clock()]
-        for ran in await parts.schedule.run_due(self._run, parts.clock.now()):
+        moments = [await self._look_at_clock(agent) for agent in list(self.agents) if not agent.status.busy]
+        for ran in await self._schedule.run_due(self._run, self._clock.now()):
             self._tell(ran)
-        moments.append(await asyncio.to_thread(parts.schedule.next_moment, parts.clock.now()))
+        moments.append(await asyncio.to_thread(self._schedule.next_moment, self._clock.now()))
         return min((moment for moment in moments if moment is not None), default=None)
 
-    async def _look_at_clock(self) -> datetime | None:
+    async def _look_at_clock(self, agent: Agent) -> datetime | None:
         """End the open session if it is over. That it can't be ended stops no job."""
         try:
-            return await self._parts.agent.look_at_clock()
+            return await agent.look_at_clock()
         except ClawbotError as error:
             log.warning("a session that is over could not be ended: %s", error)
             self._tell_once(f"The session goes on, though it should have ended: {error}")
             return None
 
     async def _run(self, job: Job) -> str:
-        agent = self._parts.agent
-        if job.kind == "reset" and job.agent_id == agent.parts.agent_id:
+        if job.kind == "reset" and job.agent_id == self._agent_id:
             # The look at the clock has done it, for whatever session is open.
             return ""
-        if job.agent_id == agent.parts.agent_id and job.session_key == agent.conversation.session.record.key:
+        agent = self._open_in(job)
+        if agent is not None:
             if agent.status.busy:
                 raise JobSkippedError(BUSY, postponed=True)
             return await run_here(agent, job)
         try:
-            return await self._parts.elsewhere(job)
+            return await self._elsewhere(job)
         except SessionLockedError as error:
             raise JobSkippedError(str(error), postponed=True) from error
 
+    def _open_in(self, job: Job) -> Agent | None:
+        """The agent in whose open session `job` belongs."""
+        own = self.agents if job.agent_id == self._agent_id else []
+        return next((agent for agent in own if agent.conversation.session.record.key == job.session_key), None)
+
     def _tell(self, ran: Ran) -> None:
-        agent, job = self._parts.agent, ran.job
+        job = ran.job
         if ran.status == "failed":
-            self._parts.announce(Notice(level="warning", text=f"The job {job.name} failed: {ran.error}"))
-        elif ran.reply and job.session_key != agent.conversation.session.record.key:
+            self._announce("warning", f"The job {job.name} failed: {ran.error}")
+        elif ran.reply and self._open_in(job) is None:
             said = " ".join(ran.reply.split())
             cut = said if len(said) <= _LINE_CHARS else f"{said[:_LINE_CHARS].rstrip()}…"
-            self._parts.announce(Notice(level="info", text=f"{job.name}: {cut} (/sessions has the whole of it)"))
+            self._announce("info", f"{job.name}: {cut} (/sessions has the whole of it)")
+
+    def _announce(self, level: Literal["info", "warning"], text: str) -> None:
+        for agent in self.agents:
+            agent.announce(Notice(level=level, text=text))
 
     def _failed(self, error: Exception) -> None:
         text = str(error) if isinstance(error, ClawbotError) else f"{type(error).__name__} (the log has the details)"
@@ -107,7 +114,7 @@ class Background:
         """Tell of a failure that comes again with each look."""
         if text != self._told:
             self._told = text
-            self._parts.announce(Notice(level="warning", text=text))
+            self._announce("warning", text)
 
 
 async def run_here(agent: Agent, job: Job) -> str:
@@ -120,14 +127,13 @@ async def run_here(agent: Agent, job: Job) -> str:
             await agent.look_at_clock()
             return ""
         case "event":
-            hooking = agent.hooking
-            await hooking.ask(hooking.make(ScheduledJob, job=job.name, name=job.event))
+            await agent.hooks.ask(agent.hooks.event(ScheduledJob, job=job.name, name=job.event))
             return ""
         case "heartbeat":
-            text = await asyncio.to_thread(_heartbeat_file, agent.parts.workspace)
+            text = await asyncio.to_thread(_heartbeat_file, agent.deps.workspace)
             if reason := skip_reason(text, busy=agent.status.busy):
                 raise JobSkippedError(reason, postponed=agent.status.busy)
-    return await take_turn(agent, prompt_of(job, agent.parts.clock.now()))
+    return await take_turn(agent, prompt_of(job, agent.deps.clock.now()))
 
 
 async def take_turn(agent: Agent, prompt: str) -> str:

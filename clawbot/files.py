@@ -15,8 +15,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from clawbot.text.encoding import decoded
+
 PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
+NO_PLAIN_FILE = "is no plain file"
 MAX_GUARDED_BYTES = 2 * 1024 * 1024
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -40,10 +43,12 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None, lasting: b
     disk, and a power cut may leave an empty file.
 
     `mode` None keeps the mode of a file that exists and makes a new one 0600. A symlink is followed, so that it
-    stays a link.
+    stays a link. What is no plain file (a device, a pipe) is never replaced by one: OSError.
     """
     target = path.resolve()
     with _naming(target):
+        if target.exists() and not target.is_file():
+            raise OSError(errno.EINVAL, NO_PLAIN_FILE)
         if mode is None:
             mode = target.stat().st_mode & 0o777 if target.exists() else PRIVATE_FILE
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
@@ -61,6 +66,38 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None, lasting: b
             raise
         if lasting:
             sync_dir(target.parent)
+
+
+def write_out(path: Path, data: bytes) -> None:
+    """Write `data` where the user said: into a device or a pipe that is there, else as `write_atomic`. Blocks; raises
+    OSError."""
+    try:
+        written_through = not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
+    except FileNotFoundError:
+        written_through = False
+    if not written_through:
+        write_atomic(path, data)
+        return
+    with _naming(path), path.open("wb", buffering=0) as stream:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[stream.write(rest) or 0 :]
+
+
+def read_plain(path: Path, limit: int) -> bytes:
+    """All of the plain file at `path`, links followed. Blocks.
+
+    Raises OSError, also for more than `limit` bytes, and for a device or a pipe, which is not waited for.
+    """
+    with _naming(path):
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise OSError(errno.EINVAL, NO_PLAIN_FILE)
+            data = stream.read(limit + 1)
+        if len(data) > limit:
+            raise OSError(errno.EFBIG, f"is larger than {limit / 2**20:.3g} MiB")
+        return data
 
 
 def create_exclusive(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
@@ -114,16 +151,24 @@ def rename_exclusive(path: Path, target: Path) -> bool:
     a file that another program makes under the name in the same instant would be lost.
     """
     with _naming(path):
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        with locked(path.parent):
             if os.path.lexists(target):
                 return False
             path.rename(target)
-        finally:
-            os.close(folder)
         sync_dir(path.parent)
         return True
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait for the system's lock of `path` and hold it: of a folder, or of a file, which is made where it is missing
+    and stays. For what takes milliseconds; who has to give up, or to say who holds it, uses filelock."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if path.is_dir() else os.O_CREAT), PRIVATE_FILE)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def sync_dir(folder: Path) -> None:
@@ -147,7 +192,8 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def read_guarded(workspace: Path, name: str) -> str | None:
-    """The text of `workspace/name`, None when there is no such file. Bad UTF-8 is replaced.
+    """The text of `workspace/name`, None when there is no such file: UTF-8, or what its mark says. What can't be
+    decoded is replaced.
 
     Raises RefusedFileError for what leads out of the workspace (by symlink or hard link), is no plain file, is larger
     than 2 MiB or cannot be read.
@@ -171,7 +217,7 @@ def read_guarded(workspace: Path, name: str) -> str | None:
         raise RefusedFileError(f"cannot be read ({error.strerror})") from error
     if len(data) > MAX_GUARDED_BYTES:
         raise RefusedFileError(f"is larger than {MAX_GUARDED_BYTES // 2**20} MiB")
-    return data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
+    return decoded(data, errors="replace")
 
 
 def _demand_own_file(status: os.stat_result) -> None:

@@ -4,62 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
+from clawbot.text.secrets import redact
 
-# What stands where a secret was.
-HIDDEN = "[redacted]"
-# Values of variables with such names are secrets; shorter ones than this would blacken ordinary words.
-_SECRET_NAME = re.compile(r"(API-?_?KEY|_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTHORIZATION)$", re.IGNORECASE)
-_SHORTEST_SECRET = 8
-_PATTERNS = (
-    # Keys that are known by their first letters: OpenAI and Anthropic, Google, GitHub, Slack, Groq, xAI, Hugging Face.
-    (re.compile(r"\b(?:sk|pk|rk)-[\w-]{8,}|\bAIza[\w-]{20,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}"), HIDDEN),
-    (re.compile(r"\bxox[abeprs]-[\w-]{8,}|\bgsk_\w{16,}|\bxai-[\w-]{16,}|\bhf_\w{16,}"), HIDDEN),
-    (re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
-    # name=value, "name": "value", name: value, ?key=value
-    (
-        re.compile(
-            r"""((?:api[_-]?key|access[_-]?token|auth[_-]?token|client[_-]?secret|secret|passw(?:or)?d|authorization"""
-            r"""|(?<=[?&])key)\\?["']?\s*[=:]\s*(?:\\?["'])?)(?!\[redacted\]|(?:Bearer|Basic)\s)[^\s"',;&\\)}\]]+""",
-            re.IGNORECASE,
-        ),
-        rf"\1{HIDDEN}",
-    ),
-    # The password in an address.
-    (re.compile(r"(://[^\s/:@]+:)[^\s/@]+@"), rf"\1{HIDDEN}@"),
-)
 # They log each request, with its address, at levels where we log a turn.
 _CHATTY = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "httpcore", "openai", "watchdog", "markdown_it")
-
-_known_secrets: set[str] = set()
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a variable or key called `name` holds a secret, by its last word."""
-    return _SECRET_NAME.search(name) is not None
-
-
-def remember_secret(value: str) -> None:
-    """Have `value` (a key from the settings, say) removed from everything that `redact` sees from now on."""
-    if len(value) >= _SHORTEST_SECRET:
-        _known_secrets.add(value)
-
-
-def redact(text: str) -> str:
-    """`text` without secrets: remembered ones, those in the environment, and what looks like one."""
-    named = {value for name, value in os.environ.items() if is_secret_name(name)}
-    for secret in sorted(_known_secrets | named, key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, HIDDEN)
-    for pattern, replacement in _PATTERNS:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 class RedactingFormatter(logging.Formatter):

@@ -14,6 +14,9 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
+OFFLINE = "offline"
+"""The provider of answers that are made by rules: they say nothing of their own in quotes."""
+
 _SURROGATES = re.compile("[\ud800-\udfff]+")
 
 
@@ -86,11 +89,12 @@ AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock
 
 class UserMessage(Struct, frozen=True, tag_field="role", tag="user", rename="camel"):
     """What the user said. `timestamp` is in milliseconds since the epoch, here and below. `scheduled` is set where a
-    job spoke in the user's place."""
+    job spoke in the user's place, `unsent_id` where it waited on disk before it was said (`sessions/unsent.py`)."""
 
     content: str | list[UserBlock]
     timestamp: int = 0
     scheduled: bool | UnsetType = UNSET
+    unsent_id: str | UnsetType = UNSET
 
     @property
     def text(self) -> str:
@@ -168,6 +172,54 @@ _NOTES = re.compile(rf"{re.escape(NOTES_HEAD)}.*\n`{{3,}}\Z", re.DOTALL)
 def quotes_notes(message: Message) -> bool:
     """Whether `message` is such a quote: the program made it, so it is nothing that the user said."""
     return isinstance(message, UserMessage) and _NOTES.match(message.text) is not None
+
+
+class Compacted(Struct, frozen=True):
+    """What stands for turns that left the context: their summary, and the request that is still being answered, "" when
+    no turn was cut in two."""
+
+    summary: str
+    request: str = ""
+
+    @property
+    def question(self) -> str:
+        """The request, if it is there from its first to its last word: of half a request nothing is to be done."""
+        return "" if _LEFT_OUT.search(self.request) else self.request
+
+    @property
+    def spoken(self) -> str:
+        """Words that tell the language of the user."""
+        return self.request or _FRAME.sub("", self.summary)
+
+
+_OPEN, _SHUT = "<summary>\n", "\n</summary>"
+_REQUEST, _REQUEST_SHUT = "<request>\n", "\n</request>"
+_FRAME = re.compile(r"^(?:#.*|[-*] )", re.MULTILINE)
+_LEFT_OUT = re.compile(r"^\[\.\.\. [\d,]+ of [\d,]+ characters left out \.\.\.\]$", re.MULTILINE)
+
+
+def compacted_text(preamble: str, summary: str, asked: str = "", request: str = "") -> str:
+    """The text that stands for turns: `preamble` and the summary, and behind them `asked` and the request, if any."""
+    behind = f"\n\n{asked}\n\n{_REQUEST}{request}{_REQUEST_SHUT}" if request else ""
+    return f"{preamble}\n\n{_OPEN}{summary}{_SHUT}{behind}"
+
+
+def read_compacted(text: str) -> Compacted | None:
+    """What `text` holds when it is made by `compacted_text`; None for what somebody said. Told by the ends of the text
+    alone: looking costs the same for any text."""
+    body = text.rstrip()
+    if not body.endswith((_SHUT, _REQUEST_SHUT)):
+        return None
+    before, opened, inside = body.partition(_OPEN)
+    if not opened or before.rstrip(" ")[-1:] not in ("", "\n"):
+        return None
+    if inside.endswith(_SHUT):
+        return Compacted(inside.removesuffix(_SHUT))
+    summary, shut, behind = inside.partition(_SHUT + "\n")
+    asked, opened, request = behind.partition(_REQUEST)
+    if not shut or not opened or "\n" in asked.strip():
+        return None
+    return Compacted(summary, request.removesuffix(_REQUEST_SHUT).strip())
 
 
 class ToolSpec(Struct, frozen=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.scripted import ScriptEngine, parse_script
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.testing.model import ScriptedModel
+from clawbot.testing.fixture import ScriptedModel
 from clawbot.tui.app import ClawbotApp
 
 SCRIPT = r"""
@@ -72,7 +72,8 @@ async def draw(home: Path) -> str:
 
     async def open_runtime() -> Runtime:
         runtime = await Runtime.open(RuntimeOptions(model="offline"))
-        runtime.agent.model = NamedModel(ScriptEngine(parse_script(SCRIPT, Path("picture.yaml"))))
+        model = NamedModel(ScriptEngine(parse_script(SCRIPT, Path("picture.yaml"))))
+        await runtime.agent.deps.model.replace(model, "picture")
         return runtime
 
     app = ClawbotApp(open_runtime, theme="dark", clock=EveningClock())

@@ -6,13 +6,23 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from clawbot.text import secrets
+
+# The same examples in each run, however slow the machine: a suite says what a change did. Other examples are looked for
+# with --hypothesis-profile=random.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("random", deadline=None)
+settings.load_profile("same")
 
 KEPT = {"PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "COVERAGE_PROCESS_START", "SSL_CERT_FILE"}
 
 
 @pytest.fixture(autouse=True)
 def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Move HOME, CLAWBOT_HOME and the working folder away; drop every variable that a test did not set."""
+    """Move HOME, CLAWBOT_HOME and the working folder away; drop every variable that a test did not set, and forget the
+    keys of other tests."""
     world = tmp_path_factory.mktemp("world")
     for name in list(os.environ):
         if name not in KEPT and not name.startswith(("PYTEST", "TEXTUAL_SNAPSHOT")):
@@ -25,4 +35,5 @@ def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("CLAWBOT_HOME", str(home / ".clawbot"))
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(secrets, "_known_secrets", set())
     return world

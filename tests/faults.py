@@ -1,14 +1,17 @@
-"""Kills a process at any of its steps on the disk, so that tests can look at what each of them leaves behind."""
+"""Kills a process at any of its steps on the disk, so that tests can look at what each of them leaves behind, and waits
+for the end of one that is nobody's child."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -150,6 +153,20 @@ def _execute(text: str, step: int, cwd: Path, env: Mapping[str, str] | None) -> 
         env={**os.environ, **own, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=360,
         check=False,
     )
+
+
+@asynccontextmanager
+async def seen_to_end(pid: int) -> AsyncIterator[None]:
+    """Leave the context only when the process `pid` has ended, whoever its parent is by then."""
+    ended = asyncio.Event()
+    watched = os.pidfd_open(pid)
+    asyncio.get_running_loop().add_reader(watched, ended.set)
+    try:
+        yield
+        await asyncio.wait_for(ended.wait(), 30)
+    finally:
+        asyncio.get_running_loop().remove_reader(watched)
+        os.close(watched)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from clawbot import ground
-from clawbot.agent.events import TurnEnded
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths, find_home
 from clawbot.llm.protocol import ModelInfo
@@ -18,6 +15,7 @@ from clawbot.messages import ToolCallBlock, ToolResultMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.agent.fakes import calls, says
 from tests.agent.gate_host import PurposeModel, notes
+from tests.program import say, use_models
 
 CONFIG = """
 agents:
@@ -41,10 +39,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, PurposeModel]:
         # Whatever else is asked, such as a hook for the name of a note.
         model.replies = defaultdict(lambda: [says("fine")], model.replies)
 
-    async def open_model(ref: str, *_: Any, **__: Any) -> PurposeModel:
-        return known[ref]
-
-    monkeypatch.setattr(ground, "open_model", open_model)
+    use_models(monkeypatch, known.__getitem__)
     home = find_home()
     home.mkdir(parents=True)
     (home / "config.yaml").write_text(CONFIG, encoding="utf-8")
@@ -52,13 +47,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, PurposeModel]:
 
 
 async def _open(agent: str) -> Runtime:
-    return await Runtime.open(RuntimeOptions(agent=agent, interactive=False))
-
-
-async def _say(runtime: Runtime, text: str) -> None:
-    async for event in runtime.submit(text):
-        if isinstance(event, TurnEnded):
-            assert event.status == "done", event.error
+    return await Runtime.open(RuntimeOptions(agent=agent).unattended())
 
 
 def _results(model: PurposeModel) -> list[str]:
@@ -78,8 +67,8 @@ async def test_the_archive_of_a_session_is_named_by_the_agents_own_model_in_its_
     research = models["fake/research"]
     research.replies["slug"] = [says("论文截止")]
     runtime = await _open("research")
-    await _say(runtime, "the paper is due on Friday")
-    await _say(runtime, "/new")
+    await say(runtime, "the paper is due on Friday")
+    await say(runtime, "/new")
     await runtime.close()
     assert research.of("slug")
     assert models["fake/main"].requests == models["fake/ops"].requests == []
@@ -95,9 +84,9 @@ async def test_a_conversation_is_saved_and_summarised_by_the_agents_own_model(mo
     ops.replies["flush"] = notes("- 部署 moved to Thursday")
     runtime = await _open("ops")
     for _ in range(4):
-        await _say(runtime, "harbour " * 900)
-    await _say(runtime, "/compact")
-    workspace = runtime.status.workspace
+        await say(runtime, "harbour " * 900)
+    await say(runtime, "/compact")
+    workspace = runtime.agent.status.workspace
     await runtime.close()
     assert ops.of("flush")
     assert ops.of("summary")
@@ -120,7 +109,7 @@ async def test_an_agent_reads_and_searches_another_one_by_the_settings_alone(mod
         ]
         models[f"fake/{agent}"].replies["chat"] = [calls(*asked), says("fine")]
         runtime = await _open(agent)
-        await _say(runtime, "what colour is the kettle?")
+        await say(runtime, "what colour is the kettle?")
         await runtime.close()
     read, searched, got = _results(models["fake/research"])
     assert read == "- the kettle is green\n"

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from clawbot.agent.events import Event, Notice
-from clawbot.background import Background, BackgroundParts, jobs_for
+from clawbot.background import Background, jobs_for
 from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.scheduling.jobs import Job, jobs_of
@@ -28,14 +28,21 @@ class Chat:
     """An agent as the background sees it: whether a turn runs, how often it was asked to look at the clock."""
 
     def __init__(self) -> None:
+        self.told: list[Event] = []
+        self.announce = self.told.append
         self.status = SimpleNamespace(busy=False)
-        self.parts = SimpleNamespace(agent_id="main")
         record = SimpleNamespace(key="agent:main:main")
         self.conversation = SimpleNamespace(session=SimpleNamespace(record=record))
         self.looks = 0
 
+        self.failure: Exception | None = None
+        self.looked = asyncio.Event()
+
     async def look_at_clock(self) -> None:
         self.looks += 1
+        self.looked.set()
+        if self.failure is not None:
+            raise self.failure
 
 
 class Stage:
@@ -43,11 +50,10 @@ class Stage:
 
     def __init__(self, folder: Path, elsewhere: Callable[[Job], Awaitable[str]], *jobs: Job) -> None:
         self.chat, self.clock = Chat(), SetClock(EIGHT)
-        self.told: list[Event] = []
         self.schedule = Schedule(jobs, Ledger(folder / "schedule.json"), self.clock)
         self.schedule.due(EIGHT)
-        agent = cast("Any", self.chat)
-        self.background = Background(BackgroundParts(agent, self.schedule, self.clock, elsewhere, self.told.append))
+        self.background = Background("main", self.schedule, self.clock, elsewhere)
+        self.background.agents.append(cast("Any", self.chat))
 
     async def look_after(self, minutes: int) -> None:
         self.clock.moment += timedelta(minutes=minutes)
@@ -55,7 +61,7 @@ class Stage:
 
     @property
     def lines(self) -> list[str]:
-        return [event.text for event in self.told if isinstance(event, Notice)]
+        return [event.text for event in self.chat.told if isinstance(event, Notice)]
 
 
 async def reports(wanted: Job) -> str:
@@ -88,7 +94,9 @@ async def test_while_a_turn_runs_the_clock_and_the_jobs_of_its_session_wait_and_
     await stage.look_after(30)
     assert stage.chat.looks == 0
     assert [line.partition(":")[0] for line in stage.lines] == ["other"]
-    assert next(state.next_due for state in stage.schedule.states(stage.clock.now())) <= stage.clock.now()
+    due = next(state.next_due for state in stage.schedule.states(stage.clock.now()))
+    assert due is not None
+    assert due <= stage.clock.now()
 
 
 async def test_a_session_that_is_open_elsewhere_puts_its_job_off(tmp_path: Path) -> None:
@@ -118,17 +126,13 @@ async def test_a_reset_of_the_own_agent_is_the_look_at_the_clock(tmp_path: Path)
 
 async def test_a_look_that_fails_is_told_once_and_the_next_one_comes(tmp_path: Path) -> None:
     stage = Stage(tmp_path, reports)
-    failed = asyncio.Event()
-
-    async def look_at_clock() -> None:
-        stage.chat.looks += 1
-        failed.set()
-        raise RuntimeError("nobody foresaw this")
-
-    stage.chat.look_at_clock = look_at_clock
-    await stage.background.start()
-    await failed.wait()
-    await stage.background.stop()
+    stage.chat.failure = RuntimeError("nobody foresaw this")
+    agent = cast("Any", stage.chat)
+    stage.background.agents.clear()
+    await stage.background.add(agent)
+    await stage.chat.looked.wait()
+    await stage.background.remove(agent)
+    stage.background.agents.append(agent)
     timer = stage.background._timer
     await timer.look()
     assert stage.chat.looks == 2
@@ -136,11 +140,8 @@ async def test_a_look_that_fails_is_told_once_and_the_next_one_comes(tmp_path: P
 
 
 async def test_a_session_that_can_not_be_ended_stops_no_job_and_is_told_once(tmp_path: Path) -> None:
-    async def look_at_clock() -> None:
-        raise ClawbotError("The disk is full.")
-
     stage = Stage(tmp_path, reports, job(1800, "morning"))
-    stage.chat.look_at_clock = look_at_clock
+    stage.chat.failure = ClawbotError("The disk is full.")
     await stage.look_after(30)
     await stage.look_after(1)
     assert stage.lines == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -41,6 +41,43 @@ def test_boundaries_are_the_same_in_both(zone: ZoneInfo) -> None:
         for text in ("00:00", "02:15", "02:30", "04:00"):
             at = datetime.strptime(text, "%H:%M").replace(tzinfo=UTC).time()
             assert boundary_after(moment.astimezone(MachineZone()), at) == boundary_after(moment.astimezone(zone), at)
+
+
+# The days in 2026 on which the clocks change: what they show, the instants when they show it (`fold` 0 and 1), and the
+# first instant when they have reached it. Europe/Berlin goes by an hour, Australia/Lord_Howe by half of one.
+CHANGES = [
+    ("Europe/Berlin", "2026-03-29T01:59", "2026-03-29T00:59", "2026-03-29T00:59", "2026-03-29T00:59"),
+    ("Europe/Berlin", "2026-03-29T02:00", "2026-03-29T01:00", "2026-03-29T00:00", "2026-03-29T01:00"),
+    ("Europe/Berlin", "2026-03-29T02:15", "2026-03-29T01:15", "2026-03-29T00:15", "2026-03-29T01:00"),
+    ("Europe/Berlin", "2026-03-29T02:59", "2026-03-29T01:59", "2026-03-29T00:59", "2026-03-29T01:00"),
+    ("Europe/Berlin", "2026-03-29T03:00", "2026-03-29T01:00", "2026-03-29T01:00", "2026-03-29T01:00"),
+    ("Europe/Berlin", "2026-10-25T01:59", "2026-10-24T23:59", "2026-10-24T23:59", "2026-10-24T23:59"),
+    ("Europe/Berlin", "2026-10-25T02:15", "2026-10-25T00:15", "2026-10-25T01:15", "2026-10-25T00:15"),
+    ("Europe/Berlin", "2026-10-25T03:00", "2026-10-25T02:00", "2026-10-25T02:00", "2026-10-25T02:00"),
+    ("Australia/Lord_Howe", "2026-10-04T01:59", "2026-10-03T15:29", "2026-10-03T15:29", "2026-10-03T15:29"),
+    ("Australia/Lord_Howe", "2026-10-04T02:15", "2026-10-03T15:45", "2026-10-03T15:15", "2026-10-03T15:30"),
+    ("Australia/Lord_Howe", "2026-10-04T02:30", "2026-10-03T15:30", "2026-10-03T15:30", "2026-10-03T15:30"),
+    ("Australia/Lord_Howe", "2026-04-05T01:29", "2026-04-04T14:29", "2026-04-04T14:29", "2026-04-04T14:29"),
+    ("Australia/Lord_Howe", "2026-04-05T01:45", "2026-04-04T14:45", "2026-04-04T15:15", "2026-04-04T14:45"),
+    ("Australia/Lord_Howe", "2026-04-05T02:00", "2026-04-04T15:30", "2026-04-04T15:30", "2026-04-04T15:30"),
+]
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("zone", "shown", "first", "second", "reached"), CHANGES, indirect=["zone"])
+def test_the_instants_of_the_days_on_which_the_clocks_change(
+    zone: ZoneInfo, shown: str, first: str, second: str, reached: str
+) -> None:
+    local = datetime.fromisoformat(shown)
+    zones: list[tzinfo] = [MachineZone(), zone]
+    for each in zones:
+        folds = [local.replace(tzinfo=each, fold=fold, microsecond=999_999) for fold in (0, 1)]
+        assert [moment.astimezone(UTC).replace(microsecond=0) for moment in folds] == [instant(first), instant(second)]
+        assert boundary_after(local.replace(tzinfo=each, hour=0), local.time()) == instant(reached)
+        assert [moment.tzname() for moment in folds] == [moment.replace(tzinfo=zone).tzname() for moment in folds]
 
 
 def test_the_clock_without_a_zone_has_the_machines() -> None:

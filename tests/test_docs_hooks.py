@@ -15,11 +15,10 @@ import yaml
 from clawbot.config.schema import Settings
 from clawbot.config.schema_hooks import HookEntry, HookSettings
 from clawbot.hooks import AnyEvent, Hook, HookEvent
-from clawbot.hooks.discovery import Places, discover
+from clawbot.hooks.api import Services
+from clawbot.hooks.discovery import GROUP, HookPaths, discover
 from clawbot.hooks.discovery import Source as HookSource
-from clawbot.hooks.handle import Services
 from clawbot.hooks.manifest import Manifest, Requires
-from clawbot.hooks.packages import GROUP
 
 pytest_plugins = ("pytester",)
 
@@ -56,7 +55,7 @@ def write_diary(folder: Path) -> None:
 
 def test_the_example_is_a_hook_that_is_ready(tmp_path: Path) -> None:
     write_diary(tmp_path / "diary")
-    [hook] = discover(Places(shipped=None, home=tmp_path, packages=False), HookSettings())
+    [hook] = discover(HookPaths(shipped=None, home=tmp_path, packages=False), HookSettings())
     assert (hook.name, hook.ready, hook.source) == ("diary", True, "home")
 
 
@@ -97,12 +96,14 @@ def test_all_that_a_hook_can_do_is_told_with_its_parameters() -> None:
         found = re.search(rf"`(await )?{name}\((.*?)\)`", table)
         assert found, name
         assert bool(found[1]) is inspect.iscoroutinefunction(method), name
-        defaults = dict(part.partition("=")[::2] for part in found[2].split(", "))
+        defaults = dict(part.partition("=")[::2] for part in found[2].split(", ") if part)
         parameters = list(inspect.signature(method).parameters.values())[1:]
         assert len(defaults) == len(parameters), name
         for parameter in parameters if found[1] else ():
             if isinstance(parameter.default, str):
                 assert defaults[parameter.name] == f'"{parameter.default}"'
+            elif isinstance(parameter.default, tuple):
+                assert defaults[parameter.name] == str(parameter.default)
             elif parameter.default is not inspect.Parameter.empty:
                 assert defaults[parameter.name] == f"{parameter.default:g}"
             else:

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from clawbot import ground
-from clawbot.agent.events import TurnEnded
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.agent.gate_host import PurposeModel
+from tests.program import say, use_models
 
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> PurposeModel:
     """The model that every runtime of the test opens."""
     model = PurposeModel()
-
-    async def open_model(*_: Any, **__: Any) -> PurposeModel:
-        return model
-
-    monkeypatch.setattr(ground, "open_model", open_model)
+    use_models(monkeypatch, lambda _ref: model)
     return model
 
 
 async def _open() -> Runtime:
-    return await Runtime.open(RuntimeOptions(interactive=False))
+    return await Runtime.open(RuntimeOptions().unattended())
 
 
 async def _prompt_of(runtime: Runtime, model: PurposeModel, text: str) -> str:
     """The system prompt that the model is given for the message `text`."""
-    async for event in runtime.submit(text):
-        if isinstance(event, TurnEnded):
-            assert event.status == "done", event.error
+    await say(runtime, text)
     return model.of("chat")[-1].system
 
 
@@ -40,21 +31,33 @@ async def _prompt_of(runtime: Runtime, model: PurposeModel, text: str) -> str:
 async def test_an_edit_counts_from_the_next_message_on(model: PurposeModel, name: str) -> None:
     runtime = await _open()
     before = await _prompt_of(runtime, model, "hello")
-    text = await runtime.read_workspace_file(name)
+    text = await runtime.workspace.read(name)
     assert text.strip() in before
-    await runtime.write_workspace_file(name, text + "\n- 称呼用户为船长 (captain)\n")
+    await runtime.workspace.write(name, text + "\n- 称呼用户为船长 (captain)\n")
     assert "船长 (captain)" in await _prompt_of(runtime, model, "who am I?")
-    await runtime.write_workspace_file(name, "# Empty\n")
+    await runtime.workspace.write(name, "# Empty\n")
     after = await _prompt_of(runtime, model, "and now?")
     assert "船长" not in after
     assert "# Empty" in after
     await runtime.close()
 
 
+async def test_an_edit_of_a_file_of_windows_keeps_its_encoding(model: PurposeModel) -> None:
+    runtime = await _open()
+    file = runtime.agent.status.workspace / "USER.md"
+    file.write_bytes("\ufeff- Name: 安娜\r\n".encode("utf-16-le"))
+    text = await runtime.workspace.read("USER.md")
+    assert text == "- Name: 安娜\r\n"
+    await runtime.workspace.write("USER.md", text + "- Captain\r\n")
+    assert file.read_bytes().decode("utf-16-le") == "\ufeff- Name: 安娜\r\n- Captain\r\n"
+    assert "- Name: 安娜" in await _prompt_of(runtime, model, "who am I?")
+    await runtime.close()
+
+
 async def test_the_ritual_that_is_over_stands_in_no_prompt_and_never_comes_back(model: PurposeModel) -> None:
     runtime = await _open()
     assert "# BOOTSTRAP.md" in await _prompt_of(runtime, model, "hello")
-    ritual = runtime.status.workspace / "BOOTSTRAP.md"
+    ritual = runtime.agent.status.workspace / "BOOTSTRAP.md"
     ritual.unlink()
     assert "# BOOTSTRAP.md" not in await _prompt_of(runtime, model, "done")
     await runtime.close()
@@ -67,6 +70,6 @@ async def test_the_ritual_that_is_over_stands_in_no_prompt_and_never_comes_back(
 
 async def test_the_heartbeat_file_costs_nothing_in_the_prompt(model: PurposeModel) -> None:
     runtime = await _open()
-    assert (runtime.status.workspace / "HEARTBEAT.md").exists()
+    assert (runtime.agent.status.workspace / "HEARTBEAT.md").exists()
     assert "what to look after" not in await _prompt_of(runtime, model, "hello")
     await runtime.close()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from clawbot.files import create_exclusive, write_atomic
+from clawbot.files import create_exclusive, read_plain, write_atomic, write_out
+from tests.hostile import device
 
 
 @pytest.mark.parametrize("write", [write_atomic, create_exclusive])
@@ -34,3 +36,55 @@ def test_what_need_not_last_waits_for_no_disk(tmp_path: Path, monkeypatch: pytes
     write_atomic(tmp_path / "note.md", "茶".encode())
     assert len(synced) == 2
     assert [path.read_text("utf-8") for path in sorted(tmp_path.iterdir())] == ["茶", "茶"]
+
+
+def test_a_device_is_written_through_and_stays_one(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(device(tmp_path, "null"))
+    write_out(link, b"x" * 100_000)
+    assert link.is_char_device()
+    write_out(tmp_path / "new", b"tea")
+    write_out(tmp_path / "new", b"coffee")
+    assert (tmp_path / "new").read_bytes() == b"coffee"
+
+
+def test_a_device_that_takes_nothing_says_so(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(device(tmp_path, "full"))
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_out(tmp_path / "link", b"tea")
+    assert caught.value.filename == str(tmp_path / "link")
+    assert (tmp_path / "link").is_char_device()
+
+
+def test_a_pipe_gets_all_of_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    write_out(pipe, "茶".encode() * 100_000)
+    reader.join()
+    assert got == ["茶".encode() * 100_000]
+    assert pipe.is_fifo()
+
+
+def test_no_device_is_ever_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(device(tmp_path, "null"))
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match="is no plain file"):
+            write_atomic(tmp_path / name, b"tea")
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_char_device()
+
+
+def test_a_plain_file_is_read_up_to_a_bound_and_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"tea")
+    (tmp_path / "link").symlink_to("file")
+    assert read_plain(tmp_path / "link", 3) == b"tea"
+    with pytest.raises(OSError, match="is larger than"):
+        read_plain(tmp_path / "file", 2)
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(OSError, match=r"is no plain file|Is a directory"):
+            read_plain(path, 10)

@@ -4,39 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import hashlib
 import json
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from clawbot import ground
 from clawbot.agent.events import (
     CommandOutput,
     Event,
     MemoryWritten,
+    MessageQueued,
     NoteKept,
     NotesQuoted,
     Notice,
     SessionChanged,
-    TurnEnded,
     TurnStarted,
 )
-from clawbot.background import Background, BackgroundParts
-from clawbot.llm.protocol import ModelInfo
+from clawbot.background import Background
+from clawbot.cli.schedule import session_is_over
+from clawbot.config.load import load_settings
+from clawbot.config.paths import Paths
+from clawbot.indexing import open_index
+from clawbot.memory.values import SearchRequest
 from clawbot.messages import ToolCallBlock
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.scheduling.jobs import Every, Job
+from clawbot.scheduling.jobs import Every, Job, jobs_of
 from clawbot.scheduling.ledger import Ledger
 from clawbot.scheduling.runner import Schedule
+from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.messages_tail import Asked, UserWords
 from clawbot.sessions.store import SessionStore
+from clawbot.sessions.transcript import Transcript
 from tests.agent.fakes import calls, says
-from tests.agent.gate_host import PurposeModel, notes, offers
+from tests.agent.gate_host import notes, offers
 from tests.memory.index_host import until
+from tests.program import Home, say
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EVENING = datetime(2026, 11, 20, 21, 30, tzinfo=BERLIN)
@@ -48,46 +56,20 @@ CONFIG = {
 }
 
 
-class WallClock:
-    """Stands still until a test moves it."""
+class Program(Home):
+    """The program with the notes that it writes and what its model was asked for."""
 
-    def __init__(self) -> None:
-        self.moment = EVENING
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def monotonic(self) -> float:
-        return self.moment.timestamp()
-
-
-class Program:
-    """The program in a home of its own; `model` answers whatever is asked, `wall` is its clock."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.workspace = home / "workspace"
-        # Somebody lives here, so the ritual of the first start is over.
-        self.memory = self.workspace / "memory"
-        self.memory.mkdir(parents=True)
-        self.wall = WallClock()
-        self.model = PurposeModel()
-        self.model.info = ModelInfo(ref="fake/model", window=64_000)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(monkeypatch, EVENING, CONFIG, window=64_000)
         self.model.replies = defaultdict(lambda: [says("fine")], self.model.replies)
-        self.configure()
 
-    def configure(self, **changes: Any) -> None:
-        (self.home / "config.yaml").write_text(json.dumps({**CONFIG, **changes}), encoding="utf-8")
-
-    async def open(self, session: str = "main") -> Runtime:
-        return await Runtime.open(RuntimeOptions(session=session, interactive=False))
-
-    def write_hook(self, name: str, handler: str, *topics: str) -> None:
-        folder = self.home / "hooks" / name
-        folder.mkdir(parents=True)
-        head = f"name: {name}\ndescription: of a test\nevents: {json.dumps(topics)}\norder: 5"
-        (folder / "HOOK.md").write_text(f"---\n{head}\n---\n", encoding="utf-8")
-        (folder / "handler.py").write_text(handler, encoding="utf-8")
+    async def run_job(self, job: Job) -> str:
+        """Run it in a runtime of its own."""
+        runtime = await self.open(job.session_key)
+        try:
+            return await runtime.schedule.run(job)
+        finally:
+            await runtime.close()
 
     @property
     def notes(self) -> dict[str, str]:
@@ -99,24 +81,8 @@ class Program:
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, own_world: Path) -> Program:
-    program = Program(own_world / "home" / ".clawbot")
-
-    async def open_model(ref: str, *_: Any, **__: Any) -> PurposeModel:
-        program.model.info = ModelInfo(ref=ref, window=64_000)
-        return program.model
-
-    monkeypatch.setattr(ground, "open_model", open_model)
-    monkeypatch.setattr(ground, "SystemClock", lambda _zone: program.wall)
-    return program
-
-
-async def say(runtime: Runtime, text: str) -> list[Event]:
-    events = [event async for event in runtime.submit(text)]
-    last = events[-1]
-    assert isinstance(last, TurnEnded)
-    assert last.status == "done", last.error
-    return events
+def program(monkeypatch: pytest.MonkeyPatch) -> Program:
+    return Program(monkeypatch)
 
 
 def of(events: list[Event], *kinds: type[Event]) -> list[Any]:
@@ -135,15 +101,10 @@ def job(prompt: str, session: str = "main") -> Job:
 
 
 def background(runtime: Runtime, program: Program, *jobs: Job) -> Background:
-    async def elsewhere(job: Job) -> str:
-        other = await program.open(job.session_key)
-        try:
-            return await other.run_job(job)
-        finally:
-            await other.close()
-
-    schedule = Schedule(jobs, Ledger(program.home / "schedule.json"), program.wall)
-    return Background(BackgroundParts(runtime.agent, schedule, program.wall, elsewhere, runtime.agent.announce))
+    schedule = Schedule(jobs, Ledger(program.folder / "schedule.json"), program.clock)
+    beside = Background("main", schedule, program.clock, program.run_job)
+    beside.agents.append(runtime.agent)
+    return beside
 
 
 # -- 4.1, by hand -----------------------------------------------------------------------------------------------------
@@ -159,6 +120,26 @@ async def test_new_alone_asks_no_model_and_its_text_is_the_first_message(program
     events = await say(runtime, "/new 港口几点开门？\nand when does it close?")
     assert program.model.of("chat")[-1].messages[-1].text == "港口几点开门？\nand when does it close?"
     assert [kind.__name__ for kind in map(type, events)][:2] == ["TurnStarted", "SessionChanged"]
+    await runtime.close()
+
+
+async def test_what_the_user_said_is_read_from_the_first_key_on(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that `/new` needs to read no more than the last turn of a long talk."""
+    whole, reads = UserWords.read, list[list[str]]()
+
+    def read(words: UserWords, transcript: Transcript) -> Asked:
+        asked = whole(words, transcript)
+        reads.append([text.text for text in asked.texts])
+        return asked
+
+    monkeypatch.setattr(UserWords, "read", read)
+    runtime = await Runtime.open(RuntimeOptions(session="main"))
+    await runtime.agent.warm()
+    await until(lambda: reads == [[]])
+    await say(runtime, "the harbour opens at six")
+    await until(lambda: reads[1:] == [["the harbour opens at six"]])
     await runtime.close()
 
 
@@ -178,12 +159,12 @@ async def test_the_note_is_of_the_session_that_ended_and_not_of_the_newest_file(
 
 async def test_notes_of_the_same_name_stand_side_by_side(program: Program) -> None:
     """Sheet 11.1, BUG, and list B 18: there the second one overwrote the first."""
-    (program.memory / "2026-11-20-harbour-opens-six.md").write_text("mine\n", encoding="utf-8")
+    (program.memory / "2026-11-20-harbour-opens.md").write_text("mine\n", encoding="utf-8")
     runtime = await program.open()
     for _ in range(2):
         await say(runtime, "harbour opens six")
         await say(runtime, "/new")
-    names = [f"2026-11-20-harbour-opens-six{number}.md" for number in ("-2", "-3", "")]
+    names = [f"2026-11-20-harbour-opens{number}.md" for number in ("-2", "-3", "")]
     assert list(program.notes) == names
     assert program.notes[names[2]] == "mine\n"
     ids = [line for note in program.notes.values() for line in note.splitlines() if "Session ID" in line]
@@ -196,7 +177,7 @@ async def test_a_session_of_commands_and_silence_leaves_no_note(program: Program
     program.model.replies["chat"] = [says("NO_REPLY")]
     runtime = await program.open()
     await say(runtime, "/status")
-    await runtime.run_job(job("Look around. If nothing needs attention, reply with NO_REPLY."))
+    await runtime.schedule.run(job("Look around. If nothing needs attention, reply with NO_REPLY."))
     await say(runtime, "/new")
     assert program.notes == {}
     await runtime.close()
@@ -231,24 +212,30 @@ async def test_the_first_message_behind_the_boundary_begins_a_session(program: P
         "session",
     )
     runtime = await program.open()
-    await runtime.set_model("fake/chosen")
+    await runtime.agent.set_model("fake/chosen")
     await say(runtime, "the harbour opens at six")
     old = runtime.agent.conversation.session
-    program.wall.moment += NIGHT
+    program.clock.moment += NIGHT
+    later: list[Event] = []
+    runtime.agent.listen(later.append)
     events = await say(runtime, "good morning")
-    await runtime.agent.parts.hooks.settled()
+    hooks = runtime.agent.deps.hooks
+    assert hooks is not None
+    await hooks.settled()
     kinds = [kind for kind in map(type, events) if kind is not Notice]
-    assert kinds[:4] == [NoteKept, SessionChanged, NotesQuoted, TurnStarted]
+    assert kinds[:5] == [MessageQueued, NoteKept, SessionChanged, NotesQuoted, TurnStarted]
     assert [event.reason for event in of(events, SessionChanged)] == ["daily"]
     [(name, note)] = program.notes.items()
-    assert name.startswith("2026-11-21-")
+    assert name.startswith("2026-11-20-")
+    assert note.startswith("# Session: 2026-11-20 21:30 (Europe/Berlin)\n")
     assert "- **Reason**: daily" in note
-    assert "user: the harbour opens at six" in note
-    lines = {notice.text for notice in of(events, Notice)}
+    assert "\n21:30 user: the harbour opens at six\n" in note
+    # Nobody waits for hooks of the last two: the turn may have ended before they tell.
+    lines = {notice.text for notice in of([*events, *later], Notice)}
     assert {"session:auto-reset daily", "session:end daily", "session:start daily"} <= lines
-    assert runtime.status.model.ref == "fake/chosen"
+    assert runtime.agent.status.model.ref == "fake/chosen"
     assert runtime.agent.conversation.session.record.model_override == "fake/chosen"
-    [summary] = [each for each in await runtime.sessions() if each.session_id == old.record.session_id]
+    [summary] = [each for each in await runtime.sessions.all() if each.session_id == old.record.session_id]
     assert summary.ended == "daily"
     assert "the harbour opens at six" in old.transcript.path.read_text("utf-8")
     await runtime.close()
@@ -260,10 +247,13 @@ async def test_where_no_hook_keeps_sessions_the_clock_saves_to_memory(program: P
     program.model.replies["flush"] = notes("- 港口 opens at six\n")
     runtime = await program.open()
     await say(runtime, "the harbour opens at six. " * 200)
-    program.wall.moment += NIGHT
+    program.clock.moment += NIGHT
     events = await say(runtime, "good morning")
-    assert [event.path for event in of(events, MemoryWritten)] == ["memory/2026-11-21.md"]
-    assert "opens at six" in program.notes["2026-11-21.md"]
+    await runtime.agent.ended.settled()
+    events += await say(runtime, "and now?")
+    lines = [notice for notice in of(events, Notice) if notice.text == "memory: 1 line from the talk before"]
+    assert [(notice.path, notice.line) for notice in lines] == [("memory/2026-11-20.md", 1)]
+    assert "opens at six" in program.notes["2026-11-20.md"]
     await runtime.close()
 
 
@@ -275,7 +265,7 @@ async def test_hooks_hear_of_an_end_also_where_session_memory_is_off(program: Pr
     lines: list[str] = []
     for text in ("/new", "good morning"):
         await say(runtime, "the harbour opens at six")
-        program.wall.moment += timedelta(days=1)
+        program.clock.moment += timedelta(days=1)
         lines += [notice.text for notice in of(await say(runtime, text), Notice)]
     assert lines == ["command:new 2", "session:auto-reset 2"]
     assert program.notes == {}
@@ -312,8 +302,8 @@ async def test_what_a_job_says_ends_no_session_and_keeps_none_alive(program: Pro
     await say(runtime, "the harbour opens at six")
     first = runtime.agent.conversation.session_id
     for _ in range(3):
-        program.wall.moment += timedelta(minutes=40)
-        await runtime.run_job(job("Is anything due?"))
+        program.clock.moment += timedelta(minutes=40)
+        await runtime.schedule.run(job("Is anything due?"))
     assert runtime.agent.conversation.session_id == first
     [changed] = of(await say(runtime, "hello"), SessionChanged)
     assert changed.reason == "idle"
@@ -328,7 +318,7 @@ async def test_what_a_job_says_is_no_command(program: Program, text: str) -> Non
     runtime = await program.open()
     await say(runtime, "the harbour opens at six")
     first = runtime.agent.conversation.session_id
-    await runtime.run_job(job(text))
+    await runtime.schedule.run(job(text))
     assert runtime.agent.conversation.session_id == first
     assert program.model.of("chat")[-1].messages[-1].text.startswith(text)
     await runtime.close()
@@ -338,29 +328,82 @@ async def test_the_clock_ends_a_session_once_while_nobody_speaks(program: Progra
     """List B 15: one reset for the boundaries that were passed, and the next look is at the next one."""
     runtime = await program.open()
     seen: list[Event] = []
-    runtime.on_event = seen.append
+    runtime.agent.listen(seen.append)
     await say(runtime, "the harbour opens at six")
     looking = background(runtime, program)
     assert await looking.look() == datetime(2026, 11, 21, 4, 0, tzinfo=BERLIN)
     assert seen == []
-    program.wall.moment += timedelta(days=3)
+    program.clock.moment += timedelta(days=3)
     for _ in range(3):
         assert await looking.look() == datetime(2026, 11, 24, 4, 0, tzinfo=BERLIN)
-    program.wall.moment -= timedelta(hours=20)
+    program.clock.moment -= timedelta(hours=20)
     await looking.look()
     assert [type(event) for event in seen] == [NoteKept, SessionChanged]
     assert not of(await say(runtime, "hello"), SessionChanged)
     await runtime.close()
 
 
+@pytest.mark.parametrize("looks", [[6.5], [5, 6.5, 7], [60]])
+async def test_the_first_look_of_the_schedule_ends_a_session_that_is_over(program: Program, looks: list[float]) -> None:
+    """`clawbot schedule run` by a system's cron, so many hours after the evening: nobody looked at this home before."""
+    zone = {"timezone": "Europe/Berlin", "memory_search": {"enabled": False}}
+    program.configure(agents={"defaults": zone})
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    first = runtime.agent.conversation.session_id
+    jobs = jobs_of(runtime.settings)
+    await runtime.close()
+
+    schedule = Schedule(jobs, Ledger(program.folder / "schedule.json"), program.clock)
+    for hours in looks:
+        program.clock.moment = EVENING + timedelta(hours=hours)
+        await schedule.run_due(program.run_job, program.clock.now())
+        assert bool(program.notes) is (hours >= 6.5)
+    [(name, note)] = program.notes.items()
+    assert name == "2026-11-20-harbour-opens.md"
+    assert "- **Reason**: daily" in note
+    runtime = await program.open()
+    assert runtime.agent.conversation.session_id != first
+    await runtime.close()
+
+
+IDLE = [("idle", 2.0, "idle"), ("idle", 9.0, "idle"), ("daily+idle", 2.0, "idle")]
+
+
+@pytest.mark.parametrize(("mode", "hours", "reason"), IDLE)
+async def test_the_first_look_ends_a_session_in_which_nobody_spoke_for_long(
+    program: Program, monkeypatch: pytest.MonkeyPatch, mode: str, hours: float, reason: str
+) -> None:
+    program.configure(session={"reset": {"mode": mode}})
+    monkeypatch.setattr("clawbot.cli.schedule.SystemClock", lambda _zone=None: program.clock)
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    jobs = jobs_of(runtime.settings)
+    is_over = functools.partial(session_is_over, runtime.settings, runtime.paths)
+    await runtime.close()
+    opened: list[str] = []
+
+    async def run(job: Job) -> str:
+        opened.append(job.name)
+        return await program.run_job(job)
+
+    schedule = Schedule(jobs, Ledger(program.folder / "schedule.json"), program.clock, is_over)
+    for passed in (0.5, hours, hours + 0.5):
+        program.clock.moment = EVENING + timedelta(hours=passed)
+        await schedule.run_due(run, program.clock.now())
+        assert opened == (["reset"] if passed >= hours else [])
+    [note] = program.notes.values()
+    assert f"- **Reason**: {reason}" in note
+
+
 async def test_a_session_in_which_nothing_was_said_begins_anew_without_a_word(program: Program) -> None:
     runtime = await program.open()
     path = runtime.agent.conversation.session.transcript.path
-    program.wall.moment += NIGHT
+    program.clock.moment += NIGHT
     events = await say(runtime, "good morning")
     assert not of(events, SessionChanged, NoteKept)
     assert runtime.agent.conversation.session.transcript.path == path
-    assert len(await runtime.sessions()) == 1
+    assert len(await runtime.sessions.all()) == 1
     await runtime.close()
 
 
@@ -369,45 +412,28 @@ async def test_a_session_that_can_not_be_ended_goes_on(program: Program, monkeyp
     runtime = await program.open()
     await say(runtime, "the harbour opens at six")
     first = runtime.agent.conversation.session_id
-    program.wall.moment += NIGHT
-
-    def rotate(*_: Any) -> None:
-        raise SessionStoreError("The index is locked.")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(SessionStore, "rotate", rotate)
-        events = await say(runtime, "good morning")
-    assert runtime.agent.conversation.session_id == first
-    assert any("The index is locked." in notice.text for notice in of(events, Notice))
-    assert program.model.of("chat")[-1].messages[-1].text == "good morning"
-    [changed] = of(await say(runtime, "hello"), SessionChanged)
-    assert (changed.reason, len(program.notes)) == ("daily", 1)
-    await runtime.close()
-
-
-async def test_looks_leave_a_session_alone_for_a_while_that_can_not_be_ended(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runtime = await program.open()
-    await say(runtime, "the harbour opens at six")
-    program.wall.moment += NIGHT
+    program.clock.moment += NIGHT
     tried = 0
 
-    def rotate(*_: Any) -> None:
+    def rotate(*_: Any, **__: Any) -> None:
         nonlocal tried
         tried += 1
         raise SessionStoreError("The index is locked.")
 
     with monkeypatch.context() as broken:
         broken.setattr(SessionStore, "rotate", rotate)
+        events = await say(runtime, "good morning")
         for _ in range(5):
             with contextlib.suppress(SessionStoreError):
                 await runtime.agent.look_at_clock()
-        assert tried == 1
-        program.wall.moment += timedelta(minutes=10)
+        assert tried == 1  # looks leave it alone for a while
+        program.clock.moment += timedelta(minutes=10)
         with pytest.raises(SessionStoreError):
             await runtime.agent.look_at_clock()
     assert tried == 2
+    assert runtime.agent.conversation.session_id == first
+    assert any("The index is locked." in notice.text for notice in of(events, Notice))
+    assert program.model.of("chat")[-1].messages[-1].text == "good morning"
     [changed] = of(await say(runtime, "hello"), SessionChanged)
     assert (changed.reason, len(program.notes)) == ("daily", 1)
     await runtime.close()
@@ -418,12 +444,12 @@ async def test_esc_stops_the_hooks_of_a_reset_by_the_clock_and_nothing_else(prog
     runtime = await program.open()
     await say(runtime, "the harbour opens at six")
     first = runtime.agent.conversation.session_id
-    program.wall.moment += NIGHT
+    program.clock.moment += NIGHT
     looking = asyncio.create_task(runtime.agent.look_at_clock())
-    await until(runtime.interrupt)
+    await until(runtime.agent.interrupt)
     await looking
     assert runtime.agent.conversation.session_id != first
-    assert not runtime.interrupt()
+    assert not runtime.agent.interrupt()
     await runtime.close(hasty=True)
 
 
@@ -434,14 +460,16 @@ async def test_a_resumed_session_finds_its_note_under_the_name_that_it_got_since
     await say(runtime, "the gate opens at six")
     first = runtime.agent.conversation.session_id
     kept, *_ = of(await say(runtime, "/new"), NoteKept)
-    await runtime.agent.parts.hooks.settled()
+    hooks = runtime.agent.deps.hooks
+    assert hooks is not None
+    await hooks.settled()
     assert list(program.notes) == ["2026-11-20-harbour-hours.md"]
-    await runtime.resume(first)
-    assert await runtime.note_place(kept.path) == "memory/2026-11-20-harbour-hours.md"
+    await runtime.sessions.resume(first)
+    assert await runtime.workspace.locate_note(kept.path) == "memory/2026-11-20-harbour-hours.md"
     for other in ("AGENTS.md", "memory/2026-11-20.md", "memory/2026-11-20-harbour-hours.md"):
-        assert await runtime.note_place(other) == other
-    await runtime.resume("main")
-    assert await runtime.note_place(kept.path) == kept.path
+        assert await runtime.workspace.locate_note(other) == other
+    await runtime.sessions.resume("main")
+    assert await runtime.workspace.locate_note(kept.path) == kept.path
     await runtime.close()
 
 
@@ -463,7 +491,7 @@ async def test_flush_note_and_quote_mean_the_same_day(
 ) -> None:
     """Sheet 19 and list B 19: there these were three days, and none of them the user's."""
     program.configure(session={"reset": {"mode": "none"}})
-    program.wall.moment = datetime.fromisoformat(instant).replace(tzinfo=UTC).astimezone(ZoneInfo(zone))
+    program.clock.moment = datetime.fromisoformat(instant).replace(tzinfo=UTC).astimezone(ZoneInfo(zone))
     (program.memory / f"{yesterday}.md").write_text("- 昨天 the day before\n", encoding="utf-8")
     program.model.replies["flush"] = notes("- of the flush\n")
     runtime = await program.open()
@@ -481,28 +509,181 @@ async def test_flush_note_and_quote_mean_the_same_day(
 
 
 @pytest.mark.parametrize(
-    ("zone", "evening", "before", "after"),
+    ("zone", "evening", "day"),
     [
-        ("Pacific/Kiritimati", "2026-11-20T20:00", "2026-11-21T03:59", "2026-11-21T04:00"),
-        ("Etc/GMT+12", "2026-11-20T20:00", "2026-11-21T03:59", "2026-11-21T04:00"),
-        ("Europe/Berlin", "2026-10-24T20:00", "2026-10-25T03:59", "2026-10-25T04:00"),
-        ("America/New_York", "2026-03-07T20:00", "2026-03-08T03:59", "2026-03-08T04:00"),
+        ("Pacific/Kiritimati", "2026-11-20", "2026-11-21"),
+        ("Etc/GMT+12", "2026-11-20", "2026-11-21"),
+        ("Europe/Berlin", "2026-10-24", "2026-10-25"),
+        ("America/New_York", "2026-03-07", "2026-03-08"),
     ],
 )
 async def test_the_reset_is_at_the_users_four_in_the_morning(
-    program: Program, zone: str, evening: str, before: str, after: str
+    program: Program, zone: str, evening: str, day: str
 ) -> None:
     """Sheet 4.2: there it was the machine's four, which is UTC here."""
-    program.wall.moment, early, due = (
-        datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)) for text in (evening, before, after)
+    program.clock.moment, early, due = (
+        datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone))
+        for text in (f"{evening}T20:00", f"{day}T03:59", f"{day}T04:00")
     )
     runtime = await program.open()
     await say(runtime, "the harbour opens at six")
-    program.wall.moment = early
+    program.clock.moment = early
     assert not of(await say(runtime, "still awake"), SessionChanged)
-    program.wall.moment = due
+    program.clock.moment = due
     [kept] = of(await say(runtime, "good morning"), NoteKept)
-    assert kept.path.startswith(f"memory/{after[:10]}-")
+    assert kept.path.startswith(f"memory/{day}-")
+    await runtime.close()
+
+
+@pytest.mark.parametrize(
+    ("zone", "spoken", "ended"),
+    [
+        ("Europe/Berlin", "2026-11-20T23:59", "2026-11-21T00:01"),
+        ("Europe/Berlin", "2026-10-25T00:30", "2026-10-26T09:00"),
+        ("America/New_York", "2026-03-07T23:30", "2026-03-09T00:30"),
+        ("Pacific/Kiritimati", "2026-11-20T00:10", "2026-11-20T13:00"),
+        ("Etc/GMT+12", "2026-11-20T23:50", "2026-11-30T23:50"),
+        ("Europe/Berlin", "2016-11-18T14:00", "2026-11-23T09:00"),
+    ],
+)
+@pytest.mark.parametrize("end", ["/new", "/reset", "by the clock"])
+async def test_a_note_is_of_the_day_of_the_users_last_words(
+    program: Program, zone: str, spoken: str, ended: str, end: str
+) -> None:
+    program.configure(
+        session={"reset": {"mode": "idle", "idle_minutes": 1} if end == "by the clock" else {"mode": "none"}}
+    )
+    program.clock.moment, later = (datetime.fromisoformat(at).replace(tzinfo=ZoneInfo(zone)) for at in (spoken, ended))
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    program.clock.moment = later
+    await say(runtime, "good morning" if end == "by the clock" else end)
+    [(path, note)] = program.notes.items()
+    day, time = spoken.split("T")
+    assert path == f"{day}-harbour-opens.md"
+    assert note.startswith(f"# Session: {day} {time} ({zone})\n")
+    assert f"\n{time} user: the harbour opens at six\n\n{time} assistant: fine\n" in note
+    await runtime.close()
+
+
+async def test_a_talk_over_midnight_is_of_the_day_of_its_last_words_and_tells_both(program: Program) -> None:
+    program.clock.moment = datetime(2026, 11, 20, 23, 50, tzinfo=BERLIN)
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    program.clock.moment += timedelta(minutes=20)
+    await say(runtime, "and the lighthouse at ten")
+    program.clock.moment += timedelta(days=2)
+    await say(runtime, "/new")
+    [(path, note)] = program.notes.items()
+    assert path.startswith("2026-11-21-")
+    assert note.startswith("# Session: 2026-11-20 23:50 – 2026-11-21 00:10 (Europe/Berlin)\n")
+    said = note.partition("## Conversation Summary\n\n")[2]
+    assert said.split("\n\n") == [
+        "23:50 user: the harbour opens at six",
+        "23:50 assistant: fine",
+        "2026-11-21 00:10 user: and the lighthouse at ten",
+        "00:10 assistant: fine\n",
+    ]
+    await runtime.close()
+
+
+async def test_a_talk_from_friday_to_monday_is_found_by_the_days_on_which_things_were_said(program: Program) -> None:
+    """Kept by the clock, by `/new` days later, and resumed after that."""
+    off = {"hooks": CONFIG["hooks"], "agents": {"defaults": {"timezone": "Europe/Berlin"}}}
+    program.configure(**off)
+    runtime = await program.open()
+    first = runtime.agent.conversation.session_id
+    for day, time, text in (
+        ("2026-11-20", "14:00", "the launch party is at the lighthouse on 5 May"),
+        ("2026-11-20", "23:58", "the party needs lanterns"),
+        ("2026-11-21", "00:20", "the party needs 蛋糕 as well"),
+        ("2026-11-21", "09:00", "good morning"),  # the clock ends the session of the night first
+        ("2026-11-23", "08:30", "/new"),
+    ):
+        program.clock.moment = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=BERLIN)
+        await say(runtime, text)
+    await runtime.sessions.resume(first)
+    await say(runtime, "the party is off")
+    await say(runtime, "/new")
+    await runtime.close()
+    assert [name[:10] for name in program.notes] == ["2026-11-21", "2026-11-21"]
+    loaded = load_settings(Paths(program.folder))
+    index = open_index(loaded.settings, "main", Paths(program.folder), program.clock, long_lived=False)
+    assert index is not None
+    try:
+        for at, found in ((19, []), (20, ["lighthouse", "lanterns"]), (21, ["蛋糕"]), (22, []), (23, ["off"])):
+            asked = SearchRequest(queries=("party",), after=date(2026, 11, at), before=date(2026, 11, at))
+            text = "\n".join(hit.snippet for hit in (await index.search(asked)).hits)
+            assert [word for word in ("lighthouse", "lanterns", "蛋糕", "off") if word in text] == found, (at, text)
+    finally:
+        await index.close()
+
+
+async def test_a_session_that_is_resumed_keeps_its_note_whose_heading_tells_the_new_end(program: Program) -> None:
+    """Links and quotes name the file and the line: neither changes with the day of the last words."""
+    program.configure(session={"reset": {"mode": "none"}})
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    first = runtime.agent.conversation.session_id
+    await say(runtime, "/new")
+    [(path, before)] = program.notes.items()
+    for days, text in ((3, "the lighthouse opens at ten"), (5, "灯塔十点开门")):
+        program.clock.moment = EVENING + timedelta(days=days)
+        await runtime.sessions.resume(first)
+        await say(runtime, text)
+        await say(runtime, "/new")
+    [(name, note)] = program.notes.items()
+    assert name == path == "2026-11-20-harbour-opens.md"
+    assert note.startswith("# Session: 2026-11-20 21:30 – 2026-11-25 21:30 (Europe/Berlin)\n")
+    lines = before.splitlines()
+    place = lines.index("21:30 user: the harbour opens at six")
+    assert note.splitlines()[place] == lines[place]
+    assert "\n2026-11-23 21:30 user: the lighthouse opens at ten\n\n21:30 assistant: fine\n" in note
+    assert "\n2026-11-25 21:30 user: 灯塔十点开门\n" in note
+    await runtime.close()
+
+
+async def test_a_note_that_outgrows_the_texts_that_are_kept_stays_whole_and_dated(program: Program) -> None:
+    program.configure(
+        hooks={"entries": {"session-memory": {"llm_slug": False, "messages": 3}}}, session={"reset": {"mode": "none"}}
+    )
+    runtime = await program.open()
+    first = runtime.agent.conversation.session_id
+    for day, text in enumerate(("harbour at six", "lighthouse at ten", "ferry at noon")):
+        program.clock.moment = EVENING + timedelta(days=day)
+        await runtime.sessions.resume(first)
+        await say(runtime, text)
+        await say(runtime, "/new")
+    [note] = program.notes.values()
+    assert note.startswith("# Session: 2026-11-20 21:30 – 2026-11-22 21:30 (Europe/Berlin)\n")
+    assert note.partition("## Conversation Summary\n\n")[2].split("\n\n") == [
+        "21:30 user: harbour at six",
+        "21:30 assistant: fine",
+        "2026-11-21 21:30 user: lighthouse at ten",
+        "21:30 assistant: fine",
+        "2026-11-22 21:30 user: ferry at noon",
+        "21:30 assistant: fine\n",
+    ]
+    await runtime.close()
+
+
+async def test_a_note_of_before_times_were_told_goes_on_where_it_stopped(program: Program) -> None:
+    program.configure(session={"reset": {"mode": "none"}})
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    session = runtime.agent.conversation.session
+    old = f"# Session: 2026-11-20 21:30 (Europe/Berlin)\n\n- **Session ID**: {session.record.session_id}\n\n"
+    old += "## Conversation Summary\n\nuser: the harbour opens at six\n\nassistant: fine\n"
+    (program.memory / "2026-11-20-harbour.md").write_text(old, encoding="utf-8")
+    digest = hashlib.sha256(old.encode()).hexdigest()
+    session.transcript.append(CustomEntry(custom_type="clawbot.note", data={"digest": digest, "path": "x"}), sync=True)
+    program.clock.moment += timedelta(minutes=5)
+    await say(runtime, "the lighthouse opens at ten")
+    await say(runtime, "/new")
+    [note] = program.notes.values()
+    assert note.startswith("# Session: 2026-11-20 21:30–21:35 (Europe/Berlin)\n")
+    assert note.count("the harbour opens at six") == 1
+    assert note.endswith("\n\n21:35 user: the lighthouse opens at ten\n\n21:35 assistant: fine\n")
     await runtime.close()
 
 
@@ -524,7 +705,7 @@ async def test_heartbeats_leave_no_trace_in_the_conversation(program: Program) -
     (program.workspace / "HEARTBEAT.md").write_text("- 提醒我浇花 (water the plants)\n", encoding="utf-8")
     runtime = await program.open()
     seen: list[Event] = []
-    runtime.on_event = seen.append
+    runtime.agent.listen(seen.append)
     await say(runtime, "the harbour opens at six")
     path = runtime.agent.conversation.session.transcript.path
     written, context = path.read_bytes(), list(runtime.agent.conversation.messages)
@@ -532,7 +713,7 @@ async def test_heartbeats_leave_no_trace_in_the_conversation(program: Program) -
     await looking.look()
     program.model.replies["chat"] = [says("NO_REPLY"), says("Water the plants!"), says("fine")]
     for _ in range(2):
-        program.wall.moment += timedelta(minutes=30)
+        program.clock.moment += timedelta(minutes=30)
         await looking.look()
     assert path.read_bytes() == written
     assert runtime.agent.conversation.messages == context
@@ -555,7 +736,7 @@ async def test_a_heartbeat_knows_no_notes_and_can_not_ask(program: Program) -> N
     runtime = await program.open()
     looking = background(runtime, program, heartbeat())
     await looking.look()
-    program.wall.moment += timedelta(minutes=30)
+    program.clock.moment += timedelta(minutes=30)
     await looking.look()
     assert len(program.model.of("chat")) == 2
     assert not any("4711" in request.system for request in program.model.of("chat"))
@@ -574,7 +755,7 @@ async def test_a_jobs_turn_with_nothing_to_say_is_no_part_of_the_context(program
     context = [message.text for message in runtime.agent.conversation.messages]
     for _ in range(2):
         program.model.replies["chat"] = [looking, says(answer), says("fine")]
-        assert await runtime.run_job(job("Is anything due? 有事吗？")) == ""
+        assert await runtime.schedule.run(job("Is anything due? 有事吗？")) == ""
     assert [message.text for message in runtime.agent.conversation.messages] == context
     path = runtime.agent.conversation.session.transcript.path
     assert path.read_text("utf-8").count("有事吗？") == 2
@@ -595,7 +776,7 @@ async def test_a_jobs_turn_that_did_or_said_something_stays(program: Program) ->
     writing = calls(ToolCallBlock("1", "append", {"path": "memory/plants.md", "text": "- watered\n"}))
     program.model.replies["chat"] = [writing, says("NO_REPLY"), says("Water the plants!"), says("fine")]
     for prompt in ("water them", "are they dry?"):
-        await runtime.run_job(job(prompt))
+        await runtime.schedule.run(job(prompt))
     texts = [message.text for message in runtime.agent.conversation.messages]
     assert [text.partition("\n")[0] for text in texts if text.startswith(("water", "are", "Water"))] == [
         "water them",
@@ -613,8 +794,8 @@ async def test_what_concerns_the_user_is_told_also_when_it_comes_in_a_silent_tur
     # Found while nobody was there to be told, so it comes with the next turn.
     runtime.agent.announce(Notice(level="warning", text="a line of the transcript is damaged"))
     seen: list[Event] = []
-    runtime.on_event = seen.append
-    assert await runtime.run_job(job("look")) == ""
+    runtime.agent.listen(seen.append)
+    assert await runtime.schedule.run(job("look")) == ""
     told = ["a line of the transcript is damaged", "备份好了 the backup is done"]
     assert sorted(event.text for event in of(seen, Notice)) == told
     assert len(seen) == len(told)
@@ -628,7 +809,7 @@ async def test_a_session_of_heartbeats_does_not_grow(program: Program) -> None:
     looking = background(runtime, program, heartbeat())
     for _ in range(4):
         await looking.look()
-        program.wall.moment += timedelta(minutes=30)
+        program.clock.moment += timedelta(minutes=30)
     sent = [request.messages for request in program.model.of("chat")]
     assert [len(messages) for messages in sent] == [1, 1, 1]
     await runtime.close()

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from datetime import time
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from clawbot.agent.agent import Agent
-from clawbot.agent.events import Notice, TextDelta, TurnEnded, TurnStarted
+from clawbot.agent.events import CommandOutput, Event, Notice, TurnEnded, TurnStarted
+from clawbot.cli.one_turn import run_one_turn
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import RefusedError
+from clawbot.llm.scripted import ScriptUnused
+from clawbot.llm.scripted.model import ScriptModel
 from clawbot.messages import UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.errors import SessionLockedError, UnknownSessionError
 from clawbot.tools.protocol import ToolError
+from tests.memory.index_host import until
+from tests.program import reply_of
 
-OFFLINE = RuntimeOptions(model="offline", interactive=False)
+OFFLINE = RuntimeOptions(model="offline").unattended()
 
 
 def home() -> Path:
@@ -36,24 +43,13 @@ def options(**chosen: object) -> RuntimeOptions:
     return structs.replace(OFFLINE, **chosen)
 
 
-async def said(runtime: Runtime, text: str) -> str:
-    """The reply to `text`, which must come."""
-    pieces = []
-    async for event in runtime.submit(text):
-        if isinstance(event, TextDelta):
-            pieces.append(event.text)
-        if isinstance(event, TurnEnded):
-            assert event.status == "done", event.error
-    return "".join(pieces)
-
-
 async def test_the_first_start_makes_home_and_workspace_private_and_says_so() -> None:
     runtime = await Runtime.open(OFFLINE)
     assert runtime.first_start
     assert runtime.notices == []
-    status = runtime.status
+    status = runtime.agent.status
     assert (status.agent_id, status.session_key, status.model.ref) == ("main", "main", "offline")
-    assert (status.busy, status.notes, status.cost) == (False, 1, None)
+    assert (status.busy, status.notes, status.cost) == (False, 0, None)
     assert (status.workspace / "AGENTS.md").is_file()
     for path in home().rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
@@ -63,14 +59,24 @@ async def test_the_first_start_makes_home_and_workspace_private_and_says_so() ->
     await again.close()
 
 
+async def test_the_first_fact_is_quoted_and_no_template() -> None:
+    runtime = await Runtime.open(OFFLINE)
+    await reply_of(runtime, "remember that I prefer tabs over spaces")
+    assert runtime.agent.status.notes == 1
+    answer = await reply_of(runtime, "what do I prefer?")
+    assert "I prefer tabs over spaces" in answer
+    assert "MEMORY.md" not in answer
+    await runtime.close()
+
+
 async def test_the_conversation_goes_on_where_it_was_left() -> None:
     first = await Runtime.open(OFFLINE)
-    assert await said(first, "hello there")
-    session_id = first.status.session_id
+    assert await reply_of(first, "hello there")
+    session_id = first.agent.status.session_id
     await first.close()
     second = await Runtime.open(OFFLINE)
-    assert second.status.session_id == session_id
-    texts = [item.message.text for item in await second.history() if item.message is not None]
+    assert second.agent.status.session_id == session_id
+    texts = [item.message.text for item in await second.sessions.history() if item.message is not None]
     assert texts[0] == "hello there"
     await second.close()
 
@@ -83,7 +89,7 @@ async def test_a_session_that_is_open_elsewhere_names_who_holds_it_and_leaves_no
     assert "--session" in caught.value.hint
     assert "--new" in caught.value.hint
     beside = await Runtime.open(options(new=True))
-    assert beside.status.session_key != "main"
+    assert beside.agent.status.session_key != "main"
     await beside.close()
     await holder.close()
     await (await Runtime.open(OFFLINE)).close()
@@ -125,17 +131,17 @@ async def test_a_file_where_the_workspace_belongs_is_a_clear_error(tmp_path: Pat
 async def test_the_model_of_the_command_line_goes_before_the_chosen_one_and_that_before_the_settings() -> None:
     configure("agents:\n  defaults:\n    model: openai/usual\n")
     runtime = await Runtime.open(RuntimeOptions())
-    assert runtime.status.model.ref == "openai/usual"
-    await runtime.set_model("offline")
+    assert runtime.agent.status.model.ref == "openai/usual"
+    await runtime.agent.set_model("offline")
     await runtime.close()
     runtime = await Runtime.open(RuntimeOptions())
-    assert runtime.status.model.ref == "offline"
+    assert runtime.agent.status.model.ref == "offline"
     await runtime.close()
     runtime = await Runtime.open(RuntimeOptions(model="openai/now"))
-    assert runtime.status.model.ref == "openai/now"
+    assert runtime.agent.status.model.ref == "openai/now"
     await runtime.close()
     runtime = await Runtime.open(RuntimeOptions())
-    assert runtime.status.model.ref == "offline", "an option holds for one run"
+    assert runtime.agent.status.model.ref == "offline", "an option holds for one run"
     await runtime.close()
 
 
@@ -143,11 +149,11 @@ async def test_a_chosen_model_that_is_gone_does_not_lock_the_user_out(tmp_path: 
     script = tmp_path / "gone.yaml"
     configure("agents:\n  defaults:\n    model: offline\n")
     runtime = await Runtime.open(RuntimeOptions())
-    store, record = runtime.agent.parts.store, runtime.agent.conversation.session.record
+    store, record = runtime.agent.deps.store, runtime.agent.conversation.session.record
     store.update(structs.replace(record, model_override=f"script:{script}"))
     await runtime.close()
     runtime = await Runtime.open(RuntimeOptions())
-    assert runtime.status.model.ref == "offline"
+    assert runtime.agent.status.model.ref == "offline"
     [notice] = runtime.notices
     assert str(script) in notice.text
     assert "so offline answers" in notice.text
@@ -157,52 +163,52 @@ async def test_a_chosen_model_that_is_gone_does_not_lock_the_user_out(tmp_path: 
 async def test_set_model_tells_what_is_no_model_and_keeps_the_old_one() -> None:
     runtime = await Runtime.open(OFFLINE)
     with pytest.raises(RefusedError):
-        await runtime.set_model("nonsense")
-    assert runtime.status.model.ref == "offline"
-    assert await said(runtime, "hello")
+        await runtime.agent.set_model("nonsense")
+    assert runtime.agent.status.model.ref == "offline"
+    assert await reply_of(runtime, "hello")
     await runtime.close()
 
 
 async def test_resume_waits_for_the_running_turn_and_lets_go_of_the_old_session() -> None:
     runtime = await Runtime.open(options(session="work"))
-    await said(runtime, "in work")
-    work = runtime.status.session_id
+    await reply_of(runtime, "in work")
+    work = runtime.agent.status.session_id
     await runtime.close()
     runtime = await Runtime.open(OFFLINE)
-    stream = runtime.submit("in main")
+    stream = runtime.agent.submit("in main")
     assert isinstance(await anext(stream), TurnStarted)
-    assert runtime.status.busy
+    assert runtime.agent.status.busy
     rest = [event async for event in stream]
     assert isinstance(rest[-1], TurnEnded)
-    changed = await runtime.resume(work[:8])
+    changed = await runtime.sessions.resume(work[:8])
     assert (changed.session_key, changed.session_id) == ("work", work)
-    assert (await runtime.resume("work")).session_id == work
+    assert (await runtime.sessions.resume("work")).session_id == work
     other = await Runtime.open(OFFLINE)
-    assert other.status.session_key == "main"
+    assert other.agent.status.session_key == "main"
     with pytest.raises(SessionLockedError):
-        await runtime.resume("main")
+        await runtime.sessions.resume("main")
     with pytest.raises(UnknownSessionError):
-        await runtime.resume("no-such")
-    assert runtime.status.session_id == work
-    assert await said(runtime, "still in work")
+        await runtime.sessions.resume("no-such")
+    assert runtime.agent.status.session_id == work
+    assert await reply_of(runtime, "still in work")
     await other.close()
     await runtime.close()
 
 
 async def test_preview_reads_another_session_without_taking_it() -> None:
     runtime = await Runtime.open(options(session="work"))
-    await said(runtime, "in work")
+    await reply_of(runtime, "in work")
     other = await Runtime.open(OFFLINE)
-    items = await other.preview("work")
+    items = await other.sessions.preview("work")
     assert [item.message.text for item in items if isinstance(item.message, UserMessage)] == ["in work"]
-    assert {summary.name for summary in await other.sessions()} == {"main", "work"}
+    assert {summary.name for summary in await other.sessions.all()} == {"main", "work"}
     await other.close()
     await runtime.close()
 
 
 async def test_what_was_survived_while_opening_is_told() -> None:
     runtime = await Runtime.open(OFFLINE)
-    await said(runtime, "hello")
+    await reply_of(runtime, "hello")
     path = runtime.agent.conversation.session.transcript.path
     await runtime.close()
     with path.open("ab") as stream:
@@ -216,31 +222,31 @@ async def test_what_was_survived_while_opening_is_told() -> None:
 
 async def test_what_was_survived_while_resuming_is_told_with_the_next_message() -> None:
     runtime = await Runtime.open(options(session="work"))
-    await said(runtime, "hello")
+    await reply_of(runtime, "hello")
     path = runtime.agent.conversation.session.transcript.path
     await runtime.close()
     with path.open("ab") as stream:
         stream.write(b'{"type":"message","id":"0123')
     runtime = await Runtime.open(OFFLINE)
-    await runtime.resume("work")
-    notices = [event.text async for event in runtime.submit("go on") if isinstance(event, Notice)]
+    await runtime.sessions.resume("work")
+    notices = [event.text async for event in runtime.agent.submit("go on") if isinstance(event, Notice)]
     assert [".torn" in text for text in notices] == [True]
     await runtime.close()
 
 
 async def test_workspace_files_are_read_and_written_inside_it_only(tmp_path: Path) -> None:
     runtime = await Runtime.open(options(workspace=tmp_path / "ws"))
-    assert "AGENTS.md" in await runtime.workspace_files()
-    await runtime.write_workspace_file("memory/2026-11-21.md", "- likes tabs\n")
-    assert await runtime.read_workspace_file("memory/2026-11-21.md") == "- likes tabs\n"
-    assert await runtime.read_workspace_file("new.md") == ""
+    assert "AGENTS.md" in await runtime.workspace.files()
+    await runtime.workspace.write("memory/2026-11-21.md", "- likes tabs\n")
+    assert await runtime.workspace.read("memory/2026-11-21.md") == "- likes tabs\n"
+    assert await runtime.workspace.read("new.md") == ""
     for name in ("../outside.md", str(tmp_path / "outside.md")):
         with pytest.raises(ToolError):
-            await runtime.write_workspace_file(name, "x")
+            await runtime.workspace.write(name, "x")
     (tmp_path / "ws" / "bad.md").write_bytes(b"\xff")
     with pytest.raises(ToolError, match="UTF-8"):
-        await runtime.read_workspace_file("bad.md")
-    assert await runtime.count_tokens("hello world") > 0
+        await runtime.workspace.read("bad.md")
+    assert await runtime.workspace.count_tokens("hello world") > 0
     await runtime.close()
 
 
@@ -256,10 +262,82 @@ async def test_a_key_that_was_handed_over_is_kept_private_and_used_at_once() -> 
 
 async def test_export_writes_one_file_that_holds_the_talk() -> None:
     runtime = await Runtime.open(OFFLINE)
-    await said(runtime, "hello exporter")
-    path = await runtime.export("json", None)
-    assert path.parent == runtime.status.workspace / "exports"
+    await reply_of(runtime, "hello exporter")
+    path = await runtime.sessions.export("json", None)
+    assert path.parent == runtime.agent.status.workspace / "exports"
     assert "hello exporter" in json.dumps(json.loads(path.read_text()))
     with pytest.raises(ClawbotError, match="exists already"):
-        await runtime.export("md", path)
+        await runtime.sessions.export("md", path)
     await runtime.close()
+
+
+NO_KEY = "agents: {defaults: {memory_search: {provider: openai}}}"
+
+
+async def test_vectors_that_cannot_be_had_are_told_once_and_stand_in_the_status() -> None:
+    configure(NO_KEY)
+    runtime = await Runtime.open(RuntimeOptions(model="offline"))
+    events: list[Event] = []
+    runtime.agent.listen(events.append)
+    await until(lambda: bool(runtime.agent.status.memory_problem))
+    for text in ("/status", "hello there", "and again"):
+        events += [event async for event in runtime.agent.submit(text)]
+    await runtime.close()
+    answers = [event.text for event in events if isinstance(event, CommandOutput)]
+    assert "**memory** words only: OPENAI_API_KEY is not set." in answers[0].replace("OpenAI: ", "")
+    assert len([event for event in events if isinstance(event, Notice) and "words only" in event.text]) == 1
+
+
+async def test_one_message_without_a_screen_is_told_of_them_too(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(NO_KEY)
+    assert await run_one_turn(OFFLINE, "hello there", as_json=False) == 0
+    told = capsys.readouterr().err
+    assert told.count("memory: words only: ") == 1
+    assert "OPENAI_API_KEY is not set" in told
+
+
+@pytest.mark.parametrize(
+    ("session", "idle", "daily"), [("main", None, time(4)), ("agent:main:telegram:group:42", 5, None)]
+)
+async def test_sessions_of_a_type_end_by_rules_of_their_own(session: str, idle: int | None, daily: time | None) -> None:
+    configure("session: {reset_by_type: {group: {mode: idle, idle_minutes: 5}}}\n")
+    runtime = await Runtime.open(options(session=session))
+    assert (runtime.agent.deps.reset.idle_minutes, runtime.agent.deps.reset.daily_at) == (idle, daily)
+    await runtime.close()
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 4, 6, 9, 14, 22, 60])
+async def test_a_close_that_is_cancelled_saves_to_memory_no_longer(tmp_path: Path, steps: int) -> None:
+    """Whatever the closing is at just then; the model would never answer."""
+    configure("agents: {defaults: {compaction: {memory_flush: {quit_min_tokens: 1, quit_timeout: 3600}}}}")
+    script = tmp_path / "script.yaml"
+    script.write_text("turns: [{reply: {text: Noted.}}, {reply: {text: NO_REPLY, fault: stall}}]")
+    runtime = await Runtime.open(RuntimeOptions(model=f"script:{script}"))
+    await reply_of(runtime, "the harbour is deep")
+    assert runtime.agent.will_flush
+    closing = asyncio.create_task(runtime.close())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    closing.cancel()
+    ended, _ = await asyncio.wait([closing], timeout=30)
+    assert ended
+    # What was cancelled, unless the script has its say first: one of its turns was never asked for, or its process was
+    # so slow to stop the running one (on a busy machine) that it was killed.
+    assert closing.cancelled() or isinstance(closing.exception(), ScriptUnused | RefusedError)
+
+
+async def test_a_close_whose_model_does_not_stop_kills_it_and_starts_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text("turns: [{reply: {text: Noted.}}]")
+    runtime = await Runtime.open(options(model=f"script:{script}"))
+    await reply_of(runtime, "the harbour is deep")
+    model = runtime.agent.deps.model.chat
+    assert isinstance(model, ScriptModel)
+    worker = model.worker
+    worker.kill()
+    await until(lambda: worker.pid is None)
+    monkeypatch.setattr(worker, "next_id", None)
+    with pytest.raises(RefusedError, match="the process that played the script ended"):
+        await runtime.close()

@@ -3,74 +3,67 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from datetime import datetime, tzinfo
+from datetime import datetime
 from pathlib import Path
 
-from clawbot.agent.answerer import Answerer
-from clawbot.agent.answering import Answering, AnsweringParts
-from clawbot.agent.approvals import Approvals
-from clawbot.agent.cancel import Cancellation, InterruptedTurnError
 from clawbot.agent.commands import run_command
 from clawbot.agent.conversation import Conversation, notices_of
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.ended_talks import EndedTalks
 from clawbot.agent.events import (
     CompactionFinished,
     ContextUsed,
     Event,
+    MessageQueued,
     Notice,
+    ResetReason,
     SessionChanged,
     TurnEnded,
     TurnStarted,
 )
-from clawbot.agent.expiring import Expiring, ExpiringParts
-from clawbot.agent.exporting import default_target, write_export
-from clawbot.agent.hook_services import HookingParts
-from clawbot.agent.hooking import Hooking, hook_status
-from clawbot.agent.parts import AgentParts
-from clawbot.agent.prompting import Prompting
-from clawbot.agent.reporting import report_of, status_of
-from clawbot.agent.resetting import Reason, Resetting, ResettingParts
-from clawbot.agent.scope import Emit, Origin, Scope, silent_scope
-from clawbot.agent.slash import ParsedCommand, parse_command
-from clawbot.agent.submissions import Submissions
-from clawbot.agent.views import AgentInfo, ContextReport, HookStatus, RuntimeStatus
+from clawbot.agent.hooks import SessionHooks
+from clawbot.agent.reset import Resets
+from clawbot.agent.scope import Cancellation, InterruptedTurnError, Origin, Scope, silent_scope
+from clawbot.agent.slash import RESETS, ParsedCommand, parse_command
+from clawbot.agent.status import report_of, status_of
+from clawbot.agent.status_types import RuntimeStatus
+from clawbot.agent.submissions import Outbox, Submissions
+from clawbot.agent.turn_runner import TurnRunner
+from clawbot.context.report import ContextReport
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
-from clawbot.logs import redact
+from clawbot.memory.documents.indexed_text import count_notes
 from clawbot.messages import ToolSpec
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.listing import SessionSummary
+from clawbot.sessions.export import default_target, write_export
 from clawbot.sessions.names import short_name
+from clawbot.sessions.reset import Expiry
 from clawbot.sessions.store import OpenSession
-from clawbot.tools.memory import Recall
+from clawbot.text.secrets import left_out, redact
 from clawbot.tools.protocol import Decision
 
 log = logging.getLogger(__name__)
 
 
 class Agent:
-    """One conversation. `submit` may be called while a turn runs: texts are taken up in their order.
+    """One conversation. `submit` may be called while a turn runs: texts are taken up in their order. `saving` is true
+    while memory takes what was said, in a silent turn that yields no events; `on_saving` is called on the event loop
+    when that changes. `on_event` is told what happens while nothing that was submitted runs."""
 
-    It begins with `model`, which was opened by the reference `model_ref`. `saving` is true while memory takes what was
-    said, in a silent turn that yields no events; `on_saving` is called on the event loop when that changes. `on_event`
-    is told what happens while nothing that was submitted runs.
-    """
-
-    def __init__(self, parts: AgentParts, session: OpenSession, model: ChatModel, model_ref: str) -> None:
-        self.parts = parts
-        self._answerer = Answerer(parts, model, model_ref, self._forget_figures)
-        self.conversation = Conversation(parts.store, session, parts.clock)
-        self._approvals = Approvals(interactive=parts.interactive)
-        self.hooking = Hooking(self._hooking_parts())
-        self._answering = Answering(self._answering_parts())
-        self._submissions = Submissions(self._take_up, parts.clock)
-        self._resetting = Resetting(self._resetting_parts())
-        self._expiring = Expiring(ExpiringParts(self.conversation, self._resetting, parts.reset, parts.clock))
+    def __init__(self, deps: AgentDeps, conversation: Conversation) -> None:
+        self.deps = deps
+        self.conversation = conversation
+        self.hooks = SessionHooks(deps, self.conversation, self.announce)
+        self._turns = TurnRunner(deps, self.conversation, self.hooks, self._context, self._set_saving)
+        self.outbox = Outbox(conversation.session, deps.clock, self.announce)
+        self._submissions = Submissions(self._take_up, deps.clock, self.outbox.keep)
+        self.ended = EndedTalks(deps, self._runner_of_ended, self.announce)
+        leaves, wake = self._turns.leaves_some, self.ended.wake
+        self._resets = Resets(deps, self.conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
         self._closing = False
         self.saving = False
         self.on_saving: Callable[[], None] | None = None
@@ -80,17 +73,24 @@ class Agent:
 
     # -- what front ends call -------------------------------------------------------------------------------------
 
-    def submit(self, text: str, origin: Origin = "user") -> AsyncGenerator[Event, None]:
+    def submit(self, text: str, origin: Origin = "user", unsent_id: str = "") -> AsyncGenerator[Event, None]:
         """Take up a message or a slash command; the events end with TurnEnded. `origin` says who speaks: what a job of
-        the schedule says keeps no session alive and ends none.
+        the schedule says keeps no session alive and ends none. `unsent_id` is the one under which it is kept already.
 
-        Closing the stream withdraws a text that still waits and interrupts one that runs.
+        Closing the stream withdraws a text that still waits, which stays in the `outbox`, and interrupts one that runs.
         """
-        return self._submissions.submit(text, origin)
+        return self._submissions.submit(text, origin, unsent_id)
+
+    def listen(self, tell: Callable[[Event], None] | None) -> None:
+        """Let `tell` be called as `on_event` from now on, first with the notices that nobody was there for."""
+        self.on_event = tell
+        if tell is not None:
+            for notice in self._take_owed():
+                tell(notice)
 
     def announce(self, event: Event) -> None:
         """Show the user `event`: among those of the submission that runs, else by itself. A notice that nobody is there
-        for comes with the next message."""
+        for comes with the next message, or when somebody listens."""
         if self._submissions.running is not None:
             self._submissions.running.emit(event)
         else:
@@ -107,90 +107,71 @@ class Agent:
         """Stop the running turn, keeping what was said. False when nothing runs."""
         return self._submissions.interrupt()
 
-    def answer(self, request_id: str, decision: Decision, command: str | None = None) -> bool:
+    def answer(self, request_id: str, decision: Decision, command: str | None = None, *, network: bool = False) -> bool:
         """Answer an ApprovalRequested event; False when it is no longer open."""
-        return self._approvals.answer(request_id, decision, command)
+        return self._turns.approvals.answer(request_id, decision, command, network=network)
 
-    def exclusive(self) -> AbstractAsyncContextManager[None]:
-        """Wait until no turn runs, and keep it so inside the context."""
+    def exclusive(self) -> AbstractAsyncContextManager[object]:
+        """Wait until no turn runs, and keep it so inside the context; a command of the turn does not wait for it."""
         return self._submissions.exclusive()
-
-    @property
-    def model(self) -> ChatModel:
-        """The one that answers now."""
-        return self._answerer.model
 
     @property
     def status(self) -> RuntimeStatus:
         """How the conversation stands."""
         return status_of(
             self.conversation,
-            self._answering.viewing,
-            self._answering.boundary.state,
-            self.parts,
-            self.model.info,
+            self._turns.requests,
+            self._turns.gate.state,
+            self.deps,
             busy=self._submissions.running is not None,
             notes=self._notes,
+            unsent=len(self.outbox.left),
         )
 
     async def measure(self) -> None:
-        """Weigh what is in the context, so that `status` knows it before the first turn counts it. Never during a
-        turn."""
-        if self._answering.viewing.current is None:
-            await self._answering.viewing.weigh(self.model.info)
+        """Count what is in the context, once the running turn has ended, so that `status` knows it before the first
+        turn counts it."""
+        async with self.exclusive():
+            if self._turns.requests.current is None:
+                await self._turns.requests.weigh()
 
     async def context_report(self) -> ContextReport:
-        """Where the tokens of the window go, counted now."""
-        shown = await self._answering.look()
-        return await asyncio.to_thread(
-            report_of,
-            shown,
-            self._answering.viewing,
-            self.model.info,
-            self._answering.boundary.state,
-            automatic=self.parts.settings.compaction.enabled,
-            compactions=self.conversation.session.record.compaction_count,
-        )
+        """Where the tokens of the window go, counted once the running turn has ended."""
+        async with self.exclusive():
+            prepared = await self._turns.look()
+            return await asyncio.to_thread(
+                report_of,
+                prepared,
+                self._turns.requests,
+                self._turns.gate.state,
+                automatic=self.deps.settings.compaction.enabled,
+                compactions=self.conversation.session.record.compaction_count,
+            )
 
     @property
     def will_flush(self) -> bool:
         """Whether `close` takes a moment to save to memory what was said."""
-        return self.parts.interactive and self._answering.upkeep.will_offer_at_quit
+        return self.ended.is_busy or self._will_offer
 
     @property
-    def zone(self) -> tzinfo | None:
-        """Where the user's clock is."""
-        return self.parts.clock.now().tzinfo
+    def _will_offer(self) -> bool:
+        return self.deps.flush_at_end and self._turns.policy.will_offer_at_quit
 
     @property
     def tool_specs(self) -> Sequence[ToolSpec]:
         """The tools that the model may call."""
-        return self._answering.viewing.toolbox.specs
-
-    @property
-    def recall(self) -> Recall | None:
-        """The memory index; None when it is switched off."""
-        return self.parts.recall
+        return self._turns.requests.toolbox.specs
 
     # -- what commands and the runtime call, never during a turn --------------------------------------------------
 
-    async def hooks(self) -> list[HookStatus]:
-        """The hooks as they are now, and how each did last."""
-        return await hook_status(self.parts.hooks) if self.parts.hooks is not None else []
-
-    @property
-    def agents(self) -> list[AgentInfo]:
-        """The agents of the settings."""
-        return list(self.parts.agents)
-
     async def compact(self, focus: str) -> CompactionFinished:
         """Summarise the earlier turns now; `focus` is what the summary is to hold above all."""
-        return await self._answering.compact(focus, self._scope())
+        return await self._turns.compact(focus, self._scope())
 
-    async def reset(self, reason: Reason, text: str = "") -> SessionChanged:
+    async def reset(self, reason: ResetReason, text: str = "") -> SessionChanged:
         """Go on in a fresh session under the same key, after the old one was kept in memory. `text` is what the user
         says first in it."""
-        changed = await self._resetting.reset(reason, text, self._scope())
+        changed = await self._resets.reset(reason, text, self._scope())
         self._owed += notices_of(self.conversation.session)
         return changed
 
@@ -199,12 +180,13 @@ class Agent:
         None for never. Raises SessionStoreError."""
         scope = Scope(self._beside, Cancellation())
         async with self._submissions.alone(scope):
-            if not (self._closing or self._expiring.rests):
-                await self._expire(scope)
-        return self._expiring.next_look
+            due = self._resets.due
+            if due is not None and not (self._closing or self._resets.backs_off):
+                await self._expire(due, scope)
+        return self._resets.next_look
 
-    async def _expire(self, scope: Scope) -> None:
-        if await self._expiring.expire(scope) is not None:
+    async def _expire(self, due: Expiry, scope: Scope) -> None:
+        if await self._resets.expire(due, scope) is not None:
             self._owed += notices_of(self.conversation.session)
 
     async def switch(self, session: OpenSession) -> SessionChanged:
@@ -213,118 +195,117 @@ class Agent:
         A model that can't be opened is told with the next message, and the present one goes on. Raises
         SessionStoreError; `session` is closed then, and the conversation as it was.
         """
-        wanted = session.record.model_override or self.parts.usual_model
+        wanted = session.record.model_override or self.deps.usual_model
         async with AsyncExitStack() as undo:
             undo.push_async_callback(asyncio.to_thread, session.close)
-            model = await self._answerer.open_for_session(wanted, self._owed.append)
+            model = await self._open_for_session(wanted)
             if model is not None:
                 undo.push_async_callback(model.aclose)
             changed = await self.conversation.switch(session)
             undo.pop_all()
+        await self.look_for_unsent()
         self._owed += notices_of(session)
         if model is not None:
-            await self._answerer.take(model, wanted)
+            await self._take_model(model, wanted)
         return changed
 
+    async def _open_for_session(self, ref: str) -> ChatModel | None:
+        """The model `ref`; None when it answers already, or can't be opened, which the user is told."""
+        if ref == self.deps.model.ref:
+            return None
+        try:
+            return await self.deps.model.open(ref)
+        except ClawbotError as error:
+            log.warning("the model of the session can't be opened: %s", error)
+            text = f"{ref} can't be used ({error}), so {self.deps.model.info.ref} answers."
+            self._owed.append(Notice(level="warning", text=text))
+            return None
+
     async def set_model(self, ref: str) -> ModelInfo:
-        """Answer with another model from now on, also after a restart.
+        """Answer with another model once the running turn has ended, also after a restart.
 
         Raises ModelError for an unknown one, SessionStoreError when the choice can't be stored; the old one stays then.
         """
-        model = await self.parts.open_model(ref)
-        try:
-            await self.conversation.choose_model(ref, model.info)
-        except BaseException:
-            await model.aclose()
-            raise
-        await self._answerer.take(model, ref)
-        return model.info
+        async with self.exclusive():
+            model = await self.deps.model.open(ref)
+            try:
+                await self.conversation.choose_model(ref, model.info)
+            except BaseException:
+                await model.aclose()
+                raise
+            await self._take_model(model, ref)
+            return model.info
 
-    def _forget_figures(self) -> None:
-        self._answering.viewing.forget_figures()
+    async def _take_model(self, model: ChatModel, ref: str) -> None:
+        """Let `model` answer from now on; nothing is asked of the one before, which is closed."""
+        async with self.ended.without():
+            self._turns.requests.forget_figures()
+            await self.deps.model.replace(model, ref)
 
-    async def models(self) -> list[ModelInfo]:
-        """The models that can be used here."""
-        return await self.parts.find_models()
+    async def warm(self) -> None:
+        """Somebody begins to type: load what the next call of the model needs, and what the next reset does."""
+        self.hooks.read_along()
+        await self.deps.model.chat.warm()
 
-    async def sessions(self) -> list[SessionSummary]:
-        """All conversations of the agent, newest first."""
-        return list(await asyncio.to_thread(self.parts.store.list))
-
-    async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
+    async def export(
+        self, form: str, path: Path | None, *, session: str | None = None, with_secrets: bool = False
+    ) -> Path:
         """Write this conversation, or the one that `session` names, as "md" or "json" to `path` (default: the
-        workspace's `exports` folder) and return where it is. Raises ClawbotError."""
-        store = self.parts.store
+        workspace's `exports` folder) and return where it is. What it left out is announced. Raises ClawbotError."""
+        store = self.deps.store
         record = await asyncio.to_thread(store.find, session) if session else self.conversation.session.record
-        now = self.parts.clock.now()
-        target = path or default_target(self.parts.workspace, short_name(record.key), form, now)
-        await asyncio.to_thread(write_export, store.path_of(record), target, form, self.parts.clock)
+        now = self.deps.clock.now()
+        target = path or default_target(self.deps.workspace, short_name(record.key), form, now)
+        transcript, clock = store.path_of(record), self.deps.clock
+        count = await asyncio.to_thread(write_export, transcript, target, form, clock, with_secrets=with_secrets)
+        if count:
+            kept = "`/export --with-secrets` keeps what is in this conversation."
+            self.announce(Notice(level="info", text=f"{left_out(count)} of {target.name}. {kept}"))
         return target
 
-    async def count_notes(self) -> None:
-        """Look how many memory files there are."""
-        self._notes = await asyncio.to_thread(_memory_files, self.parts.workspace)
+    async def look_for_unsent(self) -> None:
+        """Look what was typed in the session that is open, and not sent. What can't be read keeps nobody from
+        talking."""
+        try:
+            await self.outbox.enter(self.conversation.session)
+        except SessionStoreError as error:
+            self._owed.append(Notice(level="warning", text=str(error)))
 
-    async def close(self, *, hasty: bool = False) -> None:
+    async def count_notes(self) -> None:
+        """Look how many notes there are."""
+        self._notes = await asyncio.to_thread(count_notes, self.deps.workspace)
+
+    async def close(self, *, hasty: bool = False, last: bool = True) -> None:
         """Interrupt what runs, hand back what waits, offer memory what was said and wait for the hooks (neither when it
-        is `hasty`), write what is left, let go of the session and the model."""
+        is `hasty`), write what is left, let go of the session and the model. The `last` session ends the hooks."""
         self._closing = True
         self.interrupt()
         async with self.exclusive():
             try:
-                if self.will_flush and not hasty:
-                    await self._answering.save_at_quit()
-                await self.hooking.stop(0.0 if hasty else self.parts.hooks_patience)
+                if not hasty:
+                    await self._save()
+                await self.hooks.stop(0.0 if hasty else self.deps.hooks_patience, last=last)
+                await self.outbox.settle()
             finally:
                 # Also when who waits for it has no more patience, and cancels.
                 try:
+                    await self.ended.close(0.0)
+                    if self._will_offer:
+                        await self.conversation.leave_pending()
                     await self.conversation.close()
                 finally:
-                    await self.model.aclose()
+                    await self.deps.model.chat.aclose()
 
-    def _answering_parts(self) -> AnsweringParts:
-        parts = self.parts
-        prompting = Prompting(
-            parts.workspace, parts.settings, parts.tools, parts.clock, parts.agent_id, citations=parts.citations
-        )
-        prompting.on_bootstrap = self.hooking.change_files
-        return AnsweringParts(
-            conversation=self.conversation,
-            prompting=prompting,
-            settings=parts.settings,
-            tools=parts.tools,
-            clock=parts.clock,
-            approvals=self._approvals,
-            model=lambda: self.model,
-            open_model=parts.open_model,
-            figures=self._context,
-            saving=self._set_saving,
-            hooking=self.hooking,
-        )
+    async def _save(self) -> None:
+        """Offer memory what was said in this talk, and wait as long for what those before it left."""
+        patience = self.deps.settings.compaction.memory_flush.quit_timeout
+        offering = [self._turns.save_at_quit()] if self._will_offer else []
+        await asyncio.gather(self.ended.close(patience), *offering)
 
-    def _hooking_parts(self) -> HookingParts:
-        parts = self.parts
-        return HookingParts(
-            agent_id=parts.agent_id,
-            dispatcher=parts.hooks,
-            conversation=self.conversation,
-            store=parts.store,
-            workspace=parts.workspace,
-            home=parts.home,
-            clock=parts.clock,
-            model=lambda: self.model,
-            open_model=parts.open_model,
-            announce=self.announce,
-            run_prompt=parts.run_prompt,
-        )
-
-    def _resetting_parts(self) -> ResettingParts:
-        return ResettingParts(
-            conversation=self.conversation,
-            boundary=self._answering.boundary,
-            hooking=self.hooking,
-            leave=functools.partial(self._answering.leave, "reset"),
-        )
+    def _runner_of_ended(self, conversation: Conversation) -> TurnRunner:
+        """What a conversation is offered to memory with in which nobody talks any more."""
+        hooks = SessionHooks(self.deps, conversation, self.announce)
+        return TurnRunner(self.deps, conversation, hooks, self._context, lambda _saving: None, ended=True)
 
     def _set_saving(self, saving: bool) -> None:
         self.saving = saving
@@ -338,19 +319,29 @@ class Agent:
     # -- one submission -------------------------------------------------------------------------------------------
 
     async def _take_up(self, text: str, scope: Scope) -> TurnEnded:
-        """Run a command or a turn; whatever goes wrong becomes the last event."""
+        """Run a command or a turn; whatever goes wrong becomes the last event. What was not said because the program
+        ends stays in the outbox; the user was told how everything else ended."""
+        ended = await self._run(text, scope)
+        if scope.unsent_id and not self._closing:
+            await self.outbox.drop(scope.unsent_id)
+        return ended
+
+    async def _run(self, text: str, scope: Scope) -> TurnEnded:
         try:
             if self._closing:
                 raise ClawbotError("The conversation was closed before this was taken up.", hint="Send it again.")
             # A job's prompt is a message, whatever it looks like: the schedule ends no session.
             command = parse_command(text) if scope.origin == "user" else None
-            message = text if command is None else await self._command(command, text, scope.emit)
+            message = text if command is None else await self._command(command, text, scope)
             if message.strip():
                 await self._message(message, scope)
+                if self.deps.flush_at_end:
+                    self.hooks.read_along()
         except InterruptedTurnError:
             return TurnEnded(status="interrupted")
         except ModelError as error:
-            return TurnEnded(status="failed", error_kind=error.kind, error=_named(error), hint=error.hint)
+            named = redact(f"{error.provider}: {error.message}" if error.provider else error.message)
+            return TurnEnded(status="failed", error_kind=error.kind, error=named, hint=error.hint)
         except ClawbotError as error:
             return TurnEnded(status="failed", error_kind="failed", error=error.message, hint=error.hint)
         except Exception as error:
@@ -363,30 +354,40 @@ class Agent:
             )
         return TurnEnded(status="done")
 
-    async def _command(self, command: ParsedCommand, text: str, emit: Emit) -> str:
-        """Run a slash command; returns the text that is to be submitted after it."""
-        emit(self._started(text))
+    async def _command(self, command: ParsedCommand, text: str, scope: Scope) -> str:
+        """Run a slash command; returns the text that is to be submitted after it, which is on disk before the command
+        does anything."""
+        if command.argument and command.name in RESETS:
+            await self.outbox.keep(text, scope)
+        elif scope.unsent_id:
+            # What a command does is done once, whatever comes in between.
+            await self.outbox.drop(scope.unsent_id)
+            scope.unsent_id = ""
+        scope.emit(self._started(text))
         result = await run_command(command, self)
         for event in (*result.events, *self._take_owed()):
-            emit(event)
+            scope.emit(event)
         return result.message
 
     async def _message(self, text: str, scope: Scope) -> None:
-        if scope.origin == "user":
+        if scope.origin == "user" and (due := self._resets.due) is not None:
+            await self.outbox.keep(text, scope)
+            scope.emit(MessageQueued(text=text, position=0, unsent_id=scope.unsent_id))
             try:
-                await self._expire(scope)
+                await self._expire(due, scope)
             except SessionStoreError as error:
                 # The clock asked for it and not the user, who is answered in the old session.
                 log.warning("a session that is over could not be ended: %s", error)
                 scope.emit(Notice(level="warning", text=f"The session goes on, though it should have ended: {error}"))
 
-        def started() -> None:
-            scope.emit(self._started(text))
+        def started(entry_id: str) -> None:
+            self.outbox.drop_soon(scope)
+            scope.emit(self._started(text, entry_id))
             for notice in self._take_owed():
                 scope.emit(notice)
 
         try:
-            await self._answering.message(text, started, scope)
+            await self._turns.message(text, started, scope)
         finally:
             await self.count_notes()
             scope.emit(self._context())
@@ -396,24 +397,15 @@ class Agent:
         owed, self._owed = self._owed, []
         return owed
 
-    def _started(self, text: str) -> TurnStarted:
+    def _started(self, text: str, entry_id: str = "") -> TurnStarted:
         return TurnStarted(
             text=text,
             session_key=self.conversation.key,
             session_id=self.conversation.session_id,
-            model=self.model.info.ref,
+            model=self.deps.model.info.ref,
+            entry_id=entry_id,
         )
 
     def _context(self) -> ContextUsed:
         now = self.status
         return ContextUsed(tokens=now.tokens, window=now.window, exact=now.exact, cost=now.cost)
-
-
-def _named(error: ModelError) -> str:
-    return redact(f"{error.provider}: {error.message}" if error.provider else error.message)
-
-
-def _memory_files(workspace: Path) -> int:
-    """How many there are. A folder that can't be read counts as empty: a figure must not end a turn."""
-    notes = sum(name.endswith(".md") for _, _, names in os.walk(workspace / "memory") for name in names)
-    return notes + os.access(workspace / "MEMORY.md", os.F_OK)

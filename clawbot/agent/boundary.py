@@ -1,9 +1,10 @@
-"""The gate: whatever leaves the model's context is offered to memory first, exactly once, and never waits for it in
-vain.
+"""The gate: whatever leaves the model's context is offered to memory first, exactly once; a failing memory never blocks
+the user.
 
 Five ways lead out: compaction by threshold, after an overflow and by hand, a reset, and the end of the program. All
-call `Boundary.offer`. Each offer is recorded in the transcript (`sessions/audit.py`) when it begins, before each write
-and when it ends, so that after a crash the file itself tells whether memory took it.
+call `MemoryGate.offer`; a reset lets hooks keep a note first (`MemoryGate.keeping`), and the rest is offered when the
+next session has begun (`ended_talks.py`). Each offer is recorded in the transcript (`sessions/entries.py`) when it
+begins, before each write and when it ends, so that after a crash the file itself tells whether memory took it.
 """
 
 from __future__ import annotations
@@ -12,31 +13,41 @@ import asyncio
 import functools
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 from msgspec import structs
 
-from clawbot.agent.cancel import InterruptedTurnError
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import MemoryWritten, Notice
-from clawbot.agent.flush import FlushOutcome, verify_write
-from clawbot.agent.offers import MOST_FAILURES, OfferState, after_entry, offers_of, unoffered_from
-from clawbot.agent.scope import Scope
+from clawbot.agent.offers import (
+    MOST_FAILURES,
+    FlushOutcome,
+    OfferState,
+    Span,
+    after_entry,
+    held_from,
+    offers_of,
+    unoffered_spans,
+)
+from clawbot.agent.scope import InterruptedTurnError, Scope
 from clawbot.context.detached import Detached
-from clawbot.sessions.audit import FINAL, OFFER, Exit, MemoryWrite, Offer, Phase, Result
-from clawbot.sessions.entries import CompactionEntry, CustomEntry
+from clawbot.sessions.entries import FINAL, OFFER, CompactionEntry, CustomEntry, Exit, MemoryWrite, Offer, Phase, Result
+from clawbot.text.secrets import left_out
+from clawbot.tools.append_only import BeforeWrite, is_on_disk
+from clawbot.tools.folder import WorkspaceFolder
 
 log = logging.getLogger(__name__)
 
 FAILED_BEFORE = "It failed before."
-BeforeWrite = Callable[[MemoryWrite], None]
+GOES_ON = "The conversation goes on, and its transcript is whole."
+WHOLE = "Its transcript keeps every word."
 
 
-class Memory(Protocol):
-    """What takes an offer: the silent turn, or a hook."""
+class FlushTarget(Protocol):
+    """What takes an offer: the silent turn."""
 
     @property
     def name(self) -> str:
@@ -53,22 +64,25 @@ class Memory(Protocol):
         ...
 
 
-class Boundary:
+class MemoryGate:
     """The gate of one conversation. `saving` is told when memory begins to take an offer, and when it ends; `ended`
-    what came of each."""
+    what came of each. `after_failure` is what the user is told besides when memory fails for good."""
 
     def __init__(
         self,
         conversation: Conversation,
-        memory: Memory,
+        target: FlushTarget,
         workspace: Path,
         saving: Callable[[bool], None],
         ended: Callable[[Offer], None],
+        *,
+        after_failure: str = GOES_ON,
     ) -> None:
         self._conversation = conversation
         self._saving = saving
         self._ended = ended
-        self._memory = memory
+        self._after_failure = after_failure
+        self._target = target
         self._workspace = workspace
         self._session = ""
         self._state = OfferState()
@@ -85,73 +99,84 @@ class Boundary:
         return self._state
 
     @property
+    def unoffered(self) -> list[Span]:
+        """What of the context was never offered, in its order."""
+        first = 1 if self._conversation.has_summary else 0
+        return unoffered_spans(self.state, self._conversation.items, first)
+
+    @property
     def first_unoffered(self) -> int:
         """The index of the first item of the context that was never offered."""
-        first = 1 if self._conversation.has_summary else 0
-        return unoffered_from(self.state, self._conversation.items, first)
+        return next((start for start, _ in self.unoffered), len(self._conversation.items))
 
     @property
     def has_unoffered(self) -> bool:
         """Whether something in the context was never offered."""
         return self.first_unoffered < len(self._conversation.items)
 
-    async def offer(self, way: Exit, copies: Sequence[Detached], scope: Scope, *, by: Memory | None = None) -> None:
-        """Offer `copies`, which follow each other, as long as memory (or another one, `by`) takes them.
+    async def offer(self, way: Exit, copies: Sequence[Detached], scope: Scope) -> None:
+        """Offer `copies`, which follow each other, as long as memory takes them.
 
         A failing memory is told once in a cycle and never raised. Raises InterruptedTurnError when the user stops it,
         and SessionStoreError when nothing can be recorded: then nothing was offered either.
         """
         for copy in copies:
-            if await self._offer(way, copy, scope, by or self._memory) not in FINAL:
+            if await self._offer(way, copy, scope) not in FINAL:
                 break
+
+    def keeping(self, name: str) -> Keeping:
+        """The offer of what was never offered, up to the end, to the hooks of a reset, as the records call them."""
+        return Keeping(self, self._conversation, name)
 
     async def let_go(self, way: Exit, stop: int, scope: Scope, why: str = "") -> None:
         """Record that what was not offered yet, up to before the index `stop`, leaves nevertheless: because memory
         failed, or because of `why`. Raises SessionStoreError."""
         await self._conversation.save_rest()
-        start = self.first_unoffered
-        if start >= stop:
-            return
         failed = self.state.failures > 0
         error = (self._last_error or FAILED_BEFORE) if failed else why
         outcome = FlushOutcome(result="abandoned" if failed else "skipped", error=error)
-        ended = await self._end(self._begun(way, Detached((), start, stop), self._memory), outcome)
-        if failed:
-            self._tell_failure(ended, scope)
+        for start, end in self.unoffered:
+            if start >= stop:
+                return
+            ended = await self.end(self._begun(way, Detached((), start, min(end, stop))), outcome)
+            if failed:
+                self._tell_failure(ended, scope)
 
     def compacted(self, entry: CompactionEntry) -> None:
         """A new cycle begins with `entry`."""
         self._state = after_entry(self.state, entry)
         self._told = False
 
-    async def settle_crash(self) -> None:
+    async def settle_crash(self, scope: Scope) -> None:
         """End an offer that a crash or a full disk left open, before another begins: what it was about to write and is
-        in the file was taken."""
+        in the file was taken, and the user is told of it now."""
         state = self.state
         if state.open is None:
             return
-        there = [write for write in state.open_writes if await asyncio.to_thread(verify_write, self._workspace, write)]
+        folder = WorkspaceFolder(self._workspace)
+        there = [write for write in state.open_writes if await asyncio.to_thread(is_on_disk, folder, write)]
         result: Result = "written" if there else "interrupted"
         ended = structs.replace(state.open, phase="end", result=result, writes=tuple(there), recovered=True)
         await self._record(structs.replace(ended, transcript_bytes=self._conversation.transcript_bytes))
+        if ended.by == self._target.name:
+            _tell_writes(ended, scope)
 
-    async def _offer(self, way: Exit, copy: Detached, scope: Scope, memory: Memory) -> Result:
+    async def _offer(self, way: Exit, copy: Detached, scope: Scope) -> Result:
         # The record names entries, which what could not be written yet does not have.
         await self._conversation.save_rest()
-        begun = self._begun(way, copy, memory)
+        begun = self._begun(way, copy)
         await self._record(begun)
         self._saving(True)
         try:
-            outcome = await memory.take(copy, functools.partial(self._note_write, begun), scope)
+            outcome = await self._target.take(copy, functools.partial(self.note_write, begun), scope)
         finally:
             self._saving(False)
         stopped = outcome.result == "interrupted"
         if stopped and outcome.writes:
             # Offered again, the same would be written twice.
             outcome = structs.replace(outcome, result="written")
-        ended = await self._end(begun, outcome)
-        for write in ended.writes if memory is self._memory else ():
-            scope.emit(MemoryWritten(path=write.path, line=write.line, end_line=write.end_line, bytes=write.size))
+        ended = await self.end(begun, outcome)
+        _tell_writes(ended, scope)
         if ended.error:
             log.warning("memory did not take all that was offered (%s): %s", ended.exit, ended.error)
         if ended.result == "failed":
@@ -162,20 +187,12 @@ class Boundary:
             raise InterruptedTurnError
         return ended.result
 
-    def _begun(self, way: Exit, copy: Detached, memory: Memory) -> Offer:
-        items = self._conversation.items
-        return Offer(
-            offer=uuid.uuid4().hex[:8],
-            phase="begin",
-            exit=way,
-            by=memory.name,
-            first=items[copy.start].entry_id,
-            last=items[copy.stop - 1].entry_id,
-            messages=copy.stop - copy.start,
-            model=memory.model,
-        )
+    def _begun(self, way: Exit, copy: Detached) -> Offer:
+        begun = offer_to(self._target.name, way, self._conversation, (copy.start, copy.stop))
+        return structs.replace(begun, model=self._target.model)
 
-    async def _end(self, begun: Offer, outcome: FlushOutcome) -> Offer:
+    async def end(self, begun: Offer, outcome: FlushOutcome) -> Offer:
+        """Record that the offer `begun` came to `outcome`, and tell of it. Raises SessionStoreError."""
         ended = structs.replace(
             begun,
             phase="end",
@@ -196,12 +213,16 @@ class Boundary:
         """One notice in a cycle: when it is given up, or when words leave without having been kept."""
         if not self._told:
             self._told = True
-            lost = "The conversation goes on, and its transcript is whole."
-            scope.emit(Notice(level="warning", text=f"Nothing could be saved to memory: {ended.error} {lost}"))
+            text = f"Nothing could be saved to memory: {ended.error} {self._after_failure}"
+            scope.emit(Notice(level="warning", text=text))
 
-    def _note_write(self, begun: Offer, write: MemoryWrite) -> None:
+    def note_write(self, begun: Offer, write: MemoryWrite) -> None:
         """Record that `write` is about to happen. Blocks; called from the thread that writes."""
         self._append(_entry(begun, "write", (write,)))
+
+    def note_begin(self, begun: Offer) -> None:
+        """Record that the offer `begun` begins. Blocks."""
+        self._append(_entry(begun, "begin", ()))
 
     async def _record(self, offer: Offer) -> None:
         await self._conversation.save_rest()
@@ -210,6 +231,75 @@ class Boundary:
     def _append(self, entry: CustomEntry) -> None:
         stored = self._conversation.session.transcript.append(entry, sync=True)
         self._state = after_entry(self.state, stored)
+
+
+class Keeping:
+    """The offer of what was never offered to the hooks of a reset. It begins with their first write of a note, and is
+    of the entries whose texts that note holds; where it holds none, there is no offer."""
+
+    def __init__(self, gate: MemoryGate, conversation: Conversation, name: str) -> None:
+        self._gate = gate
+        self._conversation = conversation
+        self._name = name
+        self._begun: Offer | None = None
+
+    def write(self, write: MemoryWrite, held: Collection[str]) -> bool:
+        """Record that a note which holds the texts of the entries `held` is about to be written; False where it
+        answers for nothing, and nothing was recorded. Blocks."""
+        begun = self._of(held)
+        if begun is None:
+            return False
+        if self._begun is None:
+            self._gate.note_begin(begun)
+        self._begun = begun
+        self._gate.note_write(begun, write)
+        return True
+
+    async def end(self, outcome: FlushOutcome, held: Collection[str]) -> None:
+        """Record what came of it. Raises SessionStoreError."""
+        begun = self._begun or (self._of(held) if outcome.result == "written" else None)
+        if begun is None and outcome.result == "failed":
+            begun = self._whole()
+        if begun is not None:
+            await self._gate.end(begun, outcome)
+
+    def _of(self, held: Collection[str]) -> Offer | None:
+        span = self._span
+        start = held_from(self._conversation.items, held, span) if span else 0
+        if span is None or start == span[1]:
+            return None
+        ident = self._begun.offer if self._begun else ""
+        return offer_to(self._name, "reset", self._conversation, (start, span[1]), ident)
+
+    def _whole(self) -> Offer | None:
+        return offer_to(self._name, "reset", self._conversation, self._span) if self._span else None
+
+    @property
+    def _span(self) -> Span | None:
+        """What was never offered at the end of the context; None when the end was."""
+        last = next(reversed(self._gate.unoffered), None)
+        return last if last is not None and last[1] == len(self._conversation.items) else None
+
+
+def _tell_writes(ended: Offer, scope: Scope) -> None:
+    for write in ended.writes:
+        scope.emit(MemoryWritten(path=write.path, line=write.line, end_line=write.end_line, bytes=write.size))
+        if write.secrets:
+            scope.emit(Notice(level="info", text=f"{left_out(write.secrets)} of {write.path}."))
+
+
+def offer_to(name: str, way: Exit, conversation: Conversation, span: Span, ident: str = "") -> Offer:
+    """The record with which an offer of `span` to `name` begins; `ident` is its id, a new one by default."""
+    first, last = (conversation.items[place].entry_id for place in (span[0], span[1] - 1))
+    return Offer(
+        offer=ident or uuid.uuid4().hex[:8],
+        phase="begin",
+        exit=way,
+        by=name,
+        first=first,
+        last=last,
+        messages=span[1] - span[0],
+    )
 
 
 def _entry(offer: Offer, phase: Phase, writes: tuple[MemoryWrite, ...]) -> CustomEntry:

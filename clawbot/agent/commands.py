@@ -1,38 +1,54 @@
-"""Slash commands: decorated functions whose docstrings are their help.
+"""What the slash commands do; which there are is in clawbot.agent.slash, and installed packages add theirs.
 
-One registry feeds completion, `/help`, the README and the offline model's explanations.
+A package offers a command through the entry point group `clawbot.commands`: docs/writing-commands.md.
 """
 
 from __future__ import annotations
 
+import asyncio
 import difflib
+import functools
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import tzinfo
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
-from clawbot.agent.compacting import ALREADY, NOTHING
-from clawbot.agent.events import CommandOutput, CompactionFinished, Event, ModelChanged, SessionChanged
-from clawbot.agent.hooks_text import hooks_text
-from clawbot.agent.resetting import Reason
-from clawbot.agent.slash import ParsedCommand
-from clawbot.agent.status import render_status, status_data
-from clawbot.agent.views import AgentInfo, CommandInfo, ContextReport, HookStatus, RuntimeStatus
-from clawbot.context.report_text import render_report
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.events import (
+    ALREADY_COMPACTED,
+    NOTHING_TO_COMPACT,
+    CommandOutput,
+    CompactionFinished,
+    Event,
+    ModelChanged,
+    ResetReason,
+    SessionChanged,
+)
+from clawbot.agent.hooks import SessionHooks
+from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, parse_command
+from clawbot.agent.status import hooks_text, render_status, status_data
+from clawbot.agent.status_types import RuntimeStatus
+from clawbot.agent.submissions import Outbox
+from clawbot.context.report import ContextReport, render_report
 from clawbot.errors import ClawbotError
+from clawbot.extensions import BrokenExtension, Extension, installed
 from clawbot.llm.protocol import ModelInfo
-from clawbot.memory.values import SearchRequest
+from clawbot.memory.values import Hit, SearchRequest
 from clawbot.messages import ToolSpec
-from clawbot.sessions.listing import SessionSummary
-from clawbot.tools.memory import Recall
+from clawbot.text.sanitize import clean_line
+
+log = logging.getLogger(__name__)
+
+GROUP = "clawbot.commands"
 
 
 class CommandHost(Protocol):
-    """What a command may ask of the conversation."""
+    """What a command may ask of the conversation. It runs between turns."""
 
     @property
     def status(self) -> RuntimeStatus:
@@ -40,21 +56,11 @@ class CommandHost(Protocol):
         ...
 
     @property
-    def zone(self) -> tzinfo | None:
-        """Where the user's clock is."""
-        ...
-
-    @property
     def tool_specs(self) -> Sequence[ToolSpec]:
         """The tools that the model may call."""
         ...
 
-    @property
-    def recall(self) -> Recall | None:
-        """The memory index; None when it is switched off."""
-        ...
-
-    async def reset(self, reason: Reason, text: str = "") -> SessionChanged:
+    async def reset(self, reason: ResetReason, text: str = "") -> SessionChanged:
         """Go on in a fresh session under the same key; `text` is what the user says first in it."""
         ...
 
@@ -70,25 +76,27 @@ class CommandHost(Protocol):
         """Answer with another model from now on."""
         ...
 
-    async def models(self) -> list[ModelInfo]:
-        """The models that can be used here."""
-        ...
-
-    async def sessions(self) -> list[SessionSummary]:
-        """All conversations of the agent, newest first."""
-        ...
-
-    async def export(self, form: str, path: Path | None) -> Path:
+    async def export(self, form: str, path: Path | None, *, with_secrets: bool = False) -> Path:
         """Write the conversation to a file and return its path."""
         ...
 
-    async def hooks(self) -> list[HookStatus]:
-        """The hooks as they are found now, in the order in which they run."""
+
+class AgentHost(CommandHost, Protocol):
+    """What the commands of clawbot itself ask for besides."""
+
+    @property
+    def deps(self) -> AgentDeps:
+        """What the agent works with."""
         ...
 
     @property
-    def agents(self) -> Sequence[AgentInfo]:
-        """The agents of the settings, main first."""
+    def hooks(self) -> SessionHooks:
+        """The hooks of the conversation."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """What was typed in it and not sent."""
         ...
 
 
@@ -99,191 +107,247 @@ class CommandResult(Struct, frozen=True):
     message: str = ""
 
 
+CommandFunction = Callable[[AgentHost, str], Awaitable[CommandResult]]
+
+
 class Command(Struct, frozen=True):
-    """One registered command."""
+    """A command that can be run: `run` gets the host and what follows the name."""
 
     info: CommandInfo
-    run: Callable[[CommandHost, str], Awaitable[CommandResult]]
+    run: CommandFunction
+
+
+class CommandSet(Struct, frozen=True):
+    """The commands by their names, without the slash; `problems` says which ones of packages are left out, and why."""
+
+    commands: dict[str, Command]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def infos(self) -> list[CommandInfo]:
+        """The commands as they are shown, in the order of `/help`."""
+        return [command.info for command in self.commands.values()]
 
 
 class UnknownCommandError(ClawbotError):
     """A `/word` that is no command."""
 
 
-COMMANDS: dict[str, Command] = {}
+BUILTIN: dict[str, Command] = {}
 
-CommandFunction = Callable[[CommandHost, str], Awaitable[CommandResult]]
+_INFOS = {info.name: info for info in COMMANDS}
 
 
-def command(name: str, arguments: str = "") -> Callable[[CommandFunction], CommandFunction]:
-    """Register a function as `/name`; the first line of its docstring is the help."""
+def command(name: str) -> Callable[[CommandFunction], CommandFunction]:
+    """Register what the command `name` does where the screen does not answer it."""
 
     def register(function: CommandFunction) -> CommandFunction:
-        help_line = (inspect.getdoc(function) or "").partition("\n")[0]
-        COMMANDS[name] = Command(CommandInfo(f"/{name}", arguments, help_line), function)
+        BUILTIN[name.removeprefix("/")] = Command(_INFOS[name], function)
         return function
 
     return register
 
 
-async def run_command(parsed: ParsedCommand, host: CommandHost) -> CommandResult:
+@functools.cache
+def installed_commands() -> CommandSet:
+    """The commands of clawbot, then those of the installed packages. The first call imports those: blocks."""
+    return join_commands(installed(GROUP))
+
+
+def join_commands(extensions: Iterable[Extension]) -> CommandSet:
+    """The commands of clawbot and those of `extensions`. No two have one name: the first one is kept."""
+    commands = {name: BUILTIN[name] for name in (info.name.removeprefix("/") for info in COMMANDS)}
+    problems: list[str] = []
+    for extension in extensions:
+        found = extension.use(_packaged)
+        if isinstance(found, BrokenExtension):
+            problems.append(f"A command is missing: {found.problem}.")
+            continue
+        name = found.info.name.removeprefix("/")
+        if name in commands:
+            problems.append(
+                f"{found.info.name} of the package {extension.distribution} is left out: the name is taken."
+            )
+        else:
+            commands[name] = found
+    return CommandSet(commands, tuple(problems))
+
+
+def _packaged(point: EntryPoint) -> Command:
+    """The command that `point` names: an object with `name`, `help` and an async `run`, and `arguments` if it takes
+    any. Raises ValueError, TypeError, AttributeError, and whatever its package raises."""
+    offered = point.load()
+    name = f"/{offered.name.removeprefix('/')}"
+    parsed = parse_command(name)
+    if parsed is None or f"/{parsed.name}" != name:
+        raise ValueError(f"{name!r} is no name of a command: letters, digits, - and _, in lower case")
+    if not inspect.iscoroutinefunction(offered.run):
+        raise TypeError(f"run of {name} is not async")
+
+    async def run(host: AgentHost, argument: str) -> CommandResult:
+        try:
+            done = await offered.run(host, argument)
+        except (ClawbotError, OSError):
+            raise
+        except Exception as error:
+            log.exception("the command %s of a package failed", name)
+            raise ClawbotError(f"{name} failed: {type(error).__name__}: {error}") from error
+        return done if isinstance(done, CommandResult) else _said(name, str(done))
+
+    return Command(CommandInfo(name, clean_line(getattr(offered, "arguments", "")), clean_line(offered.help)), run)
+
+
+async def run_command(parsed: ParsedCommand, host: AgentHost) -> CommandResult:
     """Run a command. Raises UnknownCommandError, and whatever ClawbotError the command meets."""
-    found = COMMANDS.get(parsed.name)
+    commands = (await asyncio.to_thread(installed_commands)).commands
+    found = commands.get(parsed.name)
     if found is None:
-        near = difflib.get_close_matches(parsed.name, COMMANDS, n=1)
+        near = difflib.get_close_matches(parsed.name, commands, n=1)
         hint = f"Did you mean /{near[0]}? " if near else ""
         raise UnknownCommandError(f"There is no command /{parsed.name}.", hint=f"{hint}/help lists them all.")
     return await found.run(host, parsed.argument)
 
 
 def _said(name: str, text: str, data: object = None) -> CommandResult:
-    return CommandResult((CommandOutput(command=f"/{name}", text=text, data=data),))
+    return CommandResult((CommandOutput(command=name, text=text, data=data),))
 
 
-async def _reset(host: CommandHost, name: Reason, text: str) -> CommandResult:
+async def _fresh(name: ResetReason, host: AgentHost, text: str) -> CommandResult:
     changed = await host.reset(name, text)
     said = CommandOutput(command=name, text="New session started.")
     return CommandResult((changed, said), message=text)
 
 
-@command("new", "[text]")
-async def new(host: CommandHost, argument: str) -> CommandResult:
-    """End this conversation and start a fresh one; the text becomes its first message."""
-    return await _reset(host, "/new", argument)
+command("/new")(functools.partial(_fresh, "/new"))
+command("/reset")(functools.partial(_fresh, "/reset"))
 
 
-@command("reset", "[text]")
-async def reset(host: CommandHost, argument: str) -> CommandResult:
-    """The same as /new."""
-    return await _reset(host, "/reset", argument)
-
-
-@command("compact", "[focus]")
-async def compact(host: CommandHost, argument: str) -> CommandResult:
-    """Summarise the earlier turns to make room; the focus says what the summary must hold."""
+@command("/compact")
+async def _compact(host: AgentHost, argument: str) -> CommandResult:
     done = await host.compact(argument)
-    if done.error in (NOTHING, ALREADY):
-        return _said("compact", done.error, msgspec.to_builtins(done))
+    if done.error in (NOTHING_TO_COMPACT, ALREADY_COMPACTED):
+        return _said("/compact", done.error, msgspec.to_builtins(done))
     if done.status != "done":
         raise ClawbotError(f"Not compacted: {done.error}", hint="The history is whole.")
     text = f"Compacted: {done.tokens_before:,} → about {done.tokens_after:,} tokens."
-    return _said("compact", text, msgspec.to_builtins(done))
+    return _said("/compact", text, msgspec.to_builtins(done))
 
 
-@command("context", "[detail|json]")
-async def context(host: CommandHost, argument: str) -> CommandResult:
-    """Show where the tokens of the context window go."""
+@command("/context")
+async def _context(host: AgentHost, argument: str) -> CommandResult:
     report = await host.context_report()
     data = msgspec.to_builtins(report)
+    text = render_report(report, detail=argument == "detail", zone=host.deps.zone)
     if argument == "json":
-        return _said(
-            "context", f"```json\n{msgspec.json.format(msgspec.json.encode(data), indent=2).decode()}\n```", data
-        )
-    return _said("context", render_report(report, detail=argument == "detail", zone=host.zone), data)
+        text = f"```json\n{msgspec.json.format(msgspec.json.encode(data), indent=2).decode()}\n```"
+    return _said("/context", text, data)
 
 
-@command("status")
-async def status(host: CommandHost, argument: str) -> CommandResult:
-    """Show the model, the session, the context, the memory and the cost."""
+@command("/status")
+async def _status(host: AgentHost, argument: str) -> CommandResult:
     report = await host.context_report()
     now = host.status
-    return _said("status", render_status(now, report, host.zone), status_data(now, report))
+    return _said("/status", render_status(now, report, host.deps.zone), status_data(now, report))
 
 
-@command("sessions")
-async def sessions(host: CommandHost, argument: str) -> CommandResult:
-    """List the conversations; pick one to resume."""
-    found = await host.sessions()
+@command("/sessions")
+async def _sessions(host: AgentHost, argument: str) -> CommandResult:
+    found = await asyncio.to_thread(host.deps.store.list)
     lines = [
         f"- **{item.key}** {item.title or '(nothing said yet)'} · {item.turns} turns · {item.ended}" for item in found
     ]
-    return _said("sessions", "\n".join(lines) or "No conversations yet.")
+    return _said("/sessions", "\n".join(lines) or "No conversations yet.")
 
 
-@command("model", "[name]")
-async def model(host: CommandHost, argument: str) -> CommandResult:
-    """Choose the model that answers: `provider/name`, `offline` or `auto`."""
+@command("/unsent")
+async def _unsent(host: AgentHost, argument: str) -> CommandResult:
+    lines = [f"- {' '.join(each.text.split())}" for each in host.outbox.left]
+    return _said("/unsent", "\n".join(lines) or "Everything was sent.", [each.text for each in host.outbox.left])
+
+
+@command("/model")
+async def _model(host: AgentHost, argument: str) -> CommandResult:
     if not argument:
-        lines = [f"- **{item.ref}** {item.reason}" for item in await host.models()]
-        return _said("model", "\n".join([f"Now: **{host.status.model.ref}**", "", *lines]))
+        lines = [f"- **{item.ref}** {item.reason}" for item in await host.deps.find_models()]
+        return _said("/model", "\n".join([f"Now: **{host.status.model.ref}**", "", *lines]))
     info = await host.set_model(argument)
     changed = ModelChanged(model=info.ref, reason=info.reason)
     return CommandResult((changed, CommandOutput(command="/model", text=f"Now: **{info.ref}** {info.reason}")))
 
 
-@command("agent", "[ID]")
-async def agent(host: CommandHost, argument: str) -> CommandResult:
-    """Talk to another agent, with a workspace and a memory of its own."""
+@command("/agent")
+async def _agent(host: AgentHost, argument: str) -> CommandResult:
     lines = [
         f"- **{item.agent_id}** {item.model} · {item.workspace}{' · this one' if item.current else ''}"
-        for item in host.agents
+        for item in host.deps.agents
     ]
     how = "`clawbot --agent ID` talks to another one; the chat screen (`clawbot`) changes to it."
     data = [
         {"agentId": item.agent_id, "workspace": str(item.workspace), "model": item.model, "current": item.current}
-        for item in host.agents
+        for item in host.deps.agents
     ]
-    return _said("agent", "\n".join([*lines, "", how]), data)
+    return _said("/agent", "\n".join([*lines, "", how]), data)
 
 
-@command("hooks")
-async def hooks(host: CommandHost, argument: str) -> CommandResult:
-    """Show the hooks: which are ready, what is missing, how each ran last."""
-    found = await host.hooks()
-    return _said("hooks", hooks_text(found, host.zone), msgspec.to_builtins(found))
+@command("/hooks")
+async def _hooks(host: AgentHost, argument: str) -> CommandResult:
+    found = await host.hooks.status()
+    return _said("/hooks", hooks_text(found, host.deps.zone), msgspec.to_builtins(found))
 
 
-@command("tools")
-async def tools(host: CommandHost, argument: str) -> CommandResult:
-    """List what the model can do."""
+@command("/tools")
+async def _tools(host: AgentHost, argument: str) -> CommandResult:
     lines = [f"- **{spec.name}** {spec.description.partition('. ')[0]}" for spec in host.tool_specs]
-    return _said("tools", "\n".join(lines))
+    return _said("/tools", "\n".join(lines))
 
 
-@command("edit", "FILE")
-async def edit(host: CommandHost, argument: str) -> CommandResult:
-    """Edit a workspace file such as AGENTS.md; the next message sees the change."""
+@command("/edit")
+async def _edit(host: AgentHost, argument: str) -> CommandResult:
     target = host.status.workspace / (argument or "AGENTS.md")
-    return _said("edit", f"`{target}` opens in the chat screen (`clawbot`), or in any editor.")
+    return _said("/edit", f"`{target}` opens in the chat screen (`clawbot`), or in any editor.")
 
 
-@command("memory", "[QUERY]")
-async def memory(host: CommandHost, argument: str) -> CommandResult:
-    """Search what is remembered; without a query, the notes of the last days."""
-    if host.recall is None:
-        return _said("memory", "The memory index is off: `memory_search.enabled` in the settings.")
+@command("/memory")
+async def _memory(host: AgentHost, argument: str) -> CommandResult:
+    if host.deps.recall is None:
+        return _said("/memory", "The memory index is off: `memory_search.enabled` in the settings.")
     if not argument:
-        return _said("memory", "`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
-    found = await host.recall.search(SearchRequest(queries=(argument,)))
-    lines = [f"- **{hit.path}:{hit.start_line}** {' '.join(hit.snippet.split())}" for hit in found.hits]
-    notes = [f"_{note}_" for note in found.notes]
-    return _said("memory", "\n".join([*(lines or ["Nothing found."]), *notes]), msgspec.to_builtins(found))
+        return _said("/memory", "`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
+    found = await host.deps.recall.search(SearchRequest(queries=(argument,)))
+    lines = [f"- **{_place(hit)}** {' '.join(hit.snippet.split())}" for hit in found.hits]
+    notes = [f"_{note}_" for note in found.warnings]
+    return _said("/memory", "\n".join([*(lines or ["Nothing found."]), *notes]), msgspec.to_builtins(found))
 
 
-@command("export", "[md|json] [path]")
-async def export(host: CommandHost, argument: str) -> CommandResult:
-    """Write this conversation to a Markdown or JSON file."""
+def _place(hit: Hit) -> str:
+    """Where a hit stands; of something said also when."""
+    if hit.said is None:
+        return f"{hit.path}:{hit.start_line}"
+    return f"{hit.place}, {hit.said.at:%Y-%m-%d %H:%M}"
+
+
+@command("/export")
+async def _export(host: AgentHost, argument: str) -> CommandResult:
+    plain = " ".join(part for part in argument.split(" ") if part != "--with-secrets")
+    with_secrets, argument = plain != argument, plain
     form, _, rest = argument.partition(" ")
     if form not in {"md", "json"}:
         form, rest = ("json" if argument.endswith(".json") else "md"), argument
-    path = await host.export(form, Path(rest.strip()) if rest.strip() else None)
-    return _said("export", f"Written to `{path}`.", {"path": str(path)})
+    path = await host.export(form, Path(rest.strip()) if rest.strip() else None, with_secrets=with_secrets)
+    return _said("/export", f"Written to `{path}`.", {"path": str(path)})
 
 
-@command("copy")
-async def copy_reply(host: CommandHost, argument: str) -> CommandResult:
-    """Copy the last reply to the clipboard, over SSH too."""
-    return _said("copy", "The chat screen (`clawbot`) copies; here, `clawbot chat -p TEXT` writes to standard output.")
+@command("/copy")
+async def _copy(host: AgentHost, argument: str) -> CommandResult:
+    return _said("/copy", "The chat screen (`clawbot`) copies; here, `clawbot chat -p TEXT` writes to standard output.")
 
 
-@command("help")
-async def show_help(host: CommandHost, argument: str) -> CommandResult:
-    """Show the commands and keys."""
-    lines = [f"- **{item.info.name}** {item.info.arguments} {item.info.help}" for item in COMMANDS.values()]
-    return _said("help", "\n".join(lines))
+@command("/help")
+async def _help(host: AgentHost, argument: str) -> CommandResult:
+    lines = [f"- **{info.name}** {info.arguments} {info.help}" for info in installed_commands().infos]
+    return _said("/help", "\n".join(lines))
 
 
-@command("quit")
-async def leave(host: CommandHost, argument: str) -> CommandResult:
-    """Leave; the conversation goes on next time."""
-    return _said("quit", "Goodbye.")
+@command("/quit")
+async def _quit(host: AgentHost, argument: str) -> CommandResult:
+    return _said("/quit", "Goodbye.")

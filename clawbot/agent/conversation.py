@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -13,8 +14,12 @@ from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, Message, UserMessage, quotes_notes
 from clawbot.sessions.conversation import NOTES, SILENT, ContextItem, context_items
 from clawbot.sessions.entries import CompactionEntry, CustomEntry, CustomMessageEntry, Entry, ModelChangeEntry
+from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.forgotten import without_forgotten
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
+
+log = logging.getLogger(__name__)
 
 
 class Conversation:
@@ -37,7 +42,9 @@ class Conversation:
     def _load(self) -> None:
         """Take over what the transcript says that the model sees."""
         entries = self.session.transcript.entries
-        self.items: list[ContextItem] = context_items(entries)
+        session = self.session
+        items = context_items(entries)
+        self.items: list[ContextItem] = without_forgotten(items, session.forgotten, session.transcript.path.name)
         self._unsaved = 0
         self.fresh_from = _first_since_compaction(entries, self.items)
 
@@ -197,11 +204,12 @@ class Conversation:
         """Let the session count from now on: nothing was said in it so far. Blocks. Raises SessionStoreError."""
         self.session.record = self._store.restart(self.session.record)
 
-    async def rotate(self, reason: str) -> SessionChanged:
-        """Go on in a fresh session under the same key; the old transcript stays where it is."""
+    async def rotate(self, reason: str, *, pending: bool = False) -> SessionChanged:
+        """Go on in a fresh session under the same key; the old transcript stays where it is. `pending`: memory is to be
+        offered the rest of it."""
         await self.save_rest()
         await asyncio.to_thread(self._store.update, self.session.record)
-        self._enter(await asyncio.to_thread(self._store.rotate, self.session, reason))
+        self._enter(await asyncio.to_thread(self._store.rotate, self.session, reason, pending=pending))
         return SessionChanged(session_key=self.key, session_id=self.session_id, reason=reason)
 
     async def switch(self, session: OpenSession) -> SessionChanged:
@@ -211,6 +219,15 @@ class Conversation:
         self._enter(session)
         await asyncio.to_thread(old.close)
         return SessionChanged(session_key=self.key, session_id=self.session_id, reason="resume")
+
+    async def leave_pending(self) -> None:
+        """Note that memory is to be offered the rest, unless somebody goes on talking. What fails costs no words."""
+        try:
+            record = await asyncio.to_thread(self._store.left_pending, self.session.record)
+        except SessionStoreError as error:
+            log.warning("the list of sessions does not know what memory was not offered: %s", error)
+        else:
+            self.session.record = record
 
     async def close(self) -> None:
         """Write what is left and let go of the session. Raises SessionStoreError when it can't be written."""

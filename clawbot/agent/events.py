@@ -22,6 +22,9 @@ from clawbot.messages import StopReason, Usage
 TurnStatus = Literal["done", "interrupted", "failed"]
 Level = Literal["info", "warning", "error"]
 CompactionTrigger = Literal["threshold", "overflow", "manual"]
+ResetReason = Literal["/new", "/reset", "daily", "idle"]
+NOTHING_TO_COMPACT = "There is nothing to compact yet."
+ALREADY_COMPACTED = "Nothing was said since the last compaction."
 
 
 class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True):
@@ -29,19 +32,22 @@ class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True
 
 
 class MessageQueued(_Event, frozen=True, tag="message_queued"):
-    """The text waits until the running turn ends."""
+    """The text waits until the running turn ends, on disk as `unsent_id` (`Runtime.drop_unsent` takes it back).
+    `position` 0: it is taken up, and waits until the session that is over has ended."""
 
     text: str
     position: int
+    unsent_id: str = ""
 
 
 class TurnStarted(_Event, frozen=True, tag="turn_started"):
-    """The text is taken up. For a message: it is on disk."""
+    """The text is taken up. For a message: it is on disk, as the entry `entry_id`; a command has none."""
 
     text: str
     session_key: str
     session_id: str
     model: str
+    entry_id: str = ""
 
 
 class TextDelta(_Event, frozen=True, tag="text_delta"):
@@ -68,7 +74,9 @@ class ToolStarted(_Event, frozen=True, tag="tool_started"):
 class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
     """A tool asks before it acts; answered by `Runtime.answer(request_id, answer)`, and refused when nobody can.
 
-    `pattern` is what the answer "always" would allow from now on; `reach` says what the command can touch.
+    `pattern` is what the answer "always" would allow from now on; `reach` says what the command can touch, and
+    `risks` what it seems to do beyond reading. With a `diff` it is the change of a file that `command` names.
+    `network`: the command runs without the network, unless the answer gives it that.
     """
 
     request_id: str
@@ -78,6 +86,9 @@ class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
     folder: str
     pattern: str
     reach: str = ""
+    risks: tuple[str, ...] = ()
+    diff: str = ""
+    network: bool = False
 
 
 class ToolFinished(_Event, frozen=True, tag="tool_finished"):

@@ -1,5 +1,5 @@
 """The memory flush: a silent turn on a copy of the context, in which the model may read, and append to the notes of the
-day, and nothing else (reference sheet 8).
+day, and nothing else. `SilentTurn` is what the gate offers copies to.
 
 Nothing of it goes into the transcript or to the user. What it came to is a value, also when the model fails, stalls or
 tries what it must not: no failure of a flush may stop the user's turn.
@@ -13,48 +13,99 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct, structs
 
-from clawbot.agent.cancel import Cancellation, InterruptedTurnError
-from clawbot.agent.flush_prompts import daily_note, flush_prompt, flush_system
-from clawbot.agent.turn import Committed, TurnParts, run_turn
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.offers import FlushOutcome
+from clawbot.agent.request_builder import RequestBuilder
+from clawbot.agent.scope import Cancellation, InterruptedTurnError, Scope
+from clawbot.agent.turn import Committed, TurnSetup, run_turn
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.schema_context import MemoryFlushSettings
+from clawbot.context.counting import TokenCounter
+from clawbot.context.detached import Detached, detach
+from clawbot.context.prompt import zone_name
+from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest
-from clawbot.logs import redact
-from clawbot.messages import AssistantMessage, Message, TextBlock, ToolResultMessage, Usage, UserMessage
-from clawbot.sessions.audit import MemoryWrite, Result
-from clawbot.tools.append_only import AppendOnlyFile, BeforeWrite, is_on_disk
+from clawbot.messages import AssistantMessage, Message, TextBlock, ToolResultMessage, UserMessage
+from clawbot.sessions.conversation import ContextItem
+from clawbot.sessions.entries import FLUSH, Result
+from clawbot.text.secrets import redact, secret_values
+from clawbot.tools.append_only import AppendOnlyFile, BeforeWrite
 from clawbot.tools.folder import WorkspaceFolder
-from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, Approver, AskingTool
+from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, AskingTool
 from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
-
 MAX_ROUNDS = 8  # calls of the model: a look, a few notes and a last word take four
 RECORD_CHARS = 600  # of a reply or an error, what the transcript keeps
 LEFT_OUT = "[Left out: it did not fit.]"
 SHORT_CHARS = 200  # a result up to this stays: what a write came to must not be forgotten
+_LEAST_COPY = 500  # tokens of a copy: less shows nothing
+_TOOLS_AND_PROMPT = 1_500  # tokens of a silent turn beside the system prompt and the copy
+
+DAY = "YYYY-MM-DD"
+SILENT = "NO_REPLY"
+HINT = f"If no reply to the user is needed, start your reply with {SILENT}."
+TIME_LABEL = "Current time:"
 
 
-class FlushRequest(Struct, frozen=True):
-    """What is offered to memory: `messages` is a copy of the context with whole pairs and without a message that waits
-    for its answer, `system` its prompt, of which the first `stable_prefix` characters may be cached. `now`, in the
-    user's zone, says which day's notes are written, even when midnight passes meanwhile."""
+def daily_note(now: datetime) -> str:
+    """The notes of the day of `now`, relative to the workspace."""
+    return f"memory/{now:%Y-%m-%d}.md"
 
+
+def flush_system(system: str, added: str, now: datetime) -> str:
+    """The system prompt of the turn: that of the session, and what the settings add to it behind a blank line."""
+    return "\n\n".join(part for part in (system, _filled(added, now)) if part)
+
+
+def flush_prompt(prompt: str, now: datetime) -> str:
+    """What the user's side says: the prompt of the settings, which file it is about, and the time."""
+    text, path = _filled(prompt, now), daily_note(now)
+    parts = [text]
+    if path not in text:
+        # A prompt of the user's own may name no file, and another one would be refused.
+        parts.append(f"What must be remembered goes into {path}, by `append`.")
+    if TIME_LABEL not in text:
+        parts.append(current_time(now))
+    return "\n\n".join(parts)
+
+
+def current_time(now: datetime) -> str:
+    """`Current time: Friday, November 20th, 2026 — 10:41 (Europe/Berlin)`."""
+    zone = now.tzinfo.key if isinstance(now.tzinfo, ZoneInfo) else zone_name(now)
+    return f"{TIME_LABEL} {now:%A}, {now:%B} {ordinal(now.day)}, {now.year} — {now:%H:%M} ({zone})"
+
+
+def ordinal(number: int) -> str:
+    """`1st`, `2nd`, `11th`."""
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else endings.get(number % 10, 'th')}"
+
+
+def _filled(text: str, now: datetime) -> str:
+    """`text` with the day in it, and with a word on the silent reply where it has none."""
+    dated = text.replace(DAY, f"{now:%Y-%m-%d}").strip()
+    return dated if SILENT in dated else "\n\n".join(part for part in (dated, HINT) if part)
+
+
+class FlushSetup(Struct, frozen=True, kw_only=True):
+    """What is offered to memory, and what a flush works with. `messages` is a copy of the context with whole pairs and
+    without a message that waits for its answer, `system` its prompt, of which the first `stable_prefix` characters may
+    be cached. `now`, in the user's zone, says which day's notes are written, even when midnight passes meanwhile.
+
+    `read_tools` are tools of the agent, of which those are used that only read; `timeout` bounds the whole turn, in
+    seconds; `output_max_chars` caps what the model sees of one result; `before_write` is called in a thread before
+    anything is written, which it forbids by raising."""
+
+    messages: tuple[Message, ...]
     system: str
     stable_prefix: int
-    messages: tuple[Message, ...]
     now: datetime
-
-
-class FlushParts(Struct, frozen=True):
-    """What a flush works with. `read_tools` are tools of the agent, of which those are used that only read; `timeout`
-    bounds the whole turn, in seconds; `output_max_chars` caps what the model sees of one result; `before_write` is
-    called in a thread before anything is written, which it forbids by raising."""
-
     model: ChatModel
     read_tools: Sequence[AnyTool]
     workspace: Path
@@ -65,44 +116,30 @@ class FlushParts(Struct, frozen=True):
     before_write: BeforeWrite
 
 
-class FlushOutcome(Struct, frozen=True):
-    """What a flush came to: `written`, `nothing`, `failed` or `interrupted`, with all `writes` that are on disk.
-
-    `reply` is the model's last word; `error` is what went wrong, if only after a write, and with `nothing` the last
-    call that was refused. Both are without secrets and cut to `RECORD_CHARS`. `tokens` is what the provider counted for
-    all calls.
-    """
-
-    result: Result
-    writes: tuple[MemoryWrite, ...] = ()
-    reply: str = ""
-    error: str = ""
-    tokens: int = 0
-
-
-async def run_flush(request: FlushRequest, parts: FlushParts, cancel: Cancellation) -> FlushOutcome:
-    """Let the model write down what must be remembered of `request`. Raises nothing but CancelledError."""
-    if not parts.model.info.supports_tools:
-        reason = f"{parts.model.info.ref} can't call tools, so it can't write notes."
+async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
+    """Let the model write down what must be remembered of `setup.messages`. Raises nothing but CancelledError."""
+    if not setup.model.info.supports_tools:
+        reason = f"{setup.model.info.ref} can't call tools, so it can't write notes."
         return FlushOutcome("failed", error=f"{reason} Name one that can in compaction.memory_flush.model.")
-    file = AppendOnlyFile(WorkspaceFolder(parts.workspace), daily_note(request.now), parts.before_write)
-    talk = _Talk(request, parts, file)
-    interrupted = False
+    known = await asyncio.to_thread(secret_values, [message.text for message in setup.messages])
+    file = AppendOnlyFile(WorkspaceFolder(setup.workspace), daily_note(setup.now), setup.before_write, known)
+    talk = _Talk(setup, file)
+    result: Result | None = None
     error = ""
     try:
-        async with asyncio.timeout(parts.timeout):
-            await _play(talk, parts, cancel)
+        async with asyncio.timeout(setup.timeout):
+            await _play(talk, setup, cancel)
         error = talk.shortcoming() or file.trouble
     except InterruptedTurnError:
-        interrupted = True
+        result = "interrupted"
     except TimeoutError:
-        error = f"The memory flush was not done after {parts.timeout:g} seconds."
+        error = f"The memory flush was not done after {setup.timeout:g} seconds."
     except ModelError as failure:
         error = str(failure)
     except Exception as failure:
         log.exception("the memory flush failed")
         error = f"{type(failure).__name__}: {failure}"
-    result: Result = "interrupted" if interrupted else "written" if file.writes else "failed" if error else "nothing"
+    result = result or ("written" if file.writes else "failed" if error else "nothing")
     if result == "nothing":
         error = talk.refused()
     return FlushOutcome(
@@ -114,20 +151,14 @@ async def run_flush(request: FlushRequest, parts: FlushParts, cancel: Cancellati
     )
 
 
-def verify_write(workspace: Path, write: MemoryWrite) -> bool:
-    """Whether the bytes of `write` are on disk where it says: how a flush that a crash cut off is told afterwards.
-    Blocks."""
-    return is_on_disk(WorkspaceFolder(workspace), write)
-
-
-async def _play(talk: _Talk, parts: FlushParts, cancel: Cancellation) -> None:
+async def _play(talk: _Talk, setup: FlushSetup, cancel: Cancellation) -> None:
     """Run the turn to its end; `talk` takes what is said in it."""
-    turn = TurnParts(
-        model=parts.model,
+    turn = TurnSetup(
+        model=setup.model,
         tools=talk.tools,
         prepare=talk.prepare,
-        approve=_nobody,
-        clock=parts.clock,
+        approve=lambda _call_id: _refuse,
+        clock=setup.clock,
         max_rounds=MAX_ROUNDS,
         recover=talk.shrink,
     )
@@ -137,11 +168,8 @@ async def _play(talk: _Talk, parts: FlushParts, cancel: Cancellation) -> None:
                 talk.own.append(step.message)
 
 
-def _nobody(_call_id: str) -> Approver:
-    async def refuse(_question: ApprovalQuestion) -> ApprovalAnswer:
-        return ApprovalAnswer("deny", reason="Nobody can be asked in a memory flush.")
-
-    return refuse
+async def _refuse(_question: ApprovalQuestion) -> ApprovalAnswer:
+    return ApprovalAnswer("deny", reason="Nobody can be asked in a memory flush.")
 
 
 def _for_record(text: str) -> str:
@@ -153,17 +181,17 @@ def _for_record(text: str) -> str:
 class _Talk:
     """The messages of a flush: the copy of the context, the prompt, and in `own` what the turn has said since."""
 
-    def __init__(self, request: FlushRequest, parts: FlushParts, file: AppendOnlyFile) -> None:
-        reading = [tool for tool in parts.read_tools if tool.read_only and not isinstance(tool, AskingTool)]
-        prompt = flush_prompt(parts.settings.prompt, request.now)
-        self.tools = Toolbox([*reading, *file.tools], parts.output_max_chars)
+    def __init__(self, setup: FlushSetup, file: AppendOnlyFile) -> None:
+        reading = [tool for tool in setup.read_tools if tool.read_only and not isinstance(tool, AskingTool)]
+        prompt = flush_prompt(setup.settings.prompt, setup.now)
+        self.tools = Toolbox([*reading, *file.tools], setup.output_max_chars)
         self.own: list[AssistantMessage | ToolResultMessage] = []
-        self._given = (*request.messages, UserMessage(prompt, timestamp=epoch_ms(request.now)))
+        self._given = (*setup.messages, UserMessage(prompt, timestamp=epoch_ms(setup.now)))
         self._request = ChatRequest(
-            system=flush_system(request.system, parts.settings.system_prompt, request.now),
+            system=flush_system(setup.system, setup.settings.system_prompt, setup.now),
             messages=(),
             tools=self.tools.specs,
-            stable_prefix=request.stable_prefix,
+            stable_prefix=setup.stable_prefix,
             purpose="flush",
         )
 
@@ -173,15 +201,14 @@ class _Talk:
 
     async def shrink(self, _error: ContextOverflowError) -> bool:
         """Leave out what the model has read in this turn; what is offered to it stays. Whether there was any."""
-        shrunk = [self._emptied(message) for message in self.own]
-        changed = shrunk != self.own
-        self.own = shrunk
-        return changed
-
-    def _emptied(self, message: AssistantMessage | ToolResultMessage) -> AssistantMessage | ToolResultMessage:
-        if isinstance(message, ToolResultMessage) and len(message.text) > SHORT_CHARS:
-            return structs.replace(message, content=[TextBlock(LEFT_OUT)])
-        return message
+        before = self.own
+        self.own = [
+            structs.replace(message, content=[TextBlock(LEFT_OUT)])
+            if isinstance(message, ToolResultMessage) and len(message.text) > SHORT_CHARS
+            else message
+            for message in before
+        ]
+        return self.own != before
 
     def shortcoming(self) -> str:
         """What kept a turn that ended by itself from its end; "" when the model was done."""
@@ -205,8 +232,92 @@ class _Talk:
     def tokens(self) -> int:
         """What all calls took, as the provider counted."""
         usages = (message.usage for message in self.own if isinstance(message, AssistantMessage))
-        return sum(_total(usage) for usage in usages if usage is not None)
+        return sum(usage.total_tokens or usage.prompt_tokens + usage.output for usage in usages if usage)
 
 
-def _total(usage: Usage) -> int:
-    return usage.total_tokens or usage.prompt_tokens + usage.output
+class SilentTurn:
+    """Takes offers with a flush (reference sheet 8). `ended`: the talk is over, and what was said in it belongs to the
+    day of its last words."""
+
+    name = FLUSH
+
+    def __init__(self, deps: AgentDeps, requests: RequestBuilder, *, ended: bool = False) -> None:
+        self._deps = deps
+        self._requests = requests
+        self._ended = ended
+        self._settings = deps.settings.compaction.memory_flush
+
+    @property
+    def model(self) -> str:
+        """The model that is asked: one for this alone, or the one that answers the user."""
+        return self._settings.model or self._deps.model.info.ref
+
+    async def take(self, copy: Detached, before_write: BeforeWrite, scope: Scope) -> FlushOutcome:
+        """Let the model write down what must be remembered of `copy`."""
+        flush = self._flush_by if self._settings.model else self._flush
+        try:
+            async with self._deps.model.borrow(self._settings.model, scope.cancel) as model:
+                return await flush(model, copy, before_write, scope)
+        except InterruptedTurnError:
+            return FlushOutcome(result="interrupted")
+        except ClawbotError as error:
+            return FlushOutcome(result="failed", error=str(error))
+
+    async def _flush_by(
+        self, model: ChatModel, copy: Detached, before_write: BeforeWrite, scope: Scope
+    ) -> FlushOutcome:
+        """The same by a model of its own, whose window may be smaller: in as many turns as that takes."""
+        whole = FlushOutcome(result="nothing")
+        for part in await asyncio.to_thread(self._fitting, copy, model):
+            outcome = await self._flush(model, part, before_write, scope)
+            whole = joined(whole, outcome)
+            if outcome.result in ("failed", "interrupted"):
+                break
+        return whole
+
+    def _fitting(self, copy: Detached, model: ChatModel) -> list[Detached]:
+        counter = TokenCounter(ref=model.info.ref)
+        items = [ContextItem("", message) for message in copy.messages]
+        tokens = [counter.of(item.message) for item in items]
+        built = self._requests.built
+        fixed = counter.text(built.prompt.text) if built else 0
+        window = self._requests.windows.of(model.info).tokens
+        allowed = max(_LEAST_COPY, window * 3 // 4 - fixed - _TOOLS_AND_PROMPT)
+        return detach(items, tokens, 0, len(items), allowed=allowed)
+
+    async def _flush(self, model: ChatModel, copy: Detached, before_write: BeforeWrite, scope: Scope) -> FlushOutcome:
+        deps, built = self._deps, self._requests.built
+        flush = FlushSetup(
+            messages=copy.messages,
+            system=built.prompt.text if built else "",
+            stable_prefix=built.prompt.stable_prefix if built else 0,
+            now=self._moment(copy),
+            model=model,
+            read_tools=self._requests.toolbox.read_only,
+            workspace=deps.workspace,
+            settings=self._settings,
+            timeout=deps.settings.compaction.timeout,
+            clock=deps.clock,
+            output_max_chars=deps.settings.tools.output_max_chars,
+            before_write=before_write,
+        )
+        return await run_flush(flush, scope.cancel)
+
+    def _moment(self, copy: Detached) -> datetime:
+        """Which moment it is for the model, in the user's zone: it says in which day's notes it writes."""
+        now = self._deps.clock.now()
+        said = max((message.timestamp for message in copy.messages), default=0)
+        if not self._ended or not said:
+            return now
+        try:
+            return min(now, datetime.fromtimestamp(said / 1000, now.tzinfo))
+        except (OverflowError, ValueError, OSError):
+            return now
+
+
+def joined(before: FlushOutcome, after: FlushOutcome) -> FlushOutcome:
+    """What two silent turns, one after the other, came to. Once something was written, it is not to be written again,
+    so that counts before a failure."""
+    writes = (*before.writes, *after.writes)
+    result = after.result if after.result == "interrupted" or not writes else "written"
+    return FlushOutcome(result, writes, after.reply, after.error or before.error, before.tokens + after.tokens)

@@ -16,20 +16,25 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clawbot.errors import ClawbotError
-from clawbot.files import create_whole, ensure_private_dir, rename_exclusive, write_atomic
-from clawbot.sessions.audit import MemoryWrite
-from clawbot.tools.additions import described
+from clawbot.files import create_whole, ensure_private_dir, read_plain, rename_exclusive, write_atomic
+from clawbot.sessions.entries import MemoryWrite
+from clawbot.text.names import on_disk
+from clawbot.text.secrets import MARK, find_secrets, without_secrets
+from clawbot.tools.append_only import described
 
 FOLDER = "memory"
 LONGEST_SLUG = 80  # characters, and less than 200 bytes: with a date and a number it stays a file name everywhere
 _LONGEST_BYTES = 200
 _HEAD_BYTES = 2_048  # where the id of a session stands
 _MOST_NAMES = 1_000
+_MOST_BYTES = 20 * 1024**2  # of a note that is brought up to date; the index takes no larger one
 _LEFT_SECONDS = 3_600.0
 _NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})-(?P<slug>.+)\.md")
+_DAY = re.compile(rb"\A\d{4}-\d{2}-\d{2} (?=\d{2}:\d{2} )")
+_TIME = re.compile(rb"\A\d{2}:\d{2} (?=(?:user|assistant):)")
 BeforeWrite = Callable[[MemoryWrite], None]
 
 
@@ -37,7 +42,7 @@ class NoteError(ClawbotError):
     """A note could not be kept or renamed."""
 
 
-class Kept(Struct, frozen=True):
+class KeptNote(Struct, frozen=True):
     """A note on disk: `path` below the workspace. `write` is what was written, None when it stood there already."""
 
     path: str
@@ -45,46 +50,52 @@ class Kept(Struct, frozen=True):
 
 
 class NoteRequest(Struct, frozen=True):
-    """What is to be kept: `text` of the session `session_id`, which began at `since` (seconds since the epoch); `slug`
-    is its name, `at` the moment in the user's zone. A note whose SHA-256 is one of `ours` was not edited since."""
+    """What is to be kept: `text` of the session `session_id`, which began at `since`; `slug` is its name, `at` the
+    moment of the user's last words in the user's zone, by which it is dated. A note whose SHA-256 is one of `ours` was
+    not edited since. `secrets` are those that were said in the session. `since` and `now` are in seconds since the
+    epoch."""
 
     session_id: str
     since: float
     text: str
     slug: str
     at: datetime
+    now: float
     ours: Collection[str] = ()
+    secrets: Collection[str] = ()
 
 
-def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) -> Kept:
+def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) -> KeptNote:
     """Write the one note of a session. Blocks. Raises NoteError, and what `before_write` raises.
 
     A note that is there already stays when it says the same below its first lines. One that nobody edited is replaced
     by a text that says all of it, and else gets what it does not say yet; an edited one gets the text at its end.
-    `before_write` is told what is about to be written.
+    `before_write` is told what is about to be written. Secrets in `text` are left out of the note.
     """
-    data = _with_id(request.text, request.session_id).encode("utf-8", "replace")
+    text, _ = without_secrets(request.text, request.secrets)
+    data = _with_id(text, request.session_id).encode("utf-8", "replace")
     try:
         folder = _folder(workspace)
-        _sweep(folder, request.at.timestamp())
+        _sweep(folder, request.now)
         if (found := find_note(folder, request.session_id, request.since)) is not None:
             return _again(found, data, request, before_write)
-        stem = f"{request.at:%Y-%m-%d}-{safe_slug(request.slug) or f'{request.at:%H%M}'}"
+        stem = f"{request.at:%Y-%m-%d}-{_named(request.slug, request.secrets) or f'{request.at:%H%M}'}"
         for name in _names(stem):
-            if os.path.lexists(folder / name):
+            if os.path.lexists(on_disk(folder / name)):
                 continue
-            write = described(f"{FOLDER}/{name}", data, 0, data)
+            write = _described(f"{FOLDER}/{name}", data, 0)
             before_write(write)
             if create_whole(folder / name, data):
-                return Kept(write.path, write)
+                return KeptNote(write.path, write)
     except OSError as error:
         raise _explained(error) from error
     raise NoteError(f"There are {_MOST_NAMES} notes named {stem} in {FOLDER} already.")
 
 
-def rename_note(workspace: Path, path: str, slug: str) -> str:
-    """Give the note `path` another slug and return its path. Blocks. Raises NoteError when it is gone."""
-    slug = safe_slug(slug)
+def rename_note(workspace: Path, path: str, slug: str, secrets: Collection[str] = ()) -> str:
+    """Give the note `path` another slug and return its path; one that holds a secret, or one of `secrets`, changes
+    nothing. Blocks. Raises NoteError when it is gone."""
+    slug = _named(slug, secrets)
     place = Path(path)
     named = _NAME.fullmatch(place.name)
     if place.parts[:-1] != (FOLDER,) or named is None:
@@ -94,7 +105,8 @@ def rename_note(workspace: Path, path: str, slug: str) -> str:
     try:
         folder = _folder(workspace)
         for name in _names(f"{named['date']}-{slug}"):
-            if name == place.name or rename_exclusive(folder / place.name, folder / name):
+            is_free = not os.path.lexists(on_disk(folder / name))
+            if name == place.name or (is_free and rename_exclusive(folder / place.name, folder / name)):
                 return f"{FOLDER}/{name}"
     except OSError as error:
         raise _explained(error) from error
@@ -103,8 +115,7 @@ def rename_note(workspace: Path, path: str, slug: str) -> str:
 
 def find_note(folder: Path, session_id: str, since: float) -> Path | None:
     """The note of a session that began at `since`; None when there is none. Blocks. Raises OSError."""
-    wanted = session_id.encode()
-    first_day = _first_day(since)
+    wanted, first_day = session_id.encode(), _first_day(since)
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name < first_day or not _NAME.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
@@ -139,19 +150,19 @@ def _first_day(since: float) -> str:
         return ""
 
 
+def _named(slug: str, secrets: Collection[str]) -> str:
+    """`slug` as a part of a file name, "" when it holds a secret."""
+    return "" if find_secrets(slug, secrets) else safe_slug(slug)
+
+
 def safe_slug(slug: str) -> str:
     """`slug` as a part of a file name: letters and digits of any script with dashes between; "" when nothing is
     left."""
     plain = unicodedata.normalize("NFC", slug).strip().lower()
-    words = "".join(char if _is_wordly(char) else "-" for char in plain).split("-")
-    words = [word for word in words if word]
+    # Letters, digits, and the marks that some scripts write on letters.
+    words = "".join(char if unicodedata.category(char)[0] in "LNM" else " " for char in plain).split()
     short = "-".join(words)[:LONGEST_SLUG]
     return short.encode()[:_LONGEST_BYTES].decode(errors="ignore").strip("-")
-
-
-def _is_wordly(char: str) -> bool:
-    """Letters, digits, and the marks that some scripts write on letters."""
-    return unicodedata.category(char)[0] in "LNM"
 
 
 def _names(stem: str) -> Iterator[str]:
@@ -189,24 +200,28 @@ def _head(data: bytes) -> bytes:
     return data[:_HEAD_BYTES].partition(b"\n## ")[0]
 
 
-def _again(path: Path, data: bytes, request: NoteRequest, before_write: BeforeWrite) -> Kept:
+def _again(path: Path, data: bytes, request: NoteRequest, before_write: BeforeWrite) -> KeptNote:
     """The session has its note already: bring it up to date."""
-    before, shown = path.read_bytes(), f"{FOLDER}/{path.name}"
+    before, shown = read_plain(path, _MOST_BYTES), f"{FOLDER}/{path.name}"
     session_id = request.session_id.encode()
     body = _body(data, session_id)
     if body in before:
-        return Kept(shown)
+        return KeptNote(shown)
     after, start = before.rstrip() + b"\n\n" + data, len(before.rstrip()) + 2
     if hashlib.sha256(before).hexdigest() in request.ours:
-        earlier, now = _blocks(_body(before, session_id)), _blocks(body)
+        (_, earlier), (head, now) = _parts(before, session_id), _parts(data, session_id)
         common = _overlap(earlier, now)
-        grown = before.rstrip() + b"\n\n" + b"\n\n".join(now[common:]) + b"\n"
         # The end of a long session does not hold what the note kept of its beginning.
-        after, start = data if common == len(earlier) else grown, 0
-    write = described(shown, after, start, after[start:])
+        after, start = b"\n\n".join([head, *earlier, *now[common:]]) + b"\n", 0
+    write = _described(shown, after, start)
     before_write(write)
     write_atomic(path, after)
-    return Kept(write.path, write)
+    return KeptNote(write.path, write)
+
+
+def _described(path: str, after: bytes, start: int) -> MemoryWrite:
+    added = after[start:]
+    return structs.replace(described(path, after, start, added), secrets=added.count(MARK.encode()))
 
 
 def _body(data: bytes, session_id: bytes) -> bytes:
@@ -215,15 +230,26 @@ def _body(data: bytes, session_id: bytes) -> bytes:
     return body if body.strip() else data
 
 
-def _blocks(body: bytes) -> list[bytes]:
-    """What `body` says, block by block, without the headings before the first one."""
-    return list(itertools.dropwhile(lambda block: block.startswith(b"#"), body.strip().split(b"\n\n")))
+def _parts(data: bytes, session_id: bytes) -> tuple[bytes, list[bytes]]:
+    """The first lines of a note with the headings below them, and then what was said, block by block."""
+    body = _body(data, session_id)
+    above = data[: len(data) - len(body)].rstrip()
+    blocks = body.strip().split(b"\n\n")
+    said = list(itertools.dropwhile(lambda block: block.startswith(b"#"), blocks))
+    headings = blocks[: len(blocks) - len(said)]
+    return b"\n\n".join([above, *headings] if above else headings), said
 
 
 def _overlap(earlier: list[bytes], now: list[bytes]) -> int:
     """How many blocks at the end of `earlier` are those that `now` begins with."""
     most = min(len(earlier), len(now))
-    return next((count for count in range(most, 0, -1) if earlier[-count:] == now[:count]), 0)
+    return next((count for count in range(most, 0, -1) if all(map(_is_same, earlier[-count:], now))), 0)
+
+
+def _is_same(earlier: bytes, now: bytes) -> bool:
+    """Whether two blocks are the same text. The day stands only where it changes; older notes tell no time."""
+    undated = _DAY.sub(b"", now, count=1)
+    return undated == _DAY.sub(b"", earlier, count=1) or earlier == _TIME.sub(b"", undated, count=1)
 
 
 def _explained(error: OSError) -> NoteError:

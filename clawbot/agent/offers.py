@@ -2,32 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from clawbot.sessions.audit import FINAL, OFFER, MemoryWrite, Offer, offer_of
+from clawbot.messages import UserMessage
 from clawbot.sessions.conversation import ContextItem
-from clawbot.sessions.entries import CompactionEntry, CustomEntry, Entry
+from clawbot.sessions.entries import (
+    FINAL,
+    FLUSH,
+    OFFER,
+    CompactionEntry,
+    CustomEntry,
+    Entry,
+    MemoryWrite,
+    Offer,
+    Result,
+    offer_of,
+)
+from clawbot.sessions.messages_tail import is_said
 
 # After so many failures in a row no more flush is tried until the next compaction (reference sheet 8.4).
 MOST_FAILURES = 3
+
+# So often, over all starts of the program, a silent turn may fail over what a session left that nobody talks in.
+MOST_TRIES = 9
+
+KEEPER = "session-memory"
+"""The hook that keeps a session as a note, and so takes the words that this note holds."""
+
+NOTE = "clawbot.note"
+"""The type of the record of a note that was written while nothing was to be offered any more."""
+
+KEPT_NOTES = "keptNotes"
+"""Where a compaction carries on what `kept_notes` tells: the records before it are not read again."""
+
+Span = tuple[int, int]
+"""Items of the context from the first index to before the second."""
+
+
+class FlushOutcome(Struct, frozen=True):
+    """What a flush came to: `written`, `nothing`, `failed` or `interrupted`, with all `writes` that are on disk.
+
+    `reply` is the model's last word; `error` is what went wrong, if only after a write, and with `nothing` the last
+    call that was refused. Both are without secrets and cut short. `tokens` is what the provider counted for
+    all calls.
+    """
+
+    result: Result
+    writes: tuple[MemoryWrite, ...] = ()
+    reply: str = ""
+    error: str = ""
+    tokens: int = 0
 
 
 class OfferState(Struct, frozen=True):
     """Where the offers of a session stand.
 
-    `offered_to` is the id of the last entry that was offered for good, `flushed` whether the threshold made an offer in
-    this cycle (since the last compaction), `failures` how often in a row it
-    failed in this cycle, `stops` how often it was stopped. `transcript_bytes` is
-    the size of the transcript when it was offered last. `open` is an offer that began and never ended, `open_writes`
-    what it was about to write. `last` ended last, at `last_at` (ISO 8601).
+    `taken` are the first and the last entry (ids, "" for the beginning) of each offer that is final, `offered_to` is
+    the last entry of the last of them, `flushed` whether the threshold made an offer in
+    this cycle (since the last compaction), `failures` how often in a row a silent turn
+    failed in this cycle, `stops` how often it was stopped, `tries` how often one failed over what was left.
+    `transcript_bytes` is the size of the transcript when it was offered last. `open` is an offer that began and never
+    ended, `open_writes` what it was about to write. `last` ended last, at `last_at` (ISO 8601).
     """
 
+    taken: tuple[tuple[str, str], ...] = ()
     offered_to: str = ""
     flushed: bool = False
     failures: int = 0
     stops: int = 0
+    tries: int = 0
     transcript_bytes: int = 0
     open: Offer | None = None
     open_writes: tuple[MemoryWrite, ...] = ()
@@ -53,12 +98,14 @@ def after_entry(state: OfferState, entry: Entry) -> OfferState:
     match entry:
         case CompactionEntry(details=details):
             known = details if isinstance(details, dict) else {}
+            carried = "" if state.offered_to else str(known.get("offeredTo") or "")
             return structs.replace(
                 state,
                 flushed=False,
                 failures=0,
                 stops=0,
-                offered_to=state.offered_to or str(known.get("offeredTo") or ""),
+                taken=(*state.taken, ("", carried)) if carried else state.taken,
+                offered_to=state.offered_to or carried,
                 transcript_bytes=state.transcript_bytes or _count(known.get("transcriptBytes")),
             )
         case CustomEntry(custom_type=kind) if kind == OFFER:
@@ -68,32 +115,89 @@ def after_entry(state: OfferState, entry: Entry) -> OfferState:
             return state
 
 
-def unoffered_from(state: OfferState, items: Sequence[ContextItem], first: int) -> int:
-    """The index in `items` from which on nothing was offered; `first` is that of the first one that is no summary."""
-    if state.offered_to:
-        for index in range(len(items) - 1, first - 1, -1):
-            if items[index].entry_id == state.offered_to:
-                return index + 1
-    return first
+def kept_notes(entries: Iterable[Entry]) -> dict[str, float]:
+    """The digests of what the hooks wrote for a session before (after a crash, or before it was resumed), with the
+    times, in seconds since the epoch."""
+    return {digest: at for entry in entries for digest, at in _kept_by(entry)}
+
+
+def _kept_by(entry: Entry) -> Iterator[tuple[str, float]]:
+    match entry:
+        case CompactionEntry(details=dict(details)) if isinstance(carried := details.get(KEPT_NOTES), list):
+            for note in carried:
+                match note:
+                    case {"digest": str(digest), "at": int(at) | float(at)}:
+                        yield digest, at
+        case CustomEntry(custom_type=kind, data={"digest": str(digest)}) if kind == NOTE:
+            yield digest, entry.moment / 1000
+        case CustomEntry() if (offer := offer_of(entry)) is not None and offer.by == KEEPER:
+            for write in offer.writes:
+                yield write.digest, entry.moment / 1000
+
+
+def unoffered_spans(state: OfferState, items: Sequence[ContextItem], first: int) -> list[Span]:
+    """What of `items` was never offered for good, in its order; `first` is the index of the first one that is no
+    summary."""
+    places = {item.entry_id: place for place, item in enumerate(items) if item.entry_id}
+    free = [place >= first for place in range(len(items))]
+    for begin, end in state.taken:
+        if (last := places.get(end)) is not None:
+            start = places.get(begin, first)
+            free[start : last + 1] = [False] * max(0, last + 1 - start)
+    edges = [place for place in range(len(items) + 1) if _at(free, place) != _at(free, place - 1)]
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _at(free: Sequence[bool], place: int) -> bool:
+    return 0 <= place < len(free) and free[place]
+
+
+def held_from(items: Sequence[ContextItem], held: Collection[str], span: Span) -> int:
+    """The index from which on a note answers for the items of `span`: it holds the texts of the entries `held`, and no
+    text of the user behind that index is missing in it. The end of `span` when it answers for nothing.
+
+    What is between the texts (results of tools, answers that only repeat them, quotes of notes) belongs to these.
+    """
+    start, stop = span
+    found = stop
+    for place in range(stop - 1, start - 1, -1):
+        item = items[place]
+        if item.entry_id in held:
+            found = place
+        elif isinstance(item.message, UserMessage) and is_said(item.message):
+            break
+    if found < stop and not any(is_said(item.message) for item in items[start:found]):
+        return start
+    return found
 
 
 def _after_offer(state: OfferState, offer: Offer, at: str) -> OfferState:
     if offer.phase == "begin":
         return structs.replace(state, open=offer, open_writes=())
     if offer.phase == "write":
-        return structs.replace(state, open_writes=(*state.open_writes, *offer.writes))
+        # A note may take less than it was offered, which is known when it is written.
+        return structs.replace(state, open=offer, open_writes=(*state.open_writes, *offer.writes))
     state = structs.replace(state, open=None, open_writes=(), last=offer, last_at=at)
     if offer.result in FINAL:
         return structs.replace(
             state,
+            taken=(*state.taken, (offer.first, offer.last)),
             offered_to=offer.last,
             flushed=state.flushed or offer.exit == "threshold",
             failures=0,
             stops=0,
+            tries=0,
             transcript_bytes=offer.transcript_bytes,
         )
+    if offer.by != FLUSH:
+        # What kept a hook from it says nothing of a silent turn.
+        return state
+    failed = offer.result == "failed"
     return structs.replace(
-        state, failures=state.failures + (offer.result == "failed"), stops=state.stops + (offer.result == "interrupted")
+        state,
+        failures=state.failures + failed,
+        stops=state.stops + (offer.result == "interrupted"),
+        tries=state.tries + (failed and offer.exit in ("reset", "quit")),
     )
 
 

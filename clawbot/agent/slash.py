@@ -1,15 +1,66 @@
-"""What a slash command is: the one reading of the user's text that the agent and the screen share."""
+"""The slash commands that clawbot has, and how the user's text is read as one.
+
+This table is the only list of them: completion, `/help`, the screen's own commands and README's table are read from
+it. What a command does is in clawbot.agent.commands; the screen shows what it does itself.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from msgspec import Struct
 
 # `/usr/bin/x is broken` is talk: a command is one word of letters after the slash.
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?", re.DOTALL)
-# What follows these is a message of its own, and may have several lines.
-_BEFORE_A_MESSAGE = frozenset({"new", "reset"})
+
+
+class CommandInfo(Struct, frozen=True):
+    """A slash command as completion, `/help` and README show it: `name` with its slash.
+
+    `screen` says what the chat screen answers itself: `bare` only without an argument, `always` with one as well.
+    """
+
+    name: str
+    arguments: str
+    help: str
+    screen: Literal["", "bare", "always"] = ""
+
+    def is_for_screen(self, argument: str) -> bool:
+        """Whether the chat screen answers the command when `argument` follows it."""
+        return self.screen == "always" or (self.screen == "bare" and not argument)
+
+
+COMMANDS = (
+    CommandInfo("/new", "[text]", "End this conversation and start a fresh one; the text becomes its first message."),
+    CommandInfo("/reset", "[text]", "The same as /new."),
+    CommandInfo("/compact", "[focus]", "Summarise the earlier turns now; the focus says what the summary must hold."),
+    CommandInfo("/context", "[detail|json]", "Show where the tokens of the context window go.", "bare"),
+    CommandInfo("/status", "", "Show the model, the session, the context, the memory and the cost."),
+    CommandInfo("/sessions", "", "List the conversations; pick one to resume.", "bare"),
+    CommandInfo("/unsent", "", "Send, edit or drop what was typed and not sent before the program ended.", "always"),
+    CommandInfo("/model", "[name]", "Choose the model that answers: `provider/name`, `offline` or `auto`.", "bare"),
+    CommandInfo("/agent", "[ID]", "Talk to another agent, with a workspace and a memory of its own.", "always"),
+    CommandInfo("/hooks", "", "Show the hooks: which are ready, what is missing, how each ran last.", "bare"),
+    CommandInfo("/tools", "", "List what the model can do."),
+    CommandInfo(
+        "/edit", "FILE", "Edit a workspace file such as AGENTS.md; the next message sees the change.", "always"
+    ),
+    CommandInfo(
+        "/memory", "[QUERY]", "Search what is remembered; without a query, the notes of the last days.", "always"
+    ),
+    CommandInfo(
+        "/export", "[md|json] [path]", "Write this conversation to a file; `--with-secrets` leaves nothing out."
+    ),
+    CommandInfo("/copy", "", "Copy the last reply to the clipboard, over SSH too.", "always"),
+    CommandInfo("/help", "", "Show the commands and keys.", "bare"),
+    CommandInfo("/quit", "", "Leave; the conversation goes on next time.", "always"),
+)
+
+_ALIASES = {"exit": "quit"}
+
+RESETS = frozenset({"new", "reset"})
+"""The commands whose text is said in the session that they begin; it may have several lines."""
 
 
 class ParsedCommand(Struct, frozen=True):
@@ -29,6 +80,7 @@ def parse_command(text: str) -> ParsedCommand | None:
     if match is None:
         return None
     name = match["name"].lower()
-    if "\n" in stripped and name not in _BEFORE_A_MESSAGE:
+    name = _ALIASES.get(name, name)
+    if "\n" in stripped and name not in RESETS:
         return None
     return ParsedCommand(name, (match["argument"] or "").strip())

@@ -1,17 +1,101 @@
-"""What `/status` says: the model, the context, the memory, the session and the cost (reference sheet 4.4)."""
+"""How a conversation stands, as the status line, `/status`, `/context` and `/hooks` show it; the screens use the same
+words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Any
 
 import msgspec
 
-from clawbot.agent.views import ContextReport, RuntimeStatus
-from clawbot.context.report import LastFlush, outcome
-from clawbot.context.report_text import moment
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.offers import OfferState
+from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
+from clawbot.agent.status_types import HookStatus, RuntimeStatus
+from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report, moment, outcome
+from clawbot.context.window import plan_budget
+from clawbot.text.sanitize import clean_line
+from clawbot.text.visible import messages
 
+READY, OFF, MISSING, BROKEN = "ready", "off", "missing", "broken"
+NEVER = "never"
+NO_HOOKS = "No hooks: there are none, or `hooks.enabled` is off in the settings."
+_WORDS = {"ok": "ok", "failed": "failed", "timeout": "timed out", "exited": "its process ended", "cancelled": "stopped"}
 _MOST_PERCENT = 999
+
+
+def last_flush(state: OfferState) -> LastFlush | None:
+    """When memory was offered something last, and where it wrote."""
+    offer = state.last
+    if offer is None:
+        return None
+    if not offer.writes:
+        return LastFlush(at=state.last_at, result=offer.result)
+    first, last = offer.writes[0], offer.writes[-1]
+    return LastFlush(
+        at=state.last_at,
+        result=offer.result,
+        path=first.path,
+        line=first.line,
+        end_line=last.end_line,
+        bytes=sum(write.size for write in offer.writes),
+    )
+
+
+def status_of(
+    conversation: Conversation,
+    requests: RequestBuilder,
+    state: OfferState,
+    deps: AgentDeps,
+    *,
+    busy: bool,
+    notes: int,
+    unsent: int,
+) -> RuntimeStatus:
+    """How the conversation stands, as far as it is known without counting."""
+    tokens, exact = requests.size()
+    window, prepared = requests.window, requests.current
+    return RuntimeStatus(
+        agent_id=deps.agent_id,
+        session_key=conversation.key,
+        session_id=conversation.session_id,
+        model=deps.model.info,
+        workspace=deps.workspace,
+        tokens=tokens,
+        window=window.tokens,
+        exact=exact,
+        cost=conversation.cost,
+        busy=busy,
+        notes=notes,
+        budget=prepared.budget if prepared else plan_budget(window.tokens, deps.settings.compaction, requests.weighed),
+        stale=prepared.measure.stale if prepared else False,
+        compactions=conversation.session.record.compaction_count,
+        last_flush=last_flush(state),
+        window_source=window.source,
+        unsent=unsent,
+        memory_problem=deps.memory_problem(),
+    )
+
+
+def report_of(
+    prepared: PreparedRequest, requests: RequestBuilder, state: OfferState, *, automatic: bool, compactions: int
+) -> ContextReport:
+    """The report on `prepared`. Blocks: tools and files are counted one by one. `automatic`: compaction comes by
+    itself."""
+    inputs = ReportInputs(
+        request=prepared.view,
+        measure=prepared.measure,
+        budget=prepared.budget,
+        window=requests.window,
+        prompt=prepared.built.inputs,
+        automatic=automatic,
+        compactions=compactions,
+        last_flush=last_flush(state),
+        pruned=requests.pruned,
+    )
+    return build_report(inputs, requests.counter)
 
 
 def render_status(now: RuntimeStatus, report: ContextReport, zone: tzinfo | None) -> str:
@@ -24,6 +108,8 @@ def render_status(now: RuntimeStatus, report: ContextReport, zone: tzinfo | None
         f"- **session** {now.session_key} · {now.session_id}",
         f"- **workspace** {now.workspace} · {now.notes} memory files",
     ]
+    if now.unsent:
+        lines.append(f"- **not sent** {messages(now.unsent)} · /unsent")
     if now.cost is not None:
         lines.append(f"- **cost** ${now.cost:.4f}")
     return "\n".join(lines)
@@ -44,6 +130,8 @@ def status_data(now: RuntimeStatus, report: ContextReport) -> dict[str, Any]:
         "cost": now.cost,
         "workspace": str(now.workspace),
         "memoryFiles": now.notes,
+        "memoryProblem": now.memory_problem or None,
+        "unsent": now.unsent,
         "compactions": now.compactions,
         "flushAt": report.flush_at,
         "compactAt": report.compact_at,
@@ -68,7 +156,8 @@ def _next(now: RuntimeStatus, report: ContextReport) -> str:
 
 def _memory(now: RuntimeStatus, zone: tzinfo | None) -> str:
     flush = now.last_flush
-    return "nothing had to be saved yet" if flush is None else f"asked last {_flush(flush, zone)}"
+    saved = "nothing had to be saved yet" if flush is None else f"asked last {_flush(flush, zone)}"
+    return f"{now.memory_problem} · {saved}" if now.memory_problem else saved
 
 
 def _flush(flush: LastFlush, zone: tzinfo | None) -> str:
@@ -78,3 +167,37 @@ def _flush(flush: LastFlush, zone: tzinfo | None) -> str:
         lines = flush.end_line - flush.line + 1
         return f"{at}: {lines} line{'s' if lines != 1 else ''} ({flush.bytes:,} bytes) to {flush.path}:{flush.line}"
     return f"{at}: {outcome(flush)}"
+
+
+def state_of(hook: HookStatus) -> str:
+    """Whether it runs: `ready`, `off` by the settings, something is `missing` here, or it is `broken`."""
+    if hook.problem:
+        return BROKEN
+    if not hook.enabled:
+        return OFF
+    return MISSING if hook.missing or not hook.ready else READY
+
+
+def result_of(hook: HookStatus) -> str:
+    """How its last run ended, and how long it took: `ok, 12 ms`; `never` without one."""
+    if not hook.status:
+        return NEVER
+    return f"{_WORDS.get(hook.status, hook.status)}, {hook.duration_ms:,} ms"
+
+
+def hooks_text(hooks: Sequence[HookStatus], zone: tzinfo | None) -> str:
+    """A line for each hook, as Markdown, and what keeps it from running below it; times are in `zone`."""
+    return "\n".join(line for hook in hooks for line in _lines(hook, zone)) or NO_HOOKS
+
+
+def _lines(hook: HookStatus, zone: tzinfo | None) -> list[str]:
+    events = ", ".join(hook.events) or "no events"
+    lines = [f"- **{hook.name}** {state_of(hook)} · {events} · {_last(hook, zone)} · {hook.source}"]
+    lines += [f"  - {clean_line(text)}" for text in (hook.problem, ", ".join(hook.missing), hook.error) if text]
+    return lines
+
+
+def _last(hook: HookStatus, zone: tzinfo | None) -> str:
+    if hook.at is None:
+        return NEVER
+    return f"{hook.topic}: {result_of(hook)}, {hook.at.astimezone(zone):%Y-%m-%d %H:%M}"

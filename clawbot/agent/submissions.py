@@ -1,37 +1,52 @@
-"""The queue of one conversation: texts are taken up one after the other, and may be withdrawn or interrupted."""
+"""What the user said and the transcript does not hold yet: the queue of one conversation, whose texts are taken up one
+after the other and may be withdrawn or interrupted, and what of it is kept on disk until it is said."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import logging
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from msgspec import structs
 
-from clawbot.agent.cancel import Cancellation
-from clawbot.agent.events import Event, MessageQueued, TurnEnded
-from clawbot.agent.scope import Origin, Scope
-from clawbot.clock import Clock
+from clawbot.agent.events import Event, MessageQueued, Notice, TurnEnded
+from clawbot.agent.scope import Cancellation, Origin, Scope
+from clawbot.clock import Clock, epoch_ms
 from clawbot.messages import scrub
+from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.store import OpenSession
+from clawbot.sessions.unsent import Unsent, UnsentFile, said_before
+
+log = logging.getLogger(__name__)
 
 
 class Submissions:
-    """One runs, the others wait in their order. `take_up` runs one and says how it ended; it raises nothing."""
+    """One runs, the others wait in their order. `take_up` runs one and says how it ended, `keep` has a text of the
+    user on disk that must wait; they raise nothing, and `keep` ends in the order in which it is called."""
 
-    def __init__(self, take_up: Callable[[str, Scope], Awaitable[TurnEnded]], clock: Clock) -> None:
+    def __init__(
+        self,
+        take_up: Callable[[str, Scope], Awaitable[TurnEnded]],
+        clock: Clock,
+        keep: Callable[[str, Scope], Awaitable[None]] | None = None,
+    ) -> None:
         self._take_up = take_up
         self._clock = clock
+        self._keep = keep
         self._turn = asyncio.Lock()
         self._waiting = 0
+        self._driver: asyncio.Task[None] | None = None
         self.running: Scope | None = None
 
-    async def submit(self, text: str, origin: Origin = "user") -> AsyncGenerator[Event, None]:
-        """The events of `text`, up to its TurnEnded.
+    async def submit(self, text: str, origin: Origin = "user", unsent_id: str = "") -> AsyncGenerator[Event, None]:
+        """The events of `text`, up to its TurnEnded. `unsent_id` is the one under which it is kept already.
 
-        Closing the stream withdraws a text that still waits and interrupts one that runs.
+        Closing the stream withdraws a text that still waits, which stays on disk, and interrupts one that runs.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        scope = Scope(events.put_nowait, Cancellation(), origin=origin)
+        scope = Scope(events.put_nowait, Cancellation(), origin=origin, unsent_id=unsent_id)
         driver = asyncio.create_task(self._drive(scrub(text), scope))
         driver.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -53,9 +68,10 @@ class Submissions:
         self.running.cancel.request()
         return True
 
-    def exclusive(self) -> AbstractAsyncContextManager[None]:
-        """Wait until nothing runs, and keep it so inside the context."""
-        return self._turn
+    def exclusive(self) -> AbstractAsyncContextManager[object]:
+        """Wait until nothing runs, and keep it so inside the context. What a submission asks for does not wait for
+        it."""
+        return nullcontext() if self._driver is asyncio.current_task() else self._turn
 
     @asynccontextmanager
     async def alone(self, scope: Scope) -> AsyncIterator[None]:
@@ -71,18 +87,113 @@ class Submissions:
         # The lock is free for a moment between two turns: who waits already goes first.
         if self._turn.locked() or self._waiting:
             self._waiting += 1
-            scope.emit(MessageQueued(text=text, position=self._waiting))
+            position = self._waiting
             try:
+                if self._keep is not None and scope.origin == "user":
+                    await self._keep(text, scope)
+                scope.emit(MessageQueued(text=text, position=position, unsent_id=scope.unsent_id))
                 await self._turn.acquire()
             finally:
                 self._waiting -= 1
         else:
             await self._turn.acquire()
         began = self._clock.monotonic()
-        self.running = scope
+        self.running, self._driver = scope, asyncio.current_task()
         try:
             ended = await self._take_up(text, scope)
         finally:
-            self.running = None
+            self.running = self._driver = None
             self._turn.release()
         scope.emit(structs.replace(ended, duration_ms=round((self._clock.monotonic() - began) * 1000)))
+
+
+class Outbox:
+    """The unsent texts of the session that is open. All disk work happens in threads, in the order of the calls.
+
+    `left` is what an earlier process did not send. A disk that is full keeps nobody from talking: what can't be kept
+    is told, waits in memory alone, and is tried no second time.
+    """
+
+    def __init__(self, session: OpenSession, clock: Clock, announce: Callable[[Notice], None]) -> None:
+        self._clock = clock
+        self._announce = announce
+        self._file = _file_of(session)
+        self._order = asyncio.Lock()
+        self._left: dict[str, Unsent] = {}
+        self._files: dict[str, UnsentFile] = {}  # of what was kept, and is not gone
+        self._own: set[str] = set()  # what this process was told, and has in hand
+        self._dropping: set[asyncio.Task[None]] = set()
+
+    @property
+    def left(self) -> list[Unsent]:
+        """What an earlier process did not send, in the order in which it was typed."""
+        return list(self._left.values())
+
+    async def enter(self, session: OpenSession) -> None:
+        """Go on with the session `session`: what its transcript holds by now is said. Raises SessionStoreError."""
+        async with self._order:
+            file = _file_of(session)
+            texts = await asyncio.to_thread(file.read)
+            said = said_before(texts, session.transcript.entries)
+            if said or not texts:
+                await asyncio.to_thread(file.drop, said)
+            self._file = file
+            self._left = {unsent.id: unsent for unsent in texts if unsent.id not in said | self._own}
+            self._files |= dict.fromkeys(self._left, file)
+
+    async def keep(self, text: str, scope: Scope) -> None:
+        """Have `text` of the submission `scope` on disk when this returns, unless it is there already."""
+        if not scope.unsent_id:
+            scope.unsent_id = await self.add(text)
+
+    async def add(self, text: str, instead_of: Collection[str] = (), *, draft: bool = False) -> str:
+        """Keep `text`, in the place of those with the ids `instead_of`; its id."""
+        unsent = Unsent(uuid.uuid4().hex, text, epoch_ms(self._clock.now()), draft=draft)
+        async with self._order:
+            self._files[unsent.id] = file = self._file
+            self._own.add(unsent.id)
+            try:
+                await asyncio.to_thread(file.keep, [unsent], instead_of)
+            except SessionStoreError as error:
+                log.warning("a message that waits could not be kept: %s", error)
+                self._announce(Notice(level="warning", text=f"What waits is lost when the program ends: {error}"))
+            else:
+                for ident in instead_of:
+                    self._forget(ident)
+        return unsent.id
+
+    async def drop(self, *ids: str) -> None:
+        """These are said, or the user wants them no more. What can't be taken out is known by its id next time."""
+        async with self._order:
+            by_file: dict[UnsentFile, list[str]] = {}
+            for ident in ids:
+                if ident in self._files:
+                    by_file.setdefault(self._files[ident], []).append(ident)
+                self._forget(ident)
+            for file, gone in by_file.items():
+                try:
+                    await asyncio.to_thread(file.drop, gone)
+                except SessionStoreError as error:
+                    log.warning("a message that was sent could not be taken out: %s", error)
+
+    def drop_soon(self, scope: Scope) -> None:
+        """The text of `scope` is said."""
+        if scope.unsent_id:
+            task = asyncio.create_task(self.drop(scope.unsent_id))
+            self._dropping.add(task)
+            task.add_done_callback(self._dropping.discard)
+            scope.unsent_id = ""
+
+    async def settle(self) -> None:
+        """Wait until all that is said is taken out."""
+        if self._dropping:
+            await asyncio.wait(self._dropping)
+
+    def _forget(self, ident: str) -> None:
+        self._files.pop(ident, None)
+        self._left.pop(ident, None)
+        self._own.discard(ident)
+
+
+def _file_of(session: OpenSession) -> UnsentFile:
+    return UnsentFile(session.transcript.path.parent, session.record.key)

@@ -1,20 +1,21 @@
-"""The turn: model and tools in a loop, as a function of messages, model, tools and a wish to stop.
+"""The turn: model and tools in a loop, as a function of messages, model, tools and a wish to stop. Beside it, one
+question to a model without tools (`ask`).
 
-It keeps no state and does no I/O but through the model and the tools. Its steps are the events of a conversation, and
-`Committed` for each message that belongs on disk: the reader stores it before it asks for the next step, so a tool
+A turn keeps no state and does no I/O but through the model and the tools. Its steps are the events of a conversation,
+and `Committed` for each message that belongs on disk: the reader stores it before it asks for the next step, so a tool
 never runs before its call is written down.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
 from msgspec import Struct
 
-from clawbot.agent.cancel import Cancellation, InterruptedTurnError
 from clawbot.agent.events import (
     ModelChanged,
     ModelRetry,
@@ -24,7 +25,7 @@ from clawbot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from clawbot.agent.silence import Hold
+from clawbot.agent.scope import Cancellation, InterruptedTurnError
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError
 from clawbot.llm.protocol import (
@@ -32,12 +33,12 @@ from clawbot.llm.protocol import (
     ChatRequest,
     FallbackPart,
     FinalPart,
+    Purpose,
     ReasoningPart,
     RetryPart,
     StreamPart,
     TextPart,
 )
-from clawbot.logs import redact
 from clawbot.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -46,8 +47,51 @@ from clawbot.messages import (
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
+    UserMessage,
 )
+from clawbot.sessions.silence import CONTEXT, completed, end_of, spoken, start_of
+from clawbot.text.secrets import redact
 from clawbot.tools.protocol import Approver, ToolOutcome
+
+log = logging.getLogger(__name__)
+
+
+class Hold:
+    """What of one reply may be shown, piece by piece.
+
+    However the reply is split, what `feed` and `end` give is together what `spoken` makes of the whole, up to blanks
+    around it, and nothing of a silent reply is ever given.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._before = ""
+        self._begun = False
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece of the reply; returns what may be shown now."""
+        self._held += piece
+        if not self._begun:
+            start = start_of(self._held, ended=False)
+            if start is None:
+                return ""
+            self._begun = True
+            self._held = self._held[start:]
+        return self._release(end_of(self._held, ended=False, before=self._before))
+
+    def end(self, *, cut: bool = False) -> str:
+        """The reply is over; returns what is left to show. `cut`: it was cut off, maybe in the middle of a token."""
+        if not self._begun:
+            rest, self._held = spoken(self._held, cut=cut), ""
+            return rest
+        text = completed(self._held) if cut else self._held
+        end = end_of(text, ended=True, before=self._before)
+        return self._release(min(end, len(self._held))).rstrip()
+
+    def _release(self, size: int) -> str:
+        shown, self._held = self._held[:size], self._held[size:]
+        self._before = (self._before + shown)[-CONTEXT:]
+        return shown
 
 
 class Committed(Struct, frozen=True):
@@ -60,7 +104,7 @@ TurnStep = TextDelta | ReasoningDelta | ToolStarted | ToolFinished | ModelRetry 
 
 
 async def never(_error: ContextOverflowError) -> bool:
-    """What did not fit can't be made smaller."""
+    """The default for `recover`: gives up."""
     return False
 
 
@@ -76,10 +120,11 @@ class TurnTools(Protocol):
         ...
 
 
-class TurnParts(Struct, frozen=True):
+class TurnSetup(Struct, frozen=True):
     """What a turn works with. `prepare` makes the request of the next model call from what was said and committed so
     far; `recover` makes that smaller when it did not fit into the model's window, and says whether it could; `approve`
-    asks the user for a call of `call_id`; `max_rounds` bounds the calls of the model."""
+    asks the user for a call of `call_id`; `max_rounds` bounds the calls of the model, `max_calls` the tool calls that
+    are run of one answer."""
 
     model: ChatModel
     tools: TurnTools
@@ -88,60 +133,61 @@ class TurnParts(Struct, frozen=True):
     clock: Clock
     max_rounds: int
     recover: Callable[[ContextOverflowError], Awaitable[bool]] = never
+    max_calls: int = 100
 
 
-async def run_turn(parts: TurnParts, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
+async def run_turn(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
     """Answer what the user said last.
 
     Ends when the model calls no more tools, or after `max_rounds`, which a notice reports. Raises
     InterruptedTurnError when it was told to stop and ModelError when the model failed, or what else went wrong; what
     was said until then has been committed, and every tool call has its result.
     """
-    for _ in range(parts.max_rounds):
+    for _ in range(setup.max_rounds):
         calls: list[ToolCallBlock] = []
-        async with aclosing(_answer(parts, cancel)) as answer:
+        async with aclosing(_answer(setup, cancel)) as answer:
             async for step in answer:
                 if isinstance(step, Committed) and isinstance(step.message, AssistantMessage):
                     calls = step.message.tool_calls
                 yield step
         if not calls:
             return
-        async with aclosing(_run_tools(calls, parts, cancel)) as results:
+        async with aclosing(_run_tools(calls, setup, cancel)) as results:
             async for result in results:
                 yield result
         if cancel.requested:
             raise InterruptedTurnError
     yield Notice(
         level="warning",
-        text=f"Stopped after {parts.max_rounds} rounds of tool calls (tools.max_rounds in the config). "
+        text=f"Stopped after {setup.max_rounds} rounds of tool calls (tools.max_rounds in the config). "
         "Say `continue` to go on.",
     )
 
 
-async def _answer(parts: TurnParts, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
+async def _answer(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
     """One answer of the model. A request that did not fit is made again as long as it can be made smaller; nothing of
     the failure is committed then."""
     while True:
-        request = await parts.prepare()
-        partial = _Partial(parts)
+        request = await setup.prepare()
+        partial = _Partial(setup)
         try:
-            async with aclosing(_ask(request, partial, parts, cancel)) as answer:
+            async with aclosing(_ask(request, partial, setup, cancel)) as answer:
                 async for step in answer:
                     yield step
             return
         except ContextOverflowError as error:
             if partial.has_text:
                 raise
-            if not await parts.recover(error):
+            if not await setup.recover(error):
                 yield Committed(partial.message("error", _reason(error)))
                 raise
 
 
 async def _ask(
-    request: ChatRequest, partial: _Partial, parts: TurnParts, cancel: Cancellation
+    request: ChatRequest, partial: _Partial, setup: TurnSetup, cancel: Cancellation
 ) -> AsyncGenerator[TurnStep, None]:
     """Stream one answer of the model and commit it, whole or as far as it came."""
-    async with aclosing(parts.model.stream(request)) as stream:
+    async with aclosing(setup.model.stream(request)) as stream:
         try:
             while (part := await cancel.run(functools.partial(_next_part, stream))) is not None:
                 if isinstance(part, FinalPart):
@@ -158,7 +204,7 @@ async def _ask(
                 yield kept
             raise
     if not partial.finished:
-        problem = BadResponseError("The answer ended without its last part.", provider=parts.model.info.ref)
+        problem = BadResponseError("The answer ended without its last part.", provider=setup.model.info.ref)
         yield Committed(partial.message("error", str(problem)))
         raise problem
 
@@ -174,11 +220,11 @@ async def _next_part(stream: AsyncGenerator[StreamPart, None]) -> StreamPart | N
 
 
 class _Partial:
-    """What an answer has said so far, for the case that it never ends. Text is shown once it can no longer be a reply
-    that nobody is to see."""
+    """What an answer has said so far, for the case that it never ends. Text is held back
+    until it can no longer turn out to be NO_REPLY."""
 
-    def __init__(self, parts: TurnParts) -> None:
-        self._parts = parts
+    def __init__(self, setup: TurnSetup) -> None:
+        self._setup = setup
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._hold = Hold()
@@ -235,14 +281,14 @@ class _Partial:
             content.append(ThinkingBlock("".join(self._reasoning)))
         if self._text:
             content.append(TextBlock("".join(self._text)))
-        provider, _, name = self._parts.model.info.ref.partition("/")
+        provider, _, name = self._setup.model.info.ref.partition("/")
         return AssistantMessage(
             content=content,
             provider=provider,
             model=name or provider,
             stop_reason=stop_reason,
             error_message=error,
-            timestamp=epoch_ms(self._parts.clock.now()),
+            timestamp=epoch_ms(self._setup.clock.now()),
         )
 
 
@@ -250,15 +296,23 @@ def _delta(text: str) -> TextDelta | None:
     return TextDelta(text=text) if text else None
 
 
+def _left_out(most: int) -> ToolOutcome:
+    text = f"Not run: an answer may have {most} tool calls (tools.max_calls in the config). Send it again if needed."
+    return ToolOutcome(text, is_error=True, summary="not run")
+
+
 async def _run_tools(
-    calls: Sequence[ToolCallBlock], parts: TurnParts, cancel: Cancellation
+    calls: Sequence[ToolCallBlock], setup: TurnSetup, cancel: Cancellation
 ) -> AsyncGenerator[TurnStep, None]:
-    """Run the calls one after the other; each gets a result, also those that an interrupt left out."""
-    for call in calls:
-        yield ToolStarted(call_id=call.id, name=call.name, title=parts.tools.title(call), arguments=call.arguments)
-        began = parts.clock.monotonic()
+    """Run the calls one after the other; each gets a result, also those that an interrupt or their number left out."""
+    for number, call in enumerate(calls):
+        yield ToolStarted(call_id=call.id, name=call.name, title=setup.tools.title(call), arguments=call.arguments)
+        began = setup.clock.monotonic()
         try:
-            outcome = await cancel.run(functools.partial(parts.tools.run, call, parts.approve(call.id)))
+            if number < setup.max_calls:
+                outcome = await cancel.run(functools.partial(setup.tools.run, call, setup.approve(call.id)))
+            else:
+                outcome = _left_out(setup.max_calls)
         except InterruptedTurnError:
             outcome = ToolOutcome("Interrupted by the user.", is_error=True, summary="interrupted")
         yield ToolFinished(
@@ -267,9 +321,11 @@ async def _run_tools(
             output=outcome.text,
             is_error=outcome.is_error,
             summary=outcome.summary,
-            duration_ms=round((parts.clock.monotonic() - began) * 1000),
+            duration_ms=round((setup.clock.monotonic() - began) * 1000),
             details=outcome.details,
         )
+        if outcome.notice:
+            yield Notice(level="warning", text=outcome.notice)
         yield Committed(
             ToolResultMessage(
                 tool_call_id=call.id,
@@ -277,6 +333,34 @@ async def _run_tools(
                 content=[TextBlock(outcome.text)],
                 is_error=outcome.is_error,
                 details=outcome.details,
-                timestamp=epoch_ms(parts.clock.now()),
+                timestamp=epoch_ms(setup.clock.now()),
             )
         )
+
+
+async def complete(model: ChatModel, system: str, prompt: str, *, purpose: Purpose, timestamp: int) -> str:
+    """The text that `model` answers to `prompt`; `timestamp` is the time of the question in ms. Raises ModelError."""
+    request = ChatRequest(system=system, messages=(UserMessage(content=prompt, timestamp=timestamp),), purpose=purpose)
+    return (await ask(model, request, Cancellation())).text
+
+
+async def ask(model: ChatModel, request: ChatRequest, cancel: Cancellation) -> AssistantMessage:
+    """What `model` answers to `request`.
+
+    Raises ModelError whatever goes wrong in the model, TimeoutError when it ran into one, and InterruptedTurnError when
+    `cancel` was requested. The stream is closed then.
+    """
+    final: AssistantMessage | None = None
+    try:
+        async with aclosing(model.stream(request)) as stream:
+            while (part := await cancel.run(functools.partial(_next_part, stream))) is not None:
+                final = part.message if isinstance(part, FinalPart) else final
+    except (ModelError, InterruptedTurnError, TimeoutError):
+        raise
+    except Exception as error:
+        log.exception("the model broke")
+        # The text of such an error may hold anything, a key as well.
+        raise BadResponseError(f"{type(error).__name__}.", provider=model.info.ref) from error
+    if final is None:
+        raise BadResponseError("The answer ended without its last part.", provider=model.info.ref)
+    return final

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from clawbot.cli.output import reports_errors
+from clawbot.cli.output import reports_errors, say
 
 if TYPE_CHECKING:
     from clawbot.runtime import Runtime, RuntimeOptions
@@ -57,13 +57,7 @@ def command(
     text = _read_stdin() if prompt == "-" else prompt
     if not text.strip():
         raise click.UsageError("There is nothing to send: the text is empty.")
-    sys.exit(asyncio.run(run_one_turn(_options(chosen, interactive=False), text, as_json=as_json)))
-
-
-def _options(chosen: Choices, *, interactive: bool) -> RuntimeOptions:
-    from clawbot.runtime import RuntimeOptions
-
-    return RuntimeOptions(interactive=interactive, **chosen)
+    sys.exit(asyncio.run(run_one_turn(_load_runtime(chosen)[0].unattended(), text, as_json=as_json)))
 
 
 def _read_stdin() -> str:
@@ -86,7 +80,7 @@ def _open_screen(chosen: Choices) -> int:
 
     code = run_chat(open_runtime)
     if opened:
-        click.echo(f"Resume with: {_resume_command(opened[-1])}")
+        say(f"Resume with: {_resume_command(opened[-1])}")
     return code
 
 
@@ -95,8 +89,8 @@ def _chosen_for(agent: str | None, chosen: Choices, opened: Sequence[Runtime]) -
     before goes on in the conversation in which it was left."""
     if agent is None or not opened:
         return chosen
-    earlier = [runtime.status for runtime in opened if runtime.status.agent_id == agent]
-    is_first = agent == opened[0].status.agent_id
+    earlier = [runtime.agent.status for runtime in opened if runtime.agent.status.agent_id == agent]
+    is_first = agent == opened[0].agent.status.agent_id
     return Choices(
         agent=agent,
         session=earlier[-1].session_key if earlier else None,
@@ -108,13 +102,13 @@ def _chosen_for(agent: str | None, chosen: Choices, opened: Sequence[Runtime]) -
 
 
 def _resume_command(runtime: Runtime) -> str:
-    now = runtime.status
+    now = runtime.agent.status
     agent = "" if now.agent_id == "main" else f" --agent {now.agent_id}"
     session = "" if now.session_key == "main" else f" --session {now.session_key}"
     return f"clawbot{agent}{session}"
 
 
 def _load_runtime(chosen: Choices) -> tuple[RuntimeOptions, type[Runtime]]:
-    from clawbot.runtime import Runtime
+    from clawbot.runtime import Runtime, RuntimeOptions
 
-    return _options(chosen, interactive=True), Runtime
+    return RuntimeOptions(**chosen), Runtime

@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from clawbot.cli.output import reports_errors
+from clawbot.cli.output import reports_errors, say
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.scheduling.jobs import jobs_of
 from clawbot.sessions.store import SessionStore
+from clawbot.text.sanitize import clean_line
 
 SHELLS = ("bash", "zsh", "fish")
 PROGRAM = "clawbot"
@@ -38,7 +39,7 @@ def command(context: click.Context, shell: str | None) -> None:
     found = get_completion_class(chosen)
     if found is None:
         raise ClawbotError(f"There is no completion for {chosen}.", hint=f"Known: {', '.join(SHELLS)}.")
-    click.echo(found(context.find_root().command, {}, PROGRAM, VARIABLE).source())
+    say(found(context.find_root().command, {}, PROGRAM, VARIABLE).source())
 
 
 def this_shell(path: str) -> str:
@@ -63,7 +64,7 @@ def session_names(context: click.Context, parameter: click.Parameter, incomplete
         return []
     named = [CompletionItem(summary.name, help=summary.title) for summary in found]
     ids = [CompletionItem(summary.session_id, help=summary.title) for summary in found]
-    return [item for item in (*named, *ids) if item.value.startswith(incomplete)]
+    return _typable([*named, *ids], incomplete)
 
 
 def job_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -73,4 +74,13 @@ def job_names(context: click.Context, parameter: click.Parameter, incomplete: st
     except (ClawbotError, OSError):
         return []
     timings = {job.name: job.timing for job in jobs}
-    return [CompletionItem(name, help=timing) for name, timing in timings.items() if name.startswith(incomplete)]
+    return _typable([CompletionItem(name, help=timing) for name, timing in timings.items()], incomplete)
+
+
+def _typable(items: list[CompletionItem], incomplete: str) -> list[CompletionItem]:
+    """Those that go on from `incomplete`. A shell prints them as they are, so they are cleaned here."""
+    return [
+        CompletionItem(item.value, help=clean_line(item.help or ""))
+        for item in items
+        if item.value.startswith(incomplete) and item.value == clean_line(item.value)
+    ]

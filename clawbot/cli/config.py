@@ -9,17 +9,13 @@ from typing import Any
 
 import click
 
-from clawbot.cli.output import json_option, print_json, reports_errors
+from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, tell
 from clawbot.config.document import scalar
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.source import KeyPath, dotted
-from clawbot.logs import HIDDEN, is_secret_name, redact
-
-config_option = click.option(
-    "--config", "file", type=click.Path(path_type=Path), help="This file in place of the one in $CLAWBOT_HOME."
-)
+from clawbot.text.secrets import MARK, is_secret_name, redact
 
 
 @click.group()
@@ -39,7 +35,7 @@ def show(file: Path | None, as_json: bool) -> None:
         files = [str(path) for path in loaded.files]
         print_json({"settings": values, "origins": loaded.origins, "files": files, "notices": loaded.notices})
         return
-    click.echo("\n".join(_lines(values, loaded.origins)))
+    say("\n".join(_lines(values, loaded.origins)))
     _print_notices(loaded)
 
 
@@ -57,7 +53,7 @@ def check(file: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"ok": True, "problems": [], "notices": loaded.notices})
         return
-    click.echo("ok")
+    say("ok")
     _print_notices(loaded)
 
 
@@ -65,7 +61,7 @@ def check(file: Path | None, as_json: bool) -> None:
 @reports_errors
 def path() -> None:
     """Print where your own settings are, or would be."""
-    click.echo(Paths(find_home()).config_file)
+    say(str(Paths(find_home()).config_file))
 
 
 def _print_problems(error: ConfigError, as_json: bool) -> None:
@@ -74,12 +70,13 @@ def _print_problems(error: ConfigError, as_json: bool) -> None:
         print_json({"ok": False, "problems": problems, "notices": []})
         return
     lines = [error] if error.hint else error.problems
-    click.echo("\n".join(" ".join(str(line).split()) for line in lines), err=True)
+    for line in lines:
+        tell(str(line))
 
 
 def _print_notices(loaded: LoadedSettings) -> None:
     for notice in loaded.notices:
-        click.echo(f"note: {notice}", err=True)
+        tell(f"note: {notice}")
 
 
 def masked(value: Any, name: str = "") -> Any:
@@ -89,7 +86,7 @@ def masked(value: Any, name: str = "") -> Any:
     if isinstance(value, list):
         return [masked(item, name) for item in value]
     if isinstance(value, str):
-        return HIDDEN if is_secret_name(name) else redact(value)
+        return MARK if is_secret_name(name) else redact(value)
     return value
 
 

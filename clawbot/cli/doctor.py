@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import os
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 import click
 
 from clawbot import __version__
-from clawbot.cli.doctor_checks import agents, model, program, recall, setup, storage, talks, terminal
+from clawbot.cli.doctor_checks import program, recall, setup, storage
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
-from clawbot.cli.output import json_option, print_json, reports_errors
+from clawbot.cli.output import Coloured, config_option, json_option, print_json, reports_errors, say
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
 from clawbot.config.schema import Settings
-from clawbot.logs import redact
+from clawbot.logs import setup_logging
+from clawbot.text.secrets import redact
 
 log = logging.getLogger(__name__)
 
@@ -34,35 +38,40 @@ Check = Callable[[Here], Findings | Awaitable[Findings]]
 CHECKS: tuple[Check, ...] = (
     program.python,
     program.packages,
+    program.extensions,
     program.sqlite,
     setup.configuration,
     setup.env_file,
     setup.keys,
     setup.permissions,
-    agents.agents,
-    model.model,
-    model.local_servers,
+    setup.agents,
+    setup.model,
+    setup.local_servers,
     storage.state_folder,
     storage.workspace,
     storage.log_file,
     storage.disk,
-    talks.sessions,
-    talks.locks,
+    storage.sessions,
+    storage.locks,
     recall.index,
-    terminal.terminal,
+    program.sandbox,
+    program.terminal,
 )
 
 COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
 @click.command()
+@config_option
 @json_option
 @click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace and sessions.")
 @click.option("--ping/--no-ping", default=True, show_default=True, help="Call the model with a tiny request.")
 @reports_errors
-def command(as_json: bool, agent: str, ping: bool) -> None:
+def command(file: Path | None, as_json: bool, agent: str, ping: bool) -> None:
     """Say what works here and what does not, each with the command that mends it."""
-    findings = asyncio.run(examine(look_around(agent, ping=ping)))
+    # What the checks log would reach the screen; doctor itself writes nothing, no log either.
+    setup_logging(None)
+    findings = asyncio.run(examine(look_around(agent, ping=ping, config_file=file)))
     if as_json:
         print_json({"version": VERSION, "clawbot": __version__, "findings": findings})
     else:
@@ -71,21 +80,19 @@ def command(as_json: bool, agent: str, ping: bool) -> None:
         sys.exit(1)
 
 
-def look_around(agent: str, *, ping: bool) -> Here:
+def look_around(agent: str, *, ping: bool, config_file: Path | None = None) -> Here:
     """What the checks need to know. A configuration that can't be used is no error here, but a finding.
 
     Raises ConfigError for an agent that is not in the settings.
     """
     paths = Paths(find_home())
     check_agent_id(agent)
-    try:
+    with contextlib.suppress(ConfigError):  # which is a finding of its own
         load_env(paths)
-    except ConfigError:
-        log.debug("the .env file is left out", exc_info=True)
     error: ConfigError | None = None
     notices: tuple[str, ...] = ()
     try:
-        loaded = load_settings(paths)
+        loaded = load_settings(paths, config_file=config_file)
         whole, notices = loaded.settings, loaded.notices
     except ConfigError as caught:
         error = caught
@@ -94,6 +101,7 @@ def look_around(agent: str, *, ping: bool) -> Here:
     settings = whole.agent(MAIN_AGENT if error else agent)
     return Here(
         paths=paths,
+        config_file=config_file or paths.config_file,
         agent=agent,
         settings=settings,
         all_settings=whole,
@@ -118,23 +126,28 @@ async def _examine(check: Check, here: Here) -> Findings:
         return await found if inspect.isawaitable(found) else found
     except Exception as error:
         log.debug("a check failed", exc_info=True)
-        message = redact(f"this check itself failed: {type(error).__name__}: {error}")
-        fix = f"look into {here.paths.log_file}, and report it with `clawbot doctor --json`"
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        message = redact(f"this check itself failed: {type(error).__name__}: {error} ({where})")
+        fix = "report it with `clawbot doctor --json`"
         return [Finding(getattr(check, "__name__", "check"), "problem", message, fix)]
 
 
 def _print(findings: Sequence[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
-        state = click.style(f"{finding.state:<7}", fg=COLOURS[finding.state])
-        _say(f"{state}  {finding.check:<{width}}  {finding.message}")
+        state = Coloured(f"{finding.state:<7}", COLOURS[finding.state])
+        _say(f"  {finding.check:<{width}}  {finding.message}", state)
         if finding.fix:
             _say(f"{'':<7}  {'':<{width}}  {'how' if finding.state == 'ok' else 'fix'}: {finding.fix}")
     count = Counter(finding.state for finding in findings)
     _say(f"\n{count['ok']} ok, {count['warning']} to look at, {count['problem']} to mend")
 
 
-def _say(line: str) -> None:
-    """Print a line in whatever encoding the terminal has: a broken locale is one of the things to be told."""
+def _say(line: str, *before: Coloured) -> None:
+    """Print a line, behind a word in colour, in whatever encoding the terminal has.
+
+    A broken locale is one of the things to be told.
+    """
     encoding = sys.stdout.encoding or "utf-8"
-    click.echo(line.encode(encoding, "replace").decode(encoding), color=False if os.environ.get("NO_COLOR") else None)
+    say(*before, line.encode(encoding, "replace").decode(encoding))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from collections.abc import Callable
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,31 +14,33 @@ from typing import Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from clawbot.cli import hooks_output as output
-from clawbot.cli.config import config_option
-from clawbot.cli.output import json_option, print_json, reports_errors
-from clawbot.config.edit import set_value
+from clawbot.cli.config import masked
+from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, tell
+from clawbot.config.document import scalar
 from clawbot.config.env import load_env
-from clawbot.config.load import load_settings
+from clawbot.config.load import load_settings, switch_hook
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.values import format_duration
 from clawbot.errors import ClawbotError
-from clawbot.hooks.discovery import FoundHook, Places, discover
-from clawbot.hooks.places import places_of
-from clawbot.tui.render.sanitize import clean_line
+from clawbot.hooks.discovery import FoundHook, HookPaths, discover, hook_paths
+from clawbot.hooks.manifest import Requires
+from clawbot.logs import setup_logging
+from clawbot.text.sanitize import clean_line
 
 ALL_OFF = "Hooks are off as a whole (hooks.enabled is false in the settings): none of them runs."
 NEXT_START = "It counts when clawbot starts next."
 
 
-class Found(NamedTuple):
+class AgentHooks(NamedTuple):
     """The hooks of an agent, each on or off by itself, whatever `hooks.enabled` says."""
 
     hooks: list[FoundHook]
     settings: HookSettings
-    places: Places
+    places: HookPaths
     workspace: Path
     config_file: Path
+    switches_file: Path
 
     def named(self, name: str) -> FoundHook:
         """The hook `name`: of several, the one that can run. Raises ClawbotError when there is none."""
@@ -47,14 +52,16 @@ class Found(NamedTuple):
         raise ClawbotError(f"There is no hook {name!r}.", hint=hint)
 
 
-def _look(agent_id: str, file: Path | None) -> Found:
+def _look(agent_id: str, file: Path | None) -> AgentHooks:
+    # What a broken package logs would reach the screen; the commands say it in their own words.
+    setup_logging(None)
     paths = Paths(find_home())
     load_env(paths)
     settings = load_settings(paths, config_file=file).settings
     workspace = settings.agent(agent_id).workspace
-    places = places_of(paths, settings.hooks, workspace)
+    places = hook_paths(paths, settings.hooks, workspace)
     hooks = discover(places, settings.hooks.model_copy(update={"enabled": True}))
-    return Found(hooks, settings.hooks, places, workspace, file or paths.config_file)
+    return AgentHooks(hooks, settings.hooks, places, workspace, file or paths.config_file, paths.switches_file)
 
 
 def hook_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -102,14 +109,14 @@ def list_hooks(agent_id: str, file: Path | None, as_json: bool, eligible: bool, 
                 "enabled": runs,
                 "workspaceDir": str(found.workspace),
                 "managedHooksDir": str(found.places.home),
-                "hooks": [output.hook_data(hook, any_runs=runs) for hook in hooks],
+                "hooks": [hook_data(hook, any_runs=runs) for hook in hooks],
             }
         )
         return
     if hooks:
-        click.echo("\n".join(output.table(hooks, shutil.get_terminal_size().columns, verbose=verbose)))
+        say("\n".join(table(hooks, shutil.get_terminal_size().columns, verbose=verbose)))
     else:
-        click.echo("No hooks." if not eligible else "No hook runs.")
+        say("No hooks." if not eligible else "No hook runs.")
     _warn(found)
 
 
@@ -121,9 +128,9 @@ def info(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
     found = _look(agent_id, file)
     hook = found.named(name)
     if as_json:
-        print_json(output.info_data(hook, found.settings.timeout, any_runs=found.settings.enabled))
+        print_json(info_data(hook, found.settings.timeout, any_runs=found.settings.enabled))
         return
-    click.echo("\n".join(output.info_lines(hook, found.settings.timeout)))
+    say("\n".join(info_lines(hook, found.settings.timeout)))
     _warn(found)
 
 
@@ -133,9 +140,9 @@ def check(agent_id: str, file: Path | None, as_json: bool) -> None:
     """Say which hooks don't run, why, and what mends it. Exits with 0 even then."""
     found = _look(agent_id, file)
     if as_json:
-        print_json(output.check_data(found.hooks, found.config_file, any_runs=found.settings.enabled))
+        print_json(check_data(found.hooks, found.config_file, any_runs=found.settings.enabled))
         return
-    click.echo("\n".join(output.check_lines(found.hooks, found.config_file)))
+    say("\n".join(check_lines(found.hooks, found.config_file)))
     _warn(found)
 
 
@@ -143,11 +150,11 @@ def check(agent_id: str, file: Path | None, as_json: bool) -> None:
 @_name
 @_options
 def enable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
-    """Switch the hook NAME on, in your config file. Refuses one that can't run."""
+    """Switch the hook NAME on, whatever your config file says. Refuses one that can't run."""
     found = _look(agent_id, file)
     hook = found.named(name)
     if hook.problem or hook.missing:
-        why = output.reason(hook).removeprefix("off; ")
+        why = reason(hook).removeprefix("off; ")
         raise ClawbotError(f"{name} can't run: {clean_line(why)}.", hint="`clawbot hooks check` says what to do.")
     _switch(found, hook, as_json, on=True)
 
@@ -156,33 +163,227 @@ def enable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
 @_name
 @_options
 def disable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
-    """Switch the hook NAME off, in your config file."""
+    """Switch the hook NAME off, whatever your config file says."""
     found = _look(agent_id, file)
     _switch(found, found.named(name), as_json, on=False)
 
 
-def _switch(found: Found, hook: FoundHook, as_json: bool, *, on: bool) -> None:
+def _switch(found: AgentHooks, hook: FoundHook, as_json: bool, *, on: bool) -> None:
     changed = hook.enabled is not on
     if changed:
-        set_value(found.config_file, ("hooks", "entries", hook.name, "enabled"), on)
+        switch_hook(found.switches_file, hook.name, on=on)
     warnings = []
     if on and hook.source == "workspace":
         warnings.append(f"{hook.name} is code in the workspace, where the agent writes. Read it first: {hook.folder}")
     if on and not found.settings.enabled:
         warnings.append(ALL_OFF)
     if as_json:
-        file = str(found.config_file)
+        file = str(found.switches_file)
         print_json({"name": hook.name, "enabled": on, "changed": changed, "file": file, "warnings": warnings})
         return
     word = "on" if on else "off"
-    click.echo(f"{hook.name} is {word}. {NEXT_START}" if changed else f"{hook.name} is {word} already.")
+    say(f"{hook.name} is {word}. {NEXT_START}" if changed else f"{hook.name} is {word} already.")
     for warning in warnings:
-        click.echo(f"clawbot: {clean_line(warning)}", err=True)
+        tell(f"clawbot: {warning}")
 
 
-def _warn(found: Found) -> None:
+def _warn(found: AgentHooks) -> None:
     for folder in found.places.dirs:
         if not folder.is_dir():
-            click.echo(f"clawbot: hooks.dirs: there is no folder {clean_line(str(folder))}", err=True)
+            tell(f"clawbot: hooks.dirs: there is no folder {folder}")
     if not found.settings.enabled:
-        click.echo(f"clawbot: {ALL_OFF}", err=True)
+        tell(f"clawbot: {ALL_OFF}")
+
+
+# -- what is printed: pure texts and plain data from the hooks that were found
+
+_HEAD = ("Status", "Hook", "Description", "Source")
+_NARROWEST = 20
+"""Columns of a description in the narrowest terminal."""
+_LABEL = 12
+# How a requirement is told, and what its kind is called in JSON.
+_KINDS = {"bin": "bins", "any bin": "anyBins", "env": "env", "os": "os", "python": "python"}
+
+
+def status(hook: FoundHook) -> str:
+    """One word: `ready`, `off`, `missing` (something that it needs) or `broken`."""
+    if hook.problem:
+        return "broken"
+    if not hook.enabled:
+        return "off"
+    return "missing" if hook.missing else "ready"
+
+
+def reason(hook: FoundHook) -> str:
+    """Why the hook does not run; "" when it does."""
+    parts = [] if hook.enabled or hook.problem else ["off"]
+    parts += [hook.problem] if hook.problem else []
+    parts += [f"missing {', '.join(hook.missing)}"] if hook.missing else []
+    return "; ".join(parts)
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def hook_data(hook: FoundHook, *, any_runs: bool) -> dict[str, Any]:
+    """The JSON form of a hook. `any_runs`: hooks are not switched off as a whole."""
+    return {
+        "name": hook.name,
+        "description": hook.manifest.description,
+        "source": hook.source,
+        "folder": str(hook.folder),
+        "events": list(hook.manifest.events),
+        "enabled": hook.enabled,
+        "eligible": hook.ready and any_runs,
+        "missing": missing_data(hook.missing),
+        "problem": hook.problem,
+    }
+
+
+def info_data(hook: FoundHook, timeout: float, *, any_runs: bool) -> dict[str, Any]:
+    """The JSON form of all that is known about a hook. `timeout` is the usual one, in seconds."""
+    manifest = hook.manifest
+    requires = {kind: list(names) for kind, names in _required(manifest.requires).items()}
+    return {
+        **hook_data(hook, any_runs=any_runs),
+        "emoji": manifest.emoji,
+        "homepage": manifest.homepage,
+        "order": manifest.order,
+        "timeoutSeconds": manifest.timeout or timeout,
+        "always": manifest.always,
+        "requires": requires,
+        "env": sorted(hook.env),
+        "settings": masked(dict(hook.settings)),
+    }
+
+
+def missing_data(phrases: Sequence[str]) -> dict[str, list[str]]:
+    """Unmet requirements by their kind."""
+    found: dict[str, list[str]] = {kind: [] for kind in _KINDS.values()}
+    for phrase in phrases:
+        kind, _, names = phrase.partition(": ")
+        found[_KINDS[kind]] += names.split(" or " if kind == "os" else ", ")
+    return found
+
+
+def _required(requires: Requires) -> Mapping[str, Sequence[str]]:
+    return {
+        "bins": requires.bins,
+        "anyBins": requires.any_bins,
+        "env": requires.env,
+        "os": requires.os,
+        "python": requires.python,
+    }
+
+
+# -- list --------------------------------------------------------------------------------------------------------------
+
+
+def table(hooks: Sequence[FoundHook], columns: int, *, verbose: bool) -> Iterator[str]:
+    """The hooks as lines under a head; descriptions are cut so that a line fits into `columns`."""
+    head = [*_HEAD, "Missing"] if verbose else [*_HEAD]
+    rows = [head, *(_row(hook, verbose=verbose) for hook in hooks)]
+    widths = [max(_width(row[number]) for row in rows) for number in range(len(head))]
+    others = sum(widths) - widths[2] + 2 * (len(head) - 1)
+    widths[2] = min(widths[2], max(_NARROWEST, columns - others))
+    for row in rows:
+        row[2] = _cut(row[2], widths[2])
+        yield "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _row(hook: FoundHook, *, verbose: bool) -> list[str]:
+    cells = [status(hook), hook.name, hook.manifest.description, hook.source]
+    if verbose:
+        cells.append(hook.problem or ", ".join(hook.missing))
+    return [clean_line(cell) for cell in cells]
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _cut(text: str, width: int) -> str:
+    if _width(text) <= width:
+        return text
+    while _width(text) >= width:
+        text = text[:-1]
+    return f"{text.rstrip()}…"
+
+
+# -- info --------------------------------------------------------------------------------------------------------------
+
+
+def info_lines(hook: FoundHook, timeout: float) -> Iterator[str]:
+    """All that is known about a hook. `timeout` is the usual one, in seconds."""
+    manifest = hook.manifest
+    yield clean_line(f"{manifest.emoji} {hook.name}: {status(hook)}")
+    if manifest.description:
+        yield f"  {clean_line(manifest.description)}"
+    facts = [
+        ("problem", hook.problem),
+        ("source", hook.source),
+        ("folder", str(hook.folder)),
+        ("homepage", manifest.homepage),
+        ("events", ", ".join(manifest.events)),
+        ("order", str(manifest.order)),
+        ("timeout", format_duration(manifest.timeout or timeout)),
+        *(("requires", line) for line in _requirement_lines(hook)),
+        *(("settings", f"{key}: {scalar(value)}") for key, value in masked(dict(hook.settings)).items()),
+        *(("env", name) for name in sorted(hook.env)),
+    ]
+    last = ""
+    for label, text in facts:
+        if text:
+            yield f"  {label if label != last else '':<{_LABEL}}{clean_line(text)}"
+            last = label
+
+
+def _requirement_lines(hook: FoundHook) -> Iterator[str]:
+    requires = hook.manifest.requires
+    phrases = [f"{kind}: {name}" for kind in ("bins", "env", "python") for name in _required(requires)[kind]]
+    phrases = [phrase.replace("bins:", "bin:") for phrase in phrases]
+    phrases += [f"any bin: {', '.join(requires.any_bins)}"] if requires.any_bins else []
+    phrases += [f"os: {' or '.join(requires.os)}"] if requires.os else []
+    yield from (f"{phrase} (missing)" if phrase in hook.missing else phrase for phrase in phrases)
+    if hook.manifest.always:
+        yield "nothing must be there (always)"
+
+
+# -- check -------------------------------------------------------------------------------------------------------------
+
+
+def check_data(hooks: Sequence[FoundHook], config_file: Path, *, any_runs: bool) -> dict[str, Any]:
+    """The JSON form of a check."""
+    idle = [
+        {"name": hook.name, "status": status(hook), "reason": reason(hook), "fixes": list(fixes(hook, config_file))}
+        for hook in hooks
+        if not hook.ready
+    ]
+    return {"enabled": any_runs, "ready": [hook.name for hook in hooks if hook.ready], "notReady": idle}
+
+
+def check_lines(hooks: Sequence[FoundHook], config_file: Path) -> Iterator[str]:
+    """How many are ready, then each hook that does not run: why, and what mends it."""
+    ready = [hook.name for hook in hooks if hook.ready]
+    yield f"{len(ready)} of {len(hooks)} ready" + (f": {', '.join(map(clean_line, ready))}" if ready else "")
+    for hook in hooks:
+        if not hook.ready:
+            yield clean_line(f"{hook.name}: {reason(hook)}")
+            yield from (f"  fix: {clean_line(fix)}" for fix in fixes(hook, config_file))
+
+
+def fixes(hook: FoundHook, config_file: Path) -> Iterator[str]:
+    """What lets the hook run, step by step; nothing for another system."""
+    if hook.problem:
+        yield f"look into {hook.folder}" if hook.folder != Path() else "install the package again"
+        return
+    needed = missing_data(hook.missing)
+    yield from (f"install {name}, so that it is on PATH" for name in needed["bins"])
+    if needed["anyBins"]:
+        yield f"install one of {', '.join(needed['anyBins'])}, so that it is on PATH"
+    for name in needed["env"]:
+        yield f"export {name}=… or, in {config_file}, hooks: {{entries: {{{hook.name}: {{env: {{{name}: …}}}}}}}}"
+    for name in needed["python"]:
+        yield f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(name)}"
+    if not hook.enabled:
+        yield f"clawbot hooks enable {hook.name}"

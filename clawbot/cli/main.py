@@ -18,7 +18,7 @@ from clawbot.cli.output import dependable_streams
 COMMANDS = {
     "chat": ("clawbot.cli.chat", "Talk to the agent; `-p TEXT` for one turn without a screen."),
     "sessions": ("clawbot.cli.sessions", "List, show, export and repair conversations."),
-    "memory": ("clawbot.cli.memory", "Search the memory; its index: state, update, check."),
+    "memory": ("clawbot.cli.memory", "Search the memory, forget of it; its index: state, update, check."),
     "hooks": ("clawbot.cli.hooks", "List and check hooks; switch one on or off."),
     "workspace": ("clawbot.cli.workspace", "Seed the workspace; compare it with the templates."),
     "schedule": ("clawbot.cli.schedule", "List what the agent does by itself; run what is due."),

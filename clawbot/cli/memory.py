@@ -1,4 +1,4 @@
-"""`clawbot memory`: the state of the index, bringing it up to date, searching it, proving it right.
+"""`clawbot memory`: the state of the index, bringing it up to date, searching it, proving it right, forgetting.
 
 Nothing here imports the runtime: each command answers in a few tenths of a second.
 """
@@ -10,26 +10,29 @@ import functools
 import gc
 import sys
 from collections.abc import Callable, Sequence
-from datetime import date
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from clawbot.cli import memory_output as output
-from clawbot.cli.memory_open import Found, Place, Watching
-from clawbot.cli.memory_progress import ProgressLine
-from clawbot.cli.output import fail, json_option, print_json, reports_errors
+from clawbot.cli.memory_open import AgentResult, Place, ProgressLine, Watching
+from clawbot.cli.output import config_option, fail, json_option, print_json, print_json_line, reports_errors, say, tell
+from clawbot.cli.searching import OFF, day_option, search_and_print
 from clawbot.config.paths import MAIN_AGENT
-from clawbot.memory.index import MemoryIndex
-from clawbot.memory.values import IndexStatus, SearchRequest, SyncReport, VerifyReport
-from clawbot.tools.memory_dates import first_day, last_day
-from clawbot.tui.render.sanitize import clean_line
+from clawbot.memory.backend import MemoryBackend
+from clawbot.memory.values import IndexStatus, SyncReport, VerifyReport
+from clawbot.text.sanitize import clean_line
+from clawbot.tools.memory import first_day, last_day
+
+if TYPE_CHECKING:
+    from clawbot.forget import ForgetOutcome, ForgottenPart, Left, Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OFF = "Memory search is switched off (memory_search.enabled)."
 INTERRUPTED = 130
 
 COLLECT_AFTER = 50_000
@@ -46,59 +49,37 @@ def command(context: click.Context) -> None:
     gc.set_threshold(COLLECT_AFTER)
 
 
-def _day_option(name: str, day: Callable[[str], date | None], text: str) -> Callable[[F], F]:
-    """An option that takes a day, a month or a year, read by `day`."""
-
-    def read(context: click.Context, parameter: click.Parameter, value: str | None) -> date | None:
-        try:
-            return day(value or "")
-        except ValueError as error:
-            raise click.BadParameter(f"{error}.", context, parameter) from None
-
-    return click.option(name, callback=read, metavar="DAY", help=text)
-
-
 @command.command()
 @click.argument("query", nargs=-1, required=True)
 @click.option("--max-results", type=click.IntRange(min=1), metavar="N", help="Results at most.")
 @click.option("--max-chars", type=click.IntRange(min=1), metavar="N", help="Characters of all snippets together.")
 @click.option("--min-score", type=click.FloatRange(0, 1), metavar="X", help="Leave out results below (0 to 1).")
-@_day_option("--after", first_day, "Notes of this day or later: 2026-11-20, 2026-11, 2026.")
-@_day_option("--before", last_day, "Notes of this day or earlier.")
+@day_option("--after", first_day, "Notes of this day or later: 2026-11-20, 2026-11, 2026.")
+@day_option("--before", last_day, "Notes of this day or earlier.")
 @click.option("--path", metavar="PATH", help="Only this file, folder or glob.")
 @click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", show_default=True, help="Whose memory.")
+@config_option
 @json_option
 @reports_errors
-def search(query: tuple[str, ...], agent_id: str, as_json: bool, **bounds: Any) -> None:
+def search(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bool, **bounds: Any) -> None:
     """Search the memory for QUERY, in words or as a question. A hit is printed as `score path:start-end` and its text.
 
-    With --json: an object with results (an array of path, startLine, endLine, score, snippet, source), mode (hybrid,
-    fts-only, vector-only), provider, model, fallback (from, reason; or null), partial, notes.
+    What was said in a conversation is printed as `score sessions/FILE#ENTRY (who, when)`.
+
+    With --json: an object with results (an array of path, startLine, endLine, score, snippet, source, line: of the best
+    one, said: entry, who, at; null for notes), mode (hybrid, fts-only, vector-only), provider, model, fallback (from,
+    reason; or null), partial, notes.
     """
-    text = " ".join(query)
-    if not text.strip():
-        fail("The query is empty: say what to look for.")
-    place = Place.find()
-    request = SearchRequest(queries=(text,), **bounds)
-    [found] = asyncio.run(place.each(agent_id, lambda _, index: index.search(request)))
-    _fail_for([found])
-    if found.value is None:
-        fail(OFF)
-    result = found.value
-    if as_json:
-        print_json(output.search_data(result))
-        return
-    click.echo("\n".join(output.hit_lines(result)).rstrip("\n"))
-    for remark in output.search_remarks(result):
-        click.echo(f"clawbot: {clean_line(remark)}", err=True)
+    search_and_print(query, agent_id, file, as_json=as_json, **bounds)
 
 
 @command.command()
 @click.option("--deep", is_flag=True, help="Also ask the embedding provider for one word.")
 @every_agent
+@config_option
 @json_option
 @reports_errors
-def status(deep: bool, agent_id: str | None, as_json: bool) -> None:
+def status(deep: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Say what the index holds and how well it is, what leaves this machine, and what a key would add.
 
     With --json: an array of objects, one for each agent, with agentId, status (files, totalFiles, chunks, vectors,
@@ -107,16 +88,16 @@ def status(deep: bool, agent_id: str | None, as_json: bool) -> None:
     fallback, rebuilding, busy; null when switched off), scan (sources, totalFiles, issues), embeddingProbe (with
     --deep: ok, error, seconds), indexError.
     """
-    place = Place.find()
+    place = Place.find(file)
     found = asyncio.run(place.each(agent_id, lambda _, index: index.status(deep=deep)))
     if as_json:
         print_json([output.status_data(one.agent_id, one.error or one.value) for one in found])
     else:
-        click.echo("\n\n".join(_status_text(place, one) for one in found))
+        say("\n\n".join(_status_text(place, one) for one in found))
     _fail_for(found)
 
 
-def _status_text(place: Place, found: Found[IndexStatus]) -> str:
+def _status_text(place: Place, found: AgentResult[IndexStatus]) -> str:
     if found.value is None:
         return f"Memory of {found.agent_id}\n  {clean_line(str(found.error or OFF))}"
     # Deferred: the rooms of the language models, which the other commands do without.
@@ -131,16 +112,17 @@ def _status_text(place: Place, found: Found[IndexStatus]) -> str:
 @click.option("--force", is_flag=True, help="Build everything anew; searches go on with the old index meanwhile.")
 @click.option("--watch", is_flag=True, help="Stay, and follow every change until Ctrl+C.")
 @every_agent
+@config_option
 @json_option
 @reports_errors
-def index_files(force: bool, watch: bool, agent_id: str | None, as_json: bool) -> None:
+def index_files(force: bool, watch: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Bring the index up to date with the files. Interrupted, the next run goes on from there.
 
     With --json: an array of objects, one for each agent, with agentId, report (added, changed, removed, unchanged: in
     files; piecesWritten, piecesEmbedded, pendingVectors, rebuilt, busy, fallback, issues, seconds; null when it failed
     or is switched off) and error. With --watch, one such object a line, again after each change.
     """
-    place = Place.find()
+    place = Place.find(file)
     work = _Sync(place, force=force, quiet=as_json)
     try:
         if watch:
@@ -150,7 +132,7 @@ def index_files(force: bool, watch: bool, agent_id: str | None, as_json: bool) -
     except KeyboardInterrupt:
         if watch:
             return
-        click.echo("clawbot: Interrupted; the next run goes on from here.", err=True)
+        tell("clawbot: Interrupted; the next run goes on from here.")
         sys.exit(INTERRUPTED)
     if as_json:
         print_json([_report_data(one) for one in found])
@@ -169,52 +151,55 @@ class _Sync:
         self._force = force
         self._quiet = quiet
 
-    async def __call__(self, agent_id: str, index: MemoryIndex) -> SyncReport:
+    async def __call__(self, agent_id: str, index: MemoryBackend) -> SyncReport:
         if self._quiet:
             return await index.sync(force=self._force)
         with ProgressLine(sys.stderr, self._clock, name=agent_id if self._several else "") as show:
             return await index.sync(force=self._force, progress=show)
 
 
-def _report_data(found: Found[SyncReport] | Found[VerifyReport]) -> dict[str, Any]:
+def _report_data(found: AgentResult[SyncReport] | AgentResult[VerifyReport]) -> dict[str, Any]:
     error = None if found.error is None else str(found.error)
     return {"agentId": found.agent_id, "report": output.plain(found.value), "error": output.plain(error)}
 
 
-def _tell_report(found: Found[SyncReport], *, several: bool) -> None:
+def _tell_report(found: AgentResult[SyncReport], *, several: bool) -> None:
     if found.error is not None:
         return
     line = OFF if found.value is None else output.sync_line(found.value)
-    click.echo(f"{found.agent_id}: {line}" if several else line)
+    say(f"{found.agent_id}: {line}" if several else line)
     for remark in output.sync_remarks(found.value) if found.value else ():
-        click.echo(f"clawbot: {remark}", err=True)
+        tell(f"clawbot: {remark}")
 
 
 def _tell_change(agent_id: str, news: SyncReport | IndexStatus) -> None:
     if isinstance(news, SyncReport):
-        _tell_report(Found(agent_id, news), several=True)
-        click.echo("Watching; Ctrl+C ends it.", err=True)
+        _tell_report(AgentResult(agent_id, news), several=True)
+        tell("Watching; Ctrl+C ends it.")
     else:
-        click.echo(f"{agent_id}: {output.change_line(news)}")
+        say(f"{agent_id}: {output.change_line(news)}")
 
 
 def _tell_as_json(agent_id: str, news: SyncReport | IndexStatus) -> None:
-    key = "report" if isinstance(news, SyncReport) else "status"
-    click.echo(msgspec.json.encode({"agentId": agent_id, key: output.plain(news)}).decode())
+    if isinstance(news, SyncReport):
+        print_json_line({"agentId": agent_id, "report": output.plain(news)})
+    else:
+        print_json_line({"agentId": agent_id, "status": output.status_fields(news)})
 
 
 @command.command()
 @click.option("--fix", is_flag=True, help="Repair the difference, and nothing else.")
 @every_agent
+@config_option
 @json_option
 @reports_errors
-def verify(fix: bool, agent_id: str | None, as_json: bool) -> None:
+def verify(fix: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Compare the files with the pieces, the pieces with the words and the vectors. Exits with 1 when they differ.
 
     With --json: an array of objects, one for each agent, with agentId, report (problems, fixed: arrays of text;
     checked: files, chunks, keywords, vectors; clean; null when it failed or is switched off) and error.
     """
-    place = Place.find()
+    place = Place.find(file)
     found = asyncio.run(place.each(agent_id, lambda _, index: index.verify(fix=fix)))
     if as_json:
         print_json([_report_data(one) for one in found])
@@ -226,18 +211,109 @@ def verify(fix: bool, agent_id: str | None, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _tell_verified(found: Found[VerifyReport], *, several: bool) -> None:
+def _tell_verified(found: AgentResult[VerifyReport], *, several: bool) -> None:
     if found.error is not None:
         return
     for line in [OFF] if found.value is None else output.verify_lines(found.value):
-        click.echo(f"{found.agent_id}: {line}" if several else line)
+        say(f"{found.agent_id}: {line}" if several else line)
 
 
-def _fail_for(found: Sequence[Found[Any]]) -> None:
+def _fail_for(found: Sequence[AgentResult[Any]]) -> None:
     """Exit with 1 when an agent's index could not be used, each with one line on stderr."""
     failed = [one for one in found if one.error is not None]
     for one in failed:
         name = f"{one.agent_id}: " if len(found) > 1 else ""
-        click.echo(f"clawbot: {name}{clean_line(str(one.error))}", err=True)
+        tell(f"clawbot: {name}{one.error}")
     if failed:
         sys.exit(1)
+
+
+def _session_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    # Deferred: what the other commands on the memory do without.
+    from clawbot.cli.completion import session_names
+
+    return session_names(context, parameter, incomplete)
+
+
+@command.command("forget")
+@click.argument("query", nargs=-1)
+@click.option(
+    "--session",
+    metavar="ID",
+    default="",
+    shell_complete=_session_names,
+    help="A conversation: name, id, its beginning.",
+)
+@click.option("--transcripts", is_flag=True, help="Take the words out of the transcripts, too.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", show_default=True, help="Whose memory.")
+@config_option
+@json_option
+@reports_errors
+def forget(
+    query: tuple[str, ...],
+    agent_id: str,
+    file: Path | None,
+    as_json: bool,
+    **wanted: Any,
+) -> None:
+    """Forget QUERY, the note at the path QUERY, or a conversation.
+
+    QUERY is taken as it stands, but for case and blanks: each line of a note that holds it goes, and what was said with
+    it is found and remembered no more. A note goes with the quotes of its lines; a conversation with its note, what
+    memory wrote of it, and the quotes of these. Transcripts stay as they are without --transcripts. What is still there
+    is told. Exits with 1 when nothing holds QUERY, or when something could not be done.
+
+    With --json: an object with agentId, dryRun, done (an array of path, lines, what), stillThere (path, lines, why,
+    unseen, failed), complete.
+    """
+    # Deferred, as above.
+    from clawbot.forget import Forgetting, Request
+
+    text = " ".join(query).strip()
+    if bool(text) == bool(wanted["session"]):
+        fail("Give either QUERY (words, or the path of a note) or --session ID.")
+    place = Place.find(file)
+    request = Request(text=text, **wanted)
+    outcome = Forgetting(place.settings, place.paths, agent_id, request).run()
+    if as_json:
+        print_json(_plain(outcome, request, agent_id))
+    else:
+        _tell(outcome, request)
+    if not outcome.complete:
+        sys.exit(1)
+
+
+def _tell(outcome: ForgetOutcome, request: Request) -> None:
+    for done in outcome.done:
+        say(_done_line(done))
+    for left in outcome.left:
+        say(_left_line(left))
+    if not outcome.done:
+        tell("clawbot: Nothing is left to be done.")
+    if request.dry_run:
+        tell("clawbot: Nothing was changed (--dry-run).")
+    if not outcome.complete:
+        tell("clawbot: Not all of it could be done; the lines above say what is left. Run it again then.")
+
+
+def _done_line(done: ForgottenPart) -> str:
+    return f"{_place(done.path, done.lines)}: {done.what}"
+
+
+def _left_line(left: Left) -> str:
+    return f"still there: {_place(left.path, left.lines)}{f' ({left.why})' if left.why else ''}"
+
+
+def _place(path: str, lines: tuple[int, ...]) -> str:
+    return f"{path}:{','.join(map(str, lines))}" if lines else path
+
+
+def _plain(outcome: ForgetOutcome, request: Request, agent_id: str) -> dict[str, object]:
+    return {
+        "agentId": agent_id,
+        "dryRun": request.dry_run,
+        "done": msgspec.to_builtins(outcome.done),
+        "stillThere": msgspec.to_builtins(outcome.left),
+        "complete": outcome.complete,
+    }

@@ -1,15 +1,20 @@
-"""Opens the indexes that a command of `clawbot memory` is about, and closes them whatever happens."""
+"""Opens the indexes that a command of `clawbot memory` is about, and shows how far a sync is."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Generic, Self, TypeVar
+from pathlib import Path
+from types import TracebackType
+from typing import Generic, Self, TextIO, TypeVar
 
 from msgspec import Struct
 
-from clawbot.clock import SystemClock
+from clawbot.cli.output import draw, write_line
+from clawbot.clock import Clock, SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
@@ -17,13 +22,13 @@ from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.indexing import open_index
 from clawbot.logs import setup_logging
-from clawbot.memory.index import MemoryIndex
+from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import IndexStatus, Progress, SyncReport
 
 T = TypeVar("T")
 
 
-class Found(Struct, Generic[T], frozen=True):
+class AgentResult(Struct, Generic[T], frozen=True):
     """What came of one agent's index: a value, or why not. Neither: its memory search is switched off."""
 
     agent_id: str
@@ -40,11 +45,13 @@ class Place:
         self.clock = SystemClock()
 
     @classmethod
-    def find(cls) -> Self:
-        """Load the settings and the keys, and send the log to its file. Raises ConfigError. Blocks."""
+    def find(cls, config_file: Path | None = None) -> Self:
+        """Load the settings (of `config_file` in place of the user's) and the keys, and send the log to its file.
+
+        Raises ConfigError. Blocks."""
         paths = Paths(find_home())
         load_env(paths)
-        settings = load_settings(paths).settings
+        settings = load_settings(paths, config_file=config_file).settings
         logging = settings.logging
         setup_logging(paths.log_file, logging.level, logging.max_bytes, logging.backups)
         return cls(settings, paths)
@@ -57,7 +64,7 @@ class Place:
         return [agent_id]
 
     @contextlib.asynccontextmanager
-    async def opened(self, agent_id: str, *, long_lived: bool = False) -> AsyncIterator[MemoryIndex | None]:
+    async def opened(self, agent_id: str, *, long_lived: bool = False) -> AsyncIterator[MemoryBackend | None]:
         """The agent's index; None when it is switched off. Raises ClawbotError."""
         index = open_index(self.settings, agent_id, self.paths, self.clock, long_lived=long_lived)
         try:
@@ -66,15 +73,17 @@ class Place:
             if index is not None:
                 await index.close()
 
-    async def each(self, agent_id: str | None, work: Callable[[str, MemoryIndex], Awaitable[T]]) -> list[Found[T]]:
+    async def each(
+        self, agent_id: str | None, work: Callable[[str, MemoryBackend], Awaitable[T]]
+    ) -> list[AgentResult[T]]:
         """What `work` returns for one agent or for all, one after another; an agent that fails holds up no other."""
-        found: list[Found[T]] = []
+        found: list[AgentResult[T]] = []
         for name in self.agents(agent_id):
             try:
                 async with self.opened(name) as index:
-                    found.append(Found(name, None if index is None else await work(name, index)))
+                    found.append(AgentResult(name, None if index is None else await work(name, index)))
             except ClawbotError as error:
-                found.append(Found(name, error=error))
+                found.append(AgentResult(name, error=error))
         return found
 
 
@@ -88,14 +97,14 @@ class Watching:
     async def run(
         self,
         agent_id: str | None,
-        sync: Callable[[str, MemoryIndex], Awaitable[SyncReport]],
+        sync: Callable[[str, MemoryBackend], Awaitable[SyncReport]],
     ) -> None:
         """Bring one agent's index or all up to date by `sync`, tell the reports, then the state after each change.
 
         Ends at once when no index is switched on. Raises ClawbotError.
         """
         async with contextlib.AsyncExitStack() as stack:
-            indexes: list[tuple[str, MemoryIndex]] = []
+            indexes: list[tuple[str, MemoryBackend]] = []
             for name in self._place.agents(agent_id):
                 index = await stack.enter_async_context(self._place.opened(name, long_lived=True))
                 if index is not None:
@@ -103,7 +112,7 @@ class Watching:
                     indexes.append((name, index))
             await asyncio.gather(*(self._follow(name, index) for name, index in indexes))
 
-    async def _follow(self, name: str, index: MemoryIndex) -> None:
+    async def _follow(self, name: str, index: MemoryBackend) -> None:
         loop = asyncio.get_running_loop()
         idle = asyncio.Event()
 
@@ -125,3 +134,75 @@ class Watching:
 
 def _gist(status: IndexStatus) -> tuple[object, ...]:
     return status.last_sync, status.files, status.chunks, status.vectors, status.text_bytes, status.issues
+
+
+BAR = 24
+"""Characters of the bar, where there is room for them."""
+
+REDRAW = 0.1
+"""Seconds between two drawings."""
+
+NAMES = {"scan": "listing", "text": "reading", "vectors": "embedding", "publish": "publishing"}
+
+
+class ProgressLine:
+    """Shows the progress of a sync on `stream`; leaves no trace of the bar behind. A context manager."""
+
+    def __init__(self, stream: TextIO, clock: Clock, *, name: str = "") -> None:
+        self._stream = stream
+        self._clock = clock
+        self._name = f"{name}: " if name else ""
+        self._live = stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+        self._drawn: float | None = None
+        self._phase = ""
+
+    def __call__(self, progress: Progress) -> None:
+        """Take a step to show."""
+        if not self._live:
+            if progress.phase != self._phase and progress.total:
+                write_line(self._stream, f"{self._name}{NAMES[progress.phase]}: {progress.total:,} {progress.unit}")
+                self._phase = progress.phase
+            return
+        now = self._clock.monotonic()
+        if self._drawn is not None and now - self._drawn < REDRAW and progress.phase == self._phase:
+            return
+        self._drawn, self._phase = now, progress.phase
+        width = shutil.get_terminal_size().columns - 1
+        line = self._name + describe(progress, width - len(self._name), fancy=self._is_unicode())
+        draw(self._stream, line[:width])
+
+    def _is_unicode(self) -> bool:
+        return (self._stream.encoding or "").lower().replace("-", "") == "utf8"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live and self._drawn is not None:
+            draw(self._stream)
+
+
+def describe(progress: Progress, width: int, *, fancy: bool) -> str:
+    """`embedding  ━━━━━━━━────  420/1,000 pieces  85/s  6 s left`; without `fancy` in ASCII.
+
+    The bar gives way first when there are less than `width` columns.
+    """
+    figures = [f"{progress.done:,}/{progress.total:,} {progress.unit}"]
+    if progress.rate > 0:
+        figures.append(f"{progress.rate:,.0f}/s")
+    if progress.seconds_left is not None:
+        figures.append(f"{_duration(progress.seconds_left)} left")
+    name, rest = f"{NAMES[progress.phase]:<10}", "  ".join(figures)
+    room = max(min(BAR, width - len(name) - len(rest) - 3), 0)
+    share = min(progress.done / progress.total, 1.0) if progress.total else 0.0
+    full, empty = ("━", "─") if fancy else ("#", "-")
+    done = round(share * room)
+    return f"{name} {full * done}{empty * (room - done)}  {rest}"
+
+
+def _duration(seconds: float) -> str:
+    whole = max(round(seconds), 0)
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Fallback, IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
-from clawbot.tui.render.sanitize import clean, clean_line
+from clawbot.memory.values import Fallback, Hit, IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
+from clawbot.text.sanitize import clean, clean_line
 
 LABEL = 12
 """Columns of the names in front of the figures."""
@@ -42,13 +42,21 @@ def search_data(result: SearchResult) -> dict[str, Any]:
 
 
 def hit_lines(result: SearchResult) -> Iterator[str]:
-    """Each hit as `0.873 path:start-end`, its text, and a blank line."""
+    """Each hit as `0.873 path:start-end`, what was said as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`; its text, and a
+    blank line."""
     if not result.hits:
         yield "No matches."
     for hit in result.hits:
-        yield f"{hit.score:.3f} {clean_line(hit.path)}:{hit.start_line}-{hit.end_line}"
+        yield f"{hit.score:.3f} {clean_line(_place(hit))}"
         yield clean(hit.snippet).strip("\n")
         yield ""
+
+
+def _place(hit: Hit) -> str:
+    if hit.said is None:
+        return f"{hit.path}:{hit.start_line}-{hit.end_line}"
+    who = "You" if hit.said.who == "user" else "Clawbot"
+    return f"{hit.place} ({who}, {hit.said.at:%Y-%m-%d %H:%M})"
 
 
 def search_remarks(result: SearchResult) -> Iterator[str]:
@@ -56,8 +64,8 @@ def search_remarks(result: SearchResult) -> Iterator[str]:
     if result.fallback is not None:
         yield not_used(result.fallback)
     if result.partial:
-        yield "The time was up before everything was searched."
-    yield from result.notes
+        yield "Not everything was searched."
+    yield from result.warnings
 
 
 def not_used(fallback: Fallback) -> str:
@@ -121,11 +129,18 @@ def status_data(agent_id: str, found: IndexStatus | ClawbotError | None) -> dict
         return {"agentId": agent_id, "status": None}
     if isinstance(found, ClawbotError):
         return {"agentId": agent_id, "status": None, "indexError": plain(str(found))}
-    status: dict[str, Any] = plain(found)
+    status = status_fields(found)
     issues, probe = status.pop("issues"), status.pop("embeddingProbe")
     counts = [{"source": one["source"], "totalFiles": one["totalFiles"]} for one in status["sourceCounts"]]
     scan = {"sources": counts, "totalFiles": found.total_files, "issues": issues}
     return {"agentId": agent_id, "status": status, "scan": scan} | ({"embeddingProbe": probe} if probe else {})
+
+
+def status_fields(status: IndexStatus) -> dict[str, Any]:
+    """The JSON form of `status`, where the details of the backend stand beside what all of them tell."""
+    fields: dict[str, Any] = plain(status)
+    details: dict[str, Any] = fields.pop("details")
+    return {**details, **fields}
 
 
 def status_lines(agent_id: str, status: IndexStatus, zone: tzinfo | None, keys: Mapping[str, str]) -> Iterator[str]:
@@ -135,11 +150,11 @@ def status_lines(agent_id: str, status: IndexStatus, zone: tzinfo | None, keys: 
     rows = [
         ("notes", _notes(status)),
         *_sources(status),
-        ("words", _part_state(status.fts.error, available=status.fts.available)),
+        ("words", _words(status)),
         ("vectors", _vectors(status)),
         ("state", _state(status, zone)),
         ("settings", clean_line(status.identity)),
-        ("database", f"{clean_line(status.db_path)} ({size(status.disk_bytes)})"),
+        ("database", _database(status)),
         ("workspace", clean_line(status.workspace_dir)),
         *(("beside it", clean_line(path)) for path in status.extra_paths),
         *_cache(status),
@@ -168,8 +183,16 @@ def _sources(status: IndexStatus) -> list[tuple[str, str]]:
     ]
 
 
-def _part_state(error: str | None, *, available: bool) -> str:
-    return "ready" if available else f"not available: {clean_line(error or 'unknown reason')}"
+def _words(status: IndexStatus) -> str:
+    words = status.details.get("fts")
+    if not words or words["available"]:
+        return "ready" if words else ""
+    return f"not available: {clean_line(words['error'] or 'unknown reason')}"
+
+
+def _database(status: IndexStatus) -> str:
+    path = status.details.get("dbPath", "")
+    return f"{clean_line(path)} ({size(status.disk_bytes)})" if path else ""
 
 
 def _vectors(status: IndexStatus) -> str:
@@ -177,10 +200,10 @@ def _vectors(status: IndexStatus) -> str:
         return f"none: {clean_line(not_used(status.fallback))}"
     if status.provider == "none":
         return "none: searching by words alone"
-    if not status.vector.available:
-        return _part_state(status.vector.error, available=False)
+    dimensions = status.details.get("dimensions")
+    shape = f", {dimensions} dimensions" if dimensions is not None else ""
     by = clean_line(f"{status.provider} {status.model}".strip())
-    return f"{status.vectors:,} of {status.chunks:,}, {status.dimensions} dimensions, by {by}"
+    return f"{status.vectors:,} of {status.chunks:,}{shape}, by {by}"
 
 
 def _state(status: IndexStatus, zone: tzinfo | None) -> str:
@@ -200,11 +223,11 @@ def _moment(moment: datetime, zone: tzinfo | None) -> str:
 
 
 def _cache(status: IndexStatus) -> list[tuple[str, str]]:
-    cache = status.cache
-    if cache is None or not cache.enabled:
+    cache = status.details.get("cache")
+    if not cache or not cache["enabled"]:
         return []
-    limit = f" of at most {cache.max_entries:,}" if cache.max_entries else ""
-    return [("cache", f"{cache.entries:,}{limit} embeddings")]
+    limit = f" of at most {cache['maxEntries']:,}" if cache["maxEntries"] else ""
+    return [("cache", f"{cache['entries']:,}{limit} embeddings")]
 
 
 def _probe(status: IndexStatus) -> list[tuple[str, str]]:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
-
-import click
-import msgspec
 
 from clawbot.agent.events import (
     CommandOutput,
@@ -19,8 +15,9 @@ from clawbot.agent.events import (
     ToolStarted,
     TurnEnded,
 )
+from clawbot.cli.output import print_json_line, say_content, tell
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.tui.render.sanitize import clean, clean_line
+from clawbot.text.visible import were_not_sent
 
 
 class _Printer:
@@ -28,8 +25,6 @@ class _Printer:
 
     def __init__(self) -> None:
         self._reply = ""
-        # A program that reads the reply gets it as it is; a terminal must not be steered by it.
-        self._shown = clean if sys.stdout.isatty() else str
         self.ended: TurnEnded | None = None
 
     def take(self, event: Event) -> None:
@@ -39,7 +34,7 @@ class _Printer:
             case ToolStarted():
                 self._reply = ""
             case CommandOutput(text=text):
-                click.echo(self._shown(text))
+                say_content(text)
             case Notice():
                 tell_beside(event)
             case CompactionFinished(status="failed", error=error, trigger="threshold" | "overflow"):
@@ -54,7 +49,7 @@ class _Printer:
     def _finish(self, event: TurnEnded) -> None:
         self.ended = event
         if self._reply:
-            click.echo(self._shown(self._reply))
+            say_content(self._reply)
         if event.status == "failed":
             _warn(f"{event.error} {event.hint}")
         elif event.status == "interrupted":
@@ -68,7 +63,7 @@ class _JsonPrinter:
         self.ended: TurnEnded | None = None
 
     def take(self, event: Event) -> None:
-        click.echo(msgspec.json.encode(event))
+        print_json_line(event)
         if isinstance(event, TurnEnded):
             self.ended = event
 
@@ -80,25 +75,31 @@ def tell_beside(event: Event) -> None:
 
 
 def _warn(text: str) -> None:
-    """Print a line on stderr. Its words may come from a model, a server or a hook, and must not steer a terminal."""
-    click.echo(f"clawbot: {clean_line(text)}", err=True)
+    tell(f"clawbot: {text}")
 
 
 async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> int:
     """Submit `text` and print what comes back; returns the exit code. Raises ClawbotError when nothing could start.
 
-    Ctrl+C and SIGTERM interrupt the turn; what was said by then is printed and kept.
+    Ctrl+C, SIGTERM and, unless it is ignored, SIGHUP interrupt the turn; what was said by then is printed and kept.
     """
     printer = _JsonPrinter() if as_json else _Printer()
     runtime = await Runtime.open(options)
-    runtime.on_event = tell_beside
+    runtime.agent.listen(tell_beside)
+    runtime.services.probe_vectors(deep=False)
     try:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, runtime.interrupt)
+        ending = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            ending.append(signal.SIGHUP)
+        for number in ending:
+            loop.add_signal_handler(number, runtime.agent.interrupt)
         for notice in runtime.notices:
             printer.take(notice)
-        async for event in runtime.submit(text):
+        if unsent := len(runtime.agent.outbox.left):
+            text_of_unsent = f"{were_not_sent(unsent)} in this conversation; the chat screen offers them."
+            printer.take(Notice(level="warning", text=text_of_unsent))
+        async for event in runtime.agent.submit(text):
             printer.take(event)
     finally:
         await runtime.close()

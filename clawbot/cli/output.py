@@ -1,35 +1,117 @@
-"""How commands speak: answers on stdout, one line of error on stderr, JSON on request."""
+"""How commands speak: answers on stdout, one line of error on stderr, JSON on request.
+
+All that a command prints goes through here, so that nothing from outside (a model's words, a file's name, a server's
+error) steers the terminal: no other module of the command line writes by itself.
+"""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import TextIOWrapper
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, ParamSpec, TextIO, TypeVar, cast
 
 import click
 import msgspec
 
 from clawbot.errors import ClawbotError
+from clawbot.text.sanitize import StreamCleaner, clean, clean_line, json_escaped
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+config_option = click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="This file in place of the one in $CLAWBOT_HOME."
+)
+
+
+CLEAR = "\r\x1b[2K"
+"""Goes to the beginning of the line and empties it."""
+
+
+class Coloured(NamedTuple):
+    """Words in a colour of click's."""
+
+    text: str
+    colour: str
 
 
 def print_json(value: Any) -> None:
     """Print `value` (plain data or msgspec structs) as indented JSON."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2))
+    encoded = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
+    click.echo(json_escaped(encoded.decode()))
+
+
+def print_json_line(value: Any) -> None:
+    """Print `value` as one line of JSON."""
+    click.echo(json_escaped(msgspec.json.encode(value).decode()))
+
+
+def say(*parts: str | Coloured) -> None:
+    """Print an answer on stdout: `parts` after each other, cleaned, and the end of the line."""
+    shown = [
+        click.style(clean(part.text), fg=part.colour) if isinstance(part, Coloured) else clean(part) for part in parts
+    ]
+    click.echo("".join(shown), color=False if os.environ.get("NO_COLOR") else None)
+
+
+def say_content(text: str) -> None:
+    """Print on stdout what somebody else wrote: a reply, a file's lines. A program that reads it gets it as it is."""
+    click.echo(clean(text) if sys.stdout.isatty() else text)
+
+
+def say_bytes(pieces: Iterable[bytes]) -> None:
+    """Print on stdout a text in UTF-8 that comes in pieces, as `say_content` does."""
+    if not sys.stdout.isatty():
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        return
+    decoder, cleaner = codecs.getincrementaldecoder("utf-8")("replace"), StreamCleaner()
+    for piece in pieces:
+        click.echo(cleaner.feed(decoder.decode(piece)), nl=False)
+
+
+def tell(text: str) -> None:
+    """Print a line on stderr, beside the answer."""
+    click.echo(clean_line(text), err=True)
+
+
+def write_line(stream: TextIO, line: str) -> None:
+    """Write a line to `stream`."""
+    stream.write(f"{clean_line(line)}\n")
+
+
+def draw(stream: TextIO, line: str = "") -> None:
+    """Draw `line` over the current one of the terminal `stream`."""
+    getattr(stream, "beneath", stream).write(f"{CLEAR}{clean(line)}")
+    stream.flush()
 
 
 def fail(message: str) -> NoReturn:
     """Print one line on stderr and exit with 1."""
-    click.echo(f"clawbot: {' '.join(message.split())}", err=True)
+    tell(f"clawbot: {message}")
     sys.exit(1)
+
+
+class _CleanText:
+    """A stream for what others print as well: click's errors, tracebacks, warnings. `beneath` is what it cleans for."""
+
+    def __init__(self, beneath: TextIO) -> None:
+        self.beneath = beneath
+
+    def write(self, text: str) -> int:
+        """Write `text` without what steers a terminal; returns its length."""
+        self.beneath.write(clean(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beneath, name)
 
 
 @contextlib.contextmanager
@@ -62,6 +144,8 @@ def _mend_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
         elif mode == "w" and isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+            if name == "stderr":
+                sys.stderr = cast("TextIO", _CleanText(stream))
 
 
 def reports_errors(command: Callable[P, R]) -> Callable[P, R]:

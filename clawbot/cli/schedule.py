@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
 
+from clawbot.api import RuntimeApi
 from clawbot.cli.completion import job_names
-from clawbot.cli.config import config_option
 from clawbot.cli.one_turn import tell_beside
-from clawbot.cli.output import fail, json_option, print_json, reports_errors
+from clawbot.cli.output import config_option, fail, json_option, print_json, reports_errors, say, say_content, tell
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
+from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.scheduling.jobs import Job, jobs_of
+from clawbot.scheduling.jobs import Job, Pause, jobs_of
 from clawbot.scheduling.ledger import Ledger, Record
 from clawbot.scheduling.runner import JobSkippedError, JobState, Ran, RunJob, Schedule
-from clawbot.sessions.errors import SessionLockedError
-from clawbot.tui.render.sanitize import clean, clean_line
+from clawbot.sessions.errors import SessionLockedError, UnknownSessionError
+from clawbot.sessions.reset import expiry, policy_of, type_of
+from clawbot.sessions.store import SessionStore
+from clawbot.text.sanitize import clean_line
+
+log = logging.getLogger(__name__)
 
 agent_option = click.option("--agent", "agent_id", metavar="ID", help="Only the jobs of this agent.")
-
-
-class JobRunner(Protocol):
-    """What of a Runtime a job needs."""
-
-    async def run_job(self, job: Job) -> str:
-        """Do what `job` asks for; returns what is to be shown."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of the session."""
-        ...
 
 
 @click.group()
@@ -69,7 +64,7 @@ def list_jobs(agent_id: str | None, file: Path | None, as_json: bool) -> None:
     for row in rows:
         *cells, last = row
         padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        click.echo("  ".join([*padded, clean_line(last)]))
+        say("  ".join([*padded, clean_line(last)]))
 
 
 @command.command()
@@ -90,7 +85,7 @@ def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool
     job = _named(schedule.jobs, name) if name else None
     ran = _finish(_run(schedule, job, _runner(file, by_hand=job is not None)))
     for notice in schedule.ledger.notices:
-        click.echo(f"clawbot: {notice}", err=True)
+        tell(f"clawbot: {notice}")
     if as_json:
         plain = [_plain_run(each) for each in ran]
         print_json(plain[0] if job else plain)
@@ -109,7 +104,22 @@ def _schedule(file: Path | None, agent_id: str | None) -> Schedule:
     if agent_id is not None:
         settings.agent(agent_id)
     jobs = [job for job in jobs_of(settings) if agent_id in (None, job.agent_id)]
-    return Schedule(jobs, Ledger(paths.schedule_file), SystemClock())
+    is_over = functools.partial(session_is_over, settings, paths)
+    return Schedule(jobs, Ledger(paths.schedule_file), SystemClock(), is_over)
+
+
+def session_is_over(settings: Settings, paths: Paths, job: Job) -> bool:
+    """Whether the session of `job` is over by the clock, as far as the list of sessions knows. Blocks."""
+    clock = SystemClock(ZoneInfo(job.zone) if job.zone else None)
+    try:
+        record = SessionStore(paths.sessions(job.agent_id), clock, agent_id=job.agent_id).find(job.session_key)
+    except UnknownSessionError:
+        return False
+    except ClawbotError as error:
+        log.warning("whether the session of %s is over is not known: %s", job.key, error)
+        return False
+    policy = policy_of(settings.session.reset_of(type_of(job.session_key)))
+    return expiry(policy, clock.now(), started_ms=record.began_at, last_ms=record.last_interaction_at) is not None
 
 
 def _named(jobs: Sequence[Job], name: str) -> Job:
@@ -127,7 +137,10 @@ async def _run(schedule: Schedule, job: Job | None, runner: RunJob) -> list[Ran]
     """Run `job`, or what is due. A signal ends the run that is under way, which is noted as interrupted."""
     task = asyncio.current_task()
     if task is not None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        ending = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            ending.append(signal.SIGHUP)
+        for number in ending:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     now = SystemClock().now()
     return [await schedule.run_now(job, runner, now)] if job else await schedule.run_due(runner, now)
@@ -152,41 +165,41 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
                 raise
             raise JobSkippedError(str(error), postponed=True) from error
         try:
-            return await runtime.run_job(job)
+            return await runtime.schedule.run(job)
         finally:
             await runtime.close()
 
     return run_job
 
 
-async def open_runtime(job: Job, file: Path | None) -> JobRunner:
+async def open_runtime(job: Job, file: Path | None) -> RuntimeApi:
     """Open the agent of `job` in the job's session, where nobody can answer questions."""
-    options = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file, interactive=False)
+    options = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file).unattended()
     runtime = await Runtime.open(options)
-    runtime.on_event = tell_beside
+    runtime.agent.listen(tell_beside)
     return runtime
 
 
 def _print_reply(ran: Ran) -> None:
-    shown: Callable[[str], str] = clean if sys.stdout.isatty() else str
     if ran.reply:
-        click.echo(shown(ran.reply))
+        say_content(ran.reply)
     if ran.status != "done":
-        click.echo(clean_line(f"clawbot: {ran.job.name}: {ran.status}: {ran.error}"), err=True)
+        tell(f"clawbot: {ran.job.name}: {ran.status}: {ran.error}")
 
 
 def _print_lines(ran: Sequence[Ran]) -> None:
     for each in ran:
         said = each.error or each.reply.strip().partition("\n")[0]
         line = f"{each.job.key}  {each.status}  {each.duration_ms / 1000:.1f} s"
-        click.echo(f"{line}  {clean_line(said)}".rstrip())
+        say(f"{line}  {clean_line(said)}".rstrip())
     if not ran and sys.stdout.isatty():
-        click.echo("Nothing is due.")
+        say("Nothing is due.")
 
 
 def _row(state: JobState) -> tuple[str, str, str, str, str]:
     job = state.job
-    due = f"next {_local(job, state.next_due)}" if state.next_due else "never due"
+    never = "when its time has come" if isinstance(job.when, Pause) else "never due"
+    due = f"next {_local(job, state.next_due)}" if state.next_due else never
     return job.name, job.agent_id, job.timing, due if job.enabled else "off", _last(job, state.record)
 
 

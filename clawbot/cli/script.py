@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import reports_errors
+from clawbot.cli.output import reports_errors, say, tell
 from clawbot.errors import ClawbotError
-from clawbot.llm.script.server import LOOPBACK, serve_script
 from clawbot.llm.scripted import ScriptEngine, load_script
+from clawbot.llm.scripted.server import LOOPBACK, serve_script
 
 
 @click.group(name="script")
@@ -34,7 +34,7 @@ def serve(file: Path, port: int) -> None:
     asyncio.run(_serve(engine, port))
     problems = engine.problems()
     for problem in problems:
-        click.echo(f"clawbot: {' '.join(str(problem).split())}", err=True)
+        tell(f"clawbot: {problem}")
     sys.exit(1 if problems else 0)
 
 
@@ -45,7 +45,7 @@ async def _serve(engine: ScriptEngine, port: int) -> None:
         loop.add_signal_handler(number, stopped.set)
     try:
         async with serve_script(engine, port=port) as served:
-            click.echo(f"serving {engine.script.path} on {served.url}")
+            say(f"serving {engine.script.path} on {served.url}")
             await stopped.wait()
     except OSError as error:
         raise ClawbotError(

@@ -1,27 +1,26 @@
-"""`clawbot sessions`: list, show, export and repair conversations. None of it needs a session to be closed."""
+"""`clawbot sessions`: list, show, search, export and repair conversations. None of it needs a session to be closed."""
 
 from __future__ import annotations
 
 import logging
 import shutil
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import click
 import msgspec
 
 from clawbot.cli.completion import session_names
-from clawbot.cli.output import json_option, print_json, reports_errors
-from clawbot.clock import SystemClock
+from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, say_bytes, tell
+from clawbot.cli.searching import day_option, search_and_print
+from clawbot.clock import SystemClock, moment_of
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
-from clawbot.files import write_atomic
-from clawbot.logs import redact
+from clawbot.files import write_out
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.errors import Problem, UnknownSessionError
@@ -29,10 +28,14 @@ from clawbot.sessions.export import to_json, to_markdown
 from clawbot.sessions.listing import OPEN, SessionSummary
 from clawbot.sessions.repair import RepairReport, repair
 from clawbot.sessions.store import SessionStore
-from clawbot.sessions.times import moment_of
 from clawbot.sessions.transcript import Transcript
-from clawbot.tui.render.sanitize import clean, clean_line
+from clawbot.sessions.unsent import UnsentFile, said_before
+from clawbot.text.sanitize import clean, clean_line
+from clawbot.text.secrets import Redactor, left_out, redact
+from clawbot.text.visible import were_not_sent
+from clawbot.tools.memory import first_day, last_day
 
+F = TypeVar("F", bound=Callable[..., Any])
 log = logging.getLogger(__name__)
 
 SHOWN = 50
@@ -42,12 +45,17 @@ PAGE = 500
 OUTPUT_LINES = 12
 NARROWEST_TITLE = 20
 
-agent_option = click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", help="Whose sessions.")
+_agent = click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", help="Whose sessions.")
+
+
+def agent_option(function: F) -> F:
+    """Options that say whose sessions: the agent, and the settings that it is in."""
+    return _agent(config_option(function))
 
 
 @click.group()
 def command() -> None:
-    """List, show, export and repair conversations."""
+    """List, show, search, export and repair conversations."""
 
 
 @command.command("list")
@@ -55,25 +63,25 @@ def command() -> None:
 @agent_option
 @click.option("--all", "every", is_flag=True, help="Those of every agent.")
 @reports_errors
-def list_sessions(as_json: bool, agent_id: str, every: bool) -> None:
+def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool) -> None:
     """List the sessions, the last used first, also those that ended.
 
     With --json: an array of objects with agent, key, name, sessionId, title, updatedAt, createdAt (ISO 8601), turns,
     tokens, ended ("open", or why it ended), path, locked, model, cost (US dollars; null when unknown).
     """
     agents = _agents() if every else [agent_id]
-    found = [(agent, summary) for agent in agents for summary in _store(agent).list()]
+    found = [(agent, summary) for agent in agents for summary in _store(agent, file).list()]
     found.sort(key=lambda pair: pair[1].updated_at, reverse=True)
     if as_json:
         print_json([{"agent": agent, **_plain(summary)} for agent, summary in found])
         return
     if not found:
-        click.echo("No sessions yet. `clawbot chat` begins one.")
+        say("No sessions yet. `clawbot chat` begins one.")
         return
     widest = max(len(agent) for agent, _ in found) if every else 0
     names_width = max(len(summary.name) for _, summary in found)
     for agent, summary in found:
-        click.echo(_row(summary, agent.ljust(widest) if every else "", names_width))
+        say(_row(summary, agent.ljust(widest) if every else "", names_width))
 
 
 @command.command()
@@ -82,28 +90,36 @@ def list_sessions(as_json: bool, agent_id: str, every: bool) -> None:
 @agent_option
 @click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="The last N entries.")
 @reports_errors
-def show(name: str, as_json: bool, agent_id: str, limit: int) -> None:
+def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int) -> None:
     """Show the end of the session NAME: its name, its id, or the beginning of the id.
 
     With --json: an object with session (as in `list --json`), problems (path, line, text) and items (entryId, timestamp
     in ms, message as in the transcript or null, interrupted, note, summary of a compaction, writes to memory with
-    path, offset and size in bytes, line, endLine, digest). Silent replies are left out.
+    path, offset and size in bytes, line, endLine, digest), unsent (what was typed and not sent: id, text, at in ms,
+    draft). Silent replies are left out.
     """
-    store = _store(agent_id)
+    store = _store(agent_id, file)
     record = store.find(name)
     summary = store.summary(record)
+    waiting = UnsentFile(store.folder, record.key).read()
     with _reading(summary.path) as transcript:
+        said = said_before(waiting, transcript.entries)
+        unsent = [each for each in waiting if each.id not in said]
         items = transcript.history(limit=limit)
         problems = transcript.problems
     if as_json:
         session = {"agent": agent_id, **_plain(summary)}
         shown = [_plain_item(item) for item in items]
-        print_json({"session": session, "problems": _plain(problems), "items": shown})
+        print_json({"session": session, "problems": _plain(problems), "items": shown, "unsent": _plain(unsent)})
         return
-    click.echo(_row(summary, "", len(summary.name)))
-    click.echo(f"{clean_line(summary.session_id)}  {clean_line(str(summary.path))}")
+    say(_row(summary, "", len(summary.name)))
+    say(f"{clean_line(summary.session_id)}  {clean_line(str(summary.path))}")
     for item in items:
-        click.echo(f"\n{_shown(item, summary.updated_at.tzinfo)}")
+        say(f"\n{_shown(item, summary.updated_at.tzinfo)}")
+    if unsent:
+        say(f"\n{were_not_sent(len(unsent))}:")
+    for each in unsent:
+        say(f"  {clean_line(each.text)}")
     _warn(problems)
 
 
@@ -113,25 +129,48 @@ def show(name: str, as_json: bool, agent_id: str, limit: int) -> None:
 @click.option("--format", "form", type=click.Choice(["md", "json"]), default="md", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--output", type=click.Path(path_type=Path), help="Into this file instead of stdout.")
+@click.option("--with-secrets", is_flag=True, help="Leave nothing out.")
 @reports_errors
-def export(name: str, agent_id: str, form: str, as_json: bool, output: Path | None) -> None:
-    """Export the session NAME as Markdown for people, or as JSON: an array of the transcript's lines as they are."""
-    store = _store(agent_id)
+def export(name: str, agent_id: str, file: Path | None, form: str, **options: Any) -> None:
+    """Export the session NAME as Markdown for people, or as JSON: an array of the transcript's lines as they are.
+
+    Passwords, keys and other secrets are left out.
+    """
+    output: Path | None = options["output"]
+    redactor = Redactor(keep=options["with_secrets"])
+    store = _store(agent_id, file)
     summary = store.summary(store.find(name))
     pieces: Iterator[bytes]
     with _reading(summary.path) as transcript:
-        if as_json or form == "json":
-            pieces = to_json(summary.path)
+        if options["as_json"] or form == "json":
+            pieces = to_json(summary.path, redactor)
         else:
             items = _whole(transcript)
             zone = summary.updated_at.tzinfo
-            pieces = (text.encode("utf-8", "replace") for text in to_markdown(items, summary.title, zone))
+            pieces = (text.encode("utf-8", "replace") for text in to_markdown(items, summary.title, zone, redactor))
         if output is None:
-            for piece in pieces:
-                sys.stdout.buffer.write(piece)
+            say_bytes(pieces)
         else:
-            write_atomic(output, b"".join(pieces))
+            write_out(output, b"".join(pieces))
         _warn(transcript.problems)
+    if redactor.count:
+        tell(f"clawbot: {left_out(redactor.count)}; --with-secrets keeps them.")
+
+
+@command.command("search")
+@click.argument("query", nargs=-1, required=True)
+@click.option("--max-results", type=click.IntRange(min=1), metavar="N", help="Results at most.")
+@day_option("--after", first_day, "What was said on this day or later: 2026-11-20, 2026-11, 2026.")
+@day_option("--before", last_day, "What was said on this day or earlier.")
+@json_option
+@agent_option
+@reports_errors
+def search_sessions(query: tuple[str, ...], as_json: bool, agent_id: str, file: Path | None, **bounds: Any) -> None:
+    """Search what was said in all conversations, also those that ended, for QUERY: words or a question.
+
+    A hit is printed as `score sessions/FILE#ENTRY (who, when)` and its text. With --json: as `memory search --json`.
+    """
+    search_and_print(query, agent_id, file, as_json=as_json, only="sessions", **bounds)
 
 
 @command.command("repair")
@@ -140,38 +179,38 @@ def export(name: str, agent_id: str, form: str, as_json: bool, output: Path | No
 @agent_option
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 @reports_errors
-def repair_sessions(name: str | None, as_json: bool, agent_id: str, dry_run: bool) -> None:
+def repair_sessions(name: str | None, as_json: bool, agent_id: str, file: Path | None, dry_run: bool) -> None:
     """Mend what a crash left behind, in all sessions or in NAME; nothing that a file holds is lost.
 
     Cuts unfinished last lines off into side files, lists lines that can't be read, completes the index, removes locks
     of dead processes. With --json: an object with dryRun, index (problems), transcripts (path, problems, tornTo, inUse)
     and removedLocks.
     """
-    store = _store(agent_id)
+    store = _store(agent_id, file)
     only = store.path_of(store.find(name)) if name else None
     report = repair(store, SystemClock(), only=only, dry_run=dry_run)
     if as_json:
         print_json(_plain(report))
         return
     lines = list(_repair_lines(report))
-    click.echo("\n".join(clean_line(line) for line in lines) if lines else "Nothing to repair.")
+    say("\n".join(clean_line(line) for line in lines) if lines else "Nothing to repair.")
 
 
-def _store(agent_id: str) -> SessionStore:
+def _store(agent_id: str, file: Path | None) -> SessionStore:
     """The sessions of an agent. Raises ConfigError for one that neither has any nor is in the settings: those of an
     agent that was taken out of the settings can still be read."""
     paths = Paths(find_home())
     folder = paths.sessions(check_agent_id(agent_id))
     if agent_id != MAIN_AGENT and not folder.exists():
-        load_settings(paths).settings.agent(agent_id)
-    return SessionStore(folder, SystemClock(_zone(agent_id, paths)), agent_id=agent_id)
+        load_settings(paths, config_file=file).settings.agent(agent_id)
+    return SessionStore(folder, SystemClock(_zone(agent_id, paths, file)), agent_id=agent_id)
 
 
-def _zone(agent_id: str, paths: Paths) -> tzinfo | None:
+def _zone(agent_id: str, paths: Paths, file: Path | None) -> tzinfo | None:
     """The zone of the agent's user; None, the machine's, where the settings don't say. Conversations can be read
     whatever the settings look like."""
     try:
-        name = load_settings(paths).settings.agent(agent_id).timezone
+        name = load_settings(paths, config_file=file).settings.agent(agent_id).timezone
     except ConfigError:
         log.debug("times are shown in the zone of the machine", exc_info=True)
         return None
@@ -271,4 +310,4 @@ def _repair_lines(report: RepairReport) -> Iterator[str]:
 
 def _warn(problems: Sequence[Problem]) -> None:
     for problem in problems:
-        click.echo(f"clawbot: {clean_line(str(problem))}", err=True)
+        tell(f"clawbot: {problem}")

@@ -9,12 +9,11 @@ from typing import Any
 
 import click
 
-from clawbot.cli.output import json_option, print_json, reports_errors
+from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, say_content
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
-from clawbot.context.templates import FileDifference
-from clawbot.context.workspace import diff_workspace, seed_workspace
+from clawbot.context.workspace import FileDifference, diff_workspace, seed_workspace
 from clawbot.errors import ClawbotError
 
 TEMPLATE = "workspace_template"
@@ -25,7 +24,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     workspace = click.option(
         "--workspace", metavar="DIR", type=click.Path(path_type=Path), help="This folder in place of the agent's."
     )
-    return agent(workspace(json_option(reports_errors(function))))
+    return agent(workspace(config_option(json_option(reports_errors(function)))))
 
 
 @click.group()
@@ -35,9 +34,9 @@ def command() -> None:
 
 @command.command()
 @_options
-def init(agent: str, workspace: Path | None, as_json: bool) -> None:
+def init(agent: str, workspace: Path | None, file: Path | None, as_json: bool) -> None:
     """Make the workspace and the files that are missing in it. Nothing that exists is touched."""
-    folder = _folder(agent, workspace)
+    folder = _folder(agent, workspace, file)
     paths = Paths(find_home())
     if paths.home in folder.parents:
         paths.ensure_home()
@@ -46,15 +45,15 @@ def init(agent: str, workspace: Path | None, as_json: bool) -> None:
         print_json({"workspace": str(folder), "created": [path.name for path in made]})
         return
     for path in made:
-        click.echo(f"created {path}")
+        say(f"created {path}")
     if not made:
-        click.echo(f"nothing to do: {folder} has all its files")
+        say(f"nothing to do: {folder} has all its files")
 
 
 @command.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @_options
-def diff(names: tuple[str, ...], agent: str, workspace: Path | None, as_json: bool) -> None:
+def diff(names: tuple[str, ...], agent: str, workspace: Path | None, file: Path | None, as_json: bool) -> None:
     """Print what differs from the templates, as a unified diff from the template to your file: of all, or of the files
     that are named.
 
@@ -62,7 +61,7 @@ def diff(names: tuple[str, ...], agent: str, workspace: Path | None, as_json: bo
     workspace and files (name, state, diff); state is same, changed (by you), outdated (the template is newer, and you
     did not touch the file), both, or missing.
     """
-    folder = _folder(agent, workspace)
+    folder = _folder(agent, workspace, file)
     if not folder.is_dir():
         raise ClawbotError(f"There is no workspace {folder}.", hint="`clawbot workspace init` makes it.")
     template = shipped(TEMPLATE)
@@ -70,12 +69,12 @@ def diff(names: tuple[str, ...], agent: str, workspace: Path | None, as_json: bo
     if as_json:
         print_json({"workspace": str(folder), "files": files})
         return
-    click.echo("\n".join(_lines(files, folder, template)))
+    say_content("\n".join(_lines(files, folder, template)))
 
 
-def _folder(agent: str, workspace: Path | None) -> Path:
+def _folder(agent: str, workspace: Path | None, file: Path | None) -> Path:
     """The folder that is meant; an unknown agent is an error even when the folder is named."""
-    configured = load_settings(Paths(find_home())).settings.agent(agent).workspace
+    configured = load_settings(Paths(find_home()), config_file=file).settings.agent(agent).workspace
     return workspace.expanduser().absolute() if workspace else configured
 
 

@@ -18,11 +18,11 @@ import yaml
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from clawbot.config.legacy import RENAMED
+from clawbot.config.legacy import IGNORED, RENAMED
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT
 from clawbot.config.schema import Settings
-from clawbot.config.section import Section
 from clawbot.config.spelling import extras_of, items_of, section_of
+from clawbot.config.values import SettingsSection
 from clawbot.files import write_atomic
 
 _WIDTH = 116
@@ -43,7 +43,8 @@ Three layers, each over the one before:
 
 1. `config.yaml` as shipped: every key with its default.
 2. Your own file: `$CLAWBOT_HOME/config.yaml` (`~/.clawbot/config.yaml` unless `CLAWBOT_HOME` says otherwise), or the
-   file of `--config FILE` in its place. YAML or JSON, in UTF-8. Write only what you want to change.
+   file of `--config FILE` in its place. YAML or JSON (also JSON5: comments, trailing commas, bare keys), in UTF-8.
+   Write only what you want to change.
 3. Options of the command line.
 
 Mappings are joined key by key, lists and everything else are replaced. `clawbot config show` prints the result with
@@ -63,6 +64,27 @@ Keys of models may stand in `$CLAWBOT_HOME/.env` (`OPENAI_API_KEY=...`); what th
 - **Paths**: `~` is your home folder. `~/.clawbot` always means the state folder, wherever `CLAWBOT_HOME` puts it.
 - **YAML** is read by the rules of version 1.2: `off` and `04:00` are text. A key written twice is an error.
 
+## Commands that run without asking
+
+An entry of `tools.shell.allow` is one of three:
+
+- a whole command: `make test` allows that, to the byte, and nothing else;
+- words and `<reading>`: `git log <reading>` allows `git log` with the options that only read, and `<reading>` alone
+  every command of that list: git's reading subcommands, `ls`, `cat`, `grep`, `find`, `wc`, `diff`, `jq` and so on
+  (`clawbot/tools/shell_reading.toml`). Options that write or run something, options that are not on the list or are
+  abbreviated, paths outside the workspace (also by a link), names where secrets lie (`.env`, `.ssh`), and git where the
+  workspace is not the top of a repository or that repository's settings name programs are asked about;
+- words and `<anything>`: `npm run <anything>` allows every command that begins with these words, whatever it does. It
+  has to be one command: with `;`, `|`, `>`, `$` and the like you are asked.
+
+The answer "always" allows a reading command as `<reading>` does, and any other one in its exact form, until the program
+ends. Patterns of older settings (`git status*`, `npm run *`) count as `<reading>`; a notice says so.
+
+```yaml
+agents:
+  defaults: {tools: {shell: {allow: [make test, git log <reading>, npm run <anything>]}}}
+```
+
 ## Agents
 
 `agents.defaults` holds what all agents share. Every other entry of `agents` is an agent (an id of a-z, 0-9, `_`, `-`)
@@ -79,10 +101,22 @@ _LEGACY_HEAD = """\
 ## Older keys
 
 These are read as what they mean here, and a notice says so. `<agent>` is `defaults` or an agent. Beside them,
-`agents.list` (with an `id` in each item) is read as one entry for each id, `session.reset.at_hour: 4` as `at: "04:00"`,
-and `session.idle_minutes` without `session.reset` as the mode `idle`.
+`agents.list` (with an `id` in each item) is read as one entry for each id, `session.reset.at_hour: 4` as `at: "04:00"`
+(also in `session.reset_by_type`), and `session.idle_minutes` without `session.reset` as the mode `idle`. The provider
+`local` is `offline`. `memory_search.experimental.session_memory` puts `sessions` among the sources or takes it out.
+`agents.<agent>.heartbeat` is `schedule.heartbeat`, switched on unless `every` is `0m`.
 
 | older key | read as |
+|---|---|
+"""
+
+_IGNORED_HEAD = """\
+### Ignored
+
+Keys of the same family that have no counterpart here do not stop the program: a notice names each. Neither does
+`memory.backend: qmd`. Any other unknown key is an error.
+
+| key | why |
 |---|---|
 """
 
@@ -93,11 +127,11 @@ class Key(NamedTuple):
     name: str
     text: str
     default: Any
-    nested: type[Section] | None
-    named: type[Section] | None
+    nested: type[SettingsSection] | None
+    named: type[SettingsSection] | None
 
 
-def keys(section: type[Section]) -> Iterator[Key]:
+def keys(section: type[SettingsSection]) -> Iterator[Key]:
     """The keys of `section` in their order."""
     texts = _texts(section)
     for name, field in section.model_fields.items():
@@ -105,10 +139,10 @@ def keys(section: type[Section]) -> Iterator[Key]:
         yield Key(field.alias or name, texts[name], _default(field), section_of(field.annotation), named)
 
 
-def _texts(section: type[Section]) -> dict[str, str]:
+def _texts(section: type[SettingsSection]) -> dict[str, str]:
     """What the strings under the fields of `section` say, and of those that it inherits."""
     base = section.__base__
-    texts = _texts(base) if base and base is not Section and issubclass(base, Section) else {}
+    texts = _texts(base) if base and base is not SettingsSection and issubclass(base, SettingsSection) else {}
     tree = ast.parse(inspect.getsource(section))
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef))
     for field, note in itertools.pairwise(body):
@@ -130,7 +164,7 @@ def shipped_yaml() -> str:
     return "\n".join([_YAML_HEAD, *_yaml(Settings, "")]) + "\n"
 
 
-def _yaml(section: type[Section], indent: str) -> Iterator[str]:
+def _yaml(section: type[SettingsSection], indent: str) -> Iterator[str]:
     deeper = f"{indent}  "
     for key in keys(section):
         yield from textwrap.wrap(key.text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
@@ -157,11 +191,14 @@ def scalar(value: Any, indent: str = "") -> str:
 
 def reference() -> str:
     """The whole text of `docs/configuration.md`."""
-    parts = [_MARKDOWN_HEAD, *_tables(Settings, ""), _LEGACY_HEAD + "".join(_legacy_rows())]
+    parts = [_MARKDOWN_HEAD, *_tables(Settings, "")]
+    parts.append(_LEGACY_HEAD + "".join(f"| `{old}` | `{new}` |\n" for old, new in RENAMED).replace("*", "<agent>"))
+    ignored = ((", ".join(f"`{key}`" for key in keys.split()).replace("*", "<agent>"), why) for why, keys in IGNORED)
+    parts.append(_IGNORED_HEAD + "".join(f"| {places} | {why} |\n" for places, why in ignored))
     return "\n".join(parts)
 
 
-def _tables(section: type[Section], path: str) -> Iterator[str]:
+def _tables(section: type[SettingsSection], path: str) -> Iterator[str]:
     found = list(keys(section))
     plain = [key for key in found if not key.nested and not key.named]
     if plain:
@@ -181,11 +218,6 @@ def _tables(section: type[Section], path: str) -> Iterator[str]:
 def _cell(default: Any) -> str:
     text = json.dumps(default, ensure_ascii=False) if not isinstance(default, str) else default
     return f"`{text}`" if len(text) < _WIDTH // 2 else "see config.yaml"
-
-
-def _legacy_rows() -> Iterator[str]:
-    for old, new in RENAMED:
-        yield f"| `{old.replace('*', '<agent>')}` | `{new.replace('*', '<agent>')}` |\n"
 
 
 def main() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from clawbot.errors import ClawbotError
 
 
-class Problem(NamedTuple):
+class ConfigProblem(NamedTuple):
     """One thing that is wrong: `place` is `file:line`, a file or "command line", `key` dotted ("" for a whole file)."""
 
     place: str
@@ -28,7 +29,7 @@ class Problem(NamedTuple):
 class ConfigError(ClawbotError):
     """Settings that cannot be used. `problems` holds every one that was found; no text holds the value of a secret."""
 
-    def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
+    def __init__(self, problems: Sequence[ConfigProblem], *, hint: str = "") -> None:
         more = f" (and {len(problems) - 1} more: `clawbot config check` lists them)" if len(problems) > 1 else ""
         super().__init__(f"{problems[0]}{more}{'.' if hint else ''}", hint=hint)
         self.problems = tuple(problems)
@@ -36,4 +37,11 @@ class ConfigError(ClawbotError):
 
 def config_error(place: str, text: str, *, key: str = "", hint: str = "") -> ConfigError:
     """A ConfigError with one problem."""
-    return ConfigError([Problem(place, key, text)], hint=hint)
+    return ConfigError([ConfigProblem(place, key, text)], hint=hint)
+
+
+def nearest(word: str, words: list[str]) -> str:
+    """The one of `words` that was probably meant, or ""."""
+    folded = {known.replace("_", "").lower(): known for known in words}
+    found = get_close_matches(word.replace("_", "").lower(), list(folded), n=1)
+    return folded[found[0]] if found else ""

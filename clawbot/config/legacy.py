@@ -1,19 +1,224 @@
-"""Keys of older programs of this family whose meaning is clear: each is moved to its place here, with a notice.
+"""Keys of older programs of this family: each is moved to its place here or left out, with a notice.
 
-A key that is not in the table stays where it is and is reported as unknown. Facts: reference sheet sections 18, 23, 24.
+A key that no table knows stays where it is and is reported as unknown; so does what limits an agent (`tools.deny`),
+since nobody may take it for kept. Facts: reference sheet sections 4.2, 12, 18, 23, 24.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from clawbot.config.errors import Problem
-from clawbot.config.source import KeyPath, Layer, dotted
-from clawbot.config.spelling import Step, to_snake
+from clawbot.config.errors import ConfigProblem
+from clawbot.config.paths import DEFAULTS
+from clawbot.config.schema_memory import backend_names
+from clawbot.config.schema_schedule import HEARTBEAT
+from clawbot.config.source import KeyPath, Layer, Mark, dotted
+from clawbot.config.spelling import to_snake
 from clawbot.config.values import format_duration, parse_duration
+
+# Reference sheet section 24, and what the other program's own setup writes at the top of the file. `*` is an agent.
+IGNORED = (
+    ("there is no server here, `clawbot` runs in the terminal", "gateway"),
+    ("`/new` and `/reset` begin a new session", "session.reset_triggers"),
+    ("sessions and their index lie in the state folder", "session.store session.main_key session.maintenance"),
+    (
+        "there are no channels here, the conversation is in the terminal",
+        """
+        channels bindings messages session.scope session.dm_scope session.identity_links
+        session.reset_by_channel session.send_policy session.agent_to_agent
+        session.parent_fork_max_tokens agents.*.envelope_timezone
+        """,
+    ),
+    ("there is no backend qmd here, and the builtin index is used", "memory.qmd"),
+    (
+        "the index lies in the state folder, as memory/<agent>.sqlite, and can be deleted",
+        "agents.*.memory_search.store",
+    ),
+    ("while a provider fails, notes are found by their words", "agents.*.memory_search.fallback"),
+    ("the provider offline has its model in the program", "agents.*.memory_search.local"),
+    ("embeddings are asked for as they are needed", "agents.*.memory_search.remote.batch"),
+    (
+        "there is nothing of it here",
+        """
+        meta wizard update plugins commands browser agents.*.time_format agents.*.skip_bootstrap
+        agents.*.models agents.*.image_max_dimension_px agents.*.compaction.mode
+        agents.*.compaction.max_history_share agents.*.compaction.identifier_policy
+        agents.*.compaction.identifier_instructions agents.*.compaction.quality_guard
+        agents.*.compaction.post_compaction_sections agents.*.compaction.post_index_sync
+        agents.*.compaction.mid_turn_precheck agents.*.compaction.max_active_transcript_bytes
+        agents.*.compaction.notify_user agents.*.compaction.truncate_after_compaction
+        agents.*.memory_search.experimental
+        """,
+    ),
+)
+
+
+class Mover:
+    """The data and marks of one layer while keys are moved."""
+
+    def __init__(self, layer: Layer) -> None:
+        self.data = layer.data
+        self.marks = dict(layer.marks)
+        self.problems: list[ConfigProblem] = []
+        self.notices: list[str] = []
+
+    def find(self, pattern: str) -> list[KeyPath]:
+        """The paths that match `pattern`, in either spelling; `*` is any key."""
+        found: list[tuple[KeyPath, Any]] = [((), self.data)]
+        for step in pattern.split("."):
+            found = [
+                ((*path, key), value[key])
+                for path, value in found
+                for key in (value if isinstance(value, dict) else ())
+                if step in ("*", to_snake(key))
+            ]
+        return [path for path, _ in found]
+
+    def at(self, path: KeyPath) -> Any:
+        """What stands at `path`."""
+        value: Any = self.data
+        for step in path:
+            value = value[step]
+        return value
+
+    def tell(self, path: KeyPath, text: str) -> None:
+        """Add a notice about what stands, or stood, at `path`."""
+        self.notices.append(f"{self.marks[path].place}: {dotted(path)}{text}")
+
+    def remove(self, path: KeyPath) -> None:
+        """Take out what stands at `path`. The mappings around it stay: an agent may have nothing else."""
+        del self.at(path[:-1])[path[-1]]
+
+    def ignore(self, path: KeyPath, why: str) -> None:
+        """Take out what stands at `path`, and say so."""
+        self.remove(path)
+        self.tell(path, f" is ignored: {why}")
+
+    def write(self, path: KeyPath, value: Any, mark: Mark) -> None:
+        """Let `value` stand at `path` whatever stood there, with all that is below it coming from `mark`."""
+        data, path = self._way_to(path, mark)
+        data[str(path[-1])] = value
+        self.marks[path] = mark
+        if isinstance(value, list):
+            self.marks |= {(*path, index): mark for index in range(len(value))}
+
+    def move(self, old: KeyPath, new: KeyPath) -> None:
+        """Move what stands at `old`, and say so."""
+        value = self.take(old)
+        self.tell(old, f" is read as {dotted(new)}")
+        self.put(value, old, new)
+
+    def take(self, path: KeyPath) -> Any:
+        """Remove and return a value, with the mappings that it leaves empty."""
+        parents: list[Any] = [self.data]
+        for step in path[:-1]:
+            parents.append(parents[-1][step])
+        value = parents[-1].pop(path[-1])
+        for parent, step in zip(reversed(parents[:-1]), reversed(path[:-1]), strict=True):
+            if parent[step]:
+                break
+            del parent[step]
+        return value
+
+    def put(self, value: Any, old: KeyPath, new: KeyPath) -> None:
+        """Let `value`, which stood at `old`, stand at `new`; a problem where something else stands there already."""
+        data, path = self._way_to(new, self.marks[old])
+        self._join(data, value, old, path)
+
+    def _way_to(self, path: KeyPath, mark: Mark) -> tuple[dict[str, Any], KeyPath]:
+        """The mapping that holds `path`, made where there is none, and the path as it is spelled there."""
+        data = self.data
+        way: KeyPath = ()
+        for step in path[:-1]:
+            key = self._spelled(data, step)
+            if not isinstance(data.get(key), dict):
+                data[key] = {}
+            data, way = data[key], (*way, key)
+            self.marks.setdefault(way, mark)
+        return data, (*way, self._spelled(data, path[-1]))
+
+    def _join(self, data: dict[str, Any], value: Any, old: KeyPath, new: KeyPath) -> None:
+        present = data.get(str(new[-1]))
+        if isinstance(present, dict) and isinstance(value, dict):
+            for child, item in value.items():
+                self._join(present, item, (*old, child), (*new, self._spelled(present, child)))
+        elif present is not None:
+            text = f"means the same as {dotted(new)}, which is written in {self.marks[new].place}"
+            self.problems.append(ConfigProblem(self.marks[old].place, dotted(old), text))
+        else:
+            data[str(new[-1])] = value
+            moved = {path: mark for path, mark in self.marks.items() if path[: len(old)] == old}
+            self.marks |= {(*new, *path[len(old) :]): mark for path, mark in moved.items()}
+
+    @staticmethod
+    def _spelled(data: dict[str, Any], key: str | int) -> str:
+        """`key` as it is spelled in `data` already, if it is."""
+        return next((present for present in data if to_snake(present) == to_snake(str(key))), str(key))
+
+
+_NEW: KeyPath = ("schedule", HEARTBEAT)
+_SAME = ("prompt", "session")
+
+
+def heartbeats(mover: Mover) -> None:
+    """Move `agents.<agent>.heartbeat` to `schedule.heartbeat`: there is one, so that of all agents or of the first.
+
+    Reference sheet 21: without a word it beats every 30 minutes, `0m` switches it off, a bare number counts minutes.
+    """
+    found = [path for path in mover.find(f"agents.*.{HEARTBEAT}") if isinstance(mover.at(path), dict)]
+    found.sort(key=lambda path: path[1] != DEFAULTS)
+    for path in found[1:]:
+        mover.ignore(path, "there is one heartbeat; let others have jobs of their own in `schedule`")
+    for path in found[:1]:
+        _move_heartbeat(mover, path)
+
+
+def _move_heartbeat(mover: Mover, path: KeyPath) -> None:
+    section, mark = mover.at(path), mover.marks[path]
+    job: dict[str, Any] = {"enabled": True}
+    marks = {"enabled": mark}
+    if path[1] != DEFAULTS:
+        job["agent"], marks["agent"] = path[1], mark
+    left: list[str] = []
+    for key, value in section.items():
+        known = _read(to_snake(key), value)
+        if known is None:
+            left.append(key)
+        job |= known or {}
+        marks |= dict.fromkeys(known or {}, mover.marks[(*path, key)])
+    if job["enabled"] is False:
+        job.pop("every", None)
+    mover.tell(path, f" is read as {dotted(_NEW)}")
+    if left:
+        mover.notices.append(
+            f"{mark.place}: of {dotted(path)}, {', '.join(left)} is ignored: there is nothing of it here"
+        )
+    mover.remove(path)
+    for key in job:
+        mover.marks.setdefault((*path, key), marks[key])
+    mover.put(job, path, _NEW)
+
+
+def _read(key: str, value: Any) -> dict[str, Any] | None:
+    """What the key of a heartbeat means in the schedule; None for nothing."""
+    if key in _SAME:
+        return {key: value}
+    if key == "every":
+        return _every(value)
+    if key == "active_hours" and isinstance(value, dict) and {"start", "end"} <= value.keys():
+        return {key: f"{value['start']}-{value['end']}"}
+    return None
+
+
+def _every(value: Any) -> dict[str, Any]:
+    try:
+        seconds = parse_duration(value, bare="m")
+    except PydanticCustomError:
+        return {"every": value}
+    return {"every": f"{seconds:g}s"} if seconds else {"enabled": False}
+
 
 # Old place and new place; `*` is an agent, and what it stands for is the same on both sides. In this order: a rule sees
 # what the rules before it have moved.
@@ -38,158 +243,137 @@ RENAMED = (
     ("hooks.internal.load.extra_dirs", "hooks.dirs"),
     ("hooks.internal.entries", "hooks.entries"),
     ("session.idle_minutes", "session.reset.idle_minutes"),
+    ("session.reset_by_type.dm", "session.reset_by_type.direct"),
 )
 _LAST_HOUR = 23
 
 
-def modernise(layer: Layer) -> tuple[Layer, list[Problem], list[str]]:
-    """`layer` with old keys in their new places, what could not be moved, and a notice for each that was."""
-    mover = _Mover(layer)
-    mover.idle_alone()
-    mover.list_of_agents()
+def modernise(layer: Layer) -> tuple[Layer, list[ConfigProblem], list[str]]:
+    """`layer` with old keys in their new places, what could not be moved, and a notice for each that was moved or left
+    out."""
+    mover = Mover(layer)
+    _idle_alone(mover)
+    _list_of_agents(mover)
     for old, new in RENAMED:
-        for path, stars in list(mover.find(old.split("."))):
-            mover.move(path, _fill(new, stars))
-    mover.hour()
-    mover.bare_ttl()
+        for path in mover.find(old):
+            mover.move(path, _filled(new, old, path))
+    for rule in (_hours, _bare_ttl, _wildcards, _local_provider, _session_memory, _backend, heartbeats):
+        rule(mover)
+    for why, patterns in IGNORED:
+        for pattern in patterns.split():
+            for path in mover.find(pattern):
+                mover.ignore(path, why)
     return Layer(mover.data, mover.marks), mover.problems, mover.notices
 
 
-def older_places(keys: Sequence[str]) -> Iterator[tuple[list[Step], int]]:
-    """The places where older programs had what stands at `keys` today, each with the number of keys it stands for."""
-    for old, new in RENAMED:
-        pattern = new.split(".")
-        if len(pattern) <= len(keys) and all(step in ("*", key) for step, key in zip(pattern, keys, strict=False)):
-            stars = [key for step, key in zip(pattern, keys, strict=False) if step == "*"]
-            either = [step != "*" for step in old.split(".")]
-            yield [Step(str(step), same) for step, same in zip(_fill(old, stars), either, strict=True)], len(pattern)
+def _filled(pattern: str, old: str, path: KeyPath) -> KeyPath:
+    """`pattern` with what the stars of the pattern `old` stand for in `path`."""
+    stars = iter([step for step, star in zip(path, old.split("."), strict=True) if star == "*"])
+    return tuple(next(stars) if step == "*" else step for step in pattern.split("."))
 
 
-def _fill(pattern: str, stars: list[str]) -> KeyPath:
-    left = iter(stars)
-    return tuple(next(left) if step == "*" else step for step in pattern.split("."))
+def _idle_alone(mover: Mover) -> None:
+    """`session.idleMinutes` without `session.reset` and `session.resetByType` meant the mode idle."""
+    for path in mover.find("session.idle_minutes"):
+        if not mover.find("session.reset") and not mover.find("session.reset_by_type"):
+            new = ("session", "reset")
+            mover.data[str(path[0])]["reset"] = {"mode": "idle"}
+            mover.marks |= {new: mover.marks[path], (*new, "mode"): mover.marks[path]}
 
 
-class _Mover:
-    """The data and marks of one layer while keys are moved."""
+def _list_of_agents(mover: Mover) -> None:
+    """`agents.list: [{id: x, ...}]` is one entry for each id."""
+    for path in mover.find("agents.list"):
+        items = mover.at(path)
+        if not isinstance(items, list) or not all(isinstance(i, dict) and isinstance(i.get("id"), str) for i in items):
+            continue
+        mover.take(path)
+        for index, item in enumerate(items):
+            name = item.pop("id")
+            mover.notices.append(f"{mover.marks[path].place}: {dotted(path)}[{index}] is read as agents.{name}")
+            mover.put(item, (*path, index), ("agents", name))
 
-    def __init__(self, layer: Layer) -> None:
-        self.data = layer.data
-        self.marks = dict(layer.marks)
-        self.problems: list[Problem] = []
-        self.notices: list[str] = []
 
-    def find(self, pattern: list[str]) -> Iterator[tuple[KeyPath, list[str]]]:
-        """The paths that match `pattern`, in either spelling, each with what its stars stand for."""
-        yield from self._find(self.data, pattern, (), [])
+def _hours(mover: Mover) -> None:
+    """`session.reset.atHour: 4` is `at: "04:00"`, and so for each kind of session."""
+    for path in mover.find("session.reset.at_hour") + mover.find("session.reset_by_type.*.at_hour"):
+        hour = mover.take(path)
+        if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
+            text = f"expected an hour from 0 to {_LAST_HOUR}"
+            mover.problems.append(ConfigProblem(mover.marks[path].place, dotted(path), text))
+            continue
+        new = ("session", "reset", "at") if len(path) == 3 else ("session", "reset_by_type", path[2], "at")
+        mover.tell(path, f" is read as {dotted(new)}")
+        mover.put(f"{hour:02d}:00", path, new)
 
-    def _find(
-        self, data: Any, pattern: list[str], path: KeyPath, stars: list[str]
-    ) -> Iterator[tuple[KeyPath, list[str]]]:
-        if not pattern:
-            yield path, stars
-        elif isinstance(data, dict):
-            for key in data:
-                if pattern[0] == "*":
-                    yield from self._find(data[key], pattern[1:], (*path, key), [*stars, key])
-                elif to_snake(key) == pattern[0]:
-                    yield from self._find(data[key], pattern[1:], (*path, key), stars)
 
-    def move(self, old: KeyPath, new: KeyPath) -> None:
-        """Move what stands at `old`, and say so."""
-        value = self._take(old)
-        self.notices.append(f"{self.marks[old].place}: {dotted(old)} is read as {dotted(new)}")
-        self._put(value, old, new)
+def _bare_ttl(mover: Mover) -> None:
+    """A time to live without a unit counts minutes: worth a word, since it looks like seconds."""
+    for path in mover.find("agents.*.context_pruning.ttl"):
+        try:
+            meant, otherwise = (parse_duration(mover.at(path), bare=unit) for unit in ("m", "s"))
+        except PydanticCustomError:
+            continue  # reported when the schema checks it
+        if meant != otherwise:
+            mover.tell(path, f" without a unit counts minutes: {format_duration(meant)}")
 
-    def _take(self, path: KeyPath) -> Any:
-        """Remove and return a value, with the mappings that it leaves empty."""
-        parents: list[Any] = [self.data]
-        for step in path[:-1]:
-            parents.append(parents[-1][step])
-        value = parents[-1].pop(path[-1])
-        for parent, step in zip(reversed(parents[:-1]), reversed(path[:-1]), strict=True):
-            if parent[step]:
-                break
-            del parent[step]
-        return value
 
-    def _put(self, value: Any, old: KeyPath, new: KeyPath) -> None:
-        data = self.data
-        path: KeyPath = ()
-        for step in new[:-1]:
-            key = self._spelled(data, step)
-            if not isinstance(data.get(key), dict):
-                data[key] = {}
-            data, path = data[key], (*path, key)
-            self.marks.setdefault(path, self.marks[old])
-        key = self._spelled(data, new[-1])
-        self._join(data, key, value, (old, (*path, key)))
+def _wildcards(mover: Mover) -> None:
+    """A command that is allowed by a pattern (`git log*`) covers less than it used to: options such as --output
+    write files and run programs."""
+    for path in mover.find("agents.*.tools.shell.allow"):
+        items = mover.at(path)
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            if isinstance(item, str) and any(mark in item for mark in "*?["):
+                place = mover.marks.get((*path, index), mover.marks[path]).place
+                mover.notices.append(f"{place}: {dotted((*path, index))}: {_told(item)}")
 
-    def _join(self, data: dict[str, Any], key: str, value: Any, paths: tuple[KeyPath, KeyPath]) -> None:
-        old, new = paths
-        present = data.get(key)
-        if isinstance(present, dict) and isinstance(value, dict):
-            for child, item in value.items():
-                at = self._spelled(present, child)
-                self._join(present, at, item, ((*old, child), (*new, at)))
-        elif present is not None:
-            text = f"means the same as {dotted(new)}, which is written in {self.marks[new].place}"
-            self.problems.append(Problem(self.marks[old].place, dotted(old), text))
-        else:
-            data[key] = value
-            moved = {path: mark for path, mark in self.marks.items() if path[: len(old)] == old}
-            self.marks |= {(*new, *path[len(old) :]): mark for path, mark in moved.items()}
 
-    @staticmethod
-    def _spelled(data: dict[str, Any], key: str | int) -> str:
-        """`key` as it is spelled in `data` already, if it is."""
-        return next((present for present in data if to_snake(present) == to_snake(str(key))), str(key))
+def _local_provider(mover: Mover) -> None:
+    """The provider `local` is a model on this machine, which is what `offline` means here."""
+    for path in mover.find("agents.*.memory_search.provider"):
+        if mover.at(path) == "local":
+            mover.at(path[:-1])[path[-1]] = "offline"
+            mover.tell(path, ": local is read as offline")
 
-    def idle_alone(self) -> None:
-        """`session.idleMinutes` without `session.reset` meant the mode idle."""
-        for path, _ in list(self.find(["session", "idle_minutes"])):
-            if not any(self.find(["session", "reset"])):
-                new = ("session", "reset")
-                self.data[str(path[0])]["reset"] = {"mode": "idle"}
-                self.marks |= {new: self.marks[path], (*new, "mode"): self.marks[path]}
 
-    def list_of_agents(self) -> None:
-        """`agents.list: [{id: x, ...}]` is one entry for each id."""
-        for path, _ in list(self.find(["agents", "list"])):
-            items = self._at(path)
-            if not isinstance(items, list) or not all(
-                isinstance(i, dict) and isinstance(i.get("id"), str) for i in items
-            ):
-                continue
-            self._take(path)
-            for index, item in enumerate(items):
-                name = item.pop("id")
-                self.notices.append(f"{self.marks[path].place}: {dotted(path)}[{index}] is read as agents.{name}")
-                self._put(item, (*path, index), ("agents", name))
+def _session_memory(mover: Mover) -> None:
+    """`experimental.sessionMemory` switched the source `sessions`, whether it was among the sources or not."""
+    for path in mover.find("agents.*.memory_search.experimental.session_memory"):
+        wanted = mover.at(path)
+        if not isinstance(wanted, bool):
+            continue
+        listed = _sources(mover, path)
+        sources = [source for source in listed if source != "sessions"] or ["memory"]
+        if wanted:
+            sources.append("sessions")
+        mover.tell(path, f" is read as {dotted((*path[:3], 'sources'))}: [{', '.join(map(str, sources))}]")
+        mover.take(path)
+        mover.write((*path[:3], "sources"), sources, mover.marks[path])
 
-    def hour(self) -> None:
-        """`session.reset.atHour: 4` is `at: "04:00"`."""
-        for path, _ in list(self.find(["session", "reset", "at_hour"])):
-            hour, place = self._take(path), self.marks[path].place
-            if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
-                self.problems.append(Problem(place, dotted(path), f"expected an hour from 0 to {_LAST_HOUR}"))
-                continue
-            self.notices.append(f"{place}: {dotted(path)} is read as session.reset.at")
-            self._put(f"{hour:02d}:00", path, ("session", "reset", "at"))
 
-    def bare_ttl(self) -> None:
-        """A time to live without a unit counts minutes: worth a word, since it looks like seconds."""
-        for path, _ in self.find(["agents", "*", "context_pruning", "ttl"]):
-            try:
-                meant, otherwise = (parse_duration(self._at(path), bare=unit) for unit in ("m", "s"))
-            except PydanticCustomError:
-                continue  # reported when the schema checks it
-            if meant != otherwise:
-                text = f"{dotted(path)} without a unit counts minutes: {format_duration(meant)}"
-                self.notices.append(f"{self.marks[path].place}: {text}")
+def _sources(mover: Mover, path: KeyPath) -> list[object]:
+    """The sources beside `path`, or those of all agents."""
+    for agent in (path[1], DEFAULTS):
+        for found in mover.find("agents.*.memory_search.sources"):
+            listed = mover.at(found)
+            if found[1] == agent and isinstance(listed, list):
+                return listed
+    return ["memory"]
 
-    def _at(self, path: KeyPath) -> Any:
-        value: Any = self.data
-        for step in path:
-            value = value[step]
-        return value
+
+def _backend(mover: Mover) -> None:
+    """A backend of the memory that is not here must not stop the program: the builtin index searches the same files."""
+    for path in mover.find("memory.backend"):
+        if mover.at(path) == "qmd" and "qmd" not in backend_names():
+            mover.ignore(path, "there is no backend qmd here, and the builtin index is used")
+
+
+def _told(pattern: str) -> str:
+    """What a pattern among the allowed commands means, and how to write either meaning."""
+    *words, last = pattern.split() or [""]
+    stem = last.rstrip("*?")
+    named = " ".join([*words, *([stem] if stem[-1:].isalnum() else [])])
+    reading = f"{named} <reading>".strip()
+    text = f"`{pattern}` covers what only reads, and of other commands its own words. Write `{reading}`"
+    return f"{text}, or `{named} <anything>` for every argument" if named else text

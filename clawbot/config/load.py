@@ -1,27 +1,96 @@
-"""Loads the settings: the shipped file, the user's over it, the command line over both; then checks them all at once.
+"""Loads the settings: the shipped file, the user's over it, the switches of hooks and the command line over both; then
+checks them all at once.
 
 Plain pydantic and not pydantic-settings, which takes 120 ms more to import and knows neither lines, origins nor two
 spellings of a key, so its sources would have to be replaced by what is below anyway.
+
+`hooks.json` in the state folder holds the hooks that `clawbot hooks enable` and `disable` switched, by name. It counts
+over the user's settings file, which stays as the user wrote it.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import zoneinfo
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+from msgspec import Struct
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from clawbot.config.errors import ConfigError, Problem, config_error
-from clawbot.config.explain import explain, unknown_agent
+from clawbot.config.errors import ConfigError, ConfigProblem, config_error
 from clawbot.config.legacy import modernise
 from clawbot.config.paths import DEFAULTS, Paths, shipped
 from clawbot.config.schema import Settings, deep_merge
-from clawbot.config.section import Section
 from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer
-from clawbot.config.spelling import extras_of, is_secret, items_of, keys_of, respell, section_of
-from clawbot.logs import is_secret_name, remember_secret
+from clawbot.config.spelling import explain, extras_of, is_secret, items_of, keys_of, respell, section_of, unknown_agent
+from clawbot.config.values import SettingsSection
+from clawbot.files import ensure_private_dir, locked, read_plain, write_atomic
+from clawbot.text.secrets import is_secret_name, remember_secret
+
+ORIGIN = "clawbot hooks enable/disable"
+_MOST_BYTES = 1024**2
+_HINT = "Mend it, or remove it and switch the hooks again."
+
+
+class _Switches(Struct):
+    enabled: dict[str, bool] = {}
+
+
+def read_switches(file: Path) -> dict[str, bool]:
+    """Hook name -> whether it was switched on. Raises ConfigError when `file` can't be used. Blocks."""
+    try:
+        return msgspec.json.decode(read_plain(file, limit=_MOST_BYTES), type=_Switches).enabled
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise config_error(str(file), f"cannot be read: {error.strerror or error}", hint=_HINT) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise config_error(str(file), f"is damaged: {error}", hint=_HINT) from error
+
+
+def switch_hook(file: Path, name: str, *, on: bool) -> None:
+    """Switch the hook `name`; others who do so at the same time wait. Raises ConfigError. Blocks."""
+    try:
+        with locked(ensure_private_dir(file.parent)):
+            switched = _Switches({**read_switches(file), name: on})
+            write_atomic(file, msgspec.json.format(msgspec.json.encode(switched)) + b"\n")
+    except OSError as error:
+        raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error
+
+
+# POSIX 8.3: a zone by its offset, `CET-1CEST,M3.5.0,M10.5.0/3` or `<+0330>-3:30`.
+_BY_OFFSET = re.compile(r":?(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?\d{1,2}.*")
+
+
+def zone_problem(environ: Mapping[str, str]) -> str:
+    """What is wrong with TZ in `environ`, for the user; "" where it can be understood or is not set. Blocks: it reads
+    one file."""
+    name = environ.get("TZ", "").removeprefix(":")
+    if not name or _BY_OFFSET.fullmatch(name) or _is_known(name):
+        return ""
+    near = get_close_matches(name, sorted(zoneinfo.available_timezones()), n=1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    return (
+        f"TZ={name} is no time zone that this machine knows{meant}: times and days are those of UTC. Set TZ, or "
+        "agents.defaults.timezone in the settings, to a name such as Europe/Berlin."
+    )
+
+
+def _is_known(name: str) -> bool:
+    if name.startswith("/"):
+        return Path(name).is_file()
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
 
 DEFAULT = "default"
 COMMAND_LINE = "command line"
@@ -33,7 +102,7 @@ class LoadedSettings(NamedTuple):
 
     `origins`: "default", "FILE:LINE" or "command line" by dotted key, for each key that is written in a layer (an
     agent's inherited keys stand under agents.defaults). `files`: the user's files that were read. `notices`: one line
-    for each older key that was understood as another one.
+    for each older key that was understood as another one, and for a zone of the machine that nobody knows.
     """
 
     settings: Settings
@@ -51,7 +120,7 @@ def load_settings(
     it starts at the state folder as everywhere, so resolve it first. Raises ConfigError with every problem.
     """
     layers = [_read(shipped("config.yaml"), origin=DEFAULT)[0]]
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     notices: list[str] = []
     file = config_file or paths.config_file
     files: tuple[Path, ...] = ()
@@ -62,8 +131,8 @@ def load_settings(
     except FileNotFoundError as error:
         if config_file is not None:
             raise config_error(str(config_file), "does not exist") from error
-    if overrides:
-        layer, found = respell(_command_line(overrides), Settings)
+    for over in (_switches(paths.switches_file), _command_line(overrides or {})):
+        layer, found = respell(over, Settings)
         layers.append(layer)
         problems += found
     whole = _join(layers)
@@ -72,10 +141,13 @@ def load_settings(
     if settings is None or problems:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
     _remember_secrets(settings)
+    goes_by_machine = any(settings.agent(agent_id).timezone is None for agent_id in settings.agent_ids)
+    if goes_by_machine and (problem := zone_problem(os.environ)):
+        notices.append(problem)
     return LoadedSettings(settings, _origins(whole), files, tuple(notices))
 
 
-def _read(file: Path, *, origin: str | None = None) -> tuple[Layer, list[Problem], list[str]]:
+def _read(file: Path, *, origin: str | None = None) -> tuple[Layer, list[ConfigProblem], list[str]]:
     layer, problems = read_layer(file, origin=origin)
     layer, moved, notices = modernise(layer)
     layer, unknown = respell(layer, Settings)
@@ -90,16 +162,21 @@ def _command_line(overrides: Mapping[str, Any]) -> Layer:
         for step in reversed(parents):
             nested = {step: nested}
         data = deep_merge(data, nested)
-    marks: dict[KeyPath, Mark] = {}
-    _mark_all(data, (), marks)
-    return Layer(data, marks)
+    return Layer(data, dict(_marks_of(data, Mark(COMMAND_LINE, COMMAND_LINE))))
 
 
-def _mark_all(value: Any, path: KeyPath, marks: dict[KeyPath, Mark]) -> None:
-    marks[path] = Mark(COMMAND_LINE, COMMAND_LINE)
+def _switches(file: Path) -> Layer:
+    """The hooks that were switched, as settings."""
+    entries = {name: {"enabled": on} for name, on in read_switches(file).items()}
+    data = {"hooks": {"entries": entries}} if entries else {}
+    return Layer(data, dict(_marks_of(data, Mark(ORIGIN, str(file)))))
+
+
+def _marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:
+    yield path, mark
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        _mark_all(item, (*path, key), marks)
+        yield from _marks_of(item, mark, (*path, key))
 
 
 def _join(layers: list[Layer]) -> Layer:
@@ -111,7 +188,7 @@ def _join(layers: list[Layer]) -> Layer:
     return Layer(data, marks)
 
 
-def _validate(whole: Layer, paths: Paths) -> tuple[Settings | None, list[Problem]]:
+def _validate(whole: Layer, paths: Paths) -> tuple[Settings | None, list[ConfigProblem]]:
     try:
         settings = Settings.model_validate(whole.data, context={"home": paths.home})
         return settings, [*_unknown_agents(settings, whole), *_wrong_neighbours(settings, whole)]
@@ -121,16 +198,16 @@ def _validate(whole: Layer, paths: Paths) -> tuple[Settings | None, list[Problem
         return None, list(found)
 
 
-def _unknown_agents(settings: Settings, whole: Layer) -> Iterator[Problem]:
+def _unknown_agents(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
     """A problem for each job of the schedule whose agent does not exist."""
     known = settings.agent_ids
     for name, job in settings.schedule.all_jobs.items():
         if job.agent not in known:
             place = ("schedule", name, "agent")
-            yield Problem(whole.marks[place].place, dotted(place), unknown_agent(job.agent, known))
+            yield ConfigProblem(whole.marks[place].place, dotted(place), unknown_agent(job.agent, known))
 
 
-def _wrong_neighbours(settings: Settings, whole: Layer) -> Iterator[Problem]:
+def _wrong_neighbours(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
     """A problem for each agent in `tools.agents` that does not exist, or is the agent itself (in the defaults, which
     that one has as well, its own name means the others)."""
     known = settings.agent_ids
@@ -141,19 +218,19 @@ def _wrong_neighbours(settings: Settings, whole: Layer) -> Iterator[Problem]:
                 continue  # inherited, and told there
             if other == owner:
                 text = f"expected another agent, found the agent {owner} itself"
-                yield Problem(whole.marks[place].place, dotted(place), text)
+                yield ConfigProblem(whole.marks[place].place, dotted(place), text)
             elif other not in known:
-                yield Problem(whole.marks[place].place, dotted(place), unknown_agent(other, known))
+                yield ConfigProblem(whole.marks[place].place, dotted(place), unknown_agent(other, known))
 
 
-def _problem(error: ErrorDetails, whole: Layer) -> Problem:
+def _problem(error: ErrorDetails, whole: Layer) -> ConfigProblem:
     path = tuple(step for step in error["loc"] if step != _MAPPING_KEY)
     if path[:1] == ("agents",) and path not in whole.marks and len(path) > 1:
         path = ("agents", DEFAULTS, *path[2:])
     while path and path not in whole.marks:
         path = path[:-1]
     place = whole.marks[path].place if path else ""
-    return Problem(place, dotted(path), explain(error, secret=_is_secret(path)))
+    return ConfigProblem(place, dotted(path), explain(error, secret=_is_secret(path)))
 
 
 def _is_secret(path: KeyPath) -> bool:
@@ -186,7 +263,7 @@ def _remember_secrets(value: Any, name: str = "") -> None:
         remember_secret(value.get_secret_value())
     elif isinstance(value, str) and is_secret_name(name):
         remember_secret(value)
-    elif isinstance(value, Section):
+    elif isinstance(value, SettingsSection):
         for key in type(value).model_fields:
             _remember_secrets(getattr(value, key))
         _remember_secrets(value.model_extra)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import clawbot
 from clawbot.config.errors import config_error
 from clawbot.files import ensure_private_dir
+from clawbot.text.names import fold_name
 
 MAIN_AGENT = "main"
 # The entry of `agents` that holds what all agents share, so no agent may have its name.
@@ -59,7 +61,9 @@ class Paths:
         self.log_file = self.logs / "clawbot.log"
         self.agents = home / "agents"
         self.hooks = home / "hooks"
+        self.switches_file = home / "hooks.json"
         self.schedule_file = home / "schedule.json"
+        self.history_file = home / "history.jsonl"
 
     def ensure_home(self) -> None:
         """Make the state folder. Raises ConfigError when it can't be made or written. Blocks."""
@@ -98,3 +102,20 @@ def shipped(name: str) -> Path:
         if found.exists():
             return found
     raise config_error(str(package), f"the installation lacks {name}", hint="Install clawbot again.")
+
+
+INSTRUCTIONS = ("AGENTS.md", "SOUL.md", "TOOLS.md", "HEARTBEAT.md", "BOOTSTRAP.md", "BOOT.md")
+"""Their names. They stand in the system prompt, but for HEARTBEAT.md, which heartbeats read, and BOOT.md, which the
+hook boot-md follows. IDENTITY.md, USER.md, MEMORY.md and the notes are no such files: what they hold is known, not
+obeyed, and the agent is to write it by itself."""
+UNASKED = ("IDENTITY.md", "USER.md", "MEMORY.md")
+"""What else of the workspace stands in the prompt."""
+
+_INSTRUCTIONS = frozenset(map(fold_name, INSTRUCTIONS))
+
+
+def is_instruction(parts: Iterable[str]) -> bool:
+    """Whether the path `parts`, below a workspace, has the name of a file of instructions, in any folder and any case:
+    hooks add such files of other folders to the prompt. A folder of that name counts as well: it would stand in the
+    file's way."""
+    return any(fold_name(part) in _INSTRUCTIONS for part in parts)

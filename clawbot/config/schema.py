@@ -12,9 +12,9 @@ from clawbot.config.errors import ConfigError, config_error
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_memory import BUILTIN_BACKEND, check_backend
 from clawbot.config.schema_schedule import ScheduleSettings
-from clawbot.config.section import Section
-from clawbot.config.values import ClockTime, Positive, Size, expected
+from clawbot.config.values import ClockTime, Positive, SettingsSection, Size, expected
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,10 +48,17 @@ def _check_entry(name: str) -> str:
         raise expected("an agent id: a-z, 0-9, _ and -, a letter or digit first") from error
 
 
-class ResetSettings(Section):
+ResetMode = Literal["none", "daily", "idle", "daily+idle"]
+SessionType = Literal["direct", "group", "thread"]
+
+
+_USUAL_PAUSE = 60
+
+
+class ResetSettings(SettingsSection):
     """When a session ends by itself and the next message starts a new one."""
 
-    mode: Literal["none", "daily", "idle", "daily+idle"] = "daily"
+    mode: ResetMode = "daily"
     """`none`: never; `daily`: at a time of the day; `idle`: after a pause; `daily+idle`: whichever comes first."""
     at: ClockTime = "04:00"
     """The time of the day, in the user's zone."""
@@ -59,24 +66,60 @@ class ResetSettings(Section):
     """The pause after the last message of the user, in minutes; null for 60 in the modes with idle. A number counts in
     the mode daily too."""
 
+    @property
+    def pause(self) -> int | None:
+        """The pause that ends a session, in minutes; None for none."""
+        if self.mode == "none":
+            return None
+        return self.idle_minutes or (None if self.mode == "daily" else _USUAL_PAUSE)
 
-class SessionSettings(Section):
+
+class OtherResetSettings(SettingsSection):
+    """What is different in sessions of one type; null for what `session.reset` says."""
+
+    mode: ResetMode | None = None
+    """As in `session.reset`."""
+    at: ClockTime | None = None
+    """The time of the day."""
+    idle_minutes: Positive | None = None
+    """The pause, in minutes."""
+
+
+class ResetByTypeSettings(SettingsSection):
+    """When sessions of one type end by themselves, told by their keys."""
+
+    direct: OtherResetSettings = OtherResetSettings()
+    """With the user alone."""
+    group: OtherResetSettings = OtherResetSettings()
+    """With several people: `group` or `channel` in the key."""
+    thread: OtherResetSettings = OtherResetSettings()
+    """In a thread of such a talk: `thread` or `topic` in the key."""
+
+
+class SessionSettings(SettingsSection):
     """Conversations."""
 
     reset: ResetSettings = ResetSettings()
     """When a session ends by itself."""
+    reset_by_type: ResetByTypeSettings = ResetByTypeSettings()
+    """Where that differs between sessions."""
+
+    def reset_of(self, kind: SessionType) -> ResetSettings:
+        """When sessions of one type end: `reset` with what `reset_by_type` says of them over it."""
+        other: OtherResetSettings = getattr(self.reset_by_type, kind)
+        return self.reset.model_copy(update=other.model_dump(exclude_none=True))
 
 
-class MemorySettings(Section):
+class MemorySettings(SettingsSection):
     """Memory as a whole."""
 
-    backend: Literal["builtin"] = "builtin"
-    """What searches the memory files."""
+    backend: Annotated[str, AfterValidator(check_backend)] = BUILTIN_BACKEND
+    """What searches the memory files: `builtin`, or the name of a backend of an installed package."""
     citations: Literal["auto", "on", "off"] = "auto"
     """Whether results carry their source as file and line; auto: in private sessions."""
 
 
-class TuiSettings(Section):
+class TuiSettings(SettingsSection):
     """The screen."""
 
     theme: str = "auto"
@@ -85,7 +128,7 @@ class TuiSettings(Section):
     """What /edit opens; external takes $VISUAL or $EDITOR."""
 
 
-class LoggingSettings(Section):
+class LoggingSettings(SettingsSection):
     """The log file, logs/clawbot.log in the state folder."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -96,7 +139,7 @@ class LoggingSettings(Section):
     """Old files that are kept."""
 
 
-class Settings(Section):
+class Settings(SettingsSection):
     """The settings of the program."""
 
     agents: Annotated[dict[Annotated[str, AfterValidator(_check_entry)], AgentSettings], BeforeValidator(_inherit)] = (

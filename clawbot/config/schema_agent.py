@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from clawbot.config.schema_context import (
     BootstrapSettings,
@@ -14,11 +14,34 @@ from clawbot.config.schema_context import (
     StartupContextSettings,
 )
 from clawbot.config.schema_memory import MemorySearchSettings
-from clawbot.config.section import Section
-from clawbot.config.values import Duration, ModelRef, Positive, Secret, StatePath, VariableName, ZoneName
+from clawbot.config.values import (
+    Duration,
+    ModelRef,
+    Positive,
+    Secret,
+    SettingsSection,
+    Size,
+    StatePath,
+    VariableName,
+    ZoneName,
+    expand_tilde,
+)
+
+Bytes = Annotated[Size, Field(ge=1)]
+TildeGlob = Annotated[str, AfterValidator(lambda value: str(expand_tilde(value)))]
 
 
-class RetrySettings(Section):
+def _check_hidden(value: str) -> str:
+    """`value`, a glob; raises ValueError where it is the whole disk or the whole workspace."""
+    if set(PurePath(value).parts) <= {"/", "//", "*", "**"}:
+        raise ValueError(f"{value!r} would hide everything that commands need; name folders or files in it")
+    return value
+
+
+HiddenGlob = Annotated[TildeGlob, AfterValidator(_check_hidden)]
+
+
+class RetrySettings(SettingsSection):
     """How a call of a model is repeated after a rate limit, a server error or a lost connection."""
 
     attempts: Positive = 4
@@ -29,33 +52,82 @@ class RetrySettings(Section):
     """The longest wait."""
 
 
-class ShellSettings(Section):
+class LimitSettings(SettingsSection):
+    """Limits of a command in the sandbox. null for none; the system's own hold in any case."""
+
+    processes: Positive | None = 2048
+    """Processes and threads of one command. Holds on Linux from 5.14 on, and not for root."""
+    memory: Bytes | None = 8 * 1024**3
+    """What one process may fill."""
+    file_size: Bytes | None = 8 * 1024**3
+    """The size of one file."""
+    scratch: Bytes = 2 * 1024**3
+    """What /tmp holds, which each command has to itself and which is in memory; the same for /dev/shm."""
+
+
+class ShellSettings(SettingsSection):
     """The tool `shell`."""
 
     approval: Literal["ask", "allow", "deny"] = "ask"
     """`ask` before each command, `allow` all, or `deny` all."""
+    ask: Literal["always", "risky"] = "always"
+    """`risky`: in the sandbox, commands that only read run unasked. Where there is none, all are asked about."""
     allow: list[str] = Field([])
-    """Commands that run without asking: patterns such as `git status*`."""
+    """Commands that run without asking: one in full (`make test`), a program where it only reads
+    (`git log <reading>`), or the beginning of any command (`npm run <anything>`)."""
     timeout: Annotated[Duration, Field(gt=0)] = 120.0
     """How long a command may run, unless the model asks for another time."""
+    sandbox: Literal["auto", "required", "off"] = "auto"
+    """`auto`: commands run in a sandbox where the system offers one; `required`: elsewhere they don't run; `off`."""
+    network: list[str] = Field([])
+    """Commands that have the network in the sandbox: written as in `allow`; `*` alone is all. Who is asked can say so
+    for one command."""
+    sandbox_hide: list[HiddenGlob] = Field([])
+    """More that the sandbox hides, beside keys, browsers, histories and .env files: paths, with `*`. Relative ones
+    start at the workspace."""
+    sandbox_show: list[TildeGlob] = Field([])
+    """What it is not to hide of these."""
+    sandbox_write: list[TildeGlob] = Field([])
+    """Where commands in it may write beside the workspace, for example ~/.cache."""
+    sandbox_folders: Positive = 20_000
+    """Folders of the workspace, those of packages aside, that are searched before each command for .env files and
+    repositories. In a workspace with more, commands are refused."""
+    limits: LimitSettings = LimitSettings()
+    """Limits of a command in the sandbox."""
 
 
-class ToolSettings(Section):
+AskedWord = Literal["instructions", "all"]
+
+
+class FileSettings(SettingsSection):
+    """The tools that change files: `write`, `edit`, `append`."""
+
+    ask: list[AskedWord] = Field(["instructions"])
+    """Changes that are shown before they are made: `instructions` (AGENTS.md, SOUL.md, TOOLS.md, HEARTBEAT.md,
+    BOOTSTRAP.md, BOOT.md and what hooks put into the prompt), `all` (every file but MEMORY.md and memory/). Empty for
+    none."""
+
+
+class ToolSettings(SettingsSection):
     """What the model may do."""
 
     max_rounds: Positive = 40
     """Calls of the model in one turn; then it has to answer."""
+    max_calls: Positive = 100
+    """Tool calls that are run of one answer; the model is told of the others that it may send them again."""
     output_max_chars: Positive = 40_000
     """Characters of one tool result that the model sees."""
     deny: list[str] = Field([])
     """Tools that are not offered, by name."""
     agents: list[str] = Field([])
     """Ids of other agents whose workspace this one may read and whose memory it may search."""
+    files: FileSettings = FileSettings()
+    """The tools that change files: `write`, `edit`, `append`."""
     shell: ShellSettings = ShellSettings()
     """The tool `shell`."""
 
 
-class AgentSettings(Section):
+class AgentSettings(SettingsSection):
     """One agent. `agents.defaults` holds what all agents share, and each entry beside it overrides that."""
 
     workspace: StatePath = Field(Path("~/.clawbot/workspace"), validate_default=True)

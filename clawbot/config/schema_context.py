@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from clawbot.config.section import Section
-from clawbot.config.values import Count, Duration, MinutesDuration, ModelRef, Positive, Share, Size, Switch, expected
+from clawbot.config.values import (
+    Count,
+    Duration,
+    MinutesDuration,
+    ModelRef,
+    Positive,
+    SettingsSection,
+    Share,
+    Size,
+    Switch,
+    expected,
+)
+from clawbot.extensions import installed
 
 # Facts of both prompts: reference sheet section 8.3.
 FLUSH_PROMPT = (
@@ -22,7 +33,19 @@ FLUSH_SYSTEM_PROMPT = (
 )
 
 
-class BootstrapSettings(Section):
+BUILTIN_COMPACTION = "builtin"
+COMPACTION_GROUP = "clawbot.compactions"
+"""The entry point group of the strategies that installed packages offer."""
+
+
+def _check_compaction(name: str) -> str:
+    """`name`, when there is such a strategy. Raises ValueError."""
+    if name != BUILTIN_COMPACTION and name not in (known := {each.name for each in installed(COMPACTION_GROUP)}):
+        raise expected(f"a compaction that is installed ({', '.join([BUILTIN_COMPACTION, *sorted(known)])})")
+    return name
+
+
+class BootstrapSettings(SettingsSection):
     """How much of the workspace files is put into the system prompt."""
 
     max_chars: Positive = 20_000
@@ -31,7 +54,7 @@ class BootstrapSettings(Section):
     """Characters of all files together."""
 
 
-class StartupContextSettings(Section):
+class StartupContextSettings(SettingsSection):
     """The newest notes, quoted to the model when a session begins."""
 
     enabled: Switch = True
@@ -45,7 +68,7 @@ class StartupContextSettings(Section):
     """Characters of one note."""
 
 
-class MemoryFlushSettings(Section):
+class MemoryFlushSettings(SettingsSection):
     """The silent turn that saves what matters before words leave the context."""
 
     enabled: Switch = True
@@ -54,8 +77,9 @@ class MemoryFlushSettings(Section):
     """How many tokens before the threshold of compaction the flush runs."""
     force_flush_transcript_bytes: Size = 2 * 1024**2
     """Growth of the transcript since the last flush that makes one in any case; 0 for never."""
-    reset_min_tokens: Count = 500
-    """How much must have been said, since memory was asked last, for one before `/new`; 0 for always."""
+    reset_min_tokens: Count = 0
+    """How much must be left, when a conversation ends, that no note holds and no flush had taken, for one in the
+    background; 0 for always."""
     quit_min_tokens: Count = 2_000
     """The same for one when the chat is left. The conversation goes on next time, so less is at stake."""
     quit_timeout: Duration = 20.0
@@ -68,7 +92,7 @@ class MemoryFlushSettings(Section):
     """What is added to the system prompt of this turn."""
 
 
-class CompactionSettings(Section):
+class CompactionSettings(SettingsSection):
     """How a long conversation is summarised."""
 
     enabled: Switch = True
@@ -80,6 +104,8 @@ class CompactionSettings(Section):
     """The least reserve; 0 for no floor."""
     keep_recent_tokens: Positive = 20_000
     """Tokens at the end of the conversation that stay as they are."""
+    strategy: Annotated[str, AfterValidator(_check_compaction)] = BUILTIN_COMPACTION
+    """What decides the cut and makes the summary: builtin, or a strategy of an installed package, by name."""
     recent_turns_preserve: Count = 3
     """The last turns of the user, of those summarised, that are carried word for word if they are short."""
     model: ModelRef | None = None
@@ -90,7 +116,7 @@ class CompactionSettings(Section):
     """The silent turn that saves what matters before."""
 
 
-class SoftTrimSettings(Section):
+class SoftTrimSettings(SettingsSection):
     """Old tool results that are shortened."""
 
     max_chars: Count = 4_000
@@ -107,7 +133,7 @@ class SoftTrimSettings(Section):
         return self
 
 
-class HardClearSettings(Section):
+class HardClearSettings(SettingsSection):
     """Old tool results that are replaced by a line."""
 
     enabled: Switch = True
@@ -116,7 +142,7 @@ class HardClearSettings(Section):
     """The line that replaces them."""
 
 
-class PrunedToolsSettings(Section):
+class PrunedToolsSettings(SettingsSection):
     """Whose results may be pruned, by name or pattern (`*`)."""
 
     allow: list[str] = Field([])
@@ -125,7 +151,7 @@ class PrunedToolsSettings(Section):
     """Never these; it wins over `allow`."""
 
 
-class ContextPruningSettings(Section):
+class ContextPruningSettings(SettingsSection):
     """Old tool results that are left out of what the model sees. The transcript keeps them."""
 
     mode: Literal["off", "cache-ttl"] = "off"

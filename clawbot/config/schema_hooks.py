@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from clawbot.config.section import Section
-from clawbot.config.values import Duration, ModelRef, Positive, StatePath, Switch, VariableName
+from clawbot.config.values import Duration, ModelRef, Positive, SettingsSection, StatePath, Switch, VariableName
 
 
-class HookEntry(Section):
+class HookEntry(SettingsSection):
     """One hook. Keys beside these are handed to the hook as they are."""
 
     model_config = ConfigDict(extra="allow")
@@ -43,7 +42,7 @@ class SessionMemoryEntry(HookEntry):
     """Another model to name it; null for the agent's."""
 
 
-class HookEntries(Section):
+class HookEntries(SettingsSection):
     """The hooks by name."""
 
     model_config = ConfigDict(extra="allow")
@@ -53,7 +52,7 @@ class HookEntries(Section):
     """The shipped hook that archives a session as a note."""
 
 
-class HookSettings(Section):
+class HookSettings(SettingsSection):
     """Python that runs at moments of a session's life."""
 
     enabled: Switch = True

@@ -1,18 +1,69 @@
 """A settings file read into plain data, and a table of where each value of it was written.
 
-YAML by the rules of version 1.2 (`off` and `04:00` are text, not a switch and the number 240); JSON is a part of it.
+YAML by the rules of version 1.2 (`off` and `04:00` are text, not a switch and the number 240); JSON, with comments
+too, is read as a part of it.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import yaml
 
-from clawbot.config.errors import ConfigError, Problem, config_error
-from clawbot.logs import redact
+from clawbot.config.errors import ConfigError, ConfigProblem, config_error
+from clawbot.text.secrets import redact
+
+_SUFFIXES = (".json", ".json5", ".jsonc")
+_STRING = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
+_COMMENT = r"//[^\n\r]*|/\*.*?\*/|\#[^\n\r]*"
+_STRINGS_AND_COMMENTS = re.compile(f"(?P<string>{_STRING})|(?P<comment>{_COMMENT})", re.DOTALL)
+_STRINGS_AND_KEYS = re.compile(rf"(?P<string>{_STRING})|(?P<key>[^\W\d][\w$]*|\$[\w$]*):(?=\S)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)|(\")", re.DOTALL)
+# The escapes that a double-quoted string of YAML has as well.
+_SAME_IN_YAML = '"\\/bfnrtv0xu\r\n'
+_SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+
+
+def is_json(name: str) -> bool:
+    """Whether the file `name` is JSON and not YAML."""
+    return PurePath(name).suffix in _SUFFIXES
+
+
+def without_comments(text: str) -> str:
+    """`text` with blanks in place of comments and tabs: every other character stays at its place."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found[0] if found["string"] else re.sub(r"[^\n\r]", " ", found[0])
+
+    return _STRINGS_AND_COMMENTS.sub(blank, text).replace("\t", " ")
+
+
+def as_yaml(text: str) -> str:
+    """JSON or JSON5 in the spelling that YAML readers take. Each line stays the line that it is."""
+
+    def respell(found: re.Match[str]) -> str:
+        return f"{found['key']}: " if found["key"] else _quoted(found["string"])
+
+    return _SURROGATES.sub(_joined, _STRINGS_AND_KEYS.sub(respell, without_comments(text)))
+
+
+def _quoted(string: str) -> str:
+    """A string in double quotes, with no escape that YAML does not know."""
+
+    def escape(found: re.Match[str]) -> str:
+        if found[2]:
+            return '\\"'
+        return found[0] if found[1] in _SAME_IN_YAML else found[1]
+
+    return f'"{_ESCAPED.sub(escape, string[1:-1])}"'
+
+
+def _joined(found: re.Match[str]) -> str:
+    pair = bytes.fromhex(found[2] + found[3])
+    return found[1] + pair.decode("utf-16-be")
+
 
 KeyPath = tuple[str | int, ...]
 
@@ -23,7 +74,6 @@ _MAX_DEPTH = 100
 # libyaml's parser does not survive ten thousands of brackets inside each other.
 _MAX_OPENINGS = 5_000
 
-_SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _YAML_TAG = "tag:yaml.org,2002:"
 _SCALARS = {f"{_YAML_TAG}{name}" for name in ("str", "int", "float", "bool", "null")}
 _RULES = (
@@ -49,7 +99,8 @@ class Layer(NamedTuple):
     marks: dict[KeyPath, Mark]
 
 
-def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+def resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """What a plain word means by the rules of YAML 1.2, as PyYAML's loaders want it."""
     table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for name, pattern, first in _RULES:
         for character in first:
@@ -60,7 +111,7 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
 
 # libyaml's loader where PyYAML was built with it: ten times as fast.
 _Loader: Any = type(
-    "_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {"yaml_implicit_resolvers": _resolvers()}
+    "_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {"yaml_implicit_resolvers": resolvers()}
 )
 
 
@@ -68,6 +119,9 @@ def read_text(path: Path, *, limit: int = _MAX_BYTES) -> str:
     """The text of `path`. Raises FileNotFoundError, and ConfigError for what cannot be read as UTF-8."""
     place = str(path)
     try:
+        # A pipe would be waited for, and be empty when it is read again.
+        if path.is_fifo():
+            raise config_error(place, "is a pipe; expected a file")
         with path.open("rb") as stream:
             data = stream.read(limit + 1)
     except FileNotFoundError:
@@ -92,8 +146,8 @@ def read_text(path: Path, *, limit: int = _MAX_BYTES) -> str:
         raise config_error(f"{place}:{line}", "is not UTF-8 text", hint="Save the file as UTF-8.") from error
 
 
-def read_layer(path: Path, *, origin: str | None = None) -> tuple[Layer, list[Problem]]:
-    """Read a YAML or JSON file, and say which keys are written twice or are no text.
+def read_layer(path: Path, *, origin: str | None = None) -> tuple[Layer, list[ConfigProblem]]:
+    """Read a YAML or JSON (also JSON5) file, and say which keys are written twice or are no text.
 
     The origin of its values is `origin`, or file and line. Raises FileNotFoundError, and ConfigError when the file is
     no settings file at all.
@@ -101,13 +155,15 @@ def read_layer(path: Path, *, origin: str | None = None) -> tuple[Layer, list[Pr
     return parse_layer(read_text(path), str(path), origin=origin)
 
 
-def parse_layer(text: str, name: str, *, origin: str | None = None) -> tuple[Layer, list[Problem]]:
-    """As `read_layer`, for the text of the file `name`."""
-    if name.endswith(".json"):
-        text = _as_yaml(text)
-    builder = _Builder(name, origin)
-    if sum(map(text.count, ("[", "{", "- ", "? "))) > _MAX_OPENINGS:
-        raise config_error(name, f"has more than {_MAX_OPENINGS} lists and mappings")
+def parse_layer(
+    text: str, name: str, *, origin: str | None = None, reader: type[TreeReader] | None = None
+) -> tuple[Layer, list[ConfigProblem]]:
+    """As `read_layer`, for the text of the file `name`; another kind of file has a `reader` of its own."""
+    if is_json(name):
+        text = as_yaml(text)
+    builder = (reader or TreeReader)(name, origin)
+    if sum(map(text.count, ("[", "{", "- ", "? "))) > builder.most_openings:
+        raise config_error(name, f"has more than {builder.most_openings} lists and mappings")
     try:
         data = builder.run(text)
     except yaml.YAMLError as error:
@@ -119,28 +175,22 @@ def parse_layer(text: str, name: str, *, origin: str | None = None) -> tuple[Lay
     return Layer(data or {}, builder.marks), builder.problems
 
 
-def _as_yaml(text: str) -> str:
-    """JSON in the spelling that YAML readers take: no tabs between tokens, no surrogate pairs."""
-
-    def join(found: re.Match[str]) -> str:
-        pair = bytes.fromhex(found[2] + found[3])
-        return found[1] + pair.decode("utf-16-be")
-
-    return _SURROGATES.sub(join, text.replace("\t", " "))
-
-
-class _Builder:
+class TreeReader:
     """Turns the nodes of one file into data, marks and problems."""
+
+    loader_class: Any = _Loader
+    most_openings = _MAX_OPENINGS
+    most_values = _MAX_VALUES
 
     def __init__(self, name: str, origin: str | None) -> None:
         self.name = name
         self.origin = origin
         self.marks: dict[KeyPath, Mark] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigProblem] = []
         self.loader: Any = None
 
     def run(self, text: str) -> Any:
-        self.loader = _Loader(text)
+        self.loader = self.loader_class(text)
         try:
             node = self.loader.get_single_node()
             return None if node is None else self._value(node, ())
@@ -155,7 +205,7 @@ class _Builder:
         self.marks[path] = Mark(self.origin or place, place)
 
     def _value(self, node: yaml.Node, path: KeyPath) -> Any:
-        if len(path) > _MAX_DEPTH or len(self.marks) > _MAX_VALUES:
+        if len(path) > _MAX_DEPTH or len(self.marks) > self.most_values:
             raise RecursionError
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
@@ -166,6 +216,10 @@ class _Builder:
         if node.tag not in _SCALARS:
             self._problem(node, path, f"the tag {node.tag.removeprefix(_YAML_TAG)} has no meaning here")
             return None
+        return self.scalar(node, path)
+
+    def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
+        """The value of a plain or quoted word at `path`."""
         return self.loader.construct_object(node)
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
@@ -196,7 +250,7 @@ class _Builder:
         node.value = kept
 
     def _problem(self, node: yaml.Node, path: KeyPath, text: str) -> None:
-        self.problems.append(Problem(self._place(node), dotted(path), text))
+        self.problems.append(ConfigProblem(self._place(node), dotted(path), text))
 
 
 def dotted(path: KeyPath) -> str:

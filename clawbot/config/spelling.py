@@ -1,4 +1,5 @@
-"""Brings the keys of a layer into the one spelling of the schema, and finds those that do not exist.
+"""Brings the keys of a layer into the one spelling of the schema, and says for users what is wrong with keys and
+values: what was expected, what stands there, what was probably meant.
 
 snake_case and camelCase are the same key. Names that users choose (of agents, hooks) stay as they are.
 """
@@ -7,26 +8,20 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
-from clawbot.config.errors import Problem
-from clawbot.config.explain import unknown_key
+from clawbot.config.errors import ConfigProblem, nearest
 from clawbot.config.paths import DEFAULTS
-from clawbot.config.section import Section
 from clawbot.config.source import KeyPath, Layer, Mark, dotted
+from clawbot.config.values import SettingsSection
+from clawbot.text.secrets import redact
 
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]|(?<=[A-Z])[A-Z](?=[a-z])")
-
-
-class Step(NamedTuple):
-    """One key on the way to a value. `either` says that its camelCase spelling is the same key."""
-
-    name: str
-    either: bool = False
 
 
 def to_snake(key: str) -> str:
@@ -34,7 +29,7 @@ def to_snake(key: str) -> str:
     return _HUMP.sub(lambda found: f"_{found[0]}", key).lower() if not key.isupper() else key
 
 
-def keys_of(section: type[Section]) -> dict[str, FieldInfo]:
+def keys_of(section: type[SettingsSection]) -> dict[str, FieldInfo]:
     """The fields of `section` by the names that they have in a file."""
     return {field.alias or name: field for name, field in section.model_fields.items()}
 
@@ -51,9 +46,11 @@ def kinds(annotation: Any) -> Iterator[Any]:
             yield from kinds(part)
 
 
-def section_of(annotation: Any) -> type[Section] | None:
+def section_of(annotation: Any) -> type[SettingsSection] | None:
     """The section that `annotation` allows, if it does."""
-    return next((kind for kind in kinds(annotation) if isinstance(kind, type) and issubclass(kind, Section)), None)
+    return next(
+        (kind for kind in kinds(annotation) if isinstance(kind, type) and issubclass(kind, SettingsSection)), None
+    )
 
 
 def items_of(annotation: Any, container: type) -> Any:
@@ -62,7 +59,7 @@ def items_of(annotation: Any, container: type) -> Any:
     return typing.get_args(found)[-1] if found else None
 
 
-def extras_of(section: type[Section]) -> Any:
+def extras_of(section: type[SettingsSection]) -> Any:
     """The annotation of keys that are no fields: None when `section` allows none, Any when they are free."""
     if section.model_config.get("extra") != "allow":
         return None
@@ -75,14 +72,14 @@ def is_secret(annotation: Any) -> bool:
     return SecretStr in kinds(annotation)
 
 
-def _place_of(name: str, root: type[Section]) -> str:
+def _place_of(name: str, root: type[SettingsSection]) -> str:
     """The dotted place of the key `name` that is nearest to the top of `root`; "" for none, or when several are."""
     found = sorted(_places_of(name, root, ()), key=len)
     alone = len(found) == 1 or (len(found) > 1 and len(found[0]) < len(found[1]))
     return dotted(found[0]) if alone else ""
 
 
-def _places_of(name: str, section: type[Section], path: KeyPath) -> Iterator[KeyPath]:
+def _places_of(name: str, section: type[SettingsSection], path: KeyPath) -> Iterator[KeyPath]:
     for key, field in keys_of(section).items():
         if key == name:
             yield (*path, key)
@@ -93,7 +90,7 @@ def _places_of(name: str, section: type[Section], path: KeyPath) -> Iterator[Key
             yield from _places_of(name, named, (*path, key, DEFAULTS))
 
 
-def respell(layer: Layer, schema: type[Section]) -> tuple[Layer, list[Problem]]:
+def respell(layer: Layer, schema: type[SettingsSection]) -> tuple[Layer, list[ConfigProblem]]:
     """`layer` with the keys of `schema`, and a problem for each key that does not exist or is written twice."""
     speller = _Speller(layer.marks, schema)
     data = speller.section(layer.data, schema, (), ())
@@ -103,13 +100,15 @@ def respell(layer: Layer, schema: type[Section]) -> tuple[Layer, list[Problem]]:
 class _Speller:
     """Walks through data and schema together; `old` paths are the file's, `new` ones the schema's."""
 
-    def __init__(self, marks: dict[KeyPath, Mark], root: type[Section]) -> None:
+    def __init__(self, marks: dict[KeyPath, Mark], root: type[SettingsSection]) -> None:
         self.old_marks = marks
         self.root = root
         self.marks: dict[KeyPath, Mark] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigProblem] = []
 
-    def section(self, data: dict[str, Any], schema: type[Section], old: KeyPath, new: KeyPath) -> dict[str, Any]:
+    def section(
+        self, data: dict[str, Any], schema: type[SettingsSection], old: KeyPath, new: KeyPath
+    ) -> dict[str, Any]:
         fields, extras = keys_of(schema), extras_of(schema)
         result: dict[str, Any] = {}
         for key, value in data.items():
@@ -141,4 +140,74 @@ class _Speller:
         return value
 
     def _problem(self, old: KeyPath, new: KeyPath, text: str) -> None:
-        self.problems.append(Problem(self.old_marks[old].place, dotted(new), text))
+        self.problems.append(ConfigProblem(self.old_marks[old].place, dotted(new), text))
+
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "keys with values",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_type": "keys with values",
+    "string_type": "text",
+}
+_LIMITS = {
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than_equal": "at most {le:g}",
+    "string_too_short": "text that is not empty",
+}
+# An example value longer than this says nothing more.
+_SHOWN = 60
+
+
+def unknown_key(key: str, known: list[str], elsewhere: str) -> str:
+    """What is said about a key that does not exist beside `known`; `elsewhere` is where one of its name does."""
+    meant = nearest(key, known) or elsewhere
+    return f"unknown key; did you mean {meant}?" if meant else f"unknown key; expected one of {', '.join(known)}"
+
+
+def unknown_agent(agent_id: str, known: list[str]) -> str:
+    """What is said about an agent that is none of the `known` ones."""
+    meant = nearest(agent_id, known)
+    hint = f"; did you mean {meant}?" if meant else ""
+    return f"expected one of the agents {', '.join(known)}{_found(agent_id, secret=False)}{hint}"
+
+
+def explain(error: ErrorDetails, *, secret: bool) -> str:
+    """One sentence about `error`. The value is left out when it is `secret`."""
+    kind, context = error["type"], error.get("ctx", {})
+    value = error["input"]
+    if kind == "expected":
+        return f"expected {context['what']}{_found(value, secret or not context['show'])}"
+    if kind == "missing":
+        return f"expected the key {error['loc'][-1]}"
+    if kind == "literal_error":
+        meant = nearest(value, [choice.strip("'") for choice in _choices(context)]) if isinstance(value, str) else ""
+        hint = f"; did you mean {meant}?" if meant else ""
+        return f"expected {context['expected']}{_found(value, secret)}{hint}"
+    if kind in _LIMITS:
+        return f"expected {_LIMITS[kind].format(**context)}{_found(value, secret)}"
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind]}{_found(value, secret)}"
+    return redact(error["msg"])
+
+
+def _choices(context: Mapping[str, Any]) -> list[str]:
+    return str(context["expected"]).replace(" or ", ", ").split(", ")
+
+
+def _found(value: Any, secret: bool) -> str:
+    if secret:
+        return ""
+    if value is None:
+        return ", found nothing"
+    if isinstance(value, bool):
+        return f", found {str(value).lower()}"
+    if isinstance(value, int | float):
+        return f", found the number {value}"
+    if isinstance(value, str):
+        shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}..."
+        return f", found the text {redact(shown)!r}"
+    return ", found a list" if isinstance(value, list) else ", found keys with values"

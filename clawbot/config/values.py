@@ -1,4 +1,5 @@
-"""The kinds of values that settings have: durations, sizes, switches, paths, zones, model names.
+"""The kinds of values that settings have (durations, sizes, switches, paths, zones, model names), and the base of every
+section.
 
 Each kind says what it expects in an error of type "expected", which never repeats the value.
 """
@@ -13,10 +14,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, ValidationInfo
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, SecretStr, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from clawbot.config.paths import find_home
+
+
+class SettingsSection(BaseModel):
+    """A mapping of keys in the settings: immutable, no other keys, no silent conversion between kinds of values."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")

@@ -1,21 +1,50 @@
-"""The workspace files that every system prompt carries: which, in what order, how much of each, and what is refused.
+"""The workspace files that every system prompt carries: which, in what order, how much of each, what is refused, and
+the fences around them, so that none can pass for what is around it.
 
-Rules: reference sheet 1.4 to 1.6. The files are read anew each time: seven small reads cost less than a
-millisecond, and no cache key of a file system tells two edits within one clock tick apart.
+Rules: reference sheet 1.4 to 1.6. The files are read anew each time: seven small reads cost less than a millisecond,
+and no cache key of a file system tells two edits within one clock tick apart.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from clawbot.context.cutting import shorten
 from clawbot.context.privacy import Privacy
+from clawbot.context.truncate import shorten
 from clawbot.files import RefusedFileError, read_guarded
+
+if TYPE_CHECKING:
+    # As in window.py.
+    from clawbot.config.schema_context import BootstrapSettings
+
+LONGEST_RUN = 60
+"""So many backticks in a row may stand in a workspace file of the prompt: as long as that, each fence would be."""
+_TICKS = re.compile("`+")
+_LONG_RUNS = re.compile(f"`{{{LONGEST_RUN + 1},}}")
+
+
+def fence_for(texts: Iterable[str]) -> str:
+    """A fence that nothing in `texts` can close: longer than any run of backticks in them. It depends on the texts
+    alone, so what a provider caches stays the same while they do."""
+    longest = max(map(len, _TICKS.findall("\n".join(texts))), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def fenced(text: str, fence: str) -> str:
+    """`text` between two lines with `fence`."""
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def tamed(text: str) -> str:
+    """`text` with runs of at most `LONGEST_RUN` backticks, so that no text makes all fences long."""
+    return _LONG_RUNS.sub("`" * LONGEST_RUN, text)
+
 
 PERSONA = "SOUL.md"
 RITUAL = "BOOTSTRAP.md"
@@ -25,32 +54,16 @@ SEEDED = ("AGENTS.md", PERSONA, "IDENTITY.md", "USER.md", "TOOLS.md")
 LEAST_ROOM = 64  # characters; with less left, nothing more is injected
 
 
-class BootstrapLimits(Protocol):
-    """Caps in characters; the settings' `bootstrap` section is one."""
-
-    @property
-    def max_chars(self) -> int:
-        """Of one file."""
-        ...
-
-    @property
-    def total_max_chars(self) -> int:
-        """Of all files together."""
-        ...
-
-
 class NamedText(Protocol):
     """A file as hooks hand it over."""
 
     @property
     def name(self) -> str:
         """Its path below the workspace."""
-        ...
 
     @property
     def text(self) -> str:
         """What it holds."""
-        ...
 
 
 class BootstrapFile(Struct, frozen=True):
@@ -79,16 +92,20 @@ class Bootstrap(Struct, frozen=True):
 def read_bootstrap(workspace: Path, privacy: Privacy) -> Bootstrap:
     """The files of `workspace` that a session with `privacy` is shown, whole. Blocks; never raises for a file: what
     cannot be used counts as missing."""
-    reading = _Reading(workspace, privacy)
-    found = [reading.load((name,)) for name in SEEDED if privacy.injects(name)]
-    found += [reading.load(names, optional=True) for names in ((RITUAL,), MEMORY_NAMES) if privacy.injects(names[0])]
-    return Bootstrap(tuple(file for file in found if file is not None), tuple(reading.notices))
+    notices: list[str] = []
+    wanted = [((name,), False) for name in SEEDED] + [((RITUAL,), True), (MEMORY_NAMES, True)]
+    found = [
+        _load(workspace, privacy, names, notices, optional=optional)
+        for names, optional in wanted
+        if privacy.injects(names[0])
+    ]
+    return Bootstrap(tuple(file for file in found if file is not None), tuple(notices))
 
 
 def apply_hooked(read: Bootstrap, hooked: Sequence[NamedText], workspace: Path, privacy: Privacy) -> Bootstrap:
     """`read` as hooks left its files: changed, added to, taken from. Blocks.
 
-    What `privacy` keeps from the session is left out without a word, as it is from `read` (reference sheet 11.2);
+    What `privacy` keeps from the session is left out without a word, as it is from `read`;
     files without a name or outside `workspace` are left out with a notice. Names are paths below `workspace`.
     """
     known = {file.name: file for file in read.files}
@@ -100,16 +117,33 @@ def apply_hooked(read: Bootstrap, hooked: Sequence[NamedText], workspace: Path, 
             notices.append(f"A file that a hook added is not in the prompt: {problem}.")
         elif one.name in files:
             notices.append(f"A hook added {one.name} twice; the first one is in the prompt.")
-        elif privacy.injects(one.name) and not privacy.hides(_real_parts(workspace, path)):
+        elif privacy.injects(one.name) and not (privacy.hidden and privacy.hides(_real_parts(workspace, path))):
             before = known.get(one.name)
             files[one.name] = before if before and before.text == one.text else _file(one.name, path, one.text)
     return Bootstrap(tuple(files.values()), tuple(notices))
 
 
-def cap_bootstrap(read: Bootstrap, limits: BootstrapLimits) -> Bootstrap:
-    """`read` cut to the caps of one file and of all; pure."""
+def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
+    """`read` cut to the caps of one file and of all, in order; placeholders take of the room as well. Pure."""
     notices = list(read.notices)
-    return Bootstrap(tuple(_capped(read.files, limits, notices)), tuple(notices))
+    room = limits.total_max_chars
+    kept: list[BootstrapFile] = []
+    for index, file in enumerate(read.files):
+        if room < LEAST_ROOM:
+            left_out = ", ".join(rest.name for rest in read.files[index:])
+            notices.append(f"Not in the prompt, as bootstrap.total_max_chars is used up: {left_out}.")
+            break
+        text = shorten(file.text, min(limits.max_chars, room), file.name)
+        if len(text) < len(file.text):
+            notices.append(
+                f"{file.name} is cut in the prompt: {file.raw_chars:,} characters, {len(text):,} of them fit."
+            )
+        if (tame := tamed(text)) != text:
+            notices.append(f"{file.name} is cut in the prompt: it has more than {LONGEST_RUN} backticks in a row.")
+            text = tame
+        room -= len(text)
+        kept.append(file if text == file.text else structs.replace(file, text=text, truncated=True))
+    return Bootstrap(tuple(kept), tuple(notices))
 
 
 def _problem(name: str, path: Path, workspace: Path) -> str:
@@ -134,57 +168,27 @@ def _file(name: str, path: Path, text: str) -> BootstrapFile:
     return BootstrapFile(name, path, missing=False, raw_chars=len(text), text=text, truncated=False)
 
 
-class _Reading:
-    """Reads the files of a workspace for one session; `notices` says what could not be used."""
-
-    def __init__(self, workspace: Path, privacy: Privacy) -> None:
-        self._workspace = workspace
-        self._privacy = privacy
-        self.notices: list[str] = []
-
-    def load(self, names: Sequence[str], *, optional: bool = False) -> BootstrapFile | None:
-        """The first of `names` that is there; an `optional` file that is missing or blank is None."""
-        for name in names:
-            try:
-                text = self._read(name)
-            except RefusedFileError as problem:
-                self.notices.append(f"{name} is not in the prompt: it {problem}.")
-                break
-            if text is None:
-                continue
-            if "\ufffd" in text:
-                self.notices.append(f"{name} is not valid UTF-8: bad bytes are shown to the model as \ufffd.")
-            file = _file(name, self._workspace / name, text)
-            return file if file.text or not optional else None
-        if optional:
-            return None
-        path = self._workspace.absolute() / names[0]
-        text = f"[MISSING] Expected at: {path}"
-        return BootstrapFile(names[0], path, missing=True, raw_chars=0, text=text, truncated=False)
-
-    def _read(self, name: str) -> str | None:
-        if self._privacy.hides(_real_parts(self._workspace, self._workspace / name)):
-            raise RefusedFileError("is a symlink to what only the user may hear of")
-        return read_guarded(self._workspace, name)
-
-
-def _capped(files: Sequence[BootstrapFile], limits: BootstrapLimits, notices: list[str]) -> list[BootstrapFile]:
-    """`files` cut to the caps, in order; placeholders take of the room as well."""
-    room = limits.total_max_chars
-    kept: list[BootstrapFile] = []
-    for index, file in enumerate(files):
-        if room < LEAST_ROOM:
-            left_out = ", ".join(rest.name for rest in files[index:])
-            notices.append(f"Not in the prompt, as bootstrap.total_max_chars is used up: {left_out}.")
+def _load(
+    workspace: Path, privacy: Privacy, names: Sequence[str], notices: list[str], *, optional: bool
+) -> BootstrapFile | None:
+    """The first of `names` that is there; an `optional` file that is missing or blank is None. What could not be used
+    is added to `notices`."""
+    for name in names:
+        try:
+            if privacy.hidden and privacy.hides(_real_parts(workspace, workspace / name)):
+                raise RefusedFileError("is a symlink to what only the user may hear of")
+            text = read_guarded(workspace, name)
+        except RefusedFileError as problem:
+            notices.append(f"{name} is not in the prompt: it {problem}.")
             break
-        text = shorten(file.text, min(limits.max_chars, room), file.name)
-        truncated = len(text) < len(file.text)
-        if truncated:
-            notices.append(
-                f"{file.name} is cut in the prompt: {file.raw_chars:,} characters, {len(text):,} of them fit."
-            )
-        room -= len(text)
-        kept.append(
-            BootstrapFile(file.name, file.path, file.missing, file.raw_chars, text, truncated) if truncated else file
-        )
-    return kept
+        if text is None:
+            continue
+        if "\ufffd" in text:
+            notices.append(f"{name} is not valid UTF-8: bad bytes are shown to the model as \ufffd.")
+        file = _file(name, workspace / name, text)
+        return file if file.text or not optional else None
+    if optional:
+        return None
+    path = workspace.absolute() / names[0]
+    text = f"[MISSING] Expected at: {path}"
+    return BootstrapFile(names[0], path, missing=True, raw_chars=0, text=text, truncated=False)

@@ -1,28 +1,31 @@
-"""Counts the tokens of messages and prompt texts as the wire carries them, each of them once."""
+"""The size of messages and prompt texts in tokens: counted as the wire carries them, each of them once, or
+weighed without a tokenizer, for decisions that need a proportion and no count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from clawbot.llm.tokens import count_now
-from clawbot.llm.wire import EMPTY_RESULT, TOOL_IMAGE
-from clawbot.llm.wire_rules import rules_for
+from clawbot.llm.tokens import count_now, weigh_tokens
+from clawbot.llm.wire import EMPTY_RESULT, TOOL_IMAGE, rules_for
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
     ImageBlock,
     Message,
+    TextBlock,
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
     ToolSpec,
     UserMessage,
 )
+from clawbot.sessions.conversation import ContextItem
 
 IMAGE_TOKENS = 1200
-"""A picture, whoever sent it (reference sheet 6.4)."""
+"""A picture, whoever sent it."""
 MESSAGE_TOKENS = 4
 """The role of a message and the marks around it. A tool call has as many: it goes as a message of its own."""
 PRIMING_TOKENS = 3
@@ -112,3 +115,78 @@ class TokenCounter:
         if not pictures:
             return 0
         return MESSAGE_TOKENS + self._count(TOOL_IMAGE.format(name=message.tool_name)) + pictures
+
+
+class Reuse:
+    """Knows the items that stood in for others in the last view, and no more than these."""
+
+    def __init__(self) -> None:
+        self._stand_ins: dict[tuple[str, str], ContextItem] = {}
+
+    def __len__(self) -> int:
+        """How many items of the last view were stand-ins."""
+        return len(self._stand_ins)
+
+    def settle(self, items: Sequence[ContextItem], view: Sequence[ContextItem]) -> list[ContextItem]:
+        """`view`, of as many items as `items`, with the objects of the last view where they are equal."""
+        before, self._stand_ins = self._stand_ins, {}
+        return [shown if shown is item else self._known(before, shown) for item, shown in zip(items, view, strict=True)]
+
+    def _known(self, before: dict[tuple[str, str], ContextItem], item: ContextItem) -> ContextItem:
+        call = item.message.tool_call_id if isinstance(item.message, ToolResultMessage) else ""
+        key = (item.entry_id, call)
+        known = before.get(key)
+        self._stand_ins[key] = known if known == item else item
+        return self._stand_ins[key]
+
+
+IMAGE_WEIGHT = 2000
+"""Tokens of a picture (8,000 characters), the user's own too, which the reference forgets."""
+UNSPELT_WEIGHT = 32
+"""Tokens of arguments that JSON can't spell (128 characters)."""
+
+
+def weigh_message(message: Message) -> int:
+    """About how many tokens `message` has.
+
+    Four ASCII characters are a token and any other character is one, where the reference counts four of all: it sees a
+    quarter of a Chinese text (reference sheet 6.4).
+    """
+    match message:
+        case UserMessage(content=str(text)):
+            return weigh_tokens(text)
+        case UserMessage(content=blocks) | ToolResultMessage(content=blocks) | AssistantMessage(content=blocks):
+            return sum(_weigh_block(block) for block in blocks)
+        case BashExecutionMessage():
+            return weigh_tokens(message.text)
+
+
+def _weigh_block(block: TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | str) -> int:
+    match block:
+        case TextBlock(text=text) | ThinkingBlock(thinking=text) | str(text):
+            return weigh_tokens(text)
+        case ToolCallBlock():
+            return weigh_tokens(block.name) + _weigh_arguments(block)
+        case ImageBlock():
+            return IMAGE_WEIGHT
+
+
+def _weigh_arguments(call: ToolCallBlock) -> int:
+    if call.malformed is not None:
+        return weigh_tokens(call.malformed)
+    try:
+        return weigh_tokens(json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":")))
+    except (TypeError, ValueError, RecursionError):
+        return UNSPELT_WEIGHT
+
+
+def quick_size(messages: Sequence[Message], fresh_from: int, fixed: int) -> tuple[int, bool]:
+    """The tokens in use before anything was counted: what the last good answer since the last compaction reported,
+    with a weight of what came after it; and whether that is all of it. Without a report all is weighed, with the
+    `fixed` tokens of prompt and tools."""
+    for index in range(len(messages) - 1, fresh_from - 1, -1):
+        message = messages[index]
+        if isinstance(message, AssistantMessage) and message.usage and not message.broken:
+            rest = sum(map(weigh_message, messages[index + 1 :]))
+            return message.usage.prompt_tokens + message.usage.output + rest, index == len(messages) - 1
+    return fixed + sum(map(weigh_message, messages)), False

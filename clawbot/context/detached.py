@@ -1,5 +1,5 @@
 """A copy of the conversation for a silent turn: all of it when it fits, else what memory was not offered yet, made to
-fit. Pure."""
+fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from clawbot.context.cutting import head_and_tail
+from clawbot.context.truncate import head_and_tail
 from clawbot.messages import (
     BashExecutionMessage,
     ImageBlock,

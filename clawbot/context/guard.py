@@ -17,9 +17,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from clawbot.context.cutting import cut_before
-from clawbot.context.reuse import Reuse
-from clawbot.context.weights import weigh_message
+from clawbot.context.counting import Reuse, weigh_message
+from clawbot.context.truncate import cut_before
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolResultMessage
 from clawbot.sessions.conversation import ContextItem
@@ -41,7 +40,8 @@ Weigher = Callable[[Message], int]
 
 
 class Guard:
-    """`guard` from call to call, with the same objects for what stays the same."""
+    """Keeps the same objects for what stays the same from call to call. `tokens` says how many a message has; an exact
+    counter may block."""
 
     def __init__(self, tokens: Weigher = weigh_message) -> None:
         self._tokens = tokens
@@ -50,33 +50,20 @@ class Guard:
     def view(
         self, items: Sequence[ContextItem], *, window: int, fixed: int, share: float = TOTAL_SHARE
     ) -> list[ContextItem]:
-        """What the model sees of `items`."""
-        view = guard(items, window=window, fixed=fixed, share=share, tokens=self._tokens)
-        return self._reuse.settle(items, view)
+        """`items` with tool results cut and removed until they fit; the same objects where nothing has to be done.
 
-
-def guard(
-    items: Sequence[ContextItem],
-    *,
-    window: int,
-    fixed: int,
-    share: float = TOTAL_SHARE,
-    tokens: Weigher = weigh_message,
-) -> list[ContextItem]:
-    """`items` with tool results cut and removed until they fit; the same objects where nothing has to be done.
-
-    `window` is the model's and `fixed` what system prompt and tools take of it, both in tokens; `share` of the window
-    is for everything. Where compaction comes at a higher mark, `share` should be that mark: what is removed here was
-    offered to nobody. `tokens` says how many a message has; an exact counter may block.
-    """
-    view = _View(items, tokens)
-    view.cut_large(max(LEAST_TOKENS, int((window - fixed) * RESULT_SHARE)))
-    budget = max(LEAST_TOKENS, int(window * share) - fixed)
-    if view.total > budget:
-        view.remove_seen(budget)
-    if view.total > budget:
-        view.cut_unseen(budget)
-    return view.items
+        `window` is the model's and `fixed` what system prompt and tools take of it, both in tokens; `share` of the
+        window is for everything. Where compaction comes at a higher mark, `share` should be that mark: what is removed
+        here was offered to nobody.
+        """
+        view = _View(items, self._tokens)
+        view.cut_large(max(LEAST_TOKENS, int((window - fixed) * RESULT_SHARE)))
+        budget = max(LEAST_TOKENS, int(window * share) - fixed)
+        if view.total > budget:
+            view.remove_seen(budget)
+        if view.total > budget:
+            view.cut_unseen(budget)
+        return self._reuse.settle(items, view.items)
 
 
 class _View:

@@ -15,7 +15,6 @@ SessionKind = Literal["main", "group", "scheduled", "sub"]
 
 _OWN = ("AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md")
 _MEMORY_NAMES = frozenset({"MEMORY.md", "memory.md"})
-_MEMORY_TOOLS = frozenset({"memory_search", "memory_get"})
 # At the top of the workspace: what is written about the user.
 _PRIVATE = ("USER.md", "MEMORY.md", "memory")
 # Tokens of session keys (reference sheet 3.4), the strictest kind first: `agent:main:cron:<job>`.
@@ -30,7 +29,7 @@ class Privacy(Struct, frozen=True):
     """What a session of this `kind` may know.
 
     `bootstrap` are the names of workspace files that go into its prompt; `memory_file` says whether MEMORY.md does.
-    `memory_tools`: it may search and read the notes; `transcripts`: also what was said in other conversations.
+    `notes`: it may search and read the notes; `transcripts`: also what was said in other conversations.
     `citations`: by itself it names the places of what it recalls. `startup_notes`: it begins with a quote of the newest
     notes. `extra_files`: hooks may put files of any name into its prompt.
     """
@@ -38,7 +37,7 @@ class Privacy(Struct, frozen=True):
     kind: SessionKind
     bootstrap: tuple[str, ...]
     memory_file: bool = False
-    memory_tools: bool = False
+    notes: bool = False
     transcripts: bool = False
     citations: bool = False
     startup_notes: bool = False
@@ -51,18 +50,23 @@ class Privacy(Struct, frozen=True):
             return self.memory_file
         return self.extra_files or base in self.bootstrap
 
-    def offers(self, tool: str) -> bool:
-        """Whether the model may call `tool`."""
-        return self.memory_tools or tool not in _MEMORY_TOOLS
+    def offers(self, needs: frozenset[str] | None, *, narrows: bool) -> bool:
+        """Whether the model may call a tool that needs `needs`; None stands for one that does not say, which may need
+        anything. Where files are hidden, only a tool that `narrows` itself to what the session may know gets at files
+        or commands."""
+        files = narrows or not self.hidden
+        granted = {"notes": self.notes, "transcripts": self.transcripts, "files": files, "shell": files}
+        everything = all(granted.values())
+        return everything if needs is None else all(granted.get(need, everything) for need in needs)
 
     @property
     def hidden(self) -> tuple[str, ...]:
         """Files and folders at the top of the workspace that don't exist for the model's file tools."""
-        return () if self.memory_tools else _PRIVATE
+        return () if self.notes else _PRIVATE
 
     def hides(self, parts: tuple[str, ...]) -> bool:
         """Whether the real path `parts`, below the workspace, is one of those or lies in one of those."""
-        return bool(parts) and parts[0].casefold() in {name.casefold() for name in self.hidden}
+        return bool(parts) and parts[0].casefold() in [name.casefold() for name in self.hidden]
 
 
 _POLICIES: dict[SessionKind, Privacy] = {
@@ -70,14 +74,14 @@ _POLICIES: dict[SessionKind, Privacy] = {
         "main",
         (*_OWN, "BOOTSTRAP.md"),
         memory_file=True,
-        memory_tools=True,
+        notes=True,
         transcripts=True,
         citations=True,
         startup_notes=True,
         extra_files=True,
     ),
     "group": Privacy("group", ("AGENTS.md", "SOUL.md", "IDENTITY.md", "TOOLS.md")),
-    "scheduled": Privacy("scheduled", _OWN, memory_tools=True),
+    "scheduled": Privacy("scheduled", _OWN, notes=True),
     "sub": Privacy("sub", ("AGENTS.md", "TOOLS.md")),
 }
 

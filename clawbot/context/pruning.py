@@ -6,7 +6,7 @@ Reference sheet 10. Pure: the transcript keeps what the tools said. It differs f
   the full results again at the next call, which throws the cache away that the pruning was to save.
 - Every provider is eligible, since the mode is off unless the user asks for it.
 - Shares of the window are of weighted tokens, and characters are counted as four for each of these, so that Chinese
-  takes the room that it takes (`weights.py`).
+  takes the room that it takes (`counting.py`).
 - Nothing is replaced by something longer.
 """
 
@@ -20,9 +20,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from clawbot.config.schema_context import ContextPruningSettings, SoftTrimSettings
-from clawbot.context.cutting import cut_after, cut_before
-from clawbot.context.reuse import Reuse
-from clawbot.context.weights import weigh_message
+from clawbot.context.counting import Reuse, weigh_message
+from clawbot.context.truncate import cut_after, cut_before
 from clawbot.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import CustomEntry, Entry
@@ -72,8 +71,8 @@ class Pruner:
         return self._reuse.settle(items, view)
 
     def touch(self, now_ms: int) -> None:
-        """Say that a request succeeded."""
-        self.state = touch(self.state, now_ms)
+        """Say that a request succeeded: the provider's cache is good for another while."""
+        self.state = structs.replace(self.state, touched_at=now_ms)
 
 
 def prune(
@@ -90,11 +89,6 @@ def prune(
         touched_at = now_ms if trimmed or cleared else state.touched_at
         state = PruneState(touched_at, trimmed, cleared)
     return [_view(item, settings, state) for item in items], state
-
-
-def touch(state: PruneState, now_ms: int) -> PruneState:
-    """The state after a request that succeeded at `now_ms`: the provider's cache is good for another while."""
-    return structs.replace(state, touched_at=now_ms)
 
 
 def marker_of(state: PruneState, provider: str, model: str) -> CustomEntry:

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
-from clawbot.context.cutting import head_and_tail, tail_of
+from clawbot.config.schema_context import StartupContextSettings
+from clawbot.context.bootstrap import fence_for, fenced
 from clawbot.context.prompt import prompt_literal
+from clawbot.context.truncate import head_and_tail, tail_of
 from clawbot.files import RefusedFileError, read_guarded
-from clawbot.messages import NOTES_HEAD
+from clawbot.messages import NOTES_HEAD, Message, quotes_notes
+from clawbot.text.secrets import redact
 
 FOLDER = "memory"
 MOST_SLUGGED = 4
-"""So many notes of one day are quoted beside its log (reference sheet 22.1)."""
+"""So many notes of one day are quoted beside its log."""
 LONGEST_AGO = timedelta(days=30)
 """How old the note of the last conversation may be: it is the thread to take up after a weekend or a holiday."""
 HEAD = (
@@ -30,32 +32,8 @@ HEAD = (
 )
 _MORE = " {count} more are left out for want of room."
 _LEAST_BODY = 100  # characters; with room for less of a longer note, none of it is quoted
+_FENCE = re.compile(r"`{3,}\Z")
 _NAME = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})(?P<slug>-.+)?\.md")
-_TICKS = re.compile("`+")
-
-
-class StartupSettings(Protocol):
-    """How much is quoted; the settings' `startup_context` section is one."""
-
-    @property
-    def enabled(self) -> bool:
-        """Whether anything is."""
-        ...
-
-    @property
-    def daily_memory_days(self) -> int:
-        """Of how many days, today among them."""
-        ...
-
-    @property
-    def max_chars(self) -> int:
-        """Characters of the whole quote, its frame among them."""
-        ...
-
-    @property
-    def max_file_chars(self) -> int:
-        """Characters of one file."""
-        ...
 
 
 class StartupQuote(Struct, frozen=True):
@@ -72,6 +50,13 @@ class StartupQuote(Struct, frozen=True):
     def chars(self) -> int:
         """How long it is."""
         return len(self.text)
+
+
+class QuotedNote(Struct, frozen=True):
+    """A note as far as it is quoted."""
+
+    path: str
+    text: str
 
 
 class _Note(Struct, frozen=True):
@@ -92,7 +77,7 @@ class _Note(Struct, frozen=True):
         return self.day, not self.slugged, self.mtime_ns, self.name
 
 
-def startup_quote(workspace: Path, now: datetime, settings: StartupSettings) -> StartupQuote | None:
+def startup_quote(workspace: Path, now: datetime, settings: StartupContextSettings) -> StartupQuote | None:
     """The quote for a session that begins at `now`, in the user's zone; None when there is nothing to quote. Blocks.
 
     Only for sessions whose policy has `startup_notes`. Quoted are, of each day, its log and the newest notes of
@@ -104,7 +89,7 @@ def startup_quote(workspace: Path, now: datetime, settings: StartupSettings) -> 
     notices: list[str] = []
     chosen = _chosen(_notes(workspace, notices), now, settings.daily_memory_days)
     texts = {note: text for note in chosen if (text := _text(workspace, note, notices))}
-    fence = _fence(texts.values())
+    fence = fence_for(texts.values())
     quoted = _fitting(texts, fence, settings)
     newest_first = sorted(quoted, key=lambda note: note.age, reverse=True)
     if not quoted:
@@ -159,16 +144,17 @@ def _chosen(notes: Sequence[_Note], now: datetime, count: int) -> list[_Note]:
 
 
 def _text(workspace: Path, note: _Note, notices: list[str]) -> str:
-    """What `note` holds, "" where that is nothing or can't be read."""
+    """What `note` holds, "" where that is nothing or can't be read. A secret that the user wanted in a note is found by
+    a search, and not told to every session."""
     try:
         text = read_guarded(workspace, note.path) or ""
     except RefusedFileError as problem:
         notices.append(f"{note.path} is not quoted to the model: it {problem}.")
         return ""
-    return text.replace("\r\n", "\n").strip()
+    return redact(text.replace("\r\n", "\n").strip())
 
 
-def _fitting(texts: dict[_Note, str], fence: str, settings: StartupSettings) -> dict[_Note, str]:
+def _fitting(texts: dict[_Note, str], fence: str, settings: StartupContextSettings) -> dict[_Note, str]:
     """As much of each note as there is room for; the first ones are served first."""
     room = settings.max_chars - len(HEAD) - len(_MORE.format(count=len(texts)))
     fitting: dict[_Note, str] = {}
@@ -189,11 +175,15 @@ def _shortened(note: _Note, text: str, limit: int) -> str:
     return (head_and_tail if note.slugged else tail_of)(text, limit - marker)
 
 
-def _fence(texts: Iterable[str]) -> str:
-    """A fence that nothing in `texts` can close."""
-    longest = max((len(run) for text in texts for run in _TICKS.findall(text)), default=0)
-    return "`" * max(3, longest + 1)
-
-
 def _block(note: _Note, text: str, fence: str) -> str:
-    return f"\n\n{prompt_literal(note.path)}:\n{fence}text\n{text}\n{fence}"
+    return f"\n\n{prompt_literal(note.path)}:\n{fenced(text, fence)}"
+
+
+def read_quoted(message: Message) -> tuple[QuotedNote, ...]:
+    """The notes in `message`, the newest first; none when it is no quote of notes."""
+    fence = _FENCE.search(message.text) if quotes_notes(message) else None
+    if fence is None:
+        return ()
+    # All fences are of one length, and longer than any in the notes: the last one tells them all.
+    note = re.compile(rf"^`(?P<path>[^`\n]+)`:\n{fence[0]}text\n(?P<text>.*?)\n{fence[0]}$", re.MULTILINE | re.DOTALL)
+    return tuple(QuotedNote(found["path"], found["text"]) for found in note.finditer(message.text))

@@ -1,25 +1,80 @@
-"""Seeding a workspace with the template files, and comparing it with them.
+"""Seeding a workspace with the template files, and how each file stands to its template since.
 
-A file is made only where there is none. BOOTSTRAP.md, the first-run ritual, goes into a brand-new workspace alone:
-its deletion says that the ritual is done, and it never comes back (reference sheet 1.3).
+A file is made only where there is none. BOOTSTRAP.md, the first-run ritual, goes into a brand-new workspace alone: its
+deletion says that the ritual is done, and it never comes back (reference sheet 1.3).
 """
 
 from __future__ import annotations
 
+import difflib
 import errno
+import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from clawbot.clock import Clock, iso_utc
 from clawbot.context.bootstrap import MEMORY, RITUAL, SEEDED
-from clawbot.context.templates import FileDifference, difference, digest_of
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive, ensure_private_dir, write_atomic
+from clawbot.files import create_exclusive, ensure_private_dir, read_plain, write_atomic
+from clawbot.text.encoding import decoded
+
+MAX_BYTES = 2 * 1024**2
+"""A larger file is not read into a prompt either."""
+MAX_LINES = 5000
+"""Comparing takes the square of the lines at worst; this many take a second."""
+
+State = Literal["same", "changed", "outdated", "both", "missing"]
+
+
+class FileDifference(Struct, frozen=True):
+    """How a file stands to its template; `diff` goes from the template to the workspace.
+
+    `changed`: by the user (or by whom is not known, of files seeded before that was noted), `outdated`: the template
+    has changed, and nobody touched the file, `both`: both have.
+    """
+
+    name: str
+    state: State
+    diff: str = ""
+
+
+def digest_of(data: bytes) -> str:
+    """By what a seeded file is known again: SHA-256 of its bytes, as hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def difference(name: str, path: Path, template: Path, seeded: str | None = None) -> FileDifference:
+    """How `path` stands to `template`, of which a version with the digest `seeded` was put there once (None: that was
+    not noted). Blocks; raises OSError."""
+    if not path.exists():
+        return FileDifference(name, "missing")
+    ours, theirs = template.read_bytes(), read_plain(path, MAX_BYTES)
+    diff = "\n".join(_diff(name, _lines(ours), _lines(theirs)))
+    return FileDifference(name, _state(ours, theirs, seeded) if diff else "same", diff)
+
+
+def _diff(name: str, ours: list[str], theirs: list[str]) -> Iterable[str]:
+    heads = f"template/{name}", f"workspace/{name}"
+    if len(theirs) <= MAX_LINES:
+        return difflib.unified_diff(ours, theirs, *heads, lineterm="")
+    return f"--- {heads[0]}", f"+++ {heads[1]}", f"@@ {len(theirs):,} lines: too many to be compared @@"
+
+
+def _state(template: bytes, file: bytes, seeded: str | None) -> State:
+    if seeded is None or seeded == digest_of(template):
+        return "changed"
+    return "outdated" if seeded == digest_of(file) else "both"
+
+
+def _lines(data: bytes) -> list[str]:
+    return decoded(data, errors="replace").rstrip().splitlines()
+
 
 log = logging.getLogger(__name__)
 
@@ -94,18 +149,17 @@ def _template_name(name: str) -> str:
     return found
 
 
-def _is_copy(path: Path, template: bytes) -> bool:
-    # The size first: of most files no more is needed, and a pipe is never opened.
-    return path.stat().st_size == len(template) and path.read_bytes() == template
-
-
 def ritual_pending(workspace: Path) -> bool:
     """Whether the first-run ritual is still to be done. An emptied file counts as deleted: that much an agent can do
-    whose user allows it no commands. Blocks; raises OSError."""
+    whose user allows it no commands; what is no text of a sensible size is no ritual. Blocks; raises OSError."""
     try:
-        return bool((workspace / RITUAL).read_bytes().strip())
+        return bool(read_plain(workspace / RITUAL, MAX_BYTES).strip())
     except FileNotFoundError:
         return False
+    except OSError as error:
+        if error.errno in (errno.EFBIG, errno.EINVAL):
+            return False
+        raise
 
 
 def _seed(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
@@ -118,7 +172,9 @@ def _seed(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
     if fresh:
         # The ritual comes last: a seeding that breaks off before it starts over next time.
         names += [MEMORY, RITUAL]
-    made = [workspace / name for name in names if _create(workspace / name, template_dir / name)]
+    made = [
+        workspace / name for name in names if create_exclusive(workspace / name, (template_dir / name).read_bytes())
+    ]
     noted = msgspec.structs.replace(state, seeded=_seeded(state, workspace, template_dir))
     if state != before:
         _write_state(workspace, noted)
@@ -142,9 +198,10 @@ def _seeded(state: WorkspaceState, workspace: Path, template_dir: Path) -> dict[
     """Which version of its template each file was seen to be last."""
     seeded = dict(state.seeded)
     for name in (*ALWAYS, MEMORY, RITUAL):
-        template = (template_dir / name).read_bytes()
+        path, template = workspace / name, (template_dir / name).read_bytes()
         try:
-            if _is_copy(workspace / name, template):
+            # The size first: of most files no more is needed, and a pipe is never opened.
+            if path.stat().st_size == len(template) and path.read_bytes() == template:
                 seeded[name] = digest_of(template)
         except OSError:
             continue  # missing, or nothing that can be compared
@@ -172,19 +229,19 @@ def _lived_in(workspace: Path, template_dir: Path) -> bool:
     seeding may have broken off."""
     if any((workspace / name).exists() for name in SIGNS_OF_LIFE):
         return True
-    return any(
-        (workspace / name).exists() and difference(name, workspace / name, template_dir / name).state == "changed"
-        for name in (*PERSONAL, MEMORY)
-    )
+    return any(_was_changed(name, workspace / name, template_dir / name) for name in (*PERSONAL, MEMORY))
+
+
+def _was_changed(name: str, path: Path, template: Path) -> bool:
+    try:
+        return path.exists() and difference(name, path, template).state == "changed"
+    except OSError:
+        return True  # no template is like that
 
 
 def _read_state(workspace: Path) -> WorkspaceState:
-    """The recorded state; an empty one when the file is missing or unreadable as JSON."""
+    """The recorded state; an empty one when the file is missing or unreadable as JSON: the agent may write it."""
     try:
-        return msgspec.json.decode((workspace / STATE_FILE).read_bytes(), type=WorkspaceState)
-    except (FileNotFoundError, msgspec.DecodeError):
+        return msgspec.json.decode(read_plain(workspace / STATE_FILE, MAX_BYTES), type=WorkspaceState)
+    except (FileNotFoundError, msgspec.DecodeError, RecursionError):
         return WorkspaceState()
-
-
-def _create(path: Path, template: Path) -> bool:
-    return create_exclusive(path, template.read_bytes())

@@ -1,6 +1,7 @@
 """Hooks: people's own Python at every moment of a session's life."""
 
 from clawbot.files import RefusedFileError, read_guarded
+from clawbot.hooks.api import Hook, HookServiceError, Said
 from clawbot.hooks.events import (
     AgentBootstrap,
     AnyEvent,
@@ -15,7 +16,6 @@ from clawbot.hooks.events import (
     MessageSent,
     RuntimeStart,
     RuntimeStop,
-    Said,
     ScheduledJob,
     SessionAutoReset,
     SessionEnd,
@@ -23,7 +23,9 @@ from clawbot.hooks.events import (
     ToolAfter,
     ToolBefore,
 )
-from clawbot.hooks.handle import Hook, HookServiceError
+from clawbot.text.globs import compile_glob
+from clawbot.text.sanitize import clean, clean_line
+from clawbot.text.topics import topics, words
 
 __all__ = [
     "AgentBootstrap",
@@ -49,5 +51,10 @@ __all__ = [
     "SessionStart",
     "ToolAfter",
     "ToolBefore",
+    "clean",
+    "clean_line",
+    "compile_glob",
     "read_guarded",
+    "topics",
+    "words",
 ]

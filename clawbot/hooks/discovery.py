@@ -1,28 +1,94 @@
 """Which hooks there are: folders with HOOK.md and handler.py, from five sources, and whether each may run.
 
-Sources from the lowest to the highest: packages, the folders of `hooks.dirs`, those shipped, the user's own. A higher
-one replaces a hook of the same name. What lies in a workspace, where the agent itself may write, replaces nothing and
-runs only when the user switches it on by name (reference sheet 11.3).
+Sources from the lowest to the highest: packages (entry points of the group `clawbot.hooks`), the folders of
+`hooks.dirs`, those shipped, the user's own. A higher one replaces a hook of the same name. What lies in a workspace,
+where the agent itself may write, replaces nothing and runs only when the user switches it on by name (reference sheet
+11.3).
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
+import importlib.util
+import itertools
 import logging
+import os
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.extensions import BrokenExtension, installed
 from clawbot.hooks.loading import HANDLER_FILE
-from clawbot.hooks.manifest import HOOK_FILE, Manifest, ManifestError, parse_manifest
-from clawbot.hooks.packages import packaged_hooks
-from clawbot.hooks.requirements import missing
+from clawbot.hooks.manifest import HOOK_FILE, Manifest, ManifestError, Requires, parse_manifest
+
+GROUP = "clawbot.hooks"
+FOLDER = "hooks"
+"""The name of a folder of hooks, in the installation and in a workspace."""
+
+
+def _folder(point: EntryPoint) -> Path:
+    """The folder that a package calls a hook."""
+    if point.attr:
+        return Path(os.fspath(point.load()))
+    spec = importlib.util.find_spec(point.module)
+    if spec is None:
+        raise ModuleNotFoundError(f"No module named {point.module!r}")
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations)))
+    if spec.origin is None:
+        raise ImportError(f"{point.module} has no folder")
+    return Path(spec.origin).parent
+
+
+_SYSTEMS = {"win32": "windows", "macos": "darwin", "mac": "darwin", "osx": "darwin"}
+
+
+def missing(manifest: Manifest, given: Mapping[str, str], system: str = sys.platform) -> tuple[str, ...]:
+    """What `manifest` requires and is not there, as phrases: `bin: gh`, `any bin: rg, grep`, `env: GITHUB_TOKEN`,
+    `python: requests`, `os: darwin`. `given` are the variables that the hook's own entry sets, `system` is the name
+    that `sys.platform` has. Looks at PATH and at the installed packages: blocks."""
+    return () if manifest.always else tuple(_missing(manifest.requires, given, _system(system)))
+
+
+def _missing(requires: Requires, given: Mapping[str, str], system: str) -> Iterator[str]:
+    if requires.os and system not in {_system(name) for name in requires.os}:
+        yield f"os: {' or '.join(requires.os)}"
+    path = given.get("PATH")
+    yield from (f"bin: {name}" for name in requires.bins if shutil.which(name, path=path) is None)
+    if requires.any_bins and not any(shutil.which(name, path=path) for name in requires.any_bins):
+        yield f"any bin: {', '.join(requires.any_bins)}"
+    yield from (f"env: {name}" for name in requires.env if not (given.get(name) or os.environ.get(name)))
+    yield from (f"python: {name}" for name in requires.python if not _installed(name))
+
+
+def _system(name: str) -> str:
+    return _SYSTEMS.get(name.lower(), name.lower())
+
+
+def _installed(name: str) -> bool:
+    """Whether `name` can be imported, or is a distribution: people write `yaml` and `pyyaml`."""
+    with contextlib.suppress(ImportError, ValueError):
+        if importlib.util.find_spec(name.partition(".")[0]) is not None:
+            return True
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
+        importlib.metadata.distribution(name)
+        return True
+    return False
+
 
 Source = Literal["shipped", "home", "dir", "package", "workspace"]
 
+MOST_HOOKS = 1000
+"""Entries of one folder that are looked at."""
 LARGEST_HOOK_FILE = 256 * 1024
 """Bytes of a HOOK.md that are still a description."""
 _PRECEDENCE: tuple[Source, ...] = ("package", "dir", "shipped", "home", "workspace")
@@ -33,7 +99,7 @@ _UNUSABLE = (OSError, RuntimeError, ValueError)
 _logger = logging.getLogger("clawbot.hooks")
 
 
-class Places(Struct, frozen=True):
+class HookPaths(Struct, frozen=True):
     """The folders in which hooks lie: `home` is `hooks` in the state folder, `workspace` is `hooks` in a workspace;
     each of `dirs` may also be a single hook. `packages`: whether installed packages are asked."""
 
@@ -42,6 +108,12 @@ class Places(Struct, frozen=True):
     dirs: tuple[Path, ...] = ()
     workspace: Path | None = None
     packages: bool = True
+
+
+def hook_paths(paths: Paths, settings: HookSettings, workspace: Path) -> HookPaths:
+    """Where the hooks of an agent with the folder `workspace` lie. Raises ConfigError when the installation lacks the
+    shipped ones."""
+    return HookPaths(shipped=shipped(FOLDER), home=paths.hooks, dirs=tuple(settings.dirs), workspace=workspace / FOLDER)
 
 
 class FoundHook(Struct, frozen=True):
@@ -65,12 +137,12 @@ class FoundHook(Struct, frozen=True):
         return self.enabled and not self.missing and not self.problem
 
 
-def discover(places: Places, settings: HookSettings) -> list[FoundHook]:
+def discover(paths: HookPaths, settings: HookSettings) -> list[FoundHook]:
     """All hooks, in the order in which they run. Reads folders and imports of packages what they name: blocks. A hook
     that cannot be used is in the list with its `problem`."""
     chosen: dict[str, FoundHook] = {}
     unused: list[FoundHook] = []
-    for hook in _all(places, settings):
+    for hook in _all(paths, settings):
         other = chosen.get(hook.name)
         if other is None or hook.source not in {"workspace", other.source}:
             chosen[hook.name] = hook
@@ -83,19 +155,24 @@ def _place(hook: FoundHook) -> tuple[int, int, str, str]:
     return hook.manifest.order, _PRECEDENCE.index(hook.source), hook.name, str(hook.folder)
 
 
-def _all(places: Places, settings: HookSettings) -> Iterator[FoundHook]:
+def _all(paths: HookPaths, settings: HookSettings) -> Iterator[FoundHook]:
     """What is found, from the lowest source to the highest. Of two in one source, the first one counts."""
-    for packaged in packaged_hooks() if places.packages else ():
-        yield _found(packaged.folder, "package", settings, name=packaged.name, problem=packaged.problem)
+    for extension in installed(GROUP) if paths.packages else ():
+        folder = extension.use(_folder)
+        if isinstance(folder, BrokenExtension):
+            yield _found(Path(), "package", settings, name=folder.name, problem=folder.problem)
+        else:
+            yield _found(folder, "package", settings, name=extension.name)
     # Of two folders in the settings the later one counts.
-    for folder in _hook_folders(reversed(places.dirs)):
-        yield _found(folder, "dir", settings)
-    for folder in _hook_folders([places.shipped] if places.shipped else []):
-        yield _found(folder, "shipped", settings)
-    for folder in _hook_folders([places.home]):
-        yield _found(folder, "home", settings)
-    for folder in _hook_folders([places.workspace] if places.workspace else []):
-        yield _found(folder, "workspace", settings)
+    places: tuple[tuple[Source, Iterable[Path | None]], ...] = (
+        ("dir", reversed(paths.dirs)),
+        ("shipped", [paths.shipped]),
+        ("home", [paths.home]),
+        ("workspace", [paths.workspace]),
+    )
+    for source, folders in places:
+        for folder in _hook_folders(filter(None, folders)):
+            yield _found(folder, source, settings)
 
 
 def _hook_folders(places: Iterable[Path]) -> Iterator[Path]:
@@ -105,11 +182,17 @@ def _hook_folders(places: Iterable[Path]) -> Iterator[Path]:
             if _looks_like_hook(place):
                 yield place
                 continue
-            inside = sorted(place.iterdir()) if place.is_dir() else []
+            inside = list(itertools.islice(place.iterdir(), MOST_HOOKS + 1)) if place.is_dir() else []
         except OSError as error:
             _logger.warning("hooks in %s are not found: %s", place, error)
             continue
-        yield from (each for each in inside if not each.name.startswith((".", "_")) and _looks_like_hook(each))
+        if len(inside) > MOST_HOOKS:
+            _logger.warning("hooks in %s: there are more than %d entries, and the rest was left out", place, MOST_HOOKS)
+        yield from (
+            each
+            for each in sorted(inside[:MOST_HOOKS])
+            if not each.name.startswith((".", "_")) and _looks_like_hook(each)
+        )
 
 
 def _looks_like_hook(folder: Path) -> bool:

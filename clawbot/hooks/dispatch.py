@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from clawbot.clock import Clock
+from clawbot.hooks.api import Services
+from clawbot.hooks.codec import without_secrets_in
 from clawbot.hooks.discovery import FoundHook
 from clawbot.hooks.events import HookEvent
-from clawbot.hooks.failures import HookFailedError, Status, one_line
-from clawbot.hooks.handle import Services
-from clawbot.hooks.hosts import Host, LocalHost, ProcessHost
+from clawbot.hooks.loading import HookFailedError, Status, one_line
 from clawbot.hooks.manifest import HOOK_FILE
-from clawbot.logs import is_secret_name, redact, remember_secret
+from clawbot.hooks.runners import LocalRunner, ProcessRunner, Runner
+from clawbot.text.secrets import is_secret_name, redact, remember_secret
 
 E = TypeVar("E", bound=HookEvent)
 
@@ -43,7 +44,8 @@ class LastRun(Struct, frozen=True):
 
 
 class Dispatcher:
-    """The hooks of one program. Everything runs on one event loop."""
+    """The hooks of one program. Everything runs on one event loop. `results` says how each hook did last, by its
+    name."""
 
     def __init__(self, find: Callable[[], list[FoundHook]], clock: Clock, *, timeout: float) -> None:
         """`find` says which hooks there are; it blocks, and is called in a thread. `timeout`, in seconds, is for hooks
@@ -51,45 +53,38 @@ class Dispatcher:
         self._find = find
         self._clock = clock
         self._timeout = timeout
-        self._hosts: dict[str, Host] = {}
+        self._runners: dict[str, Runner] = {}
         self._queue: deque[tuple[HookEvent, Services]] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[Any]] = set()
-        self._results: dict[str, LastRun] = {}
         self._loading = asyncio.Lock()
         self._manifests: dict[Path, _FileStamp] = {}
         self._closed = False
         self.hooks: tuple[FoundHook, ...] = ()
+        self.results: dict[str, LastRun] = {}
         self.on_failure: Callable[[str, LastRun], None] | None = None
-
-    @property
-    def results(self) -> Mapping[str, LastRun]:
-        """How each hook did last, by its name."""
-        return self._results
 
     async def load(self) -> None:
         """Find the hooks (again). Those that are gone, or may run no longer, are ended."""
         async with self._loading:
-            self.hooks, self._manifests = await asyncio.to_thread(self._look)
+            self.hooks, self._manifests = await asyncio.to_thread(self._discover)
         ready = {hook.name: hook for hook in self.hooks if hook.ready}
-        for name, host in list(self._hosts.items()):
+        for name, runner in list(self._runners.items()):
             hook = ready.get(name)
-            if hook is not None and _place(hook) == _place(host.hook):
-                host.hook = hook
+            if hook is not None and _place(hook) == _place(runner.hook):
+                runner.hook = hook
             else:
-                del self._hosts[name]
-                self._close_soon(host.close())
+                del self._runners[name]
+                self._close_soon(runner.close())
 
     def wants(self, topic: str) -> bool:
         """Whether any hook that may run is subscribed to `topic`. Cheap."""
-        return any(hook.ready and hook.manifest.wants(topic) for hook in self.hooks)
+        return bool([hook for hook in self.hooks if hook.ready and hook.manifest.wants(topic)])
 
     async def run(self, event: E, services: Services) -> E:
         """Let the hooks handle `event`, one after the other, and return it as they left it. What goes wrong in a hook
-        is logged, told to `on_failure` and else of no effect. Cancelling breaks off the handler that runs."""
-        if self._closed:
-            return event
-        return await self._pass(event, services)
+        is logged, reported to `on_failure`, and has no other effect. Cancelling cancels the handler that runs."""
+        return event if self._closed else await self._pass(event, services)
 
     def notify(self, event: HookEvent, services: Services) -> None:
         """Hand `event` to the hooks in the background, in the order of these calls."""
@@ -105,7 +100,9 @@ class Dispatcher:
     async def settled(self) -> None:
         """Wait until all events of `notify` are handled and all later work is done."""
         while True:
-            waiting: set[asyncio.Future[Any]] = {future for host in self._hosts.values() for future in host.pending}
+            waiting: set[asyncio.Future[Any]] = {
+                future for runner in self._runners.values() for future in runner.pending
+            }
             if self._pump is not None and not self._pump.done():
                 waiting.add(self._pump)
             waiting |= self._closing
@@ -126,8 +123,8 @@ class Dispatcher:
         if self._pump is not None and not self._pump.done():
             self._pump.cancel()
             await asyncio.wait([self._pump], timeout=GRACE_SECONDS)
-        await asyncio.gather(*(host.close() for host in self._hosts.values()))
-        self._hosts.clear()
+        await asyncio.gather(*(runner.close() for runner in self._runners.values()))
+        self._runners.clear()
         if self._closing:
             await asyncio.wait(self._closing)
 
@@ -138,7 +135,8 @@ class Dispatcher:
     async def _pass(self, event: E, services: Services) -> E:
         if not self.wants(event.topic):
             return event
-        await self._look_again()
+        await self._reload_if_changed()
+        event = await asyncio.to_thread(without_secrets_in, event)
         for hook in self.hooks:
             if hook.ready and hook.manifest.wants(event.topic):
                 event = await self._handle(hook, event, services)
@@ -150,7 +148,7 @@ class Dispatcher:
         status: Status = "ok"
         error = ""
         try:
-            event = await self._host(hook).handle(event, services, hook.manifest.timeout or self._timeout)
+            event = await self._runner(hook).handle(event, services, hook.manifest.timeout or self._timeout)
         except HookFailedError as failure:
             status, error = failure.status, failure.error
         except asyncio.CancelledError:
@@ -164,15 +162,15 @@ class Dispatcher:
             raise asyncio.CancelledError  # the handler kept it to itself
         return event
 
-    def _host(self, hook: FoundHook) -> Host:
-        host = self._hosts.get(hook.name)
-        if host is None:
+    def _runner(self, hook: FoundHook) -> Runner:
+        runner = self._runners.get(hook.name)
+        if runner is None:
             for name, value in hook.env.items():
                 if is_secret_name(name):
                     remember_secret(value)
-            kind = LocalHost if hook.source == "shipped" else ProcessHost
-            host = self._hosts[hook.name] = kind(hook, partial(self._later_failed, hook.name))
-        return host
+            kind = LocalRunner if hook.source == "shipped" else ProcessRunner
+            runner = self._runners[hook.name] = kind(hook, partial(self._later_failed, hook.name))
+        return runner
 
     def _later_failed(self, name: str, topic: str, error: str) -> None:
         self._record(name, topic, "failed", error, self._clock.monotonic())
@@ -180,7 +178,7 @@ class Dispatcher:
     def _record(self, name: str, topic: str, status: Status, error: str, began: float) -> None:
         duration = round((self._clock.monotonic() - began) * 1000)
         last = LastRun(topic, status, redact(error), duration, self._clock.now())
-        self._results[name] = last
+        self.results[name] = last
         if status == "ok":
             return
         _logger.warning("the hook %s, %s: %s: %s", name, topic, status, last.error)
@@ -190,11 +188,11 @@ class Dispatcher:
             except Exception:
                 _logger.exception("the failure of the hook %s could not be told", name)
 
-    def _look(self) -> tuple[tuple[FoundHook, ...], dict[Path, _FileStamp]]:
+    def _discover(self) -> tuple[tuple[FoundHook, ...], dict[Path, _FileStamp]]:
         hooks = tuple(self._find())
         return hooks, _stamps(hooks)
 
-    async def _look_again(self) -> None:
+    async def _reload_if_changed(self) -> None:
         """Find the hooks again when a HOOK.md was changed."""
         if await asyncio.to_thread(_stamps, self.hooks) == self._manifests:
             return
@@ -213,7 +211,7 @@ _FileStamp = tuple[int, int, int] | None
 
 
 def _stamps(hooks: tuple[FoundHook, ...]) -> dict[Path, _FileStamp]:
-    """What tells a change of each HOOK.md: inode, time and size. Blocks."""
+    """The version of each HOOK.md: inode, time and size. Blocks."""
     return {hook.folder: _file_stamp(hook.folder / HOOK_FILE) for hook in hooks}
 
 
@@ -226,5 +224,5 @@ def _file_stamp(file: Path) -> _FileStamp:
 
 
 def _place(hook: FoundHook) -> tuple[Path, str, dict[str, str]]:
-    """What a host stands for: when any of it is another, so is the host."""
+    """What a runner stands for: when any of it is another, so is the runner."""
     return hook.folder, hook.source, dict(hook.env)

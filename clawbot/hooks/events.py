@@ -1,18 +1,18 @@
-"""What hooks are told: one plain value for each moment of a session's life, documented in docs/writing-hooks.md.
+"""The events that hooks receive: a plain value for each moment of a session, documented in docs/writing-hooks.md.
 
-An event says what happens; `event.hook` is what the hook can do about it (`handle.py`). What a hook may change is
-said in the docstring; a change of anything else is ignored.
+An event says what happens; `event.hook` is what the hook can do about it (`api.py`). What a hook may change is
+said in the docstring; a change of anything else is ignored. Secrets are left out of the texts (`text/secrets.py`), save
+of what a hook may change.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from msgspec import Struct, field
 
-if TYPE_CHECKING:
-    from clawbot.hooks.handle import Hook
+from clawbot.hooks.api import Hook
 
 
 class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=True):
@@ -41,14 +41,6 @@ class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=Tru
     def hook(self) -> Hook:
         """What the hook that handles the event can do."""
         return cast("Hook", self.__dict__["hook"])
-
-
-class Said(Struct, frozen=True, rename="camel"):
-    """A text of the conversation: `role` is `user` or `assistant`, `timestamp` in milliseconds since the epoch."""
-
-    role: str
-    text: str
-    timestamp: int = 0
 
 
 class CommandNew(HookEvent, kw_only=True, tag="command:new"):
@@ -166,7 +158,7 @@ class CompactBefore(HookEvent, kw_only=True, tag="context:compact:before"):
 
 
 class CompactAfter(HookEvent, kw_only=True, tag="context:compact:after"):
-    """They were, or could not be: `status` is done, interrupted or failed; `summary` stands for them."""
+    """Earlier turns were summarised, or summarising failed: `status` is done, interrupted or failed."""
 
     trigger: str
     status: str

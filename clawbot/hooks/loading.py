@@ -1,23 +1,29 @@
-"""Getting the `handle` of a hook's handler.py: loaded as a package of its own, anew after a change.
+"""The `handle` of a hook's handler.py: loaded as a package of its own, anew after a change; and what went wrong in it,
+in one line that its author can act on.
 
 Used in the program's process for shipped hooks and in the worker for all others, so it imports little.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import inspect
 import itertools
 import os
+import re
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import cast
+from typing import Literal, cast
 
+from clawbot.hooks.api import HookServiceError
 from clawbot.hooks.events import HookEvent
+from clawbot.text.sanitize import clean_line
 
 HANDLER_FILE = "handler.py"
 EXPECTED = "async def handle(event)"
@@ -34,7 +40,7 @@ class HandlerError(Exception):
 
 
 def stamp(folder: Path) -> Stamp:
-    """What tells a change of the hook in `folder`: name, inode, time and size of its Python files. Empty when the
+    """The version of the hook in `folder`: name, inode, time and size of its Python files. Empty when the
     folder is gone. Blocks."""
     found = []
     try:
@@ -63,14 +69,12 @@ class Loaded:
         if spec is None or spec.loader is None:
             raise HandlerError(f"{file} cannot be loaded")
         module = sys.modules[self._name] = importlib.util.module_from_spec(spec)
-        loaded = False
         try:
             spec.loader.exec_module(module)
             self.handle = _handle_of(module)
-            loaded = True
-        finally:
-            if not loaded:
-                self.forget()
+        except BaseException:
+            self.forget()
+            raise
 
     def forget(self) -> None:
         """Take the modules out of `sys.modules`, so that the next loading sees the files as they are then."""
@@ -111,3 +115,60 @@ class _Siblings(MetaPathFinder):
 def _install_finder() -> None:
     if not any(isinstance(finder, _Siblings) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Siblings())
+
+
+Status = Literal["ok", "failed", "timeout", "exited", "cancelled"]
+
+_LONGEST_ERROR = 300
+_OWN_MODULE = re.compile(r"^_clawbot_hook_\d+\.")
+
+
+class HookFailedError(Exception):
+    """A hook did not handle an event. `error` is one line for the user."""
+
+    def __init__(self, status: Status, error: str) -> None:
+        super().__init__(error)
+        self.status: Status = status
+        self.error = error
+
+
+def describe(error: BaseException, folder: Path) -> str:
+    """Type and message of `error`, and the last line of the hook in `folder` that it came through:
+    `ValueError: no such day (handler.py:12)`. What the program could not do for the hook is told in its own words
+    alone. One line; may hold secrets."""
+    if isinstance(error, HandlerError | HookServiceError):
+        return one_line(str(error))
+    where = _syntax_place(error) if isinstance(error, SyntaxError) else _place(error, folder.resolve())
+    return f"{one_line(_words(error))}{where}{_hint(error)}"
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks, cut when it is long."""
+    return clean_line(text.encode("utf-8", "backslashreplace").decode(), _LONGEST_ERROR)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}"
+    return _OWN_MODULE.sub("", traceback.format_exception_only(error)[0])
+
+
+def _place(error: BaseException, folder: Path) -> str:
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = Path(frame.f_code.co_filename)
+        if file.is_relative_to(folder):
+            place = f" ({file.relative_to(folder)}:{line})"
+    return place
+
+
+def _syntax_place(error: SyntaxError) -> str:
+    return f" ({Path(error.filename).name}:{error.lineno})" if error.filename else ""
+
+
+def _hint(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return "; install it, and name it in HOOK.md under requires: python"
+    if isinstance(error, SystemExit | KeyboardInterrupt | asyncio.CancelledError):
+        return "; a handler ends by returning, or by raising an exception of its own"
+    return ""

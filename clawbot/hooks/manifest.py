@@ -15,7 +15,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from clawbot.hooks.events import AnyEvent, HookEvent
+from clawbot.hooks.events import AnyEvent
 
 HOOK_FILE = "HOOK.md"
 DEFAULT_ORDER = 100
@@ -58,7 +58,9 @@ class Manifest(Struct, frozen=True):
 
     def wants(self, topic: str) -> bool:
         """Whether the hook is subscribed to `topic`, by its name or by its family."""
-        return any(topic == event or topic.startswith(f"{event}:") for event in self.events)
+        while topic and topic not in self.events:
+            topic = topic.rpartition(":")[0]
+        return bool(topic)
 
 
 def parse_manifest(text: str, folder: str) -> Manifest:
@@ -75,25 +77,17 @@ def parse_manifest(text: str, folder: str) -> Manifest:
     return manifest
 
 
-def valid_topics() -> tuple[str, ...]:
-    """What `events` may name: every topic and every family, sorted. `schedule:ANYTHING` is valid beside them."""
-    return _TOPICS
-
-
 def _topics() -> Iterable[str]:
     for event in get_args(AnyEvent):
-        topic = _tag(event)
+        topic = str(event.__struct_config__.tag)
         yield topic
         while ":" in topic:
             topic = topic.rpartition(":")[0]
             yield topic
 
 
-def _tag(event: type[HookEvent]) -> str:
-    return str(event.__struct_config__.tag)
-
-
-_TOPICS = tuple(sorted(set(_topics())))
+TOPICS = tuple(sorted(set(_topics())))
+"""What `events` may name: every topic and every family. `schedule:ANYTHING` is valid beside them."""
 
 
 def _head(text: str) -> dict[str, Any]:
@@ -180,6 +174,6 @@ def _check(manifest: Manifest) -> None:
     if not manifest.events:
         raise ManifestError(f"{HOOK_FILE}: events: expected at least one, as in `events: command:new`")
     for topic in manifest.events:
-        if topic not in _TOPICS and not topic.startswith(f"{_OPEN_FAMILY}:"):
-            nearest = get_close_matches(topic, _TOPICS, 1, 0.0)[0]
+        if topic not in TOPICS and not topic.startswith(f"{_OPEN_FAMILY}:"):
+            nearest = get_close_matches(topic, TOPICS, 1, 0.0)[0]
             raise ManifestError(f"{HOOK_FILE}: events: there is no {topic!r}; did you mean {nearest!r}?")

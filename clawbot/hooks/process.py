@@ -1,4 +1,4 @@
-"""The program's side of a hook's own process: sends it events, answers what it asks for, and reports how it ended."""
+"""The program's side of a hook's own process: the events that it is sent, what it asks for, and how it ended."""
 
 from __future__ import annotations
 
@@ -7,21 +7,35 @@ import itertools
 import logging
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
+from clawbot.hooks.api import HookServiceError, Services
+from clawbot.hooks.codec import (
+    LARGEST_FRAME,
+    CancelHandling,
+    Handle,
+    HandlingDone,
+    HandlingFailed,
+    HookProcessReady,
+    LaterFailed,
+    Log,
+    Over,
+    Report,
+    ServiceAnswer,
+    ServiceCall,
+    encode_event,
+    report_decoder,
+)
 from clawbot.hooks.discovery import FoundHook
 from clawbot.hooks.events import HookEvent
-from clawbot.hooks.failures import HookFailedError
-from clawbot.hooks.frames import Answer, Call, Cancel, Done, Failed, Handle, LaterFailed, Log, Over, Ready, Report
-from clawbot.hooks.handle import HookServiceError, Services
-from clawbot.hooks.passing import encode_event
-from clawbot.hooks.pipes import Pipes
-from clawbot.messages import scrub
+from clawbot.hooks.loading import HookFailedError
+from clawbot.worker_pipe import WorkerProcess, module_command
 
+LINES = 200
+"""Printed lines that are logged of each handling; a handler gone wild must not fill the log."""
 START_SECONDS = 30.0
 """How long an interpreter may take to start; the hook's own time limit does not count it."""
 CANCEL_SECONDS = 1.0
@@ -29,12 +43,6 @@ CANCEL_SECONDS = 1.0
 
 OnLater = Callable[[str, str], None]
 """Called with the topic and one line when later work came to nothing."""
-
-
-def command(hook: FoundHook) -> tuple[str, ...]:
-    """What starts the process of `hook`. Not from the current folder (-P): a `json.py` that lies there must not be
-    imported."""
-    return (sys.executable, "-P", "-m", "clawbot.hooks.worker", str(hook.folder), hook.name)
 
 
 class _Run:
@@ -45,12 +53,12 @@ class _Run:
         loop = asyncio.get_running_loop()
         self.topic = topic
         self.services = services
-        self.finished: asyncio.Future[Done | Failed | None] = loop.create_future()
+        self.finished: asyncio.Future[HandlingDone | HandlingFailed | None] = loop.create_future()
         self.over: asyncio.Future[None] = loop.create_future()
         self.calls: set[asyncio.Task[None]] = set()
         self.cancelled = False
 
-    def finish(self, report: Done | Failed | None) -> None:
+    def finish(self, report: HandlingDone | HandlingFailed | None) -> None:
         if not self.finished.done():
             self.finished.set_result(report)
 
@@ -72,14 +80,14 @@ class HookProcess:
         self._numbers = itertools.count(1)
         self._runs: dict[int, _Run] = {}
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pipes = Pipes(self._logger, self._take)
+        self._process = WorkerProcess(self._logger, report_decoder, self._take, largest=LARGEST_FRAME, lines=LINES)
         self._killed_by = ""
         self._closing = False
 
     @property
     def usable(self) -> bool:
         """Whether it can take another event."""
-        return not (self._killed_by or self._closing or self._pipes.ended.done())
+        return not (self._killed_by or self._closing or self._process.ended.done())
 
     @property
     def pending(self) -> set[asyncio.Future[None]]:
@@ -88,32 +96,34 @@ class HookProcess:
 
     async def start(self) -> None:
         """Start the process and wait until it is up. Raises HookFailedError."""
+        command = module_command("clawbot.hooks.worker", str(self._hook.folder), self._hook.name)
         try:
-            await self._pipes.start(command(self._hook), {**os.environ, **self._hook.env})
+            await self._process.start(command, {**os.environ, **self._hook.env})
         except OSError as error:
             raise HookFailedError("exited", f"its process could not be started: {error}") from error
-        self._pipes.ended.add_done_callback(self._end)
-        first: list[asyncio.Future[Any]] = [self._ready, self._pipes.ended]
+        self._process.ended.add_done_callback(self._end)
+        first: list[asyncio.Future[Any]] = [self._ready, self._process.ended]
         done, _ = await asyncio.wait(first, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if self._ready not in done:
             what = self._how_it_ended() if done else f"was not up after {START_SECONDS:g} s"
-            self._pipes.kill()
+            self._process.kill()
             raise HookFailedError("exited", f"its process {what}; the log file tells more")
 
-    async def calm(self) -> None:
-        """Wait until what was broken off has come to its end, or was brought to it with the process."""
-        broken_off = [run.over for run in self._runs.values() if run.cancelled]
-        if broken_off:
-            await asyncio.wait(broken_off)
+    async def cancelled(self) -> None:
+        """Wait until the handlings that were cancelled have ended, or their process was killed."""
+        if ending := [run.over for run in self._runs.values() if run.cancelled]:
+            await asyncio.wait(ending)
 
-    async def handle(self, event: HookEvent, services: Services, settings: dict[str, Any], seconds: float) -> Done:
+    async def handle(
+        self, event: HookEvent, services: Services, settings: dict[str, Any], seconds: float
+    ) -> HandlingDone:
         """Let the handler take `event`. Raises HookFailedError, after `seconds` in any case. When the caller is
         cancelled, the handler is as well, or else its process is killed."""
         number, run = next(self._numbers), _Run(event.topic, services)
         try:
             request = Handle(number, encode_event(event), settings)
-            self._pipes.log_anew()
-            self._pipes.send(request)
+            self._process.log_anew()
+            self._process.send(request)
         except (TypeError, ValueError, OverflowError) as error:
             raise HookFailedError("failed", f"the event could not be handed over: {error}") from error
         self._runs[number] = run
@@ -131,11 +141,11 @@ class HookProcess:
     async def close(self) -> None:
         """End the process, and wait until it has."""
         self._closing = True
-        await self._pipes.close()
+        await self._process.close()
 
-    def _result(self, run: _Run) -> Done:
+    def _result(self, run: _Run) -> HandlingDone:
         report = run.finished.result()
-        if isinstance(report, Failed):
+        if isinstance(report, HandlingFailed):
             raise HookFailedError("failed", report.error)
         if report is None:
             raise HookFailedError("exited", f"its process {self._how_it_ended()}; the next event starts another")
@@ -143,11 +153,11 @@ class HookProcess:
 
     def _kill(self, why: str) -> None:
         self._killed_by = why
-        self._pipes.kill()
+        self._process.kill()
 
     def _cancel(self, number: int, run: _Run) -> None:
         run.cancelled = True
-        self._pipes.send(Cancel(number))
+        self._process.send(CancelHandling(number))
         asyncio.get_running_loop().call_later(CANCEL_SECONDS, self._kill_unless_over, run)
 
     def _kill_unless_over(self, run: _Run) -> None:
@@ -160,7 +170,7 @@ class HookProcess:
             return f"was killed, since {self._killed_by}"
         if self._closing:
             return "was ended"
-        code = self._pipes.ended.result()
+        code = self._process.ended.result()
         if code >= 0:
             return f"ended with status {code}"
         try:
@@ -177,49 +187,47 @@ class HookProcess:
         self._runs.clear()
 
     def _take(self, report: Report) -> None:
-        if isinstance(report, Ready):
+        if isinstance(report, HookProcessReady):
             if not self._ready.done():
                 self._ready.set_result(None)
         elif isinstance(report, Log):
             self._logger.log(report.level, "%s", report.text)
-        else:
-            self._take_of_run(report, self._runs.get(report.run))
+        elif isinstance(report, ServiceCall):
+            self._answer(report, self._runs.get(report.run))
+        elif run := self._runs.get(report.run):
+            self._go_on(run, report)
 
-    def _take_of_run(self, report: Call | Done | Failed | LaterFailed | Over, run: _Run | None) -> None:
-        if isinstance(report, Call):
-            self._answer(report, run)
-        elif run is None:
-            return
-        elif isinstance(report, Over):
-            del self._runs[report.run]
-            run.end()
-        elif isinstance(report, LaterFailed):
+    def _go_on(self, run: _Run, report: HandlingDone | HandlingFailed | LaterFailed | Over) -> None:
+        if isinstance(report, LaterFailed):
             if not run.cancelled:
                 self._on_later(run.topic, f"later work failed: {report.error}")
-        else:
+            return
+        if isinstance(report, HandlingDone | HandlingFailed):
             run.finish(report)
-            if not report.later:
-                del self._runs[report.run]
-                run.end()
+        if isinstance(report, Over) or not report.later:
+            del self._runs[report.run]
+            run.end()
 
-    def _answer(self, call: Call, run: _Run | None) -> None:
+    def _answer(self, call: ServiceCall, run: _Run | None) -> None:
         if run is None:
-            self._pipes.send(Answer(call.call, error="The event is over; longer work belongs into event.hook.later()."))
+            self._process.send(
+                ServiceAnswer(call.call, error="The event is over; longer work belongs into event.hook.later().")
+            )
             return
         task = asyncio.get_running_loop().create_task(self._serve(call, run.services))
         run.calls.add(task)
         task.add_done_callback(run.calls.discard)
 
-    async def _serve(self, call: Call, services: Services) -> None:
+    async def _serve(self, call: ServiceCall, services: Services) -> None:
         try:
             service: Callable[..., Awaitable[Any]] = getattr(services, call.name)
-            answer = Answer(call.call, scrub(msgspec.to_builtins(await service(**call.arguments))))
+            answer = ServiceAnswer(call.call, msgspec.to_builtins(await service(**call.arguments)))
         except HookServiceError as error:
-            answer = Answer(call.call, error=str(scrub(str(error))))
+            answer = ServiceAnswer(call.call, error=str(error))
         except Exception as error:
             self._logger.exception("%s could not be done", call.name)
-            answer = Answer(call.call, error=f"{call.name} failed: {type(error).__name__}")
-        self._pipes.send(answer)
+            answer = ServiceAnswer(call.call, error=f"{call.name} failed: {type(error).__name__}")
+        self._process.send(answer)
 
 
 def too_long(name: str, seconds: float) -> str:

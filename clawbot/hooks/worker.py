@@ -1,8 +1,7 @@
 """The process of one hook: `python -m clawbot.hooks.worker FOLDER NAME`.
 
-It reads requests from a pipe and writes reports to another one (`hooks.frames`). Whatever the handler prints, and what
-programs that it starts print, goes to stderr, which the program logs. The process ends when its pipe closes, also in
-the middle of a loop that never awaits: the pipe is read by a thread of its own.
+It takes requests and sends reports (`hooks.codec`) over the pipes of `clawbot.worker_pipe`. Whatever the handler
+prints, and what programs that it starts print, goes to stderr, which the program logs.
 """
 
 from __future__ import annotations
@@ -11,39 +10,34 @@ import asyncio
 import itertools
 import logging
 import os
-import signal
 import sys
-import threading
-from collections.abc import Coroutine
-from io import TextIOWrapper
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
-from clawbot.hooks.events import HookEvent, Said
-from clawbot.hooks.failures import describe
-from clawbot.hooks.frames import (
-    Call,
-    Cancel,
-    Done,
-    Failed,
+from clawbot.hooks.api import Hook, HookServiceError, Said
+from clawbot.hooks.codec import (
+    LARGEST_FRAME,
+    CancelHandling,
     Handle,
+    HandlingDone,
+    HandlingFailed,
+    HookProcessReady,
     LaterFailed,
     Log,
     Over,
-    Ready,
-    Report,
     Request,
     Service,
-    encode,
-    read_frame,
+    ServiceCall,
+    changes_of,
+    decode_event,
     request_decoder,
 )
-from clawbot.hooks.handle import Hook, HookServiceError
-from clawbot.hooks.loading import Loaded
-from clawbot.hooks.passing import changes_of, decode_event
-from clawbot.messages import scrub
+from clawbot.hooks.events import HookEvent
+from clawbot.hooks.loading import Loaded, describe
+from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
 RECORDS = 500
 """Log records of a handling that are passed on; a handler gone wild must not fill the log."""
@@ -51,25 +45,10 @@ LONGEST_RECORD = 16_000
 _logger = logging.getLogger("clawbot.hooks.worker")
 
 
-class Outlet:
-    """The pipe to the program, which threads of the handler may write to as well (by logging)."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
-
-    def send(self, report: Report) -> None:
-        """Write a report. Raises what `frames.encode` raises. Blocks while the program does not read."""
-        data = encode(report)
-        with self._lock:
-            self._stream.write(data)
-            self._stream.flush()
-
-
 class LogHandler(logging.Handler):
     """Sends log records to the program, of each handling no more than `RECORDS`."""
 
-    def __init__(self, out: Outlet, own: str) -> None:
+    def __init__(self, out: FrameWriter, own: str) -> None:
         super().__init__()
         self._out = out
         self._own = own
@@ -88,24 +67,28 @@ class LogHandler(logging.Handler):
 class Remote:
     """The program's services, asked for over the pipe on behalf of one handling."""
 
-    def __init__(self, worker: Worker, number: int) -> None:
+    def __init__(self, worker: HookWorker, number: int) -> None:
         self._worker = worker
         self._number = number
 
     async def _call(self, name: Service, arguments: dict[str, Any]) -> Any:
         return await self._worker.call(self._number, name, arguments)
 
-    async def said(self, limit: int) -> list[Said]:
+    async def said(self, limit: int, role: str) -> list[Said]:
         """See `Services`."""
-        return msgspec.convert(await self._call("said", {"limit": limit}), list[Said])
+        return msgspec.convert(await self._call("said", {"limit": limit, "role": role}), list[Said])
+
+    async def overview(self) -> list[Said]:
+        """See `Services`."""
+        return msgspec.convert(await self._call("overview", {}), list[Said])
 
     async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
         """See `Services`."""
         return str(await self._call("ask", {"prompt": prompt, "system": system, "seconds": seconds, "model": model}))
 
-    async def keep_note(self, text: str, slug: str) -> str:
+    async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
         """See `Services`."""
-        return str(await self._call("keep_note", {"text": text, "slug": slug}))
+        return str(await self._call("keep_note", {"text": text, "slug": slug, "holds": list(holds)}))
 
     async def rename_note(self, path: str, slug: str) -> str:
         """See `Services`."""
@@ -120,10 +103,10 @@ class Remote:
         await self._call("tell", {"text": text, "level": level, "path": path})
 
 
-class Worker:
+class HookWorker:
     """Handles the events of the hook in `folder`, several at once, until the pipe closes."""
 
-    def __init__(self, folder: Path, name: str, out: Outlet, log: LogHandler) -> None:
+    def __init__(self, folder: Path, name: str, out: FrameWriter, log: LogHandler) -> None:
         self._folder = folder
         self._name = name
         self._out = out
@@ -138,7 +121,7 @@ class Worker:
         if isinstance(request, Handle):
             self._log.left = RECORDS
             self._start(request.run, self._serve(request))
-        elif isinstance(request, Cancel):
+        elif isinstance(request, CancelHandling):
             for task in self._runs.get(request.run, ()):
                 task.cancel()
         elif (answer := self._answers.pop(request.call, None)) is not None and not answer.done():
@@ -152,7 +135,7 @@ class Worker:
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         try:
-            self._out.send(Call(run, number, name, scrub(arguments)))
+            self._out.send(ServiceCall(run, number, name, arguments))
             return await answer
         finally:
             self._answers.pop(number, None)
@@ -174,11 +157,11 @@ class Worker:
         try:
             event = decode_event(request.event)
             changes = await self._handle(event, request)
-            self._out.send(Done(request.run, changes, self._has_later(request.run)))
+            self._out.send(HandlingDone(request.run, changes, self._has_later(request.run)))
         except BaseException as error:
             if not _is_broken_off(error):
                 _logger.exception("the handler failed")
-            self._out.send(Failed(request.run, describe(error, self._folder), self._has_later(request.run)))
+            self._out.send(HandlingFailed(request.run, describe(error, self._folder), self._has_later(request.run)))
 
     def _has_later(self, run: int) -> bool:
         return len(self._runs[run]) > 1
@@ -209,51 +192,21 @@ def _is_broken_off(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
-def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Both pipes for frames alone: from here on stdin is empty and stdout leads to stderr, also for programs that the
-    handler starts."""
-    requests, reports = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    if isinstance(sys.stderr, TextIOWrapper):
-        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    sys.stdout = sys.stderr
-    return os.fdopen(requests, "rb"), os.fdopen(reports, "wb")
-
-
-def _read(stream: BinaryIO, loop: asyncio.AbstractEventLoop, worker: Worker) -> None:
-    """Pass requests on until the pipe closes; then nothing that still runs is of use to anybody."""
-    try:
-        while (body := read_frame(stream)) is not None:
-            loop.call_soon_threadsafe(worker.take, request_decoder.decode(body))
-    finally:
-        _end_all()
-
-
-def _end_all() -> None:
-    """End this process, and what the handler started and left in its session. The program may be gone."""
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(0)
-
-
 def main() -> None:
     """Serve until the pipe closes."""
     folder, name = Path(sys.argv[1]), sys.argv[2]
-    requests, reports = _take_pipes()
-    out = Outlet(reports)
+    requests, reports = claim_pipes()
+    out = FrameWriter(reports, LARGEST_FRAME)
     log = LogHandler(out, f"clawbot.hooks.{name}")
     logging.basicConfig(handlers=[log], level=logging.INFO, format="%(message)s")
     logging.captureWarnings(True)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    worker = Worker(folder, name, out, log)
-    threading.Thread(target=_read, args=(requests, loop, worker), name="read-requests", daemon=True).start()
+    worker = HookWorker(folder, name, out, log)
+    serve_frames(requests, request_decoder, loop, worker.take)
     code = 1
     try:
-        out.send(Ready())
+        out.send(HookProcessReady())
         loop.run_forever()
     except (SystemExit, KeyboardInterrupt) as error:
         _logger.exception("a task that the handler started ends the process")

@@ -1,5 +1,5 @@
 """Opens the memory index of an agent as its settings say: what is indexed, where vectors come from."""
 
-from clawbot.indexing.opening import open_index
+from clawbot.indexing.opening import VectorProbe, memory_documents, open_index
 
-__all__ = ["open_index"]
+__all__ = ["VectorProbe", "memory_documents", "open_index"]

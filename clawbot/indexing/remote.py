@@ -15,22 +15,8 @@ class RemoteEmbedder:
     remote = True
 
     def __init__(self, inner: LiteLLMEmbedder) -> None:
+        self.provider, self.model, self.identity = inner.provider, inner.model, inner.identity
         self._inner = inner
-
-    @property
-    def provider(self) -> str:
-        """That of the model."""
-        return self._inner.provider
-
-    @property
-    def model(self) -> str:
-        """The model, without the provider before it."""
-        return self._inner.model
-
-    @property
-    def identity(self) -> str:
-        """Provider, model and address; holds no key."""
-        return self._inner.identity
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         """One row for each text. Raises EmbeddingError."""

@@ -5,26 +5,46 @@ from __future__ import annotations
 import datetime as dt
 import errno
 import hashlib
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clawbot.memory.documents.memory_files import Document, FileState, Listing, UnreadableDocumentError
-from clawbot.memory.values import Issue, Source
-from clawbot.sessions.spoken import TranscriptFile, list_transcripts, spoken_lines
+import msgspec
+
+from clawbot.clock import moment_of
+from clawbot.memory.documents.days import DayMark
+from clawbot.memory.documents.memory_files import UNSETTLED, Document, UnreadableDocumentError
+from clawbot.memory.documents.walking import FileState, Listing, is_missing
+from clawbot.memory.values import TRANSCRIPTS, Hit, Issue, SaidBy, Source, part_path, split_part
+from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
+from clawbot.sessions.forgotten import read_forgotten
+from clawbot.sessions.lines import ByteSource, line_breaks, line_end
+from clawbot.sessions.plain_lines import Spoken, TranscriptFile, file_state, list_transcripts, spoken_at, spoken_part
+from clawbot.sessions.summary import END_MARK
+from clawbot.text.statements import is_refusal
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import SessionSyncSettings
 
-PREFIX = "sessions/"
+PART_BYTES = 256 * 1024
+"""A transcript is indexed in parts of so many bytes. Nothing rewrites what was appended, so that of one that grows only
+the last part is read again."""
+
 _SUFFIX = ".jsonl"
+_END = END_MARK.encode()
+_DAY = re.compile(r"# \d{4}-\d{2}-\d{2}")
 _GONE = (errno.ENOENT, errno.ENOTDIR)
+# SQLite's integers have a sign.
+_LARGEST = (1 << 63) - 1
 
 
 class TranscriptDocuments:
-    """A `DocumentSource` over a sessions folder, those of reset sessions included (reference 12.7).
+    """A `DocumentSource` over a sessions folder, those of ended and reset sessions included (reference 12.7).
 
-    A transcript that grows is due only when it has grown by as much as the settings say. The first listing of a
-    process shows all as they are, so that what was written while nobody looked is caught up with.
+    A transcript that grows is due only when it has grown by as much as the settings say. One that has ended, or is no
+    longer the last one written to, is over, and due whatever it has grown by. The first listing of a process shows all
+    as they are, so that what was written while nobody looked is caught up with.
     """
 
     def __init__(self, folder: Path, settings: SessionSyncSettings, zone: dt.tzinfo | None) -> None:
@@ -33,6 +53,8 @@ class TranscriptDocuments:
         self._settings = settings
         self._zone = zone
         self._shown: dict[str, TranscriptFile] = {}
+        # How many lines there are before a part, by the file's inode and the number of the part: they never change.
+        self._lines_before: dict[tuple[int, int], int] = {}
 
     @property
     def source(self) -> Source:
@@ -40,64 +62,156 @@ class TranscriptDocuments:
         return "sessions"
 
     def list(self) -> Listing:
-        """All transcripts, as they were when they were due last. Blocks."""
+        """The parts of all transcripts, as these were when they were due last. Blocks."""
         try:
             found = list_transcripts(self._folder)
+            forgotten = read_forgotten(self._folder)
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            folder = PREFIX.rstrip("/")
+            folder = TRANSCRIPTS.rstrip("/")
             issue = Issue(folder, f"the transcripts can't be listed: {reason}")
             return Listing((), (issue,), {folder: issue})
-        files = []
+        newest = max((transcript.mtime_ns for transcript in found), default=0)
+        files: list[FileState] = []
         for transcript in found:
             shown = self._shown.get(transcript.name)
-            if shown is None or self._is_due(shown, transcript):
+            if shown is None or self._is_due(shown, transcript, over=transcript.mtime_ns < newest):
                 self._shown[transcript.name] = shown = transcript
-            files.append(FileState(f"{PREFIX}{shown.name}", self.source, shown.size, shown.mtime_ns))
+            files += _parts(shown, forgotten.mark(shown.name))
         return Listing(tuple(files), ())
 
     def read(self, state: FileState) -> Document | None:
-        """What was said in a transcript; None when it is gone. Blocks. Raises UnreadableDocumentError."""
-        name = state.path.removeprefix(PREFIX)
+        """What was said in a part of a transcript; None when it is gone. Blocks. Raises UnreadableDocumentError."""
+        whole, number = split_part(state.path)
+        name = whole.removeprefix(TRANSCRIPTS)
         path = self._folder / name
         try:
             # Before it is read: what is written meanwhile makes the next listing differ.
-            found = path.stat()
-            lines, numbers = spoken_lines(path)
+            found = file_state(name, path.stat())
+            mark = read_forgotten(self._folder).mark(name)
+            part = spoken_part(path, number * PART_BYTES, (number + 1) * PART_BYTES)
         except OSError as error:
             if error.errno in _GONE:
                 return None
             reason = error.strerror or type(error).__name__
-            raise UnreadableDocumentError(state.path, f"it can't be read ({reason})") from error
-        self._shown[name] = TranscriptFile(name, found.st_size, found.st_mtime_ns)
-        text = "\n".join(lines)
-        digest = hashlib.blake2b(f"{numbers}\n{text}".encode("utf-8", "replace"), digest_size=16).digest()
-        read = FileState(state.path, self.source, found.st_size, found.st_mtime_ns)
-        day = dt.datetime.fromtimestamp(found.st_mtime, dt.UTC).astimezone(self._zone).date()
-        return Document(read, text, digest, day, tuple(numbers))
+            raise UnreadableDocumentError(whole, f"it can't be read ({reason})") from error
+        self._shown[name] = found
+        read = next((one for one in _parts(found, mark) if one.path == state.path), None)
+        if read is None:
+            return None
+        if not part.settled:
+            read = msgspec.structs.replace(read, mtime_ns=UNSETTLED)
+        return self._document(read, part.said, found)
+
+    def describe(self, hit: Hit) -> Hit:
+        """`hit` with the file's own lines, and with who said it and when. Blocks."""
+        whole, number = split_part(hit.path)
+        path = self._folder / whole.removeprefix(TRANSCRIPTS)
+        try:
+            before = self._before(path, number)
+            said = spoken_at(path, number * PART_BYTES, hit.line)
+        except OSError:
+            # Gone since it was found: what was said stands in the hit.
+            before, said = 0, None
+        return msgspec.structs.replace(
+            hit,
+            path=whole,
+            start_line=before + hit.start_line,
+            end_line=before + hit.end_line,
+            line=before + hit.line,
+            snippet="\n".join(line for line in hit.snippet.split("\n") if line.strip() and not _DAY.fullmatch(line)),
+            said=SaidBy(said.entry, said.who, moment_of(said.timestamp, self._zone)) if said else None,
+        )
+
+    def is_gone(self, path: str) -> bool:
+        """Whether the transcript `path` was deleted. Blocks."""
+        return is_missing(self._folder / path.removeprefix(TRANSCRIPTS)) and not is_missing(self._folder)
 
     def watched(self) -> tuple[Path, ...]:
         """The sessions folder, as soon as there is one. Blocks."""
         return (self._folder,) if self._folder.is_dir() else ()
 
     def owns(self, path: Path) -> bool:
-        """Whether `path` is a transcript by its name."""
-        return path.parent == self._folder and _SUFFIX in path.name
+        """Whether a change of `path` may matter: a transcript by its name, that has grown enough, or what says what is
+        forgotten. Blocks."""
+        if path == self._folder / FORGOTTEN_FILE:
+            return True
+        if path.parent != self._folder or _SUFFIX not in path.name:
+            return False
+        shown = self._shown.get(path.name)
+        try:
+            now = file_state(path.name, path.stat())
+        except OSError:
+            return True
+        return shown is None or self._is_due(shown, now, over=False)
 
-    def _is_due(self, shown: TranscriptFile, now: TranscriptFile) -> bool:
+    def _document(self, state: FileState, said: tuple[Spoken, ...], found: TranscriptFile) -> Document:
+        kept = [one for one in said if one.who == "user" or not is_refusal(one.text)]
+        days: list[DayMark] = []
+        lines: list[str] = []
+        numbers: list[int] = []
+        for one in kept:
+            day = self._day(one.timestamp)
+            if one.timestamp and (not days or days[-1].days != (day,)):
+                # What belongs to different days is not one result.
+                days.append(DayMark(one.line, (day,)))
+                lines.append(f"# {day}")
+                numbers.append(one.line)
+            lines.append(one.told)
+            numbers.append(one.line)
+        text = "\n".join(lines)
+        digest = hashlib.blake2b(f"{numbers}\n{text}".encode("utf-8", "replace"), digest_size=16).digest()
+        last = next((one.timestamp for one in reversed(said) if one.timestamp), found.mtime_ns // 1_000_000)
+        marks = tuple(days) if len(days) > 1 else ()
+        return Document(state, text, digest, self._day(last), tuple(numbers), marks)
+
+    def _day(self, timestamp: int) -> dt.date:
+        return moment_of(timestamp, self._zone).date()
+
+    def _before(self, path: Path, number: int) -> int:
+        """How many lines begin before the part `number`. Raises OSError."""
+        if not number:
+            return 0
+        with ByteSource.open(path) as source:
+            inode = path.stat().st_ino
+            known = (self._lines_before.get((inode, nearer)) for nearer in range(number, 0, -1))
+            lines, nearest = next(
+                ((count, number - back) for back, count in enumerate(known) if count is not None), (0, 0)
+            )
+            if nearest < number:
+                start = _first_line(source, nearest)
+                lines += line_breaks(source, start, _first_line(source, number))
+                self._lines_before[inode, number] = lines
+        return lines
+
+    def _is_due(self, shown: TranscriptFile, now: TranscriptFile, *, over: bool) -> bool:
         if now == shown:
             return False
         grown = now.size - shown.size
         bounds = (self._settings.delta_bytes, self._settings.delta_messages)
-        if grown < 0 or 0 in bounds or grown >= bounds[0]:
+        if over or grown < 0 or 0 in bounds or grown >= bounds[0] or now.inode != shown.inode:
             return True
-        return self._new_lines(now.name, shown.size) >= bounds[1]
-
-    def _new_lines(self, name: str, start: int) -> int:
         try:
-            with (self._folder / name).open("rb") as stream:
-                stream.seek(start)
-                return stream.read(self._settings.delta_bytes).count(b"\n")
+            with (self._folder / now.name).open("rb") as stream:
+                stream.seek(shown.size)
+                new = stream.read(bounds[0])
         except OSError:
             # Gone, or not to be read: reading it as a document tells which.
-            return self._settings.delta_messages
+            return True
+        return new.count(b"\n") >= bounds[1] or _END in new
+
+
+def _first_line(source: ByteSource, number: int) -> int:
+    """The byte at which the first line of the part `number` begins."""
+    start = number * PART_BYTES
+    return line_end(source, start - 1, source.size) if start else 0
+
+
+def _parts(transcript: TranscriptFile, mark: int) -> Iterator[FileState]:
+    """The parts of a transcript. Those that are full have its inode for a time: another file takes its place whole.
+    `mark` is of what is forgotten of it: when that grows, all parts have another time, and are read again."""
+    path = f"{TRANSCRIPTS}{transcript.name}"
+    full = max(0, transcript.size - 1) // PART_BYTES
+    for number in range(full):
+        yield FileState(part_path(path, number), "sessions", PART_BYTES, (transcript.inode ^ mark) & _LARGEST)
+    yield FileState(part_path(path, full), "sessions", transcript.size - full * PART_BYTES, transcript.mtime_ns ^ mark)

@@ -1,27 +1,103 @@
-"""The language model behind litellm: a `ChatModel` in the main process whose calls run in the worker process."""
+"""The language model behind litellm: a `ChatModel` in the main process whose calls run in the worker process.
+
+A call that failed before anything of its answer was visible is repeated, and each wait is told.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.collect import DeltaCollector
-from clawbot.llm.errors import BadResponseError, ModelError, UnreachableError
+from clawbot.llm.errors import BadResponseError, ModelError, RateLimitError, UnreachableError
 from clawbot.llm.failures import to_error
-from clawbot.llm.frames import Call, Deltas, Failed
-from clawbot.llm.process import Worker, WorkerLostError, acquire_worker, release_worker
-from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
-from clawbot.llm.providers import provider_name, title_of
-from clawbot.llm.retry import RetryPolicy, with_retries
-from clawbot.llm.usage import Prices
+from clawbot.llm.frames import CallFailed, Complete, Deltas
+from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
+from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, ReasoningPart, RetryPart, StreamPart
+from clawbot.llm.providers import key_names, provider_name, title_of
+from clawbot.llm.tokens import Prices
 from clawbot.llm.wire import to_openai
-from clawbot.logs import remember_secret
+from clawbot.text.secrets import remember_secret
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+    from clawbot.config.schema_agent import AgentSettings
+
+LONGEST_ASKED_WAIT = 90.0
+"""Seconds. Quotas by the minute ask for up to 60; a provider that asks for more than this is not waited for."""
+_JITTER = 0.5
+"""Seconds at most: clients that failed together should not come back together."""
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_logger = logging.getLogger(__name__)
+
+Attempt = Callable[[], AsyncGenerator[StreamPart, None]]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class RetryPolicy(Struct, frozen=True):
+    """`attempts` calls altogether; `first_wait` seconds before the second, then doubled each time up to `max_wait`."""
+
+    attempts: int = 4
+    first_wait: float = 1.0
+    max_wait: float = 30.0
+
+
+async def with_retries(
+    attempt: Attempt, policy: RetryPolicy, sleep: Sleep = asyncio.sleep
+) -> AsyncGenerator[StreamPart, None]:
+    """Yield the parts of `attempt()`, beginning again after a retryable error that came before any visible part.
+
+    Visible is what the reader takes for the answer: text and tool calls; reasoning may be said again, since the
+    RetryPart stands between. Raises what the last attempt raised, and any error after visible text.
+    """
+    for number in range(1, policy.attempts + 1):
+        visible = False
+        try:
+            async with aclosing(attempt()) as parts:
+                async for part in parts:
+                    visible = visible or not isinstance(part, ReasoningPart | FinalPart)
+                    yield part
+            return
+        except ModelError as error:
+            wait = None if visible else wait_before_next(error, number, policy)
+            if wait is None:
+                raise
+            _logger.info("attempt %d failed (%s), the next follows in %.1f s", number, error.kind, wait)
+            yield RetryPart(number + 1, wait, error.message)
+        await sleep(wait)
+
+
+def wait_before_next(error: ModelError, number: int, policy: RetryPolicy) -> float | None:
+    """Seconds to wait after attempt `number` failed with `error`; None when there is to be no other."""
+    if not error.retryable or number >= policy.attempts:
+        return None
+    if isinstance(error, RateLimitError):
+        if error.exhausted:
+            return None
+        if error.retry_after is not None:
+            return error.retry_after if error.retry_after <= LONGEST_ASKED_WAIT else None
+    return _backoff(number, policy)
+
+
+def _backoff(number: int, policy: RetryPolicy) -> float:
+    # Deferred: 25 ms of import that a start without a failure does not need.
+    from tenacity import RetryCallState, Retrying, wait_exponential, wait_random
+
+    state = RetryCallState(retry_object=Retrying(), fn=None, args=(), kwargs={})
+    state.attempt_number = number
+    rising = wait_exponential(multiplier=policy.first_wait, max=policy.max_wait)
+    return (rising + wait_random(0, min(_JITTER, policy.first_wait)))(state)
+
 
 MAX_ANSWER_CHARS = 1_000_000
 """An answer is cut off here, with stop reason `length`: about twice what the longest output limits (128k tokens) allow,
@@ -66,6 +142,28 @@ class Target(Struct, frozen=True):
         return f"Target({self.ref!r}, base={self.base!r})"
 
 
+def target_for(
+    ref: str, model: str, *, base: str | None, secret: SecretStr | None, key_env: str | None, **options: Any
+) -> Target:
+    """Where `model` is called: with the key of the settings (`secret`, or the variable `key_env`), else with one of the
+    environment that is its provider's. A server on this machine has no use for that."""
+    usual = () if base and is_loopback(base) else key_names(model)
+    return Target(
+        ref=ref,
+        model=model,
+        base=base,
+        key=secret.get_secret_value() if secret else None,
+        key_names=(key_env,) if key_env else usual,
+        keyless=base is not None,
+        options=options,
+    )
+
+
+def is_loopback(base: str) -> bool:
+    """Whether the address `base` is on this machine."""
+    return (urlsplit(base).hostname or "") in _LOOPBACK
+
+
 class ClientOptions(Struct, frozen=True):
     """What all models of an agent share.
 
@@ -80,35 +178,37 @@ class ClientOptions(Struct, frozen=True):
     max_chars: int = MAX_ANSWER_CHARS
 
 
+def client_options(settings: AgentSettings, clock: Clock, log_path: Path | None) -> ClientOptions:
+    """The options that the settings of an agent hold."""
+    retries = settings.retries
+    policy = RetryPolicy(retries.attempts, retries.first_wait, retries.max_wait)
+    return ClientOptions(clock, policy, settings.request_timeout, log_path)
+
+
 class LiteLLMModel:
     """A model that litellm calls, in the worker process.
 
-    To be made in a running event loop. `prices` None: what it costs is unknown.
+    To be made in a running event loop. `info` is what is known of it; `prices` None: what it costs is unknown.
     """
 
     def __init__(
         self, target: Target, info: ModelInfo, options: ClientOptions, *, prices: Prices | None = None
     ) -> None:
         self._target = target
-        self._info = info
+        self.info = info
         self._options = options
         self._prices = prices
-        self._worker: Worker | None = acquire_worker()
+        self._worker: WorkerClient | None = acquire_worker()
 
     @property
-    def info(self) -> ModelInfo:
-        """What is known of the model."""
-        return self._info
-
-    @property
-    def worker(self) -> Worker:
+    def worker(self) -> WorkerClient:
         """The worker process. Raises UnreachableError after `aclose`."""
         if self._worker is None:
             raise UnreachableError("the model is closed.", provider=title_of(self._target.ref))
         return self._worker
 
     async def warm(self) -> None:
-        """Load litellm. A failure to do so is told by the first call."""
+        """Load litellm. The first call reports a failure to do so."""
         await self.worker.warm()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
@@ -129,7 +229,7 @@ class LiteLLMModel:
             call = await self._call(request)
             async with aclosing(self.worker.reports(call, self._options.timeout + LOADING_SECONDS)) as reports:
                 async for report in reports:
-                    if isinstance(report, Failed):
+                    if isinstance(report, CallFailed):
                         raise self._error(report)
                     if isinstance(report, Deltas):
                         started = True
@@ -146,15 +246,14 @@ class LiteLLMModel:
         for part in collector.finish():
             yield part
 
-    async def _call(self, request: ChatRequest) -> Call:
+    async def _call(self, request: ChatRequest) -> Complete:
         """The call for the worker, which runs after this."""
-        return Call(await self.worker.next_id(), self._arguments(request), self._options.max_chars)
-
-    def _arguments(self, request: ChatRequest) -> dict[str, Any]:
+        identity = await self.worker.next_id()
         body = to_openai(request, self._target.ref)
-        return {**body, **self._target.arguments(), "timeout": self._options.timeout}
+        arguments = {**body, **self._target.arguments(), "timeout": self._options.timeout}
+        return Complete(identity, arguments, self._options.max_chars)
 
-    def _error(self, report: Failed) -> ModelError:
+    def _error(self, report: CallFailed) -> ModelError:
         return to_error(report.failure, ref=self._target.ref, base=self._target.base, now=self._options.clock.now())
 
     def _lost(self, started: bool) -> ModelError:

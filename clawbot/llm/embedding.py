@@ -1,35 +1,382 @@
-"""Opens an embedding model by the names that stand in the settings."""
+"""Embedding models behind litellm, opened by the names that stand in the settings: texts go to the worker process in
+batches, unit vectors come back.
+
+A batch that a provider refuses as too large is sent again in smaller ones.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+import msgspec
+from msgspec import Struct
+
 from clawbot.clock import Clock
-from clawbot.llm.client import Target
-from clawbot.llm.embedding_client import CONCURRENT, ELSEWHERE, EmbeddedTexts, EmbeddingOptions, LiteLLMEmbedder
-from clawbot.llm.errors import AuthenticationError, RefusedError
+from clawbot.llm.client import (
+    LOADING_SECONDS,
+    ClientOptions,
+    Target,
+    client_options,
+    is_loopback,
+    target_for,
+    wait_before_next,
+)
+from clawbot.llm.errors import (
+    AuthenticationError,
+    BadResponseError,
+    ContextOverflowError,
+    ModelError,
+    RateLimitError,
+    RefusedError,
+    UnreachableError,
+)
+from clawbot.llm.failures import Failure, to_error
+from clawbot.llm.frames import CallFailed, Embed, Embedded
 from clawbot.llm.models import is_own
+from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
 from clawbot.llm.providers import (
     EMBEDDERS,
+    EMBEDDING_PREFIXES,
     OLLAMA,
+    EmbeddingLimits,
     EmbeddingProvider,
     embedding_provider,
     key_names,
     local_server,
     title_of,
 )
-from clawbot.llm.retry import RetryPolicy
+from clawbot.llm.rows import FLOAT_BYTES
+from clawbot.llm.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
     from clawbot.config.schema_memory import MemorySearchSettings
 
-__all__ = ["EmbeddedTexts", "LiteLLMEmbedder", "embedding_keys", "open_embedder"]
+SHORTEST_CUT = 256
+"""Characters. A text that is refused for its length is halved down to this; then something else must be wrong."""
 
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+class BatchText(Struct, frozen=True):
+    """A text that waits, and its place among the texts of the call."""
+
+    place: int
+    text: str
+
+
+class Batches:
+    """Hands out batches within `limits`, which become narrower when a batch was refused."""
+
+    def __init__(self, texts: Sequence[str], limits: EmbeddingLimits) -> None:
+        """Texts of blanks alone are left out: providers refuse them, and they say nothing."""
+        self.limits = limits
+        self._waiting = deque(BatchText(place, text) for place, text in enumerate(texts) if text.strip())
+
+    def take(self) -> list[BatchText]:
+        """The next batch; empty when there is none."""
+        batch: list[BatchText] = []
+        tokens = 0
+        while self._waiting and len(batch) < self.limits.texts:
+            piece = _fitting(self._waiting[0], self.limits.each)
+            tokens += estimate_tokens(piece.text)
+            if batch and tokens > self.limits.tokens:
+                break
+            batch.append(piece)
+            self._waiting.popleft()
+        return batch
+
+    def put_back(self, batch: Sequence[BatchText]) -> bool:
+        """Take a refused batch back, to hand it out in halves; a single text is cut in half.
+
+        False when there is nothing left to halve.
+        """
+        if len(batch) > 1:
+            self.limits = msgspec.structs.replace(self.limits, texts=min(self.limits.texts, len(batch) // 2))
+            self._waiting.extendleft(reversed(batch))
+            return True
+        (piece,) = batch
+        if len(piece.text) <= SHORTEST_CUT:
+            return False
+        self._waiting.appendleft(BatchText(piece.place, piece.text[: len(piece.text) // 2]))
+        return True
+
+
+def _fitting(piece: BatchText, most: int) -> BatchText:
+    """`piece` with at most about `most` tokens: the beginning of a text says what it is about."""
+    tokens = estimate_tokens(piece.text)
+    return piece if tokens <= most else BatchText(piece.place, piece.text[: len(piece.text) * most // tokens])
+
+
+QUERY_SECONDS = 10.0
+"""The longest a question may take, with repeating: somebody waits for the search."""
+BATCH_SECONDS = 60.0
+"""The longest one call for documents may take."""
+QUERY_ATTEMPTS = 2
+LONGEST_QUERY_WAIT = 3.0
+"""Seconds between the two: a provider that asks a question to wait longer is not waited for."""
+CONCURRENT = 4
+"""Calls for documents at once; one to a server on this machine, which would only divide its time."""
+_TOO_LARGE = re.compile(r"too (?:large|long|many|big)|at most|max(?:imum|_|\b)|exceed|limit|batch size", re.IGNORECASE)
+ELSEWHERE = "memory_search.provider: offline needs no provider."
+"""The way out that every error names."""
+_FORM = re.compile(r"encoding_format|base64")
+# litellm takes a text for Gemini that begins so for the address of a file, and would send that instead.
+_ADDRESS = re.compile(r"data:|files/|gs://|https://generativelanguage\.")
+_logger = logging.getLogger(__name__)
+
+Purpose = Literal["document", "query"]
+
+
+class EmbeddedTexts(Struct, frozen=True):
+    """One row of `dimensions` little-endian float32 for each text, of unit length; all zeros for a blank text."""
+
+    dimensions: int
+    data: bytes
+
+
+class _TooLargeError(Exception):
+    """The provider refused a batch for its size; `error` is what to raise when it cannot be made smaller."""
+
+    def __init__(self, error: ModelError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _UnpackedError(Exception):
+    """The server does not know the packed form of vectors, and is asked for figures from now on."""
+
+
+class LiteLLMEmbedder:
+    """An embedding model. The worker process is shared with the language models of this event loop."""
+
+    remote = True
+
+    def __init__(self, target: Target, options: ClientOptions, provider: EmbeddingProvider) -> None:
+        """Starts nothing. Needs a running event loop. `target.ref` is `provider/model`."""
+        self._target = target
+        self._options = options
+        self._known = provider
+        self._limits = provider.limits
+        self._resume_at = 0.0
+        # As base64: reading figures from JSON costs the SDK 4 ms a vector, and stalls the answers beside it.
+        self._packed = self.provider == "openai"
+        self._worker: WorkerClient | None = acquire_worker()
+
+    @property
+    def provider(self) -> str:
+        """litellm's name of the provider."""
+        return self._target.ref.partition("/")[0]
+
+    @property
+    def model(self) -> str:
+        """The model, without the provider before it."""
+        return self._target.ref.partition("/")[2]
+
+    @property
+    def identity(self) -> str:
+        """Provider, model and the address when it is not the provider's own; without keys and passwords."""
+        base = self._target.base
+        return f"{self._target.ref} at {_bare(base)}" if base else self._target.ref
+
+    @property
+    def worker(self) -> WorkerClient:
+        """The worker process. Raises UnreachableError after `aclose`."""
+        if self._worker is None:
+            raise UnreachableError("the embedding model is closed.", provider=title_of(self._target.ref))
+        return self._worker
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddedTexts:
+        """One row for each text, in their order. Blank texts are not sent. Raises ModelError.
+
+        A text that is too long for the model is cut. A query is given up QUERY_SECONDS after litellm is loaded,
+        documents are repeated as the settings say.
+        """
+        batches = Batches([self._prepared(text, purpose) for text in texts], self._limits)
+        rows: dict[int, bytes] = {}
+        if purpose == "query":
+            await self._load()
+            async with self._within(QUERY_SECONDS):
+                await self._work(batches, purpose, rows)
+        else:
+            await self._work_together(batches, rows)
+        self._limits = batches.limits
+        return self._joined(rows, len(texts))
+
+    async def aclose(self) -> None:
+        """End the worker process, unless another model uses it."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await release_worker(worker)
+
+    async def _work_together(self, batches: Batches, rows: dict[int, bytes]) -> None:
+        """Several calls at once; the first error ends them all."""
+        base = self._target.base
+        count = 1 if base is not None and is_loopback(base) else CONCURRENT
+        tasks = [asyncio.create_task(self._work(batches, "document", rows)) for _ in range(count)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _work(self, batches: Batches, purpose: Purpose, rows: dict[int, bytes]) -> None:
+        """Take batch after batch until none waits, and put their rows into `rows`."""
+        while batch := batches.take():
+            try:
+                found = await self._persistently(batch, purpose)
+            except _TooLargeError as refused:
+                if not batches.put_back(batch):
+                    raise refused.error from refused
+            else:
+                rows.update(zip((piece.place for piece in batch), found, strict=True))
+
+    async def _persistently(self, batch: Sequence[BatchText], purpose: Purpose) -> list[bytes]:
+        """The rows of a batch, repeating the call as the settings say."""
+        number = 1
+        while True:
+            if purpose == "document":
+                await asyncio.sleep(self._resume_at - asyncio.get_running_loop().time())
+            try:
+                return await self._call([piece.text for piece in batch], purpose)
+            except _UnpackedError:
+                continue
+            except ModelError as error:
+                wait = self._wait_after(error, number, purpose)
+                if wait is None:
+                    raise
+                _logger.info("attempt %d failed (%s), the next follows in %.1f s", number, error.kind, wait)
+            await asyncio.sleep(wait)
+            number += 1
+
+    def _wait_after(self, error: ModelError, number: int, purpose: Purpose) -> float | None:
+        """Seconds to wait after attempt `number`; None to give up. A rate limit holds back all calls for documents."""
+        wait = wait_before_next(error, number, self._options.policy)
+        if wait is None:
+            return None
+        if purpose == "query":
+            return wait if number < QUERY_ATTEMPTS and wait <= LONGEST_QUERY_WAIT else None
+        if isinstance(error, RateLimitError):
+            self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + wait)
+        return wait
+
+    async def _load(self) -> None:
+        """Have the worker ready. Raises ModelError."""
+        async with self._within(LOADING_SECONDS):
+            await self.worker.warm()
+
+    async def _call(self, texts: list[str], purpose: Purpose) -> list[bytes]:
+        """One call of the provider. Raises ModelError, _TooLargeError, _UnpackedError."""
+        await self._load()
+        data = bytearray()
+        dimensions = 0
+        async with self._within(BATCH_SECONDS):
+            request = Embed(await self.worker.next_id(), self._arguments(texts, purpose))
+            async with aclosing(self.worker.reports(request)) as reports:
+                async for report in reports:
+                    if isinstance(report, CallFailed):
+                        raise self._error(report.failure, request)
+                    if isinstance(report, Embedded):
+                        dimensions = report.dimensions
+                        data += report.data
+        size = dimensions * FLOAT_BYTES
+        return [bytes(data[start : start + size]) for start in range(0, len(data), size)] if size else []
+
+    @asynccontextmanager
+    async def _within(self, seconds: float) -> AsyncGenerator[None, None]:
+        """What is done inside takes no longer than `seconds`. Raises UnreachableError for that, and for a worker
+        that has ended."""
+        provider = title_of(self._target.ref)
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except WorkerLostError as error:
+            where = f" The log says more: {self._options.log_path}" if self._options.log_path else ""
+            raise UnreachableError(
+                "the process that talks to the embedding model ended unexpectedly.",
+                provider=provider,
+                hint=f"It is started anew with the next call.{where}",
+            ) from error
+        except TimeoutError as error:
+            base = self._target.base
+            raise UnreachableError(
+                f"no vectors within {seconds:.0f} seconds.",
+                provider=provider,
+                hint=f"Is the server at {_bare(base)} running? {ELSEWHERE}" if base else ELSEWHERE,
+            ) from error
+
+    def _arguments(self, texts: list[str], purpose: Purpose) -> dict[str, Any]:
+        named = self._known.query if purpose == "query" else self._known.document
+        # litellm's clients get the time too, so that none of them waits for minutes after this one has left.
+        seconds = QUERY_SECONDS if purpose == "query" else BATCH_SECONDS
+        form = {"encoding_format": "base64"} if self._packed else {}
+        return {**named, **form, **self._target.arguments(), "input": texts, "timeout": seconds}
+
+    def _prepared(self, text: str, purpose: Purpose) -> str:
+        if not text.strip():
+            return ""
+        for part, document, query in EMBEDDING_PREFIXES:
+            if part in self.model.lower():
+                return (query if purpose == "query" else document) + text
+        return f" {text}" if self.provider == "gemini" and _ADDRESS.match(text) else text
+
+    def _joined(self, rows: dict[int, bytes], count: int) -> EmbeddedTexts:
+        sizes = {len(row) for row in rows.values()}
+        if len(sizes) > 1:
+            kinds = " and ".join(str(size // FLOAT_BYTES) for size in sorted(sizes))
+            raise BadResponseError(
+                f"the vectors of {self.model} differ in size: {kinds} figures.",
+                provider=title_of(self._target.ref),
+                hint=ELSEWHERE,
+            )
+        size = sizes.pop() if sizes else 0
+        return EmbeddedTexts(size // FLOAT_BYTES, b"".join(rows.get(place, bytes(size)) for place in range(count)))
+
+    def _error(self, failure: Failure, request: Embed) -> Exception:
+        if "encoding_format" in request.arguments and failure.status in (400, 422) and _FORM.search(failure.message):
+            self._packed = False
+            return _UnpackedError()
+        ref, base = self._target.ref, self._target.base
+        error = to_error(failure, ref=ref, base=base, now=self._options.clock.now())
+        error.hint = _hint(error, failure, self._target)
+        return _TooLargeError(error) if _is_too_large(error, failure) else error
+
+
+def _is_too_large(error: ModelError, failure: Failure) -> bool:
+    if isinstance(error, ContextOverflowError):
+        return True
+    refused = isinstance(error, RefusedError) and failure.status in (400, 413, 422)
+    return refused and (failure.status == 413 or bool(_TOO_LARGE.search(failure.message)))
+
+
+def _hint(error: ModelError, failure: Failure, target: Target) -> str:
+    """The next step, for a model that nobody talks to."""
+    if isinstance(error, AuthenticationError):
+        key = target.key_names[0] if target.key_names else "the variable in memory_search.remote.api_key_env"
+        return f"Set {key} to a valid key. {ELSEWHERE}"
+    if isinstance(error, RateLimitError):
+        what = "Look at the account's plan and billing." if error.exhausted else "It is tried again later."
+        return f"{what} {ELSEWHERE}"
+    if isinstance(error, UnreachableError) and target.base:
+        return f"Is the server at {_bare(target.base)} running? {ELSEWHERE}"
+    if isinstance(error, RefusedError) and (failure.status == 404 or "model" in failure.message.lower()):
+        return f"Is the name right? memory_search.model names another. {ELSEWHERE}"
+    return ELSEWHERE
+
+
+def _bare(base: str) -> str:
+    """An address without user, password and query, which may hold a key."""
+    parts = urlsplit(base)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path.rstrip('/')}"
 
 
 def open_embedder(
@@ -57,10 +404,7 @@ def open_embedder(
             provider=known.title,
             hint=f"Set it to a key of {known.title}. {ELSEWHERE}",
         )
-    retries = agent.retries
-    policy = RetryPolicy(retries.attempts, retries.first_wait, retries.max_wait)
-    here = target.base is not None and _is_loopback(target.base)
-    return LiteLLMEmbedder(target, EmbeddingOptions(clock, policy, 1 if here else CONCURRENT, log_path), known)
+    return LiteLLMEmbedder(target, client_options(agent, clock, log_path), known)
 
 
 def embedding_keys() -> dict[str, str]:
@@ -78,18 +422,5 @@ def _target(ref: str, settings: MemorySearchSettings, agent: AgentSettings) -> T
     server = OLLAMA if ref.startswith("ollama/") else local_server(ref)
     base = remote.api_base or (agent.api_base if own else None) or (server.base if server else None)
     secret = remote.api_key or (agent.api_key if own else None)
-    named = remote.api_key_env or (agent.api_key_env if own else None)
-    # A key of the environment goes to its provider; a server on this machine has no use for it.
-    usual = () if base and _is_loopback(base) else key_names(ref)
-    return Target(
-        ref=ref,
-        model=ref,
-        base=base,
-        key=secret.get_secret_value() if secret else None,
-        key_names=(named,) if named else usual,
-        keyless=base is not None,
-    )
-
-
-def _is_loopback(base: str) -> bool:
-    return (urlsplit(base).hostname or "") in _LOOPBACK
+    key_env = remote.api_key_env or (agent.api_key_env if own else None)
+    return target_for(ref, ref, base=base, secret=secret, key_env=key_env)

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import litellm
 
 from clawbot.llm.failures import Failure
-from clawbot.llm.frames import Call, Embed
+from clawbot.llm.frames import Complete, Embed
 from clawbot.llm.rows import Rows, to_rows
-from clawbot.llm.script.provider import make_provider
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch, load_script
-from clawbot.llm.usage import merge_usage
+from clawbot.llm.scripted.provider import ScriptProvider
+from clawbot.llm.tokens import merge_usage
 from clawbot.logs import silence_libraries
 
 _ALWAYS: dict[str, Any] = {
@@ -61,7 +61,7 @@ class LiteLLMEngine:
         self._scripts: dict[int, ScriptEngine] = {}
         asyncio.run(_rehearse())
 
-    async def stream(self, call: Call, out: Sink) -> None:
+    async def stream(self, call: Complete, out: Sink) -> None:
         """Make `call`, handing its chunks to `out`. The connection is closed when this returns or raises."""
         arguments = dict(call.arguments)
         if call.script is not None:
@@ -99,12 +99,12 @@ class LiteLLMEngine:
         """Load the script `path`, to be called by its `number`. Blocks. Raises ScriptFileError."""
         self._scripts[number] = ScriptEngine(load_script(Path(path)))
         litellm.custom_provider_map = [
-            {"provider": _script_provider(number), "custom_handler": make_provider(litellm, engine)}
+            {"provider": _script_provider(number), "custom_handler": ScriptProvider(litellm, engine)}
             for number, engine in self._scripts.items()
         ]
 
     def close_script(self, number: int) -> None:
-        """Let go of a script. Raises ScriptUnused when turns are left, ScriptMismatch when a request did not fit."""
+        """Close a script. Raises ScriptUnused when turns are left, ScriptMismatch when a request did not fit."""
         self._scripts.pop(number).finish()
 
 
@@ -133,9 +133,11 @@ async def _pump(stream: Any, max_chars: int, out: Sink) -> None:
         slim = slim_chunk(chunk)
         choice = slim["choices"][0]
         reason = choice.pop("finish_reason", None)
-        if choice["delta"]:
+        size = _length(choice["delta"])
+        chars += size
+        # A piece that is too long by itself is not even handed on.
+        if choice["delta"] and size <= max_chars:
             out.add(slim)
-            chars += _length(choice["delta"])
         if chars > max_chars:
             _logger.warning("an answer of more than %d characters was cut off", max_chars)
             _finish("length", usage, out)

@@ -1,29 +1,135 @@
-"""Opens a model by the name that stands in the settings."""
+"""Opens a model by the name that stands in the settings: clawbot's own kinds, those of installed packages, all others
+with litellm. A list of models is one model: when one fails in a way that another may not, the next one answers."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from clawbot.clock import Clock
-from clawbot.llm.catalogue import look_up
-from clawbot.llm.client import ClientOptions, LiteLLMModel, Target
-from clawbot.llm.errors import RefusedError
-from clawbot.llm.fallback import FallbackModel
-from clawbot.llm.models import AUTO, OFFLINE, SCRIPT, Found, capped, describe, is_own, normal_ref, resolve_auto
+from clawbot.extensions import BrokenExtension, installed
+from clawbot.llm.client import LiteLLMModel, Target, client_options, target_for
+from clawbot.llm.errors import ContextOverflowError, ModelError, RefusedError, UnreachableError
+from clawbot.llm.models import (
+    AUTO,
+    OFFLINE,
+    SCRIPT,
+    UsableModel,
+    capped,
+    describe,
+    is_own,
+    look_up,
+    normal_ref,
+    resolve_auto,
+)
 from clawbot.llm.offline import OfflineModel
-from clawbot.llm.protocol import ChatModel, ModelInfo
-from clawbot.llm.providers import OLLAMA, key_names, local_server
-from clawbot.llm.retry import RetryPolicy
-from clawbot.llm.script.model import ScriptModel
-from clawbot.llm.scripted import Script, load_script
+from clawbot.llm.protocol import ChatModel, ChatRequest, FallbackPart, ModelInfo, StreamPart, TextPart, ToolCallPart
+from clawbot.llm.providers import OLLAMA, is_known, local_server
+from clawbot.llm.scripted import load_script
+from clawbot.llm.scripted.model import ScriptModel
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
 
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+GROUP = "clawbot.models"
+"""Entry points of packages that bring models: the name is what stands before the slash of `name/model`, the value a
+function that is given the rest and the settings (`AgentSettings`), and returns a `ChatModel`."""
+RETURN_SECONDS = 300.0
+"""How long a fallback stays in charge: after that the first model is tried again."""
+_OTHER_MODEL = "Mend or remove the package, or choose another model with /model; the log says more."
+_logger = logging.getLogger(__name__)
+
+
+class FallbackModel:
+    """Answers with the first of `models` that can.
+
+    On anything but an overflow (compaction's to solve) and a refusal (another model would be asked for what the first
+    one declined) the next model is asked, and a FallbackPart says so: with `discard` when text of the one that failed
+    was already shown. `models` must not be empty; they are closed together.
+    """
+
+    def __init__(self, models: Sequence[ChatModel], clock: Clock) -> None:
+        self._models = list(models)
+        self._clock = clock
+        self._current = 0
+        self._changed_at = 0.0
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model that answers at present."""
+        return self._models[self._current].info
+
+    async def warm(self) -> None:
+        """Load what the model that answers at present needs."""
+        await self._models[self._current].warm()
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+        """Answer `request`. Raises the error of the last model when all have failed."""
+        if self._current and self._clock.monotonic() - self._changed_at >= RETURN_SECONDS:
+            self._current = 0
+            yield FallbackPart(self.info.ref, "it is tried again")
+        while True:
+            shown = False
+            try:
+                async with aclosing(self._models[self._current].stream(request)) as parts:
+                    async for part in parts:
+                        shown = shown or isinstance(part, TextPart | ToolCallPart)
+                        yield part
+                return
+            except ModelError as error:
+                if not self._advance(error):
+                    raise
+                reason = str(error)
+            yield FallbackPart(self.info.ref, reason, discard=shown)
+
+    def _advance(self, error: ModelError) -> bool:
+        """Put the next model in charge; False when there is none, or `error` is not to be answered so."""
+        if isinstance(error, ContextOverflowError | RefusedError):
+            return False
+        if self._current + 1 >= len(self._models):
+            # All have failed: the next call begins at the first one again, instead of staying with the last.
+            self._changed_at = float("-inf")
+            return False
+        failed = self.info.ref
+        self._current += 1
+        _logger.warning("%s failed (%s), %s goes on", failed, error.kind, self.info.ref)
+        self._changed_at = self._clock.monotonic()
+        return True
+
+    async def aclose(self) -> None:
+        """Close all models; raises what the first one that raises does."""
+        results = await asyncio.gather(*(model.aclose() for model in self._models), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+
+class PackageError(RefusedError):
+    """The model of an installed package can't be used."""
+
+
+class _BrokenModel:
+    """Stands for the model of a package that can't be used among others, so that the one that answers says why."""
+
+    def __init__(self, ref: str, error: PackageError) -> None:
+        self.info = ModelInfo(ref, reason=error.message)
+        self._error = UnreachableError(error.message, provider=error.provider, hint=error.hint)
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+        """Raises UnreachableError, upon which the next model is asked."""
+        raise self._error
+        yield  # makes it a generator
+
+    async def warm(self) -> None:
+        """There is nothing to load."""
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
 
 
 async def open_model(ref: str, settings: AgentSettings, *, clock: Clock, log_path: Path | None = None) -> ChatModel:
@@ -36,8 +142,12 @@ async def open_model(ref: str, settings: AgentSettings, *, clock: Clock, log_pat
     models: list[ChatModel] = []
     try:
         for name in (ref, *settings.fallbacks):
-            model = await opener.open(name)
-            models.append(model)
+            try:
+                models.append(await opener.open(name))
+            except PackageError as error:
+                if not settings.fallbacks:
+                    raise
+                models.append(_BrokenModel(name, error))
     except BaseException:
         await asyncio.gather(*(model.aclose() for model in models), return_exceptions=True)
         raise
@@ -50,9 +160,7 @@ class _Opener:
     def __init__(self, settings: AgentSettings, clock: Clock, log_path: Path | None) -> None:
         self._settings = settings
         self._clock = clock
-        retries = settings.retries
-        policy = RetryPolicy(retries.attempts, retries.first_wait, retries.max_wait)
-        self._options = ClientOptions(clock, policy, settings.request_timeout, log_path)
+        self._options = client_options(settings, clock, log_path)
 
     async def open(self, ref: str) -> ChatModel:
         """One model, without fallbacks."""
@@ -62,11 +170,32 @@ class _Opener:
             found = await resolve_auto(self._settings)
         elif ref == OFFLINE:
             return OfflineModel(self._clock)
+        elif (packaged := await self._packaged(ref)) is not None:
+            return packaged
         else:
             found = await describe(self._full_ref(ref), self._settings)
         if found.info.ref == OFFLINE:
             return OfflineModel(self._clock, reason=found.info.reason)
         return await self._litellm(found)
+
+    async def _packaged(self, ref: str) -> ChatModel | None:
+        """The model of an installed package. Those who are known by name are never replaced: keys would go elsewhere.
+        Raises PackageError that names the package when it can't be used."""
+        name, _, model = ref.partition("/")
+        if not model or is_known(name):
+            return None
+        offered = await asyncio.to_thread(installed, GROUP)
+        extension = next((each for each in offered if each.name == name), None)
+        if extension is None:
+            return None
+        make = await asyncio.to_thread(extension.load)
+        made = make if isinstance(make, BrokenExtension) else extension.use(lambda _: make(model, self._settings))
+        if isinstance(made, BrokenExtension):
+            raise PackageError(f"{made.problem}.", provider=name, hint=_OTHER_MODEL)
+        if not isinstance(made, ChatModel):
+            what = f"{extension.point.value} of the package {extension.distribution} made no model"
+            raise PackageError(f"{what}: {type(made).__name__}.", provider=name, hint=_OTHER_MODEL)
+        return made
 
     def _full_ref(self, ref: str) -> str:
         if "/" in ref.strip("/"):
@@ -78,44 +207,26 @@ class _Opener:
             hint="Write auto, offline, provider/model (openai/gpt-6.1-sol, ollama_chat/qwen3) or script:FILE.yaml.",
         )
 
-    async def _litellm(self, found: Found) -> LiteLLMModel:
+    async def _litellm(self, found: UsableModel) -> LiteLLMModel:
         target = self._target(found)
         facts = (await asyncio.to_thread(look_up, [target.ref]))[target.ref]
         return LiteLLMModel(target, found.info, self._options, prices=facts.prices)
 
-    def _target(self, found: Found) -> Target:
+    def _target(self, found: UsableModel) -> Target:
         ref = found.info.ref
         model = normal_ref(ref)
         server = local_server(model)
-        own = is_own(ref, self._settings)
-        base = self._settings.api_base if own else None
+        own = self._settings if is_own(ref, self._settings) else None
+        base = own.api_base if own else None
         if base is None and server is not None:
             base = found.local.base if found.local else server.base
-        secret = self._settings.api_key if own else None
-        named = self._settings.api_key_env if own else None
-        # A key of the environment goes to its provider; a server on this machine has no use for it.
-        usual = () if base and _is_loopback(base) else key_names(model)
-        return Target(
-            ref=ref,
-            model=model,
-            base=base,
-            key=secret.get_secret_value() if secret else None,
-            key_names=(named,) if named else usual,
-            keyless=base is not None,
-            options={"num_ctx": found.info.window} if server is OLLAMA and found.info.window else {},
-        )
+        sized = {"num_ctx": found.info.window} if server is OLLAMA and found.info.window else {}
+        secret, key_env = (own.api_key, own.api_key_env) if own else (None, None)
+        return target_for(ref, model, base=base, secret=secret, key_env=key_env, **sized)
 
     async def _script(self, name: str) -> ScriptModel:
-        script = await asyncio.to_thread(_load_script, name)
+        # Absolute: the worker process reads it too.
+        script = await asyncio.to_thread(lambda: load_script(Path(name).expanduser().absolute()))
         window, source = capped(script.window, "from the script", self._settings)
         info = ModelInfo(f"{SCRIPT}{name}", reason="chosen", window=window, supports_images=True, window_source=source)
         return ScriptModel(script, info, self._options)
-
-
-def _load_script(name: str) -> Script:
-    # Absolute: the worker process reads it too.
-    return load_script(Path(name).expanduser().absolute())
-
-
-def _is_loopback(base: str) -> bool:
-    return (urlsplit(base).hostname or "") in _LOOPBACK

@@ -76,8 +76,8 @@ def _ollama_host(value: str) -> str | None:
     return f"http://{f'[{address}]' if address.version == 6 else address}:{port}" if address.is_loopback else None
 
 
-def get_json(url: str, body: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
-    """The JSON that `url` answers (POST when there is a `body`); None when there is none. Blocks."""
+def _ask(url: str, body: Mapping[str, Any] | None = None, *, key: str | None = None) -> dict[str, Any]:
+    """The JSON object that `url` answers (POST when there is a `body`); {} when it answers none. Blocks."""
     try:
         parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -87,35 +87,31 @@ def get_json(url: str, body: Mapping[str, Any] | None = None, *, key: str | None
             data = msgspec.json.encode(body) if body is not None else None
             connection.request("POST" if body is not None else "GET", parts.path, data, headers)
             response = connection.getresponse()
-            return msgspec.json.decode(response.read(_LARGEST_ANSWER)) if response.status == 200 else None
+            answer = msgspec.json.decode(response.read(_LARGEST_ANSWER)) if response.status == 200 else None
         finally:
             connection.close()
     except (OSError, HTTPException, ValueError, RecursionError):
-        return None
+        return {}
+    return _object(answer)
 
 
 def _models_of(server: LocalServer, base: str | None) -> list[LocalModel]:
-    readers = {OLLAMA: _ollama, LM_STUDIO: _lm_studio, LLAMA_CPP: _llama_cpp, VLLM: _vllm}
-    return readers[server]((base or base_of(server)).rstrip("/"))
+    base = (base or base_of(server)).rstrip("/")
+    readers = {OLLAMA: _ollama, LM_STUDIO: _lm_studio, LLAMA_CPP: _llama_cpp}
+    return readers[server](base) if server in readers else _listed(VLLM, base, owner="vllm")
 
 
 def _ollama(base: str) -> list[LocalModel]:
-    answer = get_json(f"{base}/api/tags")
-    if not isinstance(answer, dict) or "models" not in answer:
-        return []
-    names = [str(entry["name"]) for entry in _entries(answer["models"]) if entry.get("name")]
-    loaded = get_json(f"{base}/api/ps")
-    entries = _entries(loaded.get("models")) if isinstance(loaded, dict) else []
-    running = {str(entry.get("name")): _size(entry.get("context_length")) for entry in entries}
+    names = [str(entry["name"]) for entry in _entries(_ask(f"{base}/api/tags").get("models")) if entry.get("name")]
+    loaded = _entries(_ask(f"{base}/api/ps").get("models")) if names else []
+    running = {str(entry.get("name")): _size(entry.get("context_length")) for entry in loaded}
     return [_ollama_model(base, name, running.get(name)) for name in names if _talks(name)]
 
 
 def _ollama_model(base: str, name: str, running: int | None) -> LocalModel:
     """The model `name`, which runs with a window of `running` now (None: it does not)."""
-    shown = get_json(f"{base}/api/show", {"model": name})
-    shown = shown if isinstance(shown, dict) else {}
-    facts = shown.get("model_info")
-    sizes = [v for k, v in facts.items() if k.endswith(".context_length")] if isinstance(facts, dict) else []
+    shown = _ask(f"{base}/api/show", {"model": name})
+    sizes = [size for key, size in _object(shown.get("model_info")).items() if key.endswith(".context_length")]
     able = shown.get("capabilities")
     listed: list[Any] | None = able if isinstance(able, list) else None
     window, source = _ollama_window(_num_ctx(shown), running, _size(sizes[0] if sizes else None))
@@ -151,8 +147,8 @@ def _num_ctx(shown: Mapping[str, Any]) -> int | None:
 
 def _lm_studio(base: str) -> list[LocalModel]:
     root = base.removesuffix("/v1")
-    answer = get_json(f"{root}/api/v0/models")
-    if isinstance(answer, dict) and "data" in answer:
+    answer = _ask(f"{root}/api/v0/models")
+    if "data" in answer:
         entries = [entry for entry in _entries(answer["data"]) if entry.get("type") in ("llm", "vlm")]
         entries.sort(key=lambda entry: entry.get("state") != "loaded")
         return [_lm_studio_model(base, entry) for entry in entries if entry.get("id")]
@@ -176,28 +172,21 @@ def _llama_cpp(base: str) -> list[LocalModel]:
     if not models:
         return []
     window, props = _llama_cpp_props(base)
-    able = props.get("modalities")
-    images = isinstance(able, dict) and able.get("vision") is True
+    images = _object(props.get("modalities")).get("vision") is True
     return [msgspec.structs.replace(model, window=window or model.window, images=images) for model in models]
 
 
 def _llama_cpp_props(base: str) -> tuple[int | None, dict[str, Any]]:
     """The window that each slot of a llama.cpp server has, and all that it says of itself."""
-    props = get_json(f"{base.removesuffix('/v1')}/props")
-    props = props if isinstance(props, dict) else {}
-    settings = props.get("default_generation_settings")
-    window = _size(settings.get("n_ctx")) if isinstance(settings, dict) else None
+    props = _ask(f"{base.removesuffix('/v1')}/props")
+    window = _size(_object(props.get("default_generation_settings")).get("n_ctx"))
     return window or _size(props.get("n_ctx")), props
-
-
-def _vllm(base: str) -> list[LocalModel]:
-    return _listed(VLLM, base, owner="vllm")
 
 
 def _listed(server: LocalServer, base: str, *, owner: str) -> list[LocalModel]:
     """The models of an OpenAI-compatible list, if it is that server's: other programs use such ports as well."""
-    answer = get_json(f"{base}/models")
-    if not isinstance(answer, dict) or answer.get("object") != "list":
+    answer = _ask(f"{base}/models")
+    if answer.get("object") != "list":
         return []
     entries = [entry for entry in _entries(answer.get("data")) if entry.get("owned_by") == owner and entry.get("id")]
     return [
@@ -209,17 +198,15 @@ def _listed(server: LocalServer, base: str, *, owner: str) -> list[LocalModel]:
 
 def listed_models(base: str, key: str | None) -> list[str]:
     """The names of the models that the OpenAI-compatible server at `base` lists. Blocks."""
-    answer = get_json(f"{base.rstrip('/')}/models", key=key)
-    data = answer.get("data") if isinstance(answer, dict) else None
-    return [str(entry["id"]) for entry in _entries(data) if entry.get("id") and _talks(str(entry["id"]))]
+    entries = _entries(_ask(f"{base.rstrip('/')}/models", key=key).get("data"))
+    return [str(entry["id"]) for entry in entries if entry.get("id") and _talks(str(entry["id"]))]
 
 
 def served_window(base: str, name: str, key: str | None) -> int | None:
     """The window of the model `name` as the OpenAI-compatible server at `base` says it, in its list or as LM Studio or
     llama.cpp do; None when it does not. Blocks."""
     base = base.rstrip("/")
-    answer = get_json(f"{base}/models", key=key)
-    entries = _entries(answer.get("data")) if isinstance(answer, dict) else []
+    entries = _entries(_ask(f"{base}/models", key=key).get("data"))
     entry = next((entry for entry in entries if entry.get("id") == name), None)
     if entry is None:
         return None
@@ -239,6 +226,10 @@ def _listed_window(entry: Mapping[str, Any]) -> int | None:
 
 def _entries(value: object) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _size(value: object) -> int | None:

@@ -1,18 +1,25 @@
-"""Which models can be used here, and which of them `auto` takes: keys, then servers on this machine, then offline."""
+"""Which models can be used here, which of them `auto` takes (keys, then servers on this machine, then offline), and
+what litellm's table says of each: read as a file, litellm stays out."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clawbot.llm.catalogue import ModelFacts, look_up
 from clawbot.llm.local import FROM_SERVER, LocalModel, find_local, listed_models, served_window
 from clawbot.llm.protocol import CAPPED, ModelInfo
 from clawbot.llm.providers import KEYS, PROVIDERS, Provider, local_server, provider_name
+from clawbot.llm.tokens import Prices, Tier
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
@@ -25,21 +32,8 @@ NOTHING_FOUND = (
     "`clawbot doctor` says how to connect a model"
 )
 
-__all__ = [
-    "AUTO",
-    "KEYS",
-    "NOTHING_FOUND",
-    "OFFLINE",
-    "SCRIPT",
-    "Found",
-    "capped",
-    "describe",
-    "find_models",
-    "resolve_auto",
-]
 
-
-class Found(Struct, frozen=True):
+class UsableModel(Struct, frozen=True):
     """A model that can be used here: its `info`, and for one of a server on this machine where that is."""
 
     info: ModelInfo
@@ -62,19 +56,19 @@ async def find_models(settings: AgentSettings) -> list[ModelInfo]:
     return [*listed.values(), offline]
 
 
-async def resolve_auto(settings: AgentSettings) -> Found:
+async def resolve_auto(settings: AgentSettings) -> UsableModel:
     """What `auto` stands for here; the `reason` of its info says why."""
     found = _from_keys(settings)[:1] if settings.api_base is None else []
     if found:
         return await describe(found[0][0], settings, reason=found[0][1])
     available = await _available(settings)
     if not available:
-        return Found(ModelInfo(OFFLINE, reason=NOTHING_FOUND))
+        return UsableModel(ModelInfo(OFFLINE, reason=NOTHING_FOUND))
     first = available[0]
     return first if first.local else await describe(first.info.ref, settings, reason=first.info.reason)
 
 
-async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Found:
+async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> UsableModel:
     """What is known of the model `ref`: from its server when that is on this machine, else from litellm's table."""
     server = local_server(normal_ref(ref))
     base = settings.api_base if is_own(ref, settings) else None
@@ -87,7 +81,7 @@ async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Fo
         served = await asyncio.to_thread(served_window, base, ref.partition("/")[2], _own_key(settings))
         if served:
             facts = replace(facts, window=served, window_source=FROM_SERVER)
-    return Found(_info(ref, facts, settings, reason or "chosen"))
+    return UsableModel(_info(ref, facts, settings, reason or "chosen"))
 
 
 def normal_ref(ref: str) -> str:
@@ -103,11 +97,11 @@ def is_own(ref: str, settings: AgentSettings) -> bool:
     return settings.api_base is not None and provider_name(ref) == "openai"
 
 
-async def _available(settings: AgentSettings) -> list[Found]:
+async def _available(settings: AgentSettings) -> list[UsableModel]:
     listed, local = await asyncio.gather(asyncio.to_thread(_from_base, settings), find_local())
     keyed = _from_keys(settings)
     facts = await asyncio.to_thread(look_up, [ref for ref, _ in (*listed, *keyed)])
-    named = [Found(_info(ref, facts[ref], settings, reason)) for ref, reason in (*listed, *keyed)]
+    named = [UsableModel(_info(ref, facts[ref], settings, reason)) for ref, reason in (*listed, *keyed)]
     return [*named, *(_local_info(model, settings, f"{model.server} runs on this machine") for model in local)]
 
 
@@ -150,7 +144,7 @@ def _info(ref: str, facts: ModelFacts, settings: AgentSettings, reason: str) -> 
     )
 
 
-def _local_info(model: LocalModel, settings: AgentSettings, reason: str) -> Found:
+def _local_info(model: LocalModel, settings: AgentSettings, reason: str) -> UsableModel:
     window, source = capped(model.window, model.window_source, settings)
     info = ModelInfo(
         ref=model.ref,
@@ -160,12 +154,116 @@ def _local_info(model: LocalModel, settings: AgentSettings, reason: str) -> Foun
         supports_tools=model.tools,
         supports_images=model.images,
     )
-    return Found(info, model)
+    return UsableModel(info, model)
 
 
 def capped(window: int | None, source: str, settings: AgentSettings) -> tuple[int | None, str]:
-    """The window, made smaller by `context_tokens` but never larger (reference sheet 6.1), and its source then."""
+    """The window, made smaller by `context_tokens` but never larger, and its source then."""
     cap = settings.context_tokens
     if cap is not None and (window is None or cap < window):
         return cap, CAPPED
     return window, source if window is not None else ""
+
+
+TABLE = "model_prices_and_context_window_backup.json"
+SOURCE = "litellm's model data"
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+
+class ModelFacts(Struct, frozen=True):
+    """What the table says of a model; `window` and `max_output` are in tokens, None: it does not say. `window_source`
+    is for the user."""
+
+    window: int | None = None
+    window_source: str = SOURCE
+    max_output: int | None = None
+    tools: bool = True
+    images: bool = False
+    prices: Prices | None = None
+
+
+UNKNOWN = ModelFacts()
+
+
+def look_up(refs: Iterable[str]) -> dict[str, ModelFacts]:
+    """What is known of each model (`provider/model`). Blocks for some 10 ms when one was not asked for before."""
+    wanted = list(refs)
+    missing = [ref for ref in wanted if ref not in _known]
+    if missing:
+        table = _read_table()
+        _known.update({ref: _facts(table, ref) for ref in missing})
+    return {ref: _known[ref] for ref in wanted}
+
+
+_known: dict[str, ModelFacts] = {}
+
+
+@lru_cache(maxsize=1)
+def _table_path() -> Path | None:
+    spec = find_spec("litellm")
+    places = [Path(place) / TABLE for place in (spec.submodule_search_locations or ())] if spec else []
+    return next((path for path in places if path.is_file()), None)
+
+
+def _read_table() -> Mapping[str, msgspec.Raw]:
+    # The 3 MB are not kept: the entries stay undecoded, and only what was asked for is remembered.
+    path = _table_path()
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw]) if path else {}
+
+
+def _facts(table: Mapping[str, msgspec.Raw], ref: str) -> ModelFacts:
+    for name, exact in _names(ref):
+        if name in table:
+            entry = msgspec.json.decode(table[name])
+            return _read_entry(entry, priced=exact) if isinstance(entry, dict) else UNKNOWN
+    return UNKNOWN
+
+
+def _names(ref: str) -> list[tuple[str, bool]]:
+    """The names under which `ref` may stand, and whether that is the same offer: a reseller has prices of its own."""
+    bare = ref.partition("/")[2]
+    maker = bare.rpartition("/")[2]
+    names = [(ref, True), (bare, ref.count("/") == 1)]
+    if ref.count("/") > 1:
+        names += [(maker, False), (maker.replace(".", "-"), False)]
+    return [(name, exact) for name, exact in names if name]
+
+
+def _read_entry(entry: Mapping[str, Any], *, priced: bool) -> ModelFacts:
+    return ModelFacts(
+        window=_count(entry, "max_input_tokens") or _count(entry, "max_tokens"),
+        max_output=_count(entry, "max_output_tokens"),
+        tools=entry.get("supports_function_calling") is not False,
+        images=bool(entry.get("supports_vision")),
+        prices=_prices(entry) if priced else None,
+    )
+
+
+def _prices(entry: Mapping[str, Any]) -> Prices | None:
+    base = _tier(entry, 0, "")
+    if base is None:
+        return None
+    sizes = sorted(int(match[1]) for name in entry if (match := _TIER.fullmatch(name)))
+    tiers = [_tier(entry, size * 1000, f"_above_{size}k_tokens") for size in sizes]
+    return Prices((base, *(tier for tier in tiers if tier is not None)))
+
+
+def _tier(entry: Mapping[str, Any], above: int, suffix: str) -> Tier | None:
+    fresh = _price(entry, f"input_cost_per_token{suffix}")
+    output = _price(entry, f"output_cost_per_token{suffix}")
+    if fresh is None or output is None:
+        return None
+    read = _price(entry, f"cache_read_input_token_cost{suffix}")
+    write = _price(entry, f"cache_creation_input_token_cost{suffix}")
+    # What has no price of its own for the cache costs as much as without one.
+    return Tier(above, fresh, output, fresh if read is None else read, write or fresh)
+
+
+def _price(entry: Mapping[str, Any], name: str) -> float | None:
+    value = entry.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _count(entry: Mapping[str, Any], name: str) -> int | None:
+    value = entry.get(name)
+    return int(value) if isinstance(value, int | float) and value > 0 else None

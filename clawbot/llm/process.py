@@ -10,30 +10,15 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from clawbot.llm.frames import (
-    Cancel,
-    Ended,
-    Failed,
-    Ready,
-    Report,
-    Request,
-    encode,
-    read_frame,
-    report_decoder,
-)
+from clawbot.llm.frames import CallFailed, CancelCall, Ended, Report, Request, WorkerReady, report_decoder
+from clawbot.worker_pipe import WorkerProcess, module_command
 
 CANCEL_SECONDS = 3.0
 """How long the worker may take to close a connection; then it is killed, which closes it for sure."""
-EXIT_SECONDS = 1.0
-_STDERR_BYTES = 16 * 1024
-# Not from the current folder (-P): a `json.py` that lies there must not be imported.
-_COMMAND = (sys.executable, "-P", "-m", "clawbot.llm.worker")
 _logger = logging.getLogger("clawbot.llm.worker")
 
 
@@ -50,17 +35,17 @@ class _Channel:
 
     def put(self, report: Report | None) -> None:
         self.reports.put_nowait(report)
-        if report is None or isinstance(report, Ended | Failed):
+        if report is None or isinstance(report, Ended | CallFailed):
             self.over.set()
 
 
-class Worker:
+class WorkerClient:
     """One worker process and the calls that run in it."""
 
     def __init__(self) -> None:
         self._ids = itertools.count(1)
         self._channels: dict[int, _Channel] = {}
-        self._process: Process | None = None
+        self._process: WorkerProcess[Report] | None = None
         self._ready = asyncio.Event()
         self._starting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -72,7 +57,7 @@ class Worker:
         return self._process.pid if self._process else None
 
     async def warm(self) -> None:
-        """Start the process and wait until litellm is loaded. That it cannot be is told by the first call."""
+        """Start the process and wait until litellm is loaded. The first call reports a failure to do so."""
         with contextlib.suppress(WorkerLostError):
             await self._start()
             await self._ready.wait()
@@ -83,7 +68,7 @@ class Worker:
         return next(self._ids)
 
     async def reports(self, request: Request, idle: float | None = None) -> AsyncGenerator[Report, None]:
-        """Send `request` and yield what the worker reports of it, up to `Ended` or `Failed`.
+        """Send `request` and yield what the worker reports of it, up to `Ended` or `CallFailed`.
 
         Raises WorkerLostError, and TimeoutError when there is nothing for `idle`
         seconds. Closing the generator cancels the call and waits until its connection is closed.
@@ -97,7 +82,7 @@ class Worker:
                 if report is None:
                     raise WorkerLostError
                 yield report
-                if isinstance(report, Ended | Failed):
+                if isinstance(report, Ended | CallFailed):
                     return
         finally:
             try:
@@ -107,7 +92,7 @@ class Worker:
                 self._channels.pop(request.id, None)
 
     async def _cancel(self, identity: int, channel: _Channel) -> None:
-        self._send(Cancel(identity))
+        self._send(CancelCall(identity))
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
                 await channel.over.wait()
@@ -117,47 +102,32 @@ class Worker:
 
     def kill(self) -> None:
         """End the process at once; its calls fail."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None:
             self._process.kill()
 
     async def close(self) -> None:
-        """End the process: it stops by itself when its stdin closes."""
-        process = self._process
-        if process is None:
-            return
-        if process.stdin is not None:
-            process.stdin.close()
-        try:
-            async with asyncio.timeout(EXIT_SECONDS):
-                await process.wait()
-        except TimeoutError:
-            self.kill()
-            await process.wait()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """End the process: it stops by itself when its pipe closes."""
+        if self._process is not None:
+            await self._process.close()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _send(self, request: Request) -> None:
-        process = self._process
-        if process is None or process.stdin is None or process.stdin.is_closing():
+        if self._process is None or not self._process.send(request):
             self._channels[request.id].put(None)
-            return
-        process.stdin.write(encode(request))
 
     async def _start(self) -> None:
         async with self._starting:
             if self._process is not None:
                 return
             self._ready = asyncio.Event()
-            # A session of its own: Ctrl+C in the terminal is for this process alone.
+            process = WorkerProcess(_logger, report_decoder, self._take)
             try:
-                process = await asyncio.create_subprocess_exec(
-                    *_COMMAND, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
-                )
+                await process.start(module_command("clawbot.llm.worker"))
             except OSError as error:
                 _logger.exception("the worker could not be started")
                 raise WorkerLostError from error
             self._process = process
-            self._spawn(self._read(process))
-            self._spawn(_log_stderr(process))
+            process.ended.add_done_callback(self._end)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -165,60 +135,37 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _read(self, process: Process) -> None:
-        """Hand out the reports until the process ends, then fail what is left."""
-        try:
-            if process.stdout is not None:
-                await self._dispatch(process.stdout)
-        except ValueError:
-            _logger.exception("the worker's reports make no sense; it is killed")
-            process.kill()
-        code = await process.wait()
+    def _take(self, report: Report) -> None:
+        if isinstance(report, WorkerReady):
+            self._ready.set()
+        elif (channel := self._channels.get(report.id)) is not None:
+            channel.put(report)
+
+    def _end(self, ended: asyncio.Future[int]) -> None:
+        """The process is gone: fail what is left."""
         if self._channels:
-            _logger.error("the worker ended with status %d during %d calls", code, len(self._channels))
-        if self._process is process:
-            self._process = None
+            _logger.error("the worker ended with status %d during %d calls", ended.result(), len(self._channels))
+        self._process = None
         self._ready.set()
         for channel in list(self._channels.values()):
             if not channel.over.is_set():
                 channel.put(None)
 
-    async def _dispatch(self, stream: asyncio.StreamReader) -> None:
-        while (body := await read_frame(stream)) is not None:
-            report = report_decoder.decode(body)
-            if isinstance(report, Ready):
-                self._ready.set()
-            elif (channel := self._channels.get(report.id)) is not None:
-                channel.put(report)
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, WorkerClient] = WeakKeyDictionary()
 
 
-async def _log_stderr(process: Process) -> None:
-    """Put what the worker prints into the log, line by line."""
-    if process.stderr is None:
-        return
-    rest = b""
-    while block := await process.stderr.read(_STDERR_BYTES):
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
-            _logger.info("%s", line.decode(errors="backslashreplace"))
-    if rest:
-        _logger.info("%s", rest.decode(errors="backslashreplace"))
-
-
-_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, Worker] = WeakKeyDictionary()
-
-
-def acquire_worker() -> Worker:
+def acquire_worker() -> WorkerClient:
     """The worker of this event loop, to be given back with `release_worker`. Does not start it."""
     loop = asyncio.get_running_loop()
     worker = _shared.get(loop)
     if worker is None:
-        worker = _shared[loop] = Worker()
+        worker = _shared[loop] = WorkerClient()
     worker.users += 1
     return worker
 
 
-async def release_worker(worker: Worker) -> None:
+async def release_worker(worker: WorkerClient) -> None:
     """Give a worker back; the last user ends its process."""
     worker.users -= 1
     if worker.users > 0:

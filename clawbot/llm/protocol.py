@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -95,6 +95,7 @@ class ModelInfo(Struct, frozen=True, rename="camel"):
     window_source: str = ""
 
 
+@runtime_checkable
 class ChatModel(Protocol):
     """A language model.
 
@@ -116,5 +117,5 @@ class ChatModel(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of processes and connections. A scripted model raises here for turns that were not used."""
+        """Release processes and connections. A scripted model raises here for turns that were not used."""
         ...

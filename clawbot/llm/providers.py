@@ -151,6 +151,11 @@ def local_server(ref: str) -> LocalServer | None:
     return _LOCAL_BY_NAME.get(provider_name(ref))
 
 
+def is_known(name: str) -> bool:
+    """Whether `name` is a provider or a server of the tables, or of litellm's that need more than a key."""
+    return name in _BY_NAME or name in _LOCAL_BY_NAME or name in _TITLES
+
+
 def title_of(ref: str) -> str:
     """The provider's name as people write it."""
     name = provider_name(ref)

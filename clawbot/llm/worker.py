@@ -1,7 +1,7 @@
 """The worker process: litellm lives here and nowhere else, `python -m clawbot.llm.worker`.
 
-It reads requests from stdin and writes reports to stdout (`llm.frames`). It ends when stdin closes, so that a parent
-that was killed leaves no orphan. Whatever a library prints goes to stderr, which the parent logs.
+It takes requests and sends reports (`llm.frames`) over the pipes of `clawbot.worker_pipe`. Whatever a library prints
+goes to stderr, which the parent logs.
 """
 
 from __future__ import annotations
@@ -12,29 +12,31 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine
-from typing import Any, BinaryIO, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from clawbot.llm.failures import LOAD_ERROR, Failure
 from clawbot.llm.frames import (
-    Call,
-    Cancel,
+    CallFailed,
+    CancelCall,
     CloseScript,
+    Complete,
     Deltas,
     Embed,
     Embedded,
     Ended,
-    Failed,
     OpenScript,
-    Ready,
     Report,
     Request,
-    encode,
-    read_frame,
+    WorkerReady,
     request_decoder,
 )
 from clawbot.llm.rows import Rows
 from clawbot.llm.tokens import vocabulary_folder
+from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
+
+if TYPE_CHECKING:
+    from clawbot.llm.engine import LiteLLMEngine
 
 COALESCE_SECONDS = 0.015
 """Deltas that come faster than this share a frame: each frame costs the reader, and the screen has 12 a second."""
@@ -44,35 +46,11 @@ _NICE_WHILE_LOADING = 10
 _logger = logging.getLogger("clawbot.llm.worker")
 
 
-class Engine(Protocol):
-    """What the worker needs of `llm.engine`, which may only be imported once stdout is out of the way."""
-
-    async def stream(self, call: Call, out: Outbox) -> None:
-        """Make `call`, handing its chunks to `out`."""
-        ...
-
-    async def embed(self, request: Embed) -> Rows:
-        """Make the vectors that `request` asks for."""
-        ...
-
-    def failure_of(self, error: BaseException, *, streaming: bool) -> Failure:
-        """What an exception of `stream` is to the main process."""
-        ...
-
-    def open_script(self, number: int, path: str) -> None:
-        """Load a script."""
-        ...
-
-    def close_script(self, number: int) -> None:
-        """Let go of a script; raises when turns are left."""
-        ...
-
-
-class Outbox:
+class CallReports:
     """The reports of one call: gathers its chunks and sends them a few times a second, the first one at once."""
 
-    def __init__(self, worker: Worker, call_id: int) -> None:
-        self._worker = worker
+    def __init__(self, send: Callable[[Report], None], call_id: int) -> None:
+        self._report = send
         self._id = call_id
         self._chunks: list[dict[str, Any]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -95,7 +73,7 @@ class Outbox:
     def add_rows(self, rows: Rows) -> None:
         """Send vectors at once, in pieces."""
         for data in rows.pieces(ROWS_BYTES):
-            self._worker.send(Embedded(self._id, rows.dimensions, data))
+            self._report(Embedded(self._id, rows.dimensions, data))
 
     def flush(self) -> None:
         """Send what is gathered. Raises what kept it, or something before it, from being sent: an answer with a hole
@@ -112,7 +90,7 @@ class Outbox:
         if not chunks or self._unsendable is not None:
             return
         try:
-            self._worker.send(Deltas(self._id, chunks))
+            self._report(Deltas(self._id, chunks))
         except (ValueError, OverflowError, TypeError) as error:
             self._unsendable = error
         self._sent_at = asyncio.get_running_loop().time()
@@ -137,33 +115,25 @@ def _only_text(chunk: dict[str, Any]) -> dict[str, Any] | None:
 
 
 class Worker:
-    """Serves requests, several at once, until stdin closes."""
+    """Serves requests, several at once. The pipe is blocking: a parent that does not read holds the models' streams
+    back."""
 
-    def __init__(self, stdin: asyncio.StreamReader, stdout: BinaryIO) -> None:
-        self._stdin = stdin
-        self._stdout = stdout
-        self._loaded: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
+    def __init__(self, send: Callable[[Report], None]) -> None:
+        """Begins to load litellm. Needs a running event loop."""
+        self._send = send
         self._tasks: dict[int, asyncio.Task[None]] = {}
-
-    def send(self, report: Report) -> None:
-        """Write a report. The pipe is blocking: a parent that does not read holds the model's stream back."""
-        self._stdout.write(encode(report))
-        self._stdout.flush()
-
-    async def run(self) -> None:
-        """Load litellm and serve."""
-        _load_in_thread(self._loaded)
+        self._loaded: asyncio.Future[LiteLLMEngine] = asyncio.get_running_loop().create_future()
         self._loaded.add_done_callback(self._report_loaded)
-        while (body := await read_frame(self._stdin)) is not None:
-            self._take(request_decoder.decode(body))
+        _load_in_thread(self._loaded)
 
-    def _report_loaded(self, loaded: asyncio.Future[Engine]) -> None:
+    def _report_loaded(self, loaded: asyncio.Future[LiteLLMEngine]) -> None:
         if loaded.exception() is not None:
             _logger.error("every call will fail")
-        self.send(Ready())
+        self._send(WorkerReady())
 
-    def _take(self, request: Request) -> None:
-        if isinstance(request, Cancel):
+    def take(self, request: Request) -> None:
+        """Begin with a request."""
+        if isinstance(request, CancelCall):
             task = self._tasks.get(request.id)
             if task is not None:
                 task.cancel()
@@ -172,9 +142,9 @@ class Worker:
         self._tasks[request.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
 
-    async def _serve(self, request: Call | Embed | OpenScript | CloseScript) -> None:
-        out = Outbox(self, request.id)
-        engine: Engine | None = None
+    async def _serve(self, request: Complete | Embed | OpenScript | CloseScript) -> None:
+        out = CallReports(self._send, request.id)
+        engine: LiteLLMEngine | None = None
         try:
             engine = await asyncio.shield(self._loaded)
             try:
@@ -182,37 +152,32 @@ class Worker:
             finally:
                 out.flush()
         except asyncio.CancelledError:
-            self.send(Ended(request.id))
+            self._send(Ended(request.id))
         except Exception as error:
             _logger.exception("call %d failed", request.id)
-            self.send(Failed(request.id, _failure(engine, error, out.started)))
+            if engine is None:
+                failure = Failure(name=LOAD_ERROR, message=f"litellm could not be loaded: {error!r}")
+            else:
+                failure = engine.failure_of(error, streaming=out.started)
+            self._send(CallFailed(request.id, failure))
         else:
-            self.send(Ended(request.id))
+            self._send(Ended(request.id))
 
 
-def _perform(
-    engine: Engine, request: Call | Embed | OpenScript | CloseScript, out: Outbox
-) -> Coroutine[Any, Any, None]:
-    if isinstance(request, Call):
-        return engine.stream(request, out)
-    if isinstance(request, Embed):
-        return _embed(engine, request, out)
-    if isinstance(request, OpenScript):
-        return asyncio.to_thread(engine.open_script, request.script, request.path)
-    return asyncio.to_thread(engine.close_script, request.script)
+async def _perform(
+    engine: LiteLLMEngine, request: Complete | Embed | OpenScript | CloseScript, out: CallReports
+) -> None:
+    if isinstance(request, Complete):
+        await engine.stream(request, out)
+    elif isinstance(request, Embed):
+        out.add_rows(await engine.embed(request))
+    elif isinstance(request, OpenScript):
+        await asyncio.to_thread(engine.open_script, request.script, request.path)
+    else:
+        await asyncio.to_thread(engine.close_script, request.script)
 
 
-async def _embed(engine: Engine, request: Embed, out: Outbox) -> None:
-    out.add_rows(await engine.embed(request))
-
-
-def _failure(engine: Engine | None, error: Exception, started: bool) -> Failure:
-    if engine is None:
-        return Failure(name=LOAD_ERROR, message=f"litellm could not be loaded: {error!r}")
-    return engine.failure_of(error, streaming=started)
-
-
-def _load_in_thread(loaded: asyncio.Future[Engine]) -> None:
+def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
     """Import litellm at low priority, so that the screen of the parent stays smooth; `loaded` gets the engine."""
     loop = asyncio.get_running_loop()
 
@@ -233,25 +198,6 @@ def _load_in_thread(loaded: asyncio.Future[Engine]) -> None:
     threading.Thread(target=load, name="load-litellm", daemon=True).start()
 
 
-def _take_stdout() -> BinaryIO:
-    """The real stdout, for frames alone: descriptor 1 and `print` lead to stderr from here on."""
-    frames = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    sys.stdout = sys.stderr
-    return os.fdopen(frames, "wb")
-
-
-async def _main() -> None:
-    stdout = _take_stdout()
-    stdin = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin.buffer)
-    try:
-        await Worker(stdin, stdout).run()
-    finally:
-        # Whatever still runs is of no use to anybody, and the end of the process closes its connections.
-        os._exit(0)
-
-
 def _prepare_environment() -> None:
     """What litellm and tiktoken read when they are imported: stay offline, and leave `.env` files alone."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -265,13 +211,20 @@ def _prepare_environment() -> None:
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
 
 
+async def _serve() -> None:
+    requests, reports = claim_pipes()
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    worker = Worker(FrameWriter(reports).send)
+    serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take)
+    await asyncio.Event().wait()
+
+
 def main() -> None:
-    """Run until stdin closes."""
+    """Run until the pipe closes."""
     # Ctrl+C in the terminal is the parent's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     _prepare_environment()
-    asyncio.run(_main())
+    asyncio.run(_serve())
 
 
 if __name__ == "__main__":

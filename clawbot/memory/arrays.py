@@ -1,10 +1,28 @@
-"""The door to numpy, which is slow to import and starts threads that get in each other's way."""
+"""The door to numpy, which is slow to import and starts threads that get in each other's way, and the names of arrays.
+
+Docstrings give shapes: `(n,)` has one entry for each of n lines or chunks, `(n, d)` a row of d dimensions for each.
+Vectors have unit length (those of what says nothing are zeros), so that a dot product is a cosine, from -1 to 1.
+"""
 
 from __future__ import annotations
 
 import os
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    """Cosines, weights and scores `(n,)`; vectors `(n, d)`."""
+    Ids = NDArray[np.int64]
+    """Ids of chunks, mostly ascending, or the places of lines in a table (from 0): `(n,)`."""
+    Bools = NDArray[np.bool_]
+    """Which of n: `(n,)`."""
+    Levels = NDArray[np.int8]
+    """Codes as numbers, from -7 to 7 in steps of two: `(n, d)`."""
 
 # Products of a matrix and one vector are over before a second thread has woken up; its spinning costs 10 ms at p95.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")

@@ -1,71 +1,83 @@
-"""The memory index for its users: search, read, sync, status, verify. Nothing here makes the event loop wait."""
+"""The memory index for its users: search, read, sync, status, verify. Its methods never make the event loop wait."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import datetime as dt
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from clawbot.errors import ClawbotError
+from clawbot.memory.backend import FileBackend, IndexUnavailableError
+from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import EmbeddingError
-from clawbot.memory.embeddings.supply import Supply
-from clawbot.memory.excerpt import read_excerpt, read_whole
-from clawbot.memory.place import IndexPlace
-from clawbot.memory.search.desk import SearchDesk
-from clawbot.memory.search.rerank import Reranker
-from clawbot.memory.search.searcher import IndexUnavailableError, Searcher
-from clawbot.memory.status import Holdings, Scan, describe
-from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError
+from clawbot.memory.index_context import IndexContext
+from clawbot.memory.search.search_pool import SearchPool
+from clawbot.memory.search.searcher import Searcher, search_mode
+from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.records import Identity, Totals
+from clawbot.memory.store.replacement import SIDE_FILES, building_path
+from clawbot.memory.sync.round import known_files
 from clawbot.memory.sync.synchroniser import Synchroniser
 from clawbot.memory.sync.watcher import Watcher
 from clawbot.memory.values import (
-    Excerpt,
+    BuiltinDetails,
+    CacheStatus,
     IndexStatus,
     Issue,
+    Part,
     Probe,
     Progress,
+    Reranker,
     SearchRequest,
     SearchResult,
+    Source,
+    SourceCount,
     SyncReport,
     VerifyReport,
+    split_part,
 )
 
 log = logging.getLogger(__name__)
 
+AUTO = "auto"
+"""The provider of the settings that takes what there is."""
+
 MINUTE = 60.0
 """Seconds."""
 
-MOST_NOTES = 3
+REVIEWED_FILES = 500
+"""So many files that are not in the index are read at most to say why: a tenth of a second."""
+
+MOST_WARNINGS = 3
 """Places that could not be looked at, which a search names; the status has all."""
 
-__all__ = ["IndexUnavailableError", "MemoryIndex"]
 
-
-class MemoryIndex:
-    """The memory index of one agent. Belongs to one event loop, apart from `changed`.
-
-    `on_progress` is called on the loop while files are indexed, with None when that is over, and whenever `generation`
-    has grown.
-    """
+class MemoryIndex(FileBackend):
+    """The backend `builtin`: an index in SQLite over the words and the vectors of each line, or of chunks of text."""
 
     def __init__(
-        self, place: IndexPlace, supply: Supply, *, long_lived: bool = False, rerank: Reranker | None = None
+        self, context: IndexContext, handle: EmbedderHandle, *, long_lived: bool = False, rerank: Reranker | None = None
     ) -> None:
-        """The index at `place`, with vectors from `supply`. Opens nothing yet.
+        """The index of `context`, with vectors from `handle`. Opens nothing yet.
 
-        `long_lived` says that more than one search is to be expected. `rerank` is used where the settings ask for it.
+        `long_lived` says that more than one search is to be expected, by somebody who does not want to wait for one.
+        `rerank` is used where the settings ask for it.
         """
-        self.on_progress: Callable[[Progress | None], None] | None = None
-        self._place = place
-        self._supply = supply
-        self._sync = Synchroniser(place, supply)
+        super().__init__(context.documents)
+        self._context = context
+        self._handle = handle
+        self._sync = Synchroniser(context, handle)
         self._sync.on_progress = self._progressed
-        self._desk = SearchDesk(place)
-        self._searcher = Searcher(place, supply, self._sync, self._desk, rerank)
-        self._searcher.keeps_vectors = long_lived
-        self._searcher.asker.on_arrival = self._vector_arrived
+        self._pool = SearchPool(context)
+        self._searcher = Searcher(context, handle, self._sync, self._pool, rerank, long_lived=long_lived)
+        self._searcher.query_embedder.on_arrival = self._vector_arrived
         self._arrivals = 0
         self._watcher: Watcher | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -79,31 +91,29 @@ class MemoryIndex:
         the vector of a question that did not come in time is there now."""
         return self._sync.generation + self._arrivals
 
-    async def search(self, request: SearchRequest) -> SearchResult:
+    @property
+    def location(self) -> Path:
+        """The database."""
+        return self._context.db
+
+    @property
+    def built(self) -> bool:
+        """Whether there is a database."""
+        return self._context.db.exists()
+
+    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
         """The places that fit best. Any text is a query; one that says nothing has no results.
 
         Waits for what was written before it, for `query.wait_for_writes`, and answers with a note when that was not
-        enough; after `query.timeout` with what it has. Raises IndexUnavailableError when there is no way to search.
+        enough; after `query.timeout` with what it has. An index that is not long-lived waits as long as that for the
+        provider of vectors, for `query.wait_for_vectors` for vectors that are missing, and where it was never complete
+        it is built first, which `building` is told. Raises IndexUnavailableError when there is no way to search.
         """
         if self._closed:
             raise IndexUnavailableError("The memory index is closed.")
-        result = await self._searcher.search(request)
-        notes = tuple(_hidden_notes(self._place.library.hidden))
-        return msgspec.structs.replace(result, notes=(*result.notes, *notes)) if notes else result
-
-    async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
-        """Lines of a memory file as they are on disk; `found` is False for a file that is not there.
-
-        Raises ForbiddenPathError, UnreadableDocumentError.
-        """
-        return await asyncio.to_thread(read_excerpt, self._place.documents, path, from_line, lines)
-
-    async def text(self, path: str) -> str:
-        """The whole text of a memory file as it is on disk; empty for one that is not there.
-
-        Raises ForbiddenPathError, UnreadableDocumentError.
-        """
-        return await asyncio.to_thread(read_whole, self._place.documents, path)
+        result = await self._searcher.search(request, building)
+        warnings = tuple(_hidden_warnings(self._context.library.hidden))
+        return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
         """Bring the index up to date with the files as they are now, with their vectors; `force` builds it anew.
@@ -117,18 +127,11 @@ class MemoryIndex:
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
         """What the index holds and how well it is; `deep` also asks the provider of vectors for one word."""
-        await self._supply.open()
-        issues: tuple[Issue, ...] = ()
-        holdings = Holdings()
-        try:
-            holdings = await self._desk.read(Holdings.of)
-        except MissingIndexError:
-            pass  # not built yet: there is nothing in it
-        except DamagedIndexError as error:
-            issues = (Issue(str(self._place.db), str(error)),)
-        scan = await self._desk.off_loop(lambda: Scan.of(self._place))
+        await self._handle.open()
+        holdings, issues = await self._holdings()
+        scan = await self._pool.off_loop(lambda: Scan.of(self._context))
         probe = await self._probe() if deep else None
-        found = describe(self._place, self._supply, holdings, scan)
+        found = describe(self._context, self._handle, holdings, scan)
         return msgspec.structs.replace(
             found,
             busy=self._sync.busy,
@@ -136,36 +139,54 @@ class MemoryIndex:
             issues=(*issues, *self._own_issues(), *found.issues),
         )
 
+    @property
+    def problem(self) -> str:
+        """Which vectors can't be had now; empty while all is well, and as long as none were asked for."""
+        fallback = self._handle.fallback
+        return f"words only: {fallback.reason}" if fallback is not None else ""
+
+    async def probe(self, *, deep: bool = True) -> str:
+        """Why the provider of vectors that the settings name can't be used; empty when it can, or when none is named.
+
+        With `deep` a remote one is asked for one word. What `auto` does without is no failure.
+        """
+        await self._handle.open()
+        if deep and self._handle.remote:
+            await self._probe()
+        return "" if self._handle.requested == AUTO else self.problem
+
     async def verify(self, *, fix: bool = False) -> VerifyReport:
-        """Compare the files with the pieces, these with their words and vectors; `fix` repairs only the difference.
+        """Compare the files with the chunks, these with their words and vectors; `fix` repairs only the difference.
 
         Raises ClawbotError when the index can't be read or, with `fix`, written.
         """
         # Deferred: what only this command needs.
-        from clawbot.memory.sync.checking import check
+        from clawbot.memory.sync.maintenance import check
 
-        embedder = await self._supply.open()
-        report = await self._sync.between_rounds(lambda: check(self._place, embedder, fix=fix))
+        embedder = await self._handle.open()
+        report = await self._sync.between_rounds(lambda: check(self._context, embedder, fix=fix))
         if fix and report.fixed:
             await self.sync()
         return report
 
+    async def scrub(self) -> bool:
+        """Remove for good what the index held of deleted text; False when a reader kept its log. Kept embeddings of a
+        provider go, too: nothing tells which of them were of what. Raises ClawbotError."""
+        # Deferred: what only this command needs.
+        from clawbot.memory.sync.maintenance import scrub
+
+        return await self._sync.between_rounds(lambda: scrub(self._context))
+
     def start(self) -> None:
         """Follow the files from now on, and bring the index up to date in the background. Needs a running loop."""
         self._loop = asyncio.get_running_loop()
-        sync = self._place.settings.sync
+        sync = self._context.settings.sync
         if sync.watch and self._watcher is None:
-            self._watcher = Watcher(self._place.library.sources, sync.watch_debounce_ms / 1000, self._request)
+            self._watcher = Watcher(self._context.library.sources, sync.watch_debounce_ms / 1000, self._request)
             self._starting = self._loop.create_task(self._watcher.start())
         if sync.on_session_start:
             self._request()
         self._plan_interval()
-
-    def changed(self) -> None:
-        """Say that something was written. From any thread; before `start` and after `close` it does nothing."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._request)
 
     async def close(self) -> None:
         """End what runs, within a second; the next process goes on from there.
@@ -181,15 +202,15 @@ class MemoryIndex:
                 await asyncio.wait([self._starting])
             await _ended(self._watcher.stop())
         await asyncio.gather(_ended(self._sync.close()), _ended(self._searcher.close()))
-        await _ended(self._desk.close())
-        await _ended(self._supply.aclose())
+        await _ended(self._pool.close())
+        await _ended(self._handle.aclose())
 
     def _request(self) -> None:
         if self._loop is not None:
             self._sync.request()
 
     def _plan_interval(self) -> None:
-        minutes = self._place.settings.sync.interval_minutes
+        minutes = self._context.settings.sync.interval_minutes
         if minutes and self._loop is not None:
             self._timer = self._loop.call_later(MINUTE * minutes, self._interval_over)
 
@@ -208,18 +229,40 @@ class MemoryIndex:
 
     def _own_issues(self) -> tuple[Issue, ...]:
         """What is wrong with the index itself, or with following its files."""
-        found = [Issue(str(self._place.db), str(self._sync.error))] if self._sync.error else []
+        found = [Issue(str(self._context.db), str(self._sync.error))] if self._sync.error else []
         if self._watcher is not None and self._watcher.problem:
-            found.append(Issue(str(self._place.workspace), self._watcher.problem))
+            found.append(Issue(str(self._context.workspace), self._watcher.problem))
         return tuple(found)
 
-    async def _probe(self) -> Probe:
-        started = self._place.clock.monotonic()
+    async def _holdings(self) -> tuple[Holdings, tuple[Issue, ...]]:
+        """What the index holds. One that can't be read is examined, and told of when it is damaged."""
+        issues: tuple[Issue, ...] = ()
         try:
-            await self._supply.embed(["memory"], "query")
+            return await self._pool.read(Holdings.of), issues
+        except MissingIndexError:
+            # Not built yet: there is nothing in it.
+            return Holdings(), issues
+        except DamagedIndexError as error:
+            issues = (Issue(str(self._context.db), str(error)),)
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("the state of the memory index could not be read; it is examined")
+        await asyncio.wait([self._sync.doubt().text], timeout=self._context.settings.query.wait_for_writes)
+        if self._sync.quarantined is not None:
+            issues = (Issue(str(self._context.db), str(self._sync.quarantined)),)
+            self._sync.quarantined = None
+        with contextlib.suppress(MissingIndexError, DamagedIndexError):
+            return await self._pool.read(Holdings.of), issues
+        return Holdings(), issues
+
+    async def _probe(self) -> Probe:
+        started = self._context.clock.monotonic()
+        try:
+            await self._handle.embed(["memory"], "query")
         except EmbeddingError as error:
-            return Probe(ok=False, error=str(error), seconds=self._place.clock.monotonic() - started)
-        return Probe(ok=True, seconds=self._place.clock.monotonic() - started)
+            return Probe(ok=False, error=str(error), seconds=self._context.clock.monotonic() - started)
+        return Probe(ok=True, seconds=self._context.clock.monotonic() - started)
 
 
 async def _ended(end: Awaitable[None]) -> None:
@@ -229,8 +272,118 @@ async def _ended(end: Awaitable[None]) -> None:
         log.exception("a part of the memory index did not end well")
 
 
-def _hidden_notes(issues: Sequence[Issue]) -> Iterator[str]:
-    for issue in issues[:MOST_NOTES]:
+def _hidden_warnings(issues: Sequence[Issue]) -> Iterator[str]:
+    for issue in issues[:MOST_WARNINGS]:
         yield f"{issue.path} could not be looked at ({issue.text}): it is found as it was last."
-    if len(issues) > MOST_NOTES:
-        yield f"{len(issues) - MOST_NOTES:,} more places could not be looked at."
+    if len(issues) > MOST_WARNINGS:
+        yield f"{len(issues) - MOST_WARNINGS:,} more places could not be looked at."
+
+
+class Holdings(Struct, frozen=True):
+    """What an index holds, and what it was built with. Nothing, for one that is not there yet."""
+
+    totals: Mapping[Source, Totals] = {}
+    identity: Identity | None = None
+    last_sync: dt.datetime | None = None
+    cached: int = 0
+
+    @classmethod
+    def of(cls, reader: IndexReader) -> Holdings:
+        """Those of an index. Blocks."""
+        with reader.snapshot():
+            return cls(reader.totals(), reader.identity, reader.last_sync, reader.cache_count())
+
+    @property
+    def total(self) -> Totals:
+        """All sources together."""
+        counts = [msgspec.structs.astuple(total) for total in self.totals.values()]
+        return Totals(*(sum(figures) for figures in zip(*counts, strict=True)))
+
+
+class Scan(Struct, frozen=True):
+    """The files on disk: how many of each source, whether the index is behind them, what is wrong with some."""
+
+    files: Mapping[Source, int]
+    dirty: bool
+    disk_bytes: int
+    building: bool
+    issues: tuple[Issue, ...]
+
+    @classmethod
+    def of(cls, context: IndexContext) -> Scan:
+        """As it is now. Blocks."""
+        library = context.library
+        counts: dict[Source, int] = dict.fromkeys(library.names, 0)
+        for state in library.list().files:
+            counts[state.source] += split_part(state.path)[1] == 0
+        building = building_path(context.db)
+        if library.is_stale() is None:
+            library.remember(known_files(context.db))
+        if context.db.exists():
+            library.review(REVIEWED_FILES)
+        stale = library.is_stale(surely=True)
+        return cls(counts, stale is not False, _disk_bytes(context.db), building.exists(), library.issues)
+
+
+def describe(context: IndexContext, handle: EmbedderHandle, holdings: Holdings, scan: Scan) -> IndexStatus:
+    """The status of an index, without what only the running process knows."""
+    settings, total, identity = context.settings, holdings.total, holdings.identity
+    embedder, kept = handle.embedder, settings.cache
+    details = BuiltinDetails(
+        db_path=str(context.db),
+        profile=settings.profile,
+        dimensions=identity.dimensions if identity else 0,
+        vector=Part(available=not handle.problem, error=handle.problem or None),
+        cache=CacheStatus(kept.enabled, holdings.cached, kept.max_entries) if handle.remote else None,
+    )
+    return IndexStatus(
+        provider=handle.provider,
+        requested_provider=handle.requested,
+        model=handle.model,
+        remote=handle.remote,
+        mode=search_mode(with_vectors=embedder is not None and total.vectors > 0, hybrid=settings.query.hybrid.enabled),
+        files=total.files,
+        total_files=sum(scan.files.values()),
+        chunks=total.chunks,
+        vectors=total.vectors,
+        tokens=total.tokens,
+        text_bytes=total.bytes,
+        disk_bytes=scan.disk_bytes,
+        workspace_dir=str(context.workspace),
+        identity=_in_words(identity),
+        dirty=scan.dirty,
+        rebuilding=scan.building,
+        pending_vectors=total.pending if handle.wanted else 0,
+        last_sync=holdings.last_sync,
+        sources=context.library.names,
+        extra_paths=tuple(str(extra.path) for extra in settings.extra_paths),
+        source_counts=tuple(_count(name, holdings, scan) for name in context.library.names),
+        fallback=handle.fallback,
+        issues=scan.issues,
+        details=msgspec.to_builtins(details),
+    )
+
+
+def _count(name: Source, holdings: Holdings, scan: Scan) -> SourceCount:
+    total = holdings.totals.get(name, Totals())
+    return SourceCount(name, total.files, scan.files[name], total.chunks)
+
+
+def _in_words(identity: Identity | None) -> str:
+    if identity is None:
+        return "not built yet"
+    vectors = f"{identity.provider} {identity.model}" if identity.vectors else "no vectors"
+    size = f", {identity.dimensions} dimensions" if identity.dimensions else ""
+    sources = " and ".join(identity.sources)
+    return f"{identity.profile} {identity.chunker}, tokenizer {identity.tokenizer}, {vectors}{size}, {sources}"
+
+
+def _disk_bytes(db: Path) -> int:
+    total = 0
+    for path in (db, building_path(db)):
+        for suffix in ("", *SIDE_FILES):
+            try:
+                total += path.with_name(f"{path.name}{suffix}").stat().st_size
+            except OSError:
+                continue
+    return total

@@ -1,17 +1,28 @@
-"""What goes into the memory index and comes out of it: requests, hits, excerpts, progress and reports."""
+"""What goes into a memory and comes out of it: requests, hits, excerpts, progress and reports; and how transcripts are
+named in it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
 Source = Literal["memory", "sessions"]
 """Where a text comes from: the Markdown files, or the transcripts."""
 
+EVERY_SOURCE: tuple[Source, ...] = ("memory", "sessions")
+
 Mode = Literal["hybrid", "fts-only", "vector-only"]
 """How a search looked: by meaning and word, by word alone, by meaning alone."""
+
+ChunkKind = Literal["prose", "dialogue", "item", "code", "heading", "table"]
+"""What a chunk is. What stands beside an item or a row of a table says little about it; beside prose and talk, much."""
+
+Reranker = Callable[[str, Sequence[str]], Awaitable[Sequence[int] | None]]
+"""A question and texts go in, the numbers of the texts (from 0) come out, the best first; None: as they were."""
 
 MAX_QUERIES = 4
 """Variants of a question that one search takes at most."""
@@ -30,8 +41,9 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
     `queries` are one to four wordings of one question; their results are fused. `max_results` (a count), `max_chars`
     (characters of all snippets together) and `min_score` (0 to 1) are the settings' own where they are None. `after`
     and `before` are the first and the last date that a note may have. `path` is a path, a folder or a glob, relative
-    to the workspace. `sources` are where a hit may come from. `prefix` says that somebody is typing: a word at the
-    very end of a query, without a blank behind it, may be the beginning of a longer one (profile `lines`).
+    to the workspace. `sources` are where a hit may come from, `without` is a transcript (`sessions/….jsonl`) that it
+    may not come from. `prefix` says that somebody is typing: a word at the very end of a query, without a blank behind
+    it, may be the beginning of a longer one (profile `lines`).
     """
 
     queries: tuple[str, ...]
@@ -41,14 +53,29 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
     after: date | None = None
     before: date | None = None
     path: str | None = None
-    sources: tuple[Source, ...] = ("memory", "sessions")
+    sources: tuple[Source, ...] = EVERY_SOURCE
+    without: str | None = None
     prefix: bool = False
+
+
+Origin = Literal["file", "user", "agent"]
+"""Whose words a text is: those of a file that somebody wrote; what the user or the agent said in a conversation. What
+tools print is not indexed."""
+
+
+class SaidBy(Struct, frozen=True):
+    """Who said something, and when: in the entry `entry` of a transcript, at `at` in the user's zone."""
+
+    entry: str
+    who: Literal["user", "agent"]
+    at: datetime
 
 
 class Hit(Struct, frozen=True, rename="camel"):
     """A place that fits: lines `start_line` to `end_line` (from 1, inclusive) of `path`, and their text.
 
-    `score` is 0 to 1; of transcripts the lines are those of the JSONL file.
+    `score` is 0 to 1, `line` the line that fits best. Of transcripts the lines are those of the JSONL file, and `said`
+    tells of the best one who said it and when. `origin` says whose words it is.
     """
 
     path: str
@@ -57,6 +84,17 @@ class Hit(Struct, frozen=True, rename="camel"):
     score: float
     snippet: str
     source: Source
+    line: int = 0
+    said: SaidBy | None = None
+    origin: Origin = "file"
+
+    @property
+    def place(self) -> str:
+        """Where it stands, as people and models name it: `path#L12-L20`, of a talk `sessions/….jsonl#entry`."""
+        if self.said is not None:
+            return f"{self.path}#{self.said.entry}"
+        end = f"-L{self.end_line}" if self.end_line != self.start_line else ""
+        return f"{self.path}#L{self.start_line}{end}"
 
 
 class Fallback(Struct, frozen=True, rename="camel"):
@@ -69,8 +107,9 @@ class Fallback(Struct, frozen=True, rename="camel"):
 class SearchResult(Struct, frozen=True, rename="camel"):
     """What a search found, the best hit first.
 
-    `provider` and `model` are where the vectors came from ("none" and "" without any). `partial` says that the
-    deadline came first. `notes` are short sentences for people and models.
+    `provider` and `model` are where the vectors came from ("none" and "" without any). `partial` says that
+    something may be missing: the deadline came first, or not all files are indexed. `warnings` (`notes` in JSON) are
+    short sentences for people and models.
     """
 
     hits: tuple[Hit, ...]
@@ -79,7 +118,7 @@ class SearchResult(Struct, frozen=True, rename="camel"):
     model: str
     fallback: Fallback | None = None
     partial: bool = False
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=(), name="notes")
 
 
 class Excerpt(Struct, frozen=True, rename="camel"):
@@ -165,13 +204,14 @@ class Probe(Struct, frozen=True, rename="camel"):
 
 
 class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the index holds and how well it is.
+    """What a memory holds and how well it is.
 
     `requested_provider` is the setting, `provider` what is used ("none" without vectors), `remote` whether texts
     leave this machine for it. `tokens` is about what the indexed text takes in a model's context, `text_bytes` its
-    size, `disk_bytes` the size of the database with its side files. `dirty`: files changed since the last sync;
+    size, `disk_bytes` the size of what was made of it. `dirty`: files changed since the last sync;
     `pending_vectors` chunks wait for their vector. `identity` names what the index was built with, in words.
-    `embedding_probe` is set by a deep status alone.
+    `embedding_probe` is set by a deep status alone. `details` are facts that only this backend has, by their names in
+    JSON, as plain data.
     """
 
     provider: str
@@ -179,7 +219,6 @@ class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     model: str
     remote: bool
     mode: Mode
-    profile: str
     files: int
     total_files: int
     chunks: int
@@ -187,10 +226,8 @@ class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     tokens: int
     text_bytes: int
     disk_bytes: int
-    db_path: str
     workspace_dir: str
     identity: str
-    dimensions: int = 0
     dirty: bool = False
     rebuilding: bool = False
     busy: bool = False
@@ -199,12 +236,22 @@ class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     sources: tuple[Source, ...] = ("memory",)
     extra_paths: tuple[str, ...] = ()
     source_counts: tuple[SourceCount, ...] = ()
-    fts: Part = Part(available=True)
-    vector: Part = Part(available=True)
-    cache: CacheStatus | None = None
     fallback: Fallback | None = None
     issues: tuple[Issue, ...] = ()
     embedding_probe: Probe | None = None
+    details: Mapping[str, Any] = {}
+
+
+class BuiltinDetails(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The `details` of the backend `builtin`: its database, its profile, the `dimensions` of its vectors (0 without
+    any), whether words and vectors can be searched, and the embeddings of a remote provider that are kept."""
+
+    db_path: str
+    profile: str
+    dimensions: int = 0
+    fts: Part = Part(available=True)
+    vector: Part = Part(available=True)
+    cache: CacheStatus | None = None
 
 
 class Counts(Struct, frozen=True):
@@ -227,3 +274,28 @@ class VerifyReport(Struct, frozen=True, rename="camel"):
     fixed: tuple[str, ...]
     checked: Counts
     clean: bool
+
+
+TRANSCRIPTS = "sessions/"
+"""What the paths of transcripts begin with, whatever folder they are in."""
+
+_PART = re.compile(r"(?P<path>sessions/.+)@(?P<number>[1-9]\d{0,8})")
+
+PART_GLOB = "sessions/*@[0-9]*"
+"""Fits the names of all parts but the first, in SQLite's GLOB."""
+
+
+def part_path(path: str, number: int) -> str:
+    """The name of the part `number` (from 0) of the transcript `path`; the first one is called like the whole."""
+    return f"{path}@{number}" if number else path
+
+
+def session_of(path: str) -> str:
+    """The id of the session whose transcript is called `path`."""
+    return path.rpartition("/")[2].partition(".")[0]
+
+
+def split_part(path: str) -> tuple[str, int]:
+    """The document that `path` is a part of, and the number of the part; 0 for what has no parts."""
+    found = _PART.fullmatch(path)
+    return (found["path"], int(found["number"])) if found else (path, 0)

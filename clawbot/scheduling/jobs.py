@@ -1,4 +1,4 @@
-"""The jobs of the schedule as values, made from the settings; the daily reset is one of them."""
+"""The jobs of the schedule as values, made from the settings; the reset of sessions is one of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from clawbot.config.schema_schedule import HEARTBEAT, RESET, HeartbeatSettings, 
 from clawbot.config.values import format_duration
 
 Kind = Literal["prompt", "event", "heartbeat", "reset"]
-_DAILY = ("daily", "daily+idle")
 
 
 class CronTime(Struct, frozen=True, tag="cron"):
@@ -30,6 +29,18 @@ class Every(Struct, frozen=True, tag="every"):
 
     def __str__(self) -> str:
         return f"every {format_duration(self.seconds)}"
+
+
+class Pause(Struct, frozen=True, tag="pause"):
+    """When nobody spoke for so many `minutes`, and at the moments of the cron expression `daily` ("": of none). It has
+    no moments that could be told in advance: each look asks whether the session is over."""
+
+    minutes: int
+    daily: str = ""
+
+    def __str__(self) -> str:
+        paused = f"after {format_duration(self.minutes * 60)} of silence"
+        return f"{self.daily}, {paused}" if self.daily else paused
 
 
 class Hours(Struct, frozen=True):
@@ -55,7 +66,7 @@ class Job(Struct, frozen=True, kw_only=True):
     name: str
     agent_id: str
     kind: Kind
-    when: CronTime | Every
+    when: CronTime | Every | Pause
     session_key: str
     prompt: str = ""
     event: str = ""
@@ -104,16 +115,17 @@ def _job(settings: Settings, name: str, entry: JobSettings | HeartbeatSettings) 
 
 
 def _reset(settings: Settings, agent_id: str) -> Job:
-    """The daily reset of an agent's main session. What ends when is decided where sessions are."""
-    reset = settings.session.reset
+    """The reset of an agent's main session. What ends when is decided where sessions are."""
+    reset = settings.session.reset_of("direct")
     hour, _, minute = reset.at.partition(":")
+    daily = f"{int(minute)} {int(hour)} * * *"
     return Job(
         name=RESET,
         agent_id=agent_id,
         kind="reset",
-        when=CronTime(f"{int(minute)} {int(hour)} * * *"),
+        when=CronTime(daily) if reset.pause is None else Pause(reset.pause, "" if reset.mode == "idle" else daily),
         session_key=f"agent:{agent_id}:main",
-        enabled=reset.mode in _DAILY,
+        enabled=reset.mode != "none",
         zone=settings.agent(agent_id).timezone,
     )
 

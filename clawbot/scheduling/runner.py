@@ -1,21 +1,129 @@
-"""The schedule at work: jobs, ledger and planner together, and the runs of what is due."""
+"""The schedule at work: which jobs are due by the ledger and the time, and the runs of what is due.
+
+Every record has a mark, `since`: what was due up to it is done with. A job that is seen for the first time, was
+switched on or got other times begins at now, so nothing is ever due for a past that it was no part of.
+
+Also what a job tells the model, and when a heartbeat is not worth a turn (reference sheet 21).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
-from clawbot.logs import redact
-from clawbot.scheduling.heartbeat import DUPLICATE, digest_of, is_duplicate
-from clawbot.scheduling.jobs import Job
+from clawbot.scheduling.jobs import Job, Pause
 from clawbot.scheduling.ledger import Ledger, Record, ScheduleError, Status
-from clawbot.scheduling.planner import Due, armed, due_moment, next_moment
+from clawbot.scheduling.triggers import is_active, last_fire, next_fire
+from clawbot.text.secrets import redact
+
+FILE_NAME = "HEARTBEAT.md"
+HEARTBEAT_PROMPT = (
+    "This is a heartbeat: nobody has said anything. Read HEARTBEAT.md in the workspace if it is there, and follow it "
+    "strictly. Do not infer tasks from earlier conversations and do not repeat old ones. "
+    "If nothing needs attention, reply with NO_REPLY."
+)
+BUSY = "a turn is running"
+NO_FILE = f"there is no {FILE_NAME}"
+EMPTY_FILE = f"{FILE_NAME} holds no tasks"
+DUPLICATE = "the same reply as last time"
+# The same words within this time are news no more.
+DUPLICATE_FOR = timedelta(hours=24)
+
+# Blank, a heading, a list item or a checkbox with nothing behind it, a rule, a comment on a line of its own.
+_NOTHING = re.compile(r"\s*(?:#{1,6}(?:\s.*)?|(?:[-*+]|\d+[.)])(?:\s+\[[ xX]?\])?\s*|[-*_]{3,}\s*|<!--.*-->\s*)?")
+
+
+def prompt_of(job: Job, now: datetime) -> str:
+    """What the model is told for `job` at `now` (in the user's zone): its prompt, and what time it is."""
+    text = job.prompt or HEARTBEAT_PROMPT
+    zone = job.zone or now.tzname() or "UTC"
+    return f"{text}\n\nCurrent time: {now:%A}, {now.day} {now:%B %Y}, {now:%H:%M} ({zone})"
+
+
+def skip_reason(text: str | None, *, busy: bool) -> str:
+    """Why a heartbeat is left out, "" when it is not. `text` is that of HEARTBEAT.md, None without such a file; `busy`
+    says that a turn is running.
+
+    That it is switched off, or not in its hours, is seen before (`planner.due_moment`).
+    """
+    if busy:
+        return BUSY
+    if text is None:
+        return NO_FILE
+    return EMPTY_FILE if is_empty(text) else ""
+
+
+def is_empty(text: str) -> bool:
+    """Whether a HEARTBEAT.md asks for nothing: blank lines, headings, list items without words."""
+    return all(_NOTHING.fullmatch(line) for line in text.removeprefix("\ufeff").splitlines())
+
+
+def digest_of(reply: str) -> str:
+    """By what a reply is known again, however it is broken into lines; "" for an empty one."""
+    words = " ".join(reply.split())
+    return hashlib.sha256(words.encode("utf-8", "replace")).hexdigest() if words else ""
+
+
+def is_duplicate(record: Record | None, reply: str, now: datetime) -> bool:
+    """Whether `reply` says what was shown within the last 24 hours."""
+    if record is None or record.replied is None or record.reply_digest != digest_of(reply):
+        return False
+    return timedelta(0) <= now - record.replied < DUPLICATE_FOR
+
+
+# For `catch_up: skip`: what is late by no more than this is not missed. A system's cron may look once in ten minutes.
+GRACE = timedelta(minutes=10)
+# A mark that lies further ahead than this was not set before the clock was set back, but by a clock that was wrong.
+WRONG_CLOCK = timedelta(days=1)
+# A reset is daily, and the longest day of a zone that moves across the date line has 48 hours.
+_LAST_RESET = timedelta(days=2)
+
+
+class Due(Struct, frozen=True):
+    """A job and the moment (in UTC) for which it is to run; of several that were missed the last one."""
+
+    job: Job
+    moment: datetime
+
+
+def armed(job: Job, record: Record | None, now: datetime) -> Record | None:
+    """What the ledger must hold of `job` before it is asked about: `record` itself when nothing is to be changed."""
+    timing = job.timing if job.enabled else ""
+    if record is None:
+        return Record(timing=timing, since=_begin(job, now)) if job.enabled else None
+    if record.timing == timing and record.since <= now + WRONG_CLOCK:
+        return record
+    return structs.replace(record, timing=timing, since=_begin(job, now))
+
+
+def due_moment(job: Job, record: Record | None, now: datetime) -> datetime | None:
+    """The moment for which `job` is to run now, in UTC; None when it is not due, is off, or rests in these hours."""
+    if record is None or not job.enabled or not is_active(job, now):
+        return None
+    if isinstance(job.when, Pause):
+        return now if now > record.since else None
+    moment = last_fire(job, record.since, now)
+    late = moment is not None and now - moment > GRACE
+    return None if late and job.catch_up == "skip" else moment
+
+
+def next_moment(job: Job, record: Record | None, now: datetime) -> datetime | None:
+    """When `job` is due next after `now`, in UTC; None for never."""
+    return next_fire(job, max(now, record.since) if record else now) if job.enabled else None
+
+
+def _begin(job: Job, now: datetime) -> datetime:
+    """From when on a job counts that is seen anew."""
+    return now - _LAST_RESET if job.kind == "reset" else now
+
 
 log = logging.getLogger(__name__)
 
@@ -55,19 +163,26 @@ class JobState(Struct, frozen=True):
 
 
 class Schedule:
-    """The jobs `jobs` with their ledger. What is no coroutine blocks: call it from a thread."""
+    """The jobs `jobs` with their ledger. `is_over` says whether a job that waits for a pause is to run now; where
+    somebody else sees to the pauses, it never is. What is no coroutine blocks: call it from a thread."""
 
-    def __init__(self, jobs: Sequence[Job], ledger: Ledger, clock: Clock) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], ledger: Ledger, clock: Clock, is_over: Callable[[Job], bool] | None = None
+    ) -> None:
         self.jobs = tuple(jobs)
         self.ledger = ledger
         self._clock = clock
+        self._is_over = is_over
 
     def due(self, now: datetime) -> list[Due]:
         """What is to run at `now`, in the order of the jobs. New and changed jobs begin to count here."""
         now = now.astimezone(UTC)
         records = self.ledger.arm(self.jobs, now, armed)
         moments = [(job, due_moment(job, records.get(job.key), now)) for job in self.jobs]
-        return [Due(job, moment) for job, moment in moments if moment is not None]
+        return [Due(job, moment) for job, moment in moments if moment is not None and self._may_run(job)]
+
+    def _may_run(self, job: Job) -> bool:
+        return not isinstance(job.when, Pause) or (self._is_over is not None and self._is_over(job))
 
     def next_moment(self, now: datetime) -> datetime | None:
         """When a job is due after `now`, the time of the last look, in UTC. What was due then and was put off is left
@@ -149,4 +264,5 @@ async def _attempt(job: Job, run: RunJob) -> _End:
 
 def _state(job: Job, record: Record | None, now: datetime) -> JobState:
     as_armed = armed(job, record, now)
-    return JobState(job, record, due_moment(job, as_armed, now) or next_moment(job, as_armed, now))
+    due = None if isinstance(job.when, Pause) else due_moment(job, as_armed, now)
+    return JobState(job, record, due or next_moment(job, as_armed, now))

@@ -54,8 +54,8 @@ class Timer:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            # Not the task itself: its cancellation and the caller's own would look alike.
+            await asyncio.wait([task])
 
     async def look(self) -> None:
         """Look now, after the look that may be running."""
@@ -72,8 +72,10 @@ class Timer:
         while True:
             self._woken.clear()
             await self.look()
+            # Python 3.11's `wait_for` would lose a cancellation that comes together with the wake-up.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), pause(self._clock.now(), self._next))
+                async with asyncio.timeout(pause(self._clock.now(), self._next)):
+                    await self._woken.wait()
 
 
 def pause(now: datetime, moment: datetime | None) -> float:

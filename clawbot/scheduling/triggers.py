@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from clawbot.config.cron import Cron, parse_cron
-from clawbot.scheduling.jobs import CronTime, Every, Hours, Job
+from clawbot.config.schema_schedule import Cron, parse_cron
+from clawbot.scheduling.jobs import CronTime, Every, Hours, Job, Pause
 
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,6 +41,8 @@ def next_fire(job: Job, after: datetime) -> datetime | None:
 
     Moments outside of the job's hours are left out.
     """
+    if isinstance(job.when, Pause):
+        return None
     zone = ZoneInfo(job.zone) if job.zone else None
     fire = _next(job.when, zone, after.astimezone(UTC))
     if job.hours is None:

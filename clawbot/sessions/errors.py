@@ -18,6 +18,10 @@ class UnknownSessionError(SessionStoreError):
     """No session has that name."""
 
 
+class ForgottenSessionError(SessionStoreError):
+    """The session was forgotten: nobody can go on in it."""
+
+
 class AmbiguousSessionError(SessionStoreError):
     """More than one session has an id that begins like that."""
 

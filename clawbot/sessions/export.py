@@ -1,15 +1,19 @@
-"""A conversation for readers outside: Markdown for people, JSON for programs."""
+"""A conversation for readers outside: Markdown for people, JSON for programs, in a file that never replaces another."""
 
 from __future__ import annotations
 
 import html
 import re
+import sys
 from collections.abc import Iterable, Iterator
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 import msgspec
 
+from clawbot.clock import Clock, moment_of
+from clawbot.errors import ClawbotError
+from clawbot.files import create_exclusive, ensure_private_dir
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -21,24 +25,33 @@ from clawbot.messages import (
     UserMessage,
     text_of,
 )
-from clawbot.sessions.codec import mend
 from clawbot.sessions.conversation import HistoryItem
+from clawbot.sessions.entries import mend
 from clawbot.sessions.errors import store_error
 from clawbot.sessions.lines import ByteSource, lines_backwards
-from clawbot.sessions.times import moment_of
+from clawbot.sessions.summary import read_title
+from clawbot.sessions.transcript import Transcript
+from clawbot.text.sanitize import clean, clean_line
+from clawbot.text.secrets import Redactor
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TICKS = re.compile("`+")
 _SUMMARY_CHARS = 80
 _PROBE = "end-of-message"
 
 
-def to_markdown(items: Iterable[HistoryItem], title: str, zone: tzinfo | None) -> Iterator[str]:
+def to_markdown(
+    items: Iterable[HistoryItem], title: str, zone: tzinfo | None, redactor: Redactor | None = None
+) -> Iterator[str]:
     """The conversation as blocks of Markdown, each with its line break. Times are in `zone`.
 
-    What the user said is quoted and tools are folded; nothing that a message holds can break out of its place.
+    What the user said is quoted and tools are folded; nothing that a message holds can break out of its place. Secrets
+    are left out, unless `redactor` keeps them.
     """
-    yield f"# {_one_line(title) or 'Conversation'}\n"
+    yield from map((redactor or Redactor()).text, _markdown(items, title, zone))
+
+
+def _markdown(items: Iterable[HistoryItem], title: str, zone: tzinfo | None) -> Iterator[str]:
+    yield f"# {clean_line(title, _SUMMARY_CHARS) or 'Conversation'}\n"
     for item in items:
         time = f"{moment_of(item.timestamp, zone):%Y-%m-%d %H:%M}" if item.timestamp else ""
         if item.message is None:
@@ -52,11 +65,13 @@ def to_markdown(items: Iterable[HistoryItem], title: str, zone: tzinfo | None) -
             yield f"\n{_message(item.message, time)}{cut}"
 
 
-def to_json(path: Path) -> Iterator[bytes]:
-    """The transcript at `path` as a JSON array in pieces: its lines as they are, unknown fields and all.
+def to_json(path: Path, redactor: Redactor | None = None) -> Iterator[bytes]:
+    """The transcript at `path` as a JSON array in pieces: its lines as they are, unknown fields and all, but without
+    secrets, unless `redactor` keeps them.
 
     Lines that are no JSON are left out. Raises SessionStoreError.
     """
+    clean = redactor or Redactor()
     try:
         with ByteSource.open(path) as source:
             places = [(line.start, line.end) for line in lines_backwards(source, source.size)][::-1]
@@ -64,7 +79,7 @@ def to_json(path: Path) -> Iterator[bytes]:
             for start, end in places:
                 line = _json_line(source.read(start, end))
                 if line is not None:
-                    yield lead + line
+                    yield lead + _without_secrets(line, clean)
                     lead = b",\n"
     except OSError as error:
         raise store_error("read", path, error) from error
@@ -80,9 +95,16 @@ def _json_line(raw: bytes) -> bytes | None:
         return mend(raw)
 
 
+def _without_secrets(line: bytes, clean: Redactor) -> bytes:
+    """A line of JSON with clean texts: byte for byte what it was where none of them holds a secret."""
+    before = clean.count
+    value = clean.tree(msgspec.json.decode(line))
+    return msgspec.json.encode(value) if clean.count > before else line
+
+
 def _message(message: Message, time: str) -> str:
     if isinstance(message, UserMessage):
-        return f"{_heading('You', time)}\n{_quoted(_visible(message.text) or '(a picture)')}\n"
+        return f"{_heading('You', time)}\n{_quoted(clean(message.text) or '(a picture)')}\n"
     if isinstance(message, ToolResultMessage):
         state = "failed" if message.is_error else "answered"
         return _folded(f"{message.tool_name} {state}", message.text)
@@ -95,7 +117,7 @@ def _blocks(message: AssistantMessage) -> Iterator[str]:
     for block in message.content:
         match block:
             case TextBlock(text=text) if text.strip():
-                yield f"{_contained(_visible(text))}\n\n"
+                yield f"{_contained(clean(text))}\n\n"
             case ThinkingBlock(thinking=thinking) if thinking.strip():
                 yield f"{_folded('Reasoning', thinking)}\n"
             case ToolCallBlock(name=name, arguments=arguments, malformed=malformed):
@@ -112,9 +134,10 @@ def _heading(who: str, time: str) -> str:
 
 
 def _folded(summary: str, text: str) -> str:
-    text = _visible(text)
+    text = clean(text)
     fence = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(text)), default=0))
-    return f"<details><summary>{html.escape(_one_line(summary))}</summary>\n\n{fence}\n{text}\n{fence}\n\n</details>\n"
+    heading = html.escape(clean_line(summary, _SUMMARY_CHARS))
+    return f"<details><summary>{heading}</summary>\n\n{fence}\n{text}\n{fence}\n\n</details>\n"
 
 
 def _quoted(text: str) -> str:
@@ -132,15 +155,39 @@ def _contained(text: str) -> str:
     return text.strip("\n") if closed else _quoted(text)
 
 
-def _visible(text: str) -> str:
-    """`text` without the control characters that no page can show."""
-    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def _one_line(text: str) -> str:
-    words = " ".join(_visible(text).split())
-    return words if len(words) <= _SUMMARY_CHARS else f"{words[: _SUMMARY_CHARS - 1]}…"
-
-
 def _inline(text: str) -> str:
-    return html.escape(" ".join(_visible(text).split())).replace("*", "\\*")
+    return html.escape(clean_line(text)).replace("*", "\\*")
+
+
+def default_target(workspace: Path, session_key: str, form: str, now: datetime) -> Path:
+    """Where an export goes when the user names no path: a new file in the workspace's `exports` folder."""
+    # Keys of other programs may hold anything that is no space: `telegram:group:../5`.
+    name = re.sub(r"[^\w.-]+", "-", session_key).lstrip(".")
+    return workspace / "exports" / f"{name}-{now:%Y-%m-%d-%H%M%S}.{form}"
+
+
+def write_export(transcript: Path, target: Path, form: str, clock: Clock, *, with_secrets: bool = False) -> int:
+    """Write the session at `transcript` to `target` as "md" or "json", and return how many secrets were left out.
+    Blocks.
+
+    Raises ClawbotError when `target` exists already or can't be written: an export never replaces a file.
+    """
+    redactor = Redactor(keep=with_secrets)
+    if form == "json":
+        data = b"".join(to_json(transcript, redactor))
+    else:
+        with Transcript.open(transcript, clock=clock, writable=False) as opened:
+            items = opened.history(limit=sys.maxsize)
+            data = "".join(to_markdown(items, read_title(transcript), clock.now().tzinfo, redactor)).encode()
+    target = target.expanduser()
+    try:
+        ensure_private_dir(target.parent)
+        created = create_exclusive(target, data)
+    except OSError as error:
+        raise ClawbotError(
+            f"{target} can't be written: {error.strerror or error}.", hint="Name another path."
+        ) from error
+    if not created:
+        what = "exists already" if target.is_file() else "is no plain file: an export is written into a new one"
+        raise ClawbotError(f"{target} {what}.", hint="Name another path.")
+    return redactor.count

@@ -34,7 +34,8 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     `model_override` is the model that the user chose for it, `label` the name that the user gave it. The tokens are
     those of the last call (`context_tokens`: the model's window), `cost` is the session's in US dollars, `turns` counts
     what the user said (None: nobody counted). `last_interaction_at` is when that was last, `resumed_at` when the user
-    went back to the session. `ended_reason` says why it is no longer the session of `previous_key`.
+    went back to the session. `ended_reason` says why it is no longer the session of `previous_key`. `memory_pending`:
+    something of it may have to be offered to memory yet, though nobody talks in it any more.
     """
 
     key: str = ""
@@ -59,6 +60,7 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     ended_reason: str | None = None
     ended_at: int | None = None
     previous_key: str | None = None
+    memory_pending: bool = False
 
     @property
     def began_at(self) -> int | None:

@@ -1,7 +1,11 @@
-"""Reads the lines of a file from its end, so that what lies long ago costs nothing."""
+"""Reads the lines of a file from its end, so that what lies long ago costs nothing, and appends lines: each whole
+or not at all, whatever the disk does.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,13 +13,16 @@ from typing import Self
 
 from msgspec import Struct
 
+from clawbot.files import PRIVATE_FILE, create_exclusive
+from clawbot.sessions.errors import SessionStoreError, store_error
+
 FIRST_BLOCK = 64 * 1024
 LARGEST_BLOCK = 1024 * 1024
 # A header is a few hundred bytes; a first line longer than this is none.
 HEAD_BYTES = 64 * 1024
 
 
-class Line(Struct, frozen=True):
+class RawLine(Struct, frozen=True):
     """A line without its line break: it begins at byte `start` and ends before byte `end`."""
 
     start: int
@@ -66,7 +73,7 @@ class ByteSource:
         return data
 
 
-def lines_backwards(source: ByteSource, end: int) -> Iterator[Line]:
+def lines_backwards(source: ByteSource, end: int) -> Iterator[RawLine]:
     """The lines before byte `end`, last one first, empty ones left out. Memory: one block and the longest line."""
     block, position, line_end = FIRST_BLOCK, end, end
     pending: list[bytes] = []  # the pieces of the line that is not yet whole, last piece first
@@ -86,10 +93,10 @@ def lines_backwards(source: ByteSource, end: int) -> Iterator[Line]:
     yield from _line(0, line_end, pending)
 
 
-def _line(start: int, end: int, pieces: list[bytes]) -> Iterator[Line]:
+def _line(start: int, end: int, pieces: list[bytes]) -> Iterator[RawLine]:
     raw = b"".join(reversed(pieces))
     if raw.strip():
-        yield Line(start, end, raw)
+        yield RawLine(start, end, raw)
 
 
 def first_line(source: ByteSource) -> bytes:
@@ -98,24 +105,158 @@ def first_line(source: ByteSource) -> bytes:
     return head.split(b"\n", 1)[0]
 
 
-def blocks(source: ByteSource, end: int) -> Iterator[bytes]:
-    """The bytes up to `end`, from the beginning, in blocks."""
-    for start in range(0, end, LARGEST_BLOCK):
-        yield source.read(start, min(end, start + LARGEST_BLOCK))
+def line_end(source: ByteSource, offset: int, end: int) -> int:
+    """The byte behind the line break of the line that the byte `offset` is in; `end` where there is none before it."""
+    while offset < end:
+        data = source.read(offset, min(end, offset + FIRST_BLOCK))
+        found = data.find(b"\n")
+        if found >= 0:
+            return offset + found + 1
+        if not data:
+            break
+        offset += len(data)
+    return end
 
 
-def line_numbers(source: ByteSource, offsets: Iterable[int]) -> dict[int, int]:
-    """The number (from 1) of the line that each of `offsets` lies in. Reads the file up to the last of them."""
-    wanted = sorted(set(offsets))
+def lines_on(source: ByteSource, offset: int, count: int, end: int) -> int:
+    """The byte at which the line begins that is `count` lines behind the one that begins at `offset`; at most `end`."""
+    while count and offset < end:
+        data = source.read(offset, min(end, offset + LARGEST_BLOCK))
+        here = data.count(b"\n")
+        if not data:
+            return end
+        if here < count:
+            count, offset = count - here, offset + len(data)
+            continue
+        at = -1
+        for _ in range(count):
+            at = data.index(b"\n", at + 1)
+        return offset + at + 1
+    return min(offset, end)
+
+
+def line_breaks(source: ByteSource, start: int, end: int) -> int:
+    """How many lines end between two bytes."""
+    return sum(source.read(at, min(end, at + LARGEST_BLOCK)).count(b"\n") for at in range(start, end, LARGEST_BLOCK))
+
+
+def line_numbers(source: ByteSource, offsets: Iterable[int], start: int = 0) -> dict[int, int]:
+    """The number of the line that each of `offsets` lies in, from 1 at the byte `start`. Reads up to the last one."""
     numbers: dict[int, int] = {}
-    line, position = 1, 0
-    for block in blocks(source, wanted[-1] if wanted else 0):
-        here = [offset for offset in wanted if position <= offset < position + len(block)]
-        cut = 0
-        for offset in here:
-            line += block.count(b"\n", cut, offset - position)
-            cut = offset - position
-            numbers[offset] = line
-        line += block.count(b"\n", cut)
-        position += len(block)
-    return {offset: numbers.get(offset, line) for offset in wanted}
+    line = 1
+    for offset in sorted(offsets):
+        line += line_breaks(source, start, offset)
+        numbers[offset], start = line, offset
+    return numbers
+
+
+# More side files than anybody has crashes between two looks; then something else is wrong.
+MOST_TORN_FILES = 1000
+
+
+class LineAppender:
+    """The writing end of a transcript. One thread at a time; the caller holds the session's lock.
+
+    A line is one `write` on an O_APPEND descriptor. When that fails, the file is cut back to what it was; where even
+    that fails, the next line starts on a new one, so that a torn line never spoils its neighbour.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        except OSError as error:
+            raise store_error("open", path, error) from error
+
+    @classmethod
+    def create(cls, path: Path, first: bytes) -> LineAppender:
+        """A new file with its first line, both on disk when this returns. Raises SessionStoreError; leaves nothing."""
+        try:
+            if not create_exclusive(path, first, mode=PRIVATE_FILE):
+                raise SessionStoreError(f"{path} exists already.", hint="Start a session with another id.")
+        except OSError as error:
+            raise store_error("create", path, error) from error
+        return cls(path)
+
+    def close(self) -> None:
+        """Give the file back. Twice does no harm."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def append(self, line: bytes, *, sync: bool = False) -> int:
+        """Write `line` and return the byte where it begins. `sync`: it is on the disk when this returns.
+
+        Raises SessionStoreError; then the line is not in the file, and a later call works once the cause is gone.
+        """
+        self._check_in_place()
+        before = self.size
+        data = line if self._ends_whole(before) else b"\n" + line
+        try:
+            self._write(data)
+            if sync:
+                os.fsync(self._descriptor)
+        except OSError as error:
+            # If cutting back fails too, the next line sees the unfinished one and starts on a line of its own.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, before)
+            raise store_error("write to", self.path, error) from error
+        return before + len(data) - len(line)
+
+    def _write(self, data: bytes) -> None:
+        """One write; a second one only where the disk took less, to learn why."""
+        while data:
+            written = os.write(self._descriptor, data)
+            if not written:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            data = data[written:]
+
+    @property
+    def size(self) -> int:
+        """The file's size in bytes."""
+        return os.fstat(self._descriptor).st_size
+
+    def complete(self) -> None:
+        """Give the last line the line break that it lacks. Raises SessionStoreError."""
+        if not self._ends_whole(self.size):
+            self.append(b"")
+
+    def cut_off(self, start: int) -> Path:
+        """Move everything from byte `start` on into a side file `<name>.torn`, and return its path.
+
+        The side file is on disk before the transcript gets shorter. Raises SessionStoreError; nothing is lost then.
+        """
+        torn = os.pread(self._descriptor, self.size - start, start)
+        try:
+            side = _set_aside(self.path, torn)
+            os.ftruncate(self._descriptor, start)
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise store_error("cut the torn end off", self.path, error) from error
+        return side
+
+    def _ends_whole(self, size: int) -> bool:
+        return size == 0 or os.pread(self._descriptor, 1, size - 1) == b"\n"
+
+    def _check_in_place(self) -> None:
+        """A file that was deleted or replaced would swallow what is written to it."""
+        try:
+            there, here = self.path.stat(), os.fstat(self._descriptor)
+        except FileNotFoundError:
+            there = None
+        except OSError as error:
+            raise store_error("write to", self.path, error) from error
+        if there is None or (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+            raise SessionStoreError(
+                f"{self.path} was deleted or replaced while the session was open.",
+                hint="Put it back, or start a fresh session with /new.",
+            )
+
+
+def _set_aside(path: Path, torn: bytes) -> Path:
+    """Keep `torn` beside `path` in a file of its own, unless a crash in between has left it there already."""
+    for number in range(1, MOST_TORN_FILES):
+        side = path.with_name(f"{path.name}.torn" if number == 1 else f"{path.name}.torn.{number}")
+        if create_exclusive(side, torn) or side.read_bytes() == torn:
+            return side
+    raise OSError(errno.EEXIST, "too many side files of torn ends", str(path))

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.clock import moment_of
 from clawbot.sessions.errors import AmbiguousSessionError, UnknownSessionError, store_error
-from clawbot.sessions.facts import read_title, survey
 from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.locks import holder_of
 from clawbot.sessions.names import short_name
-from clawbot.sessions.times import moment_of
+from clawbot.sessions.summary import read_title, survey
 
 OPEN = "open"
 # The beginning of an id that is taken for one even where a new session could get that name.
@@ -53,7 +53,8 @@ def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> Session
         turns, title, changed = record.turns or 0, record.label or "", 0
     except OSError as error:
         raise store_error("read", path, error) from error
-    updated = max(record.updated_at, changed)
+    # What memory was offered of a session afterwards is written into it, and makes it no newer.
+    updated = record.ended_at or max(record.updated_at, changed)
     return SessionSummary(
         key=record.key,
         name=short_name(record.key),
@@ -77,7 +78,8 @@ def pick(name: str, agent_id: str, records: Mapping[str, SessionRecord]) -> Sess
     Raises UnknownSessionError, AmbiguousSessionError.
     """
     wanted = name.strip().lower()
-    for key in (wanted, f"agent:{agent_id}:{wanted}"):
+    # Other programs may keep what they like under a short name.
+    for key in (f"agent:{agent_id}:{wanted}", wanted):
         if key in records:
             return records[key]
     by_id = [record for record in records.values() if record.session_id.lower() == wanted]

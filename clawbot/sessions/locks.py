@@ -30,6 +30,10 @@ class Holder(Struct, frozen=True):
     started: str = ""
     tty: str = ""
 
+    def refusal(self, name: str) -> SessionLockedError:
+        """What is told to who wants the session `name` as well."""
+        return SessionLockedError(name, pid=self.pid, since=self.started, command=self.command, tty=self.tty)
+
 
 class SessionLock:
     """The lock of the transcript `path`, as `<path>.lock`; the holder is noted in `<path>.lock.json`.
@@ -56,9 +60,7 @@ class SessionLock:
             holder = _read_holder(self._holder_file)
             if holder is None or not _alive(holder.pid):
                 raise SessionLockedError(name, pid=None) from None
-            raise SessionLockedError(
-                name, pid=holder.pid, since=holder.started, command=holder.command, tty=holder.tty
-            ) from None
+            raise holder.refusal(name) from None
         except OSError as error:
             raise store_error("lock", self._lock_file, error) from error
         holder = Holder(pid=os.getpid(), command=_command(), started=iso_utc(clock.now()), tty=_tty())

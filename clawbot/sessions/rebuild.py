@@ -8,14 +8,35 @@ from pathlib import Path
 
 from msgspec import structs
 
-from clawbot.sessions.entries import iso_ms
-from clawbot.sessions.errors import store_error
-from clawbot.sessions.facts import Facts, is_blank, read_header, survey
-from clawbot.sessions.folder import parent_of, transcripts_in
-from clawbot.sessions.index import SessionRecord
-from clawbot.sessions.names import MAIN, fresh_key, key_for, short_name
-from clawbot.sessions.times import moment_of
+from clawbot.clock import moment_of
+from clawbot.sessions.entries import Header, iso_ms
+from clawbot.sessions.errors import Problem, store_error
+from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
+from clawbot.sessions.names import MAIN, fresh_key, is_session_id, key_for, short_name
+from clawbot.sessions.summary import TranscriptSummary, is_blank, read_header, survey
 from clawbot.sessions.transcript import SUFFIX
+
+
+def transcripts_in(folder: Path) -> list[Path]:
+    """The transcripts in `folder`, in the order of their names; none when there is no folder. Raises OSError."""
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(SUFFIX))
+    except FileNotFoundError:
+        return []
+    return [folder / name for name in names if is_session_id(name.removesuffix(SUFFIX)) and (folder / name).is_file()]
+
+
+def transcript_of(folder: Path, record: SessionRecord) -> Path:
+    """The transcript of `record`: always in `folder`, wherever the record says that it lies."""
+    name = Path(record.session_file).name if record.session_file else ""
+    if name.endswith(SUFFIX) and is_session_id(name):
+        return folder / name
+    return folder / f"{record.session_id}{SUFFIX}"
+
+
+def parent_of(folder: Path, header: Header | None) -> Path | None:
+    """The transcript that the one with `header` follows, in `folder` as well, wherever that was then."""
+    return folder / Path(header.parent_session).name if header and header.parent_session else None
 
 
 def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[SessionRecord]:
@@ -27,9 +48,9 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
     try:
         surveyed = {path: survey(path) for path in transcripts_in(folder)}
         found = [
-            record_of(path, _with_choices(path, surveyed), _claimed(facts, agent_id))
-            for path, facts in surveyed.items()
-            if not _is_unused(path, facts, surveyed)
+            record_of(path, _with_choices(path, surveyed), _claimed(summary.header, agent_id))
+            for path, summary in surveyed.items()
+            if not _is_unused(path, summary, surveyed)
         ]
     except OSError as error:
         raise store_error("read", folder, error) from error
@@ -45,6 +66,41 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
             key = fresh_key(agent_id, moment_of(record.session_started_at or 0, zone), taken, stem)
         taken[key] = structs.replace(record, key=key)
     return list(taken.values())
+
+
+def adopt(state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None) -> None:
+    """Take into `state` the transcripts in `folder` that it lacks and whose key nobody has, as a rebuild would.
+
+    So an index that can be read but has lost its records (emptied, of another version, with a record that names no
+    file) begins no conversation anew. Where it has no session at all, transcripts without a key are taken in as well.
+    Raises SessionStoreError.
+    """
+    own = [record for key, record in state.records.items() if key.startswith(f"agent:{agent_id}:")]
+    listed = {transcript_of(folder, record): record.key for record in own}
+    try:
+        headers = {
+            path: read_header(path) for path in transcripts_in(folder) if path not in listed.keys() | state.unused
+        }
+        present = {path for path in listed if path.exists()}
+    except OSError as error:
+        raise store_error("read", folder, error) from error
+    held = {key for path, key in listed.items() if path in present}
+    claimed = {_claimed(header, agent_id) for header in headers.values()} - held - {""}
+    if not headers or (held and not claimed):
+        return
+    adopted = 0
+    for record in rebuild_records(folder, agent_id, zone):
+        path = transcript_of(folder, record)
+        claim = _claimed(headers.get(path), agent_id)
+        if path not in headers or record.key in held or (held and claim not in claimed):
+            continue
+        lost = state.records.get(record.key)
+        state.put(record if lost is None else with_choices_of(record, lost))
+        adopted += 1
+    if adopted:
+        names = f"{adopted} session{'' if adopted == 1 else 's'}"
+        what = f"the index of sessions lacked {names}; what their transcripts say was taken in"
+        state.problems.append(Problem(str(folder / FILE_NAME), what))
 
 
 def unlisted_records(folder: Path, agent_id: str, listed: Container[Path]) -> dict[str, SessionRecord]:
@@ -71,35 +127,43 @@ def unlisted_records(folder: Path, agent_id: str, listed: Container[Path]) -> di
     return found
 
 
-def record_of(path: Path, facts: Facts, key: str) -> SessionRecord:
-    """What `facts` tell of the session in the transcript `path`, under `key`. Raises OSError."""
-    updated = facts.updated or int(path.stat().st_mtime * 1000)
+def record_of(path: Path, summary: TranscriptSummary, key: str) -> SessionRecord:
+    """What `summary` tell of the session in the transcript `path`, under `key`. Raises OSError."""
+    updated = summary.updated or int(path.stat().st_mtime * 1000)
     return SessionRecord(
         key=key,
         session_id=path.name.removesuffix(SUFFIX),
         session_file=path.name,
         updated_at=updated,
-        session_started_at=facts.started or updated,
-        last_interaction_at=facts.spoke or (updated if facts.turns else None),
-        model_override=facts.model,
-        label=facts.name or None,
-        turns=facts.turns,
-        compaction_count=facts.compactions,
-        ended_reason=facts.ended or None,
-        ended_at=updated if facts.ended else None,
-        previous_key=key if facts.ended and key else None,
+        session_started_at=summary.started or updated,
+        last_interaction_at=summary.spoke or (updated if summary.turns else None),
+        model_override=summary.model,
+        label=summary.name or None,
+        turns=summary.turns,
+        compaction_count=summary.compactions,
+        ended_reason=summary.ended or None,
+        ended_at=updated if summary.ended else None,
+        previous_key=key if summary.ended and key else None,
+        memory_pending=summary.pending,
     )
 
 
-def _claimed(facts: Facts, agent_id: str) -> str:
+def with_choices_of(record: SessionRecord, other: SessionRecord) -> SessionRecord:
+    """`record` with what the user chose for `other`, as far as nothing was chosen for it."""
+    return structs.replace(
+        record, model_override=record.model_override or other.model_override, label=record.label or other.label
+    )
+
+
+def _claimed(header: Header | None, agent_id: str) -> str:
     """The key that a header names; "" for none, and for one of another agent."""
-    key = (facts.header.session_key or "").lower() if facts.header else ""
+    key = (header.session_key or "").lower() if header else ""
     return key if key.startswith(f"agent:{agent_id}:") else ""
 
 
-def _with_choices(path: Path, surveyed: Mapping[Path, Facts]) -> Facts:
-    """The facts of `path`, with what the user chose for those that it follows under a key."""
-    facts = found = surveyed[path]
+def _with_choices(path: Path, surveyed: Mapping[Path, TranscriptSummary]) -> TranscriptSummary:
+    """The summary of `path`, with what the user chose for those that it follows under a key."""
+    summary = found = surveyed[path]
     passed = {path}
     while found.header and found.header.session_key:
         parent = parent_of(path.parent, found.header)
@@ -107,12 +171,12 @@ def _with_choices(path: Path, surveyed: Mapping[Path, Facts]) -> Facts:
             break
         passed.add(parent)
         found = surveyed[parent]
-        facts = structs.replace(facts, model=facts.model or found.model, name=facts.name or found.name)
-    return facts
+        summary = structs.replace(summary, model=summary.model or found.model, name=summary.name or found.name)
+    return summary
 
 
-def _is_unused(path: Path, facts: Facts, surveyed: Mapping[Path, Facts]) -> bool:
+def _is_unused(path: Path, summary: TranscriptSummary, surveyed: Mapping[Path, TranscriptSummary]) -> bool:
     """Whether a kill left `path` before it was a session: nothing stands in it, and what it follows has not ended."""
-    parent = parent_of(path.parent, facts.header)
+    parent = parent_of(path.parent, summary.header)
     followed = surveyed.get(parent) if parent and parent != path else None
-    return (facts.header is None or (followed is not None and not followed.ended)) and is_blank(path)
+    return (summary.header is None or (followed is not None and not followed.ended)) and is_blank(path)

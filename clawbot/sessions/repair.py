@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from clawbot.clock import Clock
 from clawbot.sessions.errors import Problem, SessionLockedError, store_error
-from clawbot.sessions.folder import transcripts_in
 from clawbot.sessions.lines import ByteSource, line_numbers
 from clawbot.sessions.locks import SessionLock, holder_of, is_left_over, remove_left_over
-from clawbot.sessions.spans import HEADER, read_entry, spans_backwards, torn_end
+from clawbot.sessions.offsets import HEADER, read_entry, spans_backwards, whole_end
+from clawbot.sessions.rebuild import transcripts_in
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import SUFFIX, Transcript
 
@@ -69,11 +69,9 @@ def check(path: Path) -> Sequence[Problem]:
     found: dict[int, str] = {}
     try:
         with ByteSource.open(path) as source:
-            size = source.size
-            torn = torn_end(source, size)
-            for span in spans_backwards(source, size if torn is None else torn, found.setdefault):
+            for span in spans_backwards(source, whole_end(source, source.size), found.setdefault):
                 if span.kind != HEADER:
-                    read_entry(source, span, found.setdefault, None)
+                    read_entry(source, span, found.setdefault)
             numbers = line_numbers(source, found)
     except OSError as error:
         raise store_error("read", path, error) from error

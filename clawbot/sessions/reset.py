@@ -13,11 +13,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from clawbot.clock import epoch_ms
-from clawbot.config.schema import ResetSettings
-from clawbot.sessions.times import moment_of
+from clawbot.clock import epoch_ms, moment_of
+from clawbot.config.schema import ResetSettings, SessionType
 
-DEFAULT_IDLE_MINUTES = 60
 # A century: nobody waits for longer, and any later moment might be in no calendar.
 _LONGEST_IDLE_MINUTES = 100 * 366 * 24 * 60
 _MINUTE_MS = 60_000
@@ -39,15 +37,21 @@ class Expiry(Struct, frozen=True):
     at: datetime
 
 
+def type_of(session_key: str) -> SessionType:
+    """What type of session the key is of, by its tokens (reference sheet 4.2). The names of an agent and of a session
+    are no tokens."""
+    words = session_key.lower().split(":")
+    kinds = words[2:-1] if words[0] == "agent" else words[:-1]
+    if "thread" in kinds or "topic" in kinds:
+        return "thread"
+    return "group" if "group" in kinds or "channel" in kinds else "direct"
+
+
 def policy_of(settings: ResetSettings) -> ResetPolicy:
-    """What `session.reset` asks for. A pause counts in the mode daily too when it has a number."""
-    if settings.mode == "none":
-        return ResetPolicy(daily_at=None, idle_minutes=None)
-    idle = settings.idle_minutes
-    if idle is None and settings.mode != "daily":
-        idle = DEFAULT_IDLE_MINUTES
+    """What these settings ask for. A pause counts in the mode daily too when it has a number."""
+    idle = settings.pause
     return ResetPolicy(
-        daily_at=None if settings.mode == "idle" else time.fromisoformat(settings.at),
+        daily_at=None if settings.mode in ("idle", "none") else time.fromisoformat(settings.at),
         idle_minutes=None if idle is None else min(idle, _LONGEST_IDLE_MINUTES),
     )
 
@@ -92,7 +96,7 @@ def boundary_after(moment: datetime, at: time) -> datetime:
     day that a zone left out of its calendar has none.
     """
     after = moment.astimezone(UTC)
-    return min(instant for instant in _boundaries(moment, at) if instant > after)
+    return next(instant for instant in _boundaries(moment, at) if instant > after)
 
 
 def _boundaries(moment: datetime, at: time) -> Iterator[datetime]:

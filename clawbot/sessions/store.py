@@ -5,9 +5,9 @@ All calls block and are thread-safe; from the event loop they belong in a thread
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import Self
 
@@ -17,20 +17,22 @@ from clawbot.clock import Clock, epoch_ms
 from clawbot.files import ensure_private_dir
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import CustomEntry, MessageEntry, iso_ms
-from clawbot.sessions.errors import Problem, SessionStoreError, store_error
-from clawbot.sessions.facts import END_MARK, End
-from clawbot.sessions.folder import transcript_of
+from clawbot.sessions.errors import ForgottenSessionError, Problem, SessionStoreError, store_error
+from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
+from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.listing import SessionSummary, pick, pick_or_new, summarise
 from clawbot.sessions.locks import SessionLock, is_free
 from clawbot.sessions.names import MAIN, fresh_key, key_for, short_name
-from clawbot.sessions.rebuild import rebuild_records, unlisted_records
-from clawbot.sessions.succession import clean_up, hand_over, key_of_ended, settle, successor
+from clawbot.sessions.rebuild import adopt, rebuild_records, transcript_of, unlisted_records
+from clawbot.sessions.rotation import bury, clean_up, hand_over, key_of_ended, settle, successor
+from clawbot.sessions.summary import END_MARK, End
 from clawbot.sessions.transcript import SUFFIX, Transcript
 
 
 class OpenSession:
-    """A session that this process holds. `notices` is what was survived while opening it. Close it."""
+    """A session that this process holds. `notices` is what was survived while opening it; `others_pending`: sessions
+    that nobody talks in may have to be offered to memory; `forgotten` is what was as it was opened. Close it."""
 
     def __init__(
         self, record: SessionRecord, transcript: Transcript, lock: SessionLock, notices: list[Problem], *, is_new: bool
@@ -40,6 +42,8 @@ class OpenSession:
         self.lock = lock
         self.notices = notices
         self.is_new = is_new
+        self.others_pending = False
+        self.forgotten = Forgotten()
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +90,9 @@ class SessionStore:
                 record = None if fresh else pick_or_new(name, self.agent_id, self._known(state))
                 if record is None:
                     key = key_for(self.agent_id, name)
-                    key = self._unused_key(state, key, self._clock.now()) if fresh else key
+                    if fresh:
+                        stem = "" if short_name(key) == MAIN else f"{short_name(key)}-"
+                        key = fresh_key(self.agent_id, self._clock.now(), self._known(state), stem)
                     begun = self._begin(successor(SessionRecord(key=key, session_id="")), undo)
                     state.put(begun.record)
                 elif not self.path_of(record).exists():
@@ -95,21 +101,28 @@ class SessionStore:
                     gone = f"the transcript of session {short_name(record.key)} is gone; a new one begins"
                     begun.notices.append(Problem(str(self.path_of(record)), gone))
                 else:
+                    self._check_remembered(record)
                     begun = self._resume(record, undo)
                     if record.ended_reason is not None or record.key not in state.records:
                         now = epoch_ms(self._clock.now())
                         begun.record = structs.replace(begun.record, ended_reason=None, ended_at=None, resumed_at=now)
                         state.put(begun.record)
+                    if begun.record.memory_pending:
+                        # Who talks in it offers it with what is said from now on.
+                        begun.record = structs.replace(begun.record, memory_pending=False)
+                        state.put(begun.record)
                 begun.notices[:0] = state.problems
+                begun.others_pending = any(other.memory_pending for other in state.records.values())
             undo.pop_all()
             return begun
 
-    def rotate(self, opened: OpenSession, reason: str) -> OpenSession:
+    def rotate(self, opened: OpenSession, reason: str, *, pending: bool = False) -> OpenSession:
         """End `opened` for `reason` ("/new", "daily") and begin a new session under its key; return that one.
+        `pending`: memory is to be offered the rest of the old one.
 
         The user's choices (model, label) go along. The old transcript stays where it is, listed under a key of its own,
         and `opened` is closed. When this raises, `opened` is as open as before; when the process dies in it, there is
-        either the old session or the new one (`succession.py`).
+        either the old session or the new one (`rotation.py`).
         """
         with ExitStack() as undo:
             with self._editing() as state:
@@ -117,8 +130,8 @@ class SessionStore:
                 if old is None or old.session_id != opened.record.session_id:
                     old = opened.record
                 begun = self._begin(successor(old), undo, parent=opened.transcript.path)
-                begun.notices += [*state.problems, *self._mark_end(opened, reason)]
-                end = End(reason, epoch_ms(self._clock.now()))
+                begun.notices += [*state.problems, *self._mark_end(opened, reason, pending=pending)]
+                end = End(reason, epoch_ms(self._clock.now()), pending)
                 hand_over(
                     state, old, begun.record, end, key_of_ended(self.agent_id, old, self._zone, self._known(state))
                 )
@@ -126,13 +139,59 @@ class SessionStore:
         opened.close()
         return begun
 
-    def _mark_end(self, opened: OpenSession, reason: str) -> list[Problem]:
+    def _mark_end(self, opened: OpenSession, reason: str, *, pending: bool) -> list[Problem]:
         """Say in the transcript of `opened` that it ended. One that is gone or full ends without."""
+        data = {"reason": reason, **({"pending": True} if pending else {})}
         try:
-            opened.transcript.append(CustomEntry(custom_type=END_MARK, data={"reason": reason}), sync=True)
+            opened.transcript.append(CustomEntry(custom_type=END_MARK, data=data), sync=True)
         except SessionStoreError as error:
             return [Problem(str(opened.transcript.path), error.message)]
         return []
+
+    def pending(self) -> Sequence[SessionRecord]:
+        """The sessions of which something may have to be offered to memory yet, though nobody talks in them: the one
+        that was used first comes first. Reads the index alone."""
+        forgotten = self._forgotten().sessions
+        records = self._index.read().records.values()
+        found = [record for record in records if record.memory_pending and record.session_id not in forgotten]
+        return sorted(found, key=lambda record: record.updated_at)
+
+    def left_pending(self, record: SessionRecord) -> SessionRecord:
+        """Note that something of the session of `record` is to be offered, if nobody goes on in it; return it so."""
+        return self._put(structs.replace(record, memory_pending=True))
+
+    def borrow(self, record: SessionRecord) -> OpenSession:
+        """Hold the session of `record` to add records to its transcript: it stays as ended as it is, and as old.
+
+        Raises SessionLockedError while somebody talks in it.
+        """
+        with ExitStack() as undo:
+            borrowed = self._resume(record, undo)
+            undo.pop_all()
+            return borrowed
+
+    def offered(self, record: SessionRecord) -> None:
+        """Note that memory was offered all of the session of `record`, which is borrowed."""
+        with self._editing() as state:
+            for known in list(state.records.values()):
+                if known.session_id == record.session_id and known.memory_pending:
+                    state.put(
+                        structs.replace(
+                            known,
+                            memory_pending=False,
+                            memory_flush_at=record.memory_flush_at,
+                            memory_flush_compaction_count=record.memory_flush_compaction_count,
+                        )
+                    )
+
+    def bury(self, unnamed: Callable[[str], bool]) -> Sequence[SessionRecord]:
+        """Write down what follows from sessions being forgotten, and take the names away that are to be `unnamed`;
+        those that had one."""
+        with self._editing() as state:
+            named = [each for each in state.records.values() if each.label and unnamed(each.label)]
+            for record in named:
+                state.put(structs.replace(record, label=None))
+        return named
 
     def resumed(self, record: SessionRecord) -> SessionRecord:
         """Note that the user went back to the session of `record`, so that its age counts from now; return it so."""
@@ -199,7 +258,15 @@ class SessionStore:
     def _read(self) -> IndexState:
         state = self._index.read()
         settle(state, self.folder, self.agent_id, self._zone, busy=lambda _path: False)
+        adopt(state, self.folder, self.agent_id, self._zone)
+        bury(state, self._forgotten(), self.agent_id, self._zone)
         return state
+
+    def _forgotten(self) -> Forgotten:
+        try:
+            return read_forgotten(self.folder)
+        except OSError as error:
+            raise store_error("read", self.folder / FORGOTTEN_FILE, error) from error
 
     def _put(self, record: SessionRecord) -> SessionRecord:
         with self._editing() as state:
@@ -214,18 +281,23 @@ class SessionStore:
             raise store_error("use the folder", self.folder, error) from error
         with self._index.edit() as state:
             settle(state, self.folder, self.agent_id, self._zone, busy=lambda path: not is_free(path))
+            adopt(state, self.folder, self.agent_id, self._zone)
+            bury(state, self._forgotten(), self.agent_id, self._zone)
             yield state
 
     def _known(self, state: IndexState) -> dict[str, SessionRecord]:
         return {**self._unlisted(state), **state.records}
 
+    def _check_remembered(self, record: SessionRecord) -> None:
+        if record.session_id in self._forgotten().sessions:
+            raise ForgottenSessionError(
+                f"Session {short_name(record.key)} was forgotten.",
+                hint="`clawbot sessions show` has its transcript; start a fresh one with --new.",
+            )
+
     def _unlisted(self, state: IndexState) -> dict[str, SessionRecord]:
         listed = {self.path_of(record) for record in state.records.values()}
         return unlisted_records(self.folder, self.agent_id, listed | state.unused)
-
-    def _unused_key(self, state: IndexState, key: str, moment: datetime) -> str:
-        name = short_name(key)
-        return fresh_key(self.agent_id, moment, self._known(state), "" if name == MAIN else f"{name}-")
 
     def _begin(self, record: SessionRecord, undo: ExitStack, *, parent: Path | None = None) -> OpenSession:
         """Make the transcript of `record`, locked. What `undo` holds takes it back."""
@@ -256,7 +328,9 @@ class SessionStore:
         spoke = _last_spoken(transcript)
         if spoke > max(record.updated_at, record.last_interaction_at or 0):
             record = structs.replace(record, last_interaction_at=spoke)
-        return OpenSession(record, transcript, lock, transcript.problems, is_new=False)
+        opened = OpenSession(record, transcript, lock, transcript.problems, is_new=False)
+        opened.forgotten = self._forgotten()
+        return opened
 
     def _locked(self, path: Path, record: SessionRecord, undo: ExitStack) -> SessionLock:
         lock = SessionLock(path)

@@ -18,16 +18,50 @@ from typing import Self, TypeVar
 from msgspec import UNSET, UnsetType, structs
 
 from clawbot.clock import Clock, epoch_ms, iso_utc
-from clawbot.messages import Message
-from clawbot.sessions import tree
-from clawbot.sessions.appending import LineAppender
-from clawbot.sessions.capping import capped
-from clawbot.sessions.codec import decode_header, encode_entry, encode_header
+from clawbot.messages import Message, TextBlock, ToolResultMessage, UserBlock
 from clawbot.sessions.conversation import ContextItem, HistoryItem, context_items, history_item
-from clawbot.sessions.entries import FORMAT_VERSION, CompactionEntry, Entry, Header, MessageEntry
+from clawbot.sessions.entries import (
+    FORMAT_VERSION,
+    CompactionEntry,
+    Entry,
+    Header,
+    MessageEntry,
+    decode_header,
+    encode_entry,
+    encode_header,
+)
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error
-from clawbot.sessions.lines import ByteSource, first_line, line_numbers
-from clawbot.sessions.spans import Span, nth_span, read_entry, spans_backwards, torn_end
+from clawbot.sessions.lines import ByteSource, LineAppender, first_line, line_numbers
+from clawbot.sessions.offsets import EntrySpan, nth_span, read_entry, spans_backwards, tail, walk, whole_end
+
+# Reference sheet 3.6: a result is stored up to this many characters, and each of its blocks at least up to the second.
+RESULT_CHARS = 400_000
+BLOCK_CHARS = 2_000
+NOTICE_CHARS = 100
+
+
+def capped(message: Message) -> Message:
+    """`message` as it is stored: the text of a tool result cut to the limit, with a notice of what was left out."""
+    if not isinstance(message, ToolResultMessage) or len(message.text) <= RESULT_CHARS:
+        return message
+    left = RESULT_CHARS
+    blocks: list[UserBlock] = []
+    for block in message.content:
+        if isinstance(block, TextBlock):
+            keep = max(left, BLOCK_CHARS)
+            left = max(0, left - len(block.text))
+            blocks.append(TextBlock(_cut(block.text, keep)))
+        else:
+            blocks.append(block)
+    return structs.replace(message, content=blocks)
+
+
+def _cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    kept = limit - NOTICE_CHARS
+    return f"{text[:kept]}\n\n[The last {len(text) - kept:,} of {len(text):,} characters were not stored.]"
+
 
 E = TypeVar("E", bound=Entry)
 
@@ -56,8 +90,7 @@ class Transcript:
         self._appender: LineAppender | None = None
         self._clock = clock
         self._lock = threading.RLock()
-        self._oddities: dict[int, str] = {}
-        self._notes: list[Problem] = []
+        self._problems: dict[int, str] = {}  # by the byte where each lies; below 0 those of the file as a whole
         self._read_to = 0
         self._ids: set[str] = set()  # of `entries`
         self._places: dict[str, tuple[int, str | UnsetType | None]] = {}
@@ -156,12 +189,11 @@ class Transcript:
     def problems(self) -> list[Problem]:
         """What was survived so far, in the order of the file. Counts lines, so it may read the file up to there."""
         with self._lock:
-            shown = sorted(self._oddities)[:MOST_PROBLEMS]
-            numbers = line_numbers(self._source, shown)
-            found = [Problem(str(self.path), self._oddities[offset], numbers[offset]) for offset in shown]
-            more = len(self._oddities) - len(shown)
-            rest = [Problem(str(self.path), f"{more} more lines with problems")] if more else []
-            return [*self._notes, *found, *rest]
+            shown = sorted(self._problems, key=lambda offset: (offset >= 0, abs(offset)))[:MOST_PROBLEMS]
+            numbers = line_numbers(self._source, [offset for offset in shown if offset >= 0])
+            found = [Problem(str(self.path), self._problems[offset], numbers.get(offset)) for offset in shown]
+            more = len(self._problems) - len(shown)
+            return [*found, Problem(str(self.path), f"{more} more lines with problems")] if more else found
 
     def context(self) -> list[ContextItem]:
         """The messages that the model is to see: the last summary, what it kept, and everything after it."""
@@ -211,12 +243,14 @@ class Transcript:
         end = self._read_to
         self.header = decode_header(first_line(self._source))
         if self.header is None:
-            self._start_over() if end == 0 else self._note(
+            self._start_over() if end == 0 else self._report_file(
                 "the header is missing or broken; the entries are read anyway"
             )
         elif self.header.version > FORMAT_VERSION:
-            self._note(f"format version {self.header.version} is newer than this program; read as {FORMAT_VERSION}")
-        found = tree.tail(self._walk(end, UNSET), self._first_kept)
+            self._report_file(
+                f"format version {self.header.version} is newer than this program; read as {FORMAT_VERSION}"
+            )
+        found = tail(self._walk(end, UNSET), self._first_kept)
         if found.compaction is not None and found.missing:
             self._report(found.compaction.start, f"what it kept begins at {found.missing}, which is missing")
         parent = found.spans[0].parent_id if found.spans else None
@@ -227,24 +261,22 @@ class Transcript:
         self._ids = {entry.id for entry in self.entries}
 
     def _load_end(self) -> None:
-        self._read_to = self._settle_end()
-
-    def _settle_end(self) -> int:
-        """Deal with an unfinished last line, and return the byte where the good lines end."""
+        """Deal with an unfinished last line, and note where the good lines end."""
         size = self._source.size
-        start = torn_end(self._source, size)
+        start = self._read_to = whole_end(self._source, size)
         try:
-            if start is not None and self._appender is not None:
+            if start < size and self._appender is not None:
                 self.torn = self._appender.cut_off(start)
-                self._note(f"the last line was unfinished; its {size - start} bytes were moved to {self.torn}")
-            elif start is not None:
-                self._note("the last line is unfinished: it is being written, or a crash tore it; it is passed over")
+                self._report_file(f"the last line was unfinished; its {size - start} bytes were moved to {self.torn}")
+            elif start < size:
+                self._report_file(
+                    "the last line is unfinished: it is being written, or a crash tore it; it is passed over"
+                )
             if self._appender is not None:
                 self._appender.complete()
         except SessionStoreError as error:
             # A full disk must not keep anybody from reading; the next line will begin on a line of its own.
-            self._note(error.message)
-        return size if start is None else start
+            self._report_file(error.message)
 
     def _start_over(self) -> None:
         """Give an empty file (a crash while it was made) the header that it lacks."""
@@ -256,7 +288,7 @@ class Transcript:
         self._appender.append(encode_header(header), sync=True)
         self.header = header
 
-    def _first_kept(self, span: Span) -> str | None:
+    def _first_kept(self, span: EntrySpan) -> str | None:
         if span.first_kept_index is None:
             return span.first_kept
         found = nth_span(self._source, span.start, span.first_kept_index)
@@ -279,18 +311,18 @@ class Transcript:
 
     def _items_before(self, before: str | None) -> Iterator[HistoryItem]:
         for span in self._path_before(before):
-            item = history_item(read_entry(self._source, span, self._report, None))
+            item = history_item(read_entry(self._source, span, self._report))
             if item is not None:
                 self._remember_place(item.entry_id, span)
                 yield item
 
-    def _remember_place(self, entry_id: str, span: Span) -> None:
+    def _remember_place(self, entry_id: str, span: EntrySpan) -> None:
         self._places.pop(entry_id, None)
         self._places[entry_id] = (span.start, span.parent_id)
         if len(self._places) > MOST_PLACES:
             del self._places[next(iter(self._places))]
 
-    def _path_before(self, before: str | None) -> Iterator[Span]:
+    def _path_before(self, before: str | None) -> Iterator[EntrySpan]:
         """The path from the entry before `before` to the root, last entry first."""
         if before is None:
             return self._walk(self._end, UNSET)
@@ -307,11 +339,12 @@ class Transcript:
         """Where the good lines end: for a reader, where they ended when it opened the file."""
         return self._appender.size if self._appender else self._read_to
 
-    def _walk(self, end: int, wanted: str | UnsetType | None) -> Iterator[Span]:
-        return tree.walk(spans_backwards(self._source, end, self._report), wanted, self._report)
+    def _walk(self, end: int, wanted: str | UnsetType | None) -> Iterator[EntrySpan]:
+        return walk(spans_backwards(self._source, end, self._report), wanted, self._report)
 
     def _report(self, offset: int, text: str) -> None:
-        self._oddities.setdefault(offset, text)
+        self._problems.setdefault(offset, text)
 
-    def _note(self, text: str) -> None:
-        self._notes.append(Problem(str(self.path), text))
+    def _report_file(self, text: str) -> None:
+        """Report a problem of the file as a whole; these come first, in their order."""
+        self._problems[min((0, *self._problems)) - 1] = text

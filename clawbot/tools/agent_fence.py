@@ -1,21 +1,31 @@
-"""The fence around one agent: what of the disk is another agent's, the program's own, or code that runs as a hook.
+"""The fence around one agent: what of the disk is another agent's, the program's own, its configuration, or a hook.
 
 Reference sheet 18: each agent has a workspace, sessions and an index of its own. Held here in code, not by prompts.
 """
 
 from __future__ import annotations
 
+import glob
+import itertools
 import os
-from collections.abc import Callable, Collection, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
-from clawbot.config.paths import Paths
+import clawbot
+from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema import Settings
+from clawbot.config.schema_hooks import HookSettings
+from clawbot.llm.models import SCRIPT
 from clawbot.tools.fence import RUNNING_HOOK, Barred, Fence
 
 _STATE = "it belongs to the state of the program, which file tools don't touch"
+_CONFIGURATION = "it is configuration of the program, which only the user reads and changes"
+_SCRIPT = "it plays a model by the settings, so only the user changes it"
+_PROGRAM = "it belongs to the program that runs, so only the user changes it"
 
 
 class Neighbour(Struct, frozen=True):
@@ -40,13 +50,20 @@ def neighbours(settings: Settings, agent_id: str, paths: Paths) -> list[Neighbou
 
 
 def agent_fence(
-    settings: Settings, agent_id: str, paths: Paths, hook_folders: Callable[[], Collection[Path]] | None = None
+    settings: Settings,
+    agent_id: str,
+    paths: Paths,
+    hook_folders: Callable[[], Collection[Path]] | None = None,
+    *,
+    config_file: Path | None = None,
+    model: str | None = None,
 ) -> Fence:
     """What the file tools of `agent_id` may reach. Blocks.
 
     Another agent's workspace is out of reach, or can be read where `tools.agents` names that agent. The state folder
-    is out of reach but for workspaces in it. `hook_folders` tells at each call the folders of the hooks that are
-    enabled, which can be read only.
+    is out of reach but for workspaces in it, and so is configuration wherever it lies: `config_file` is the one of the
+    command line. `hook_folders` tells at each call the folders of the hooks that are enabled, which can be read only;
+    so can the program itself, and the scripts that play a model: of the settings, or `model` of the command line.
     """
     others = neighbours(settings, agent_id, paths)
     readable = tuple(other.workspace for other in others if other.allowed)
@@ -56,10 +73,16 @@ def agent_fence(
         # Of two others that share a workspace, one may be allowed.
         if not any(_same_folder(other.workspace, folder) for folder in readable)
     ]
+    workspace = settings.agent(agent_id).workspace
+    files = [file for file in (paths.config_file, paths.env_file, config_file) if file is not None]
     return Fence(
         readable=readable,
-        denied=(*foreign, *_state(settings, paths)),
-        unwritable=tuple(_hooks(settings, agent_id)),
+        denied=(*foreign, *_state(settings, paths, workspace), *_configuration(files)),
+        unwritable=(
+            *(Barred(folder, RUNNING_HOOK) for folder in hook_places(settings.hooks, workspace)),
+            *_scripts(settings, model),
+            *_program(workspace),
+        ),
         hook_folders=hook_folders,
     )
 
@@ -81,23 +104,60 @@ def _foreign(agent_id: str, other: str, folder: Path) -> Barred:
     return Barred(folder, f"it belongs to agent {other} (agents.{agent_id}.tools.agents: [{other}] lets it be read)")
 
 
-def _state(settings: Settings, paths: Paths) -> Iterator[Barred]:
+def _state(settings: Settings, paths: Paths, workspace: Path) -> Iterator[Barred]:
+    if not _same_folder(paths.home, workspace):
+        # Other names of files are told for what follows, which is all that is worth it.
+        yield Barred(paths.home, _STATE, twins=False)
     yield from (Barred(place, _STATE) for place in (paths.agents, paths.hooks, paths.logs))
-    # With the copies that editors keep of them.
-    yield from (Barred(paths.home, _STATE, pattern=f"{file.name}*") for file in (paths.env_file, paths.config_file))
+    # With the copies that editors keep of them, and the locks beside them.
+    files = (paths.env_file, paths.config_file, paths.switches_file, paths.schedule_file, paths.history_file)
+    yield from (Barred(paths.home, _STATE, pattern=f"{file.name}*") for file in files)
     # Where the workspace of an agent is the state folder, its notes lie beside the indexes.
     yield Barred(paths.memory_db("main").parent, _STATE, pattern="*.sqlite*")
     # A workspace may lie in `agents`; what is kept there is named once more, so that it is further in.
     yield from (Barred(paths.sessions(agent_id), _STATE) for agent_id in settings.agent_ids)
 
 
-def _hooks(settings: Settings, agent_id: str) -> Iterator[Barred]:
-    """Where code is taken from that runs: the folders of the settings, and in the workspace the hooks enabled by name,
+def _configuration(files: Iterable[Path]) -> Iterator[Barred]:
+    """Each of `files`, wherever links in its path lead to at the time of a call, and copies beside it."""
+    for file in files:
+        yield Barred(file, _CONFIGURATION)
+        real = Path(os.path.realpath(file))
+        name = glob.escape(real.name)
+        # The copies that editors keep: `config.yaml~`, `config.yaml.bak`, `.config.yaml.swp`.
+        yield from (Barred(real.parent, _CONFIGURATION, pattern=copy) for copy in (f"{name}[.~]*", f".{name}.*"))
+
+
+def _scripts(settings: Settings, model: str | None) -> Iterator[Barred]:
+    """The scripts in place of models: what they say and call is not for the model to write. Of all agents, since one
+    may write where another one's script lies."""
+    for text in (model, *_texts(settings.model_dump())):
+        if text and text.startswith(SCRIPT):
+            yield Barred(Path(text.removeprefix(SCRIPT)).expanduser().absolute(), _SCRIPT)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All strings in nested plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from itertools.chain.from_iterable(map(_texts, value.values()))
+    elif isinstance(value, list | tuple):
+        yield from itertools.chain.from_iterable(map(_texts, value))
+
+
+def _program(workspace: Path) -> Iterator[Barred]:
+    """What the next start runs: the package, its settings, and the interpreter's environment, which may lie in the
+    workspace."""
+    places = (Path(clawbot.__file__).parent, shipped("config.yaml"), Path(sys.prefix))
+    yield from (Barred(place, _PROGRAM) for place in places if not _same_folder(place, workspace))
+
+
+def hook_places(hooks: HookSettings, workspace: Path) -> list[Path]:
+    """Where code is taken from that runs: the folders of the settings, and in `workspace` the hooks enabled by name,
     also those that are not written yet."""
-    yield from (Barred(folder, RUNNING_HOOK) for folder in settings.hooks.dirs)
-    own = settings.agent(agent_id).workspace / "hooks"
-    entries = settings.hooks.entries.__pydantic_extra__
-    yield from (Barred(own / name, RUNNING_HOOK) for name, entry in entries.items() if entry.enabled)
+    entries = hooks.entries.__pydantic_extra__
+    return [*hooks.dirs, *(workspace / "hooks" / name for name, entry in entries.items() if entry.enabled)]
 
 
 def _same_folder(one: Path, other: Path) -> bool:

@@ -12,22 +12,104 @@ import contextlib
 import hashlib
 import logging
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
-from clawbot.logs import redact
 from clawbot.messages import ToolSpec
-from clawbot.sessions.audit import MemoryWrite
+from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.silence import is_silent
-from clawbot.tools.additions import addition, described, last_place, remainder
-from clawbot.tools.arguments import Arguments, TypedTool, one_line, schema_of
-from clawbot.tools.files import CHANGE_BYTES, append_whole, encode
-from clawbot.tools.folder import MissingFileError, Place, WorkspaceFolder
+from clawbot.text.encoding import as_utf8, encoding_of
+from clawbot.text.secrets import left_out, without_secrets
+from clawbot.text.visible import one_line, title_of
+from clawbot.tools.arguments import Arguments, TypedTool, schema_of
+from clawbot.tools.changing import CHANGE_BYTES
+from clawbot.tools.files import append_whole, encode
+from clawbot.tools.folder import MissingFileError, WorkspaceFolder, WorkspacePath
 from clawbot.tools.protocol import AnyTool, ToolError, ToolOutcome
-from clawbot.tools.text import is_binary
+from clawbot.tools.text import decode, is_binary
+
+_BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
+
+
+def addition(before: bytes, text: str) -> bytes:
+    """`text` as the bytes that go behind `before`: it begins on a line of its own and ends with a line break. Of blank
+    lines at its start one is kept; where `before` ends with `\\r\\n` lines, it has such lines, too. It is encoded as
+    `before` is.
+
+    Raises ToolError for half characters.
+    """
+    plain = _unified(text)
+    body = _BLANK_LINES.sub("", plain).rstrip() + "\n"
+    if before and body != plain.rstrip() + "\n":
+        body = "\n" + body
+    encoding, shown = encoding_of(before), as_utf8(before)
+    if shown and not shown.endswith(b"\n"):
+        body = "\n" + body
+    data = encode(body.replace("\n", "\r\n") if _ends_lines_with_crlf(shown) else body)
+    return data.decode().encode(encoding.name) if encoding.is_wide else data
+
+
+def remainder(before: bytes, text: str) -> str:
+    """What `text` adds to a note that holds `before`: the rest of it when it begins with the whole note, else all of
+    it. Line breaks and space at the note's end are not compared."""
+    present = _unified(decode(before)[0]).rstrip()
+    given = _unified(text).removeprefix("\ufeff")
+    if not present or not given.startswith(present):
+        return text
+    rest = given[len(present) :]
+    # A last line that is longer than it was is a changed line, and nothing is changed here.
+    return text if rest and not rest[0].isspace() else _after_line_break(rest)
+
+
+def _after_line_break(rest: str) -> str:
+    """`rest` without the end of the line that it follows."""
+    ending, line_break, following = rest.partition("\n")
+    return following if line_break and not ending.strip() else rest.lstrip(" \t")
+
+
+def described(path: str, holding: bytes, offset: int, added: bytes) -> MemoryWrite:
+    """Where `added` stands in `holding`, the content of the note `path` up to it at least, from byte `offset` on. Its
+    first line is the first one that is not blank."""
+    encoding = encoding_of(holding)
+    text = added.decode(encoding.name, "replace")
+    blank = text[: len(text) - len(text.lstrip("\r\n"))].count("\n")
+    breaks = holding[:offset].decode(encoding.name, "replace").count("\n")
+    return MemoryWrite(
+        path=path,
+        offset=offset,
+        size=len(added),
+        line=breaks + blank + 1,
+        end_line=breaks + text.count("\n"),
+        digest=hashlib.sha256(added).hexdigest(),
+    )
+
+
+def last_place(data: bytes, added: bytes) -> int | None:
+    """Where in `data` the lines `added` stand for the last time, as whole lines; None when nowhere."""
+    encoding = encoding_of(data)
+    line_break = "\n".encode(encoding.name)
+    begins = added.startswith(("\r".encode(encoding.name), line_break))
+    offset = data.rfind(added)
+    while offset > len(encoding.mark) and not (
+        offset % encoding.unit == 0 and (begins or data[:offset].endswith(line_break))
+    ):
+        offset = data.rfind(added, 0, offset + len(added) - 1)
+    return None if offset < 0 else offset
+
+
+def _unified(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _ends_lines_with_crlf(before: bytes) -> bool:
+    """Whether the last line break of `before` is that of Windows."""
+    at = before.rfind(b"\n")
+    return at > 0 and before[at - 1 : at] == b"\r"
+
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +119,13 @@ ATTEMPTS = 5  # a file that another program changed so often in a row is not goi
 TOTAL_BYTES = 256 * 1024  # more than that in one turn is a transcript, not notes
 
 
-def note_place(path: str) -> Place:
+def note_place(path: str) -> WorkspacePath:
     """The place of `path`, which is relative to the workspace and leads straight down; raises ToolError otherwise.
     Unlike `WorkspaceFolder.locate` it resolves no link, so opening the place refuses every link on the way."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
         raise ToolError(f"{one_line(path)!r} is no path of a note in the workspace.")
-    return Place(parts)
+    return WorkspacePath(parts)
 
 
 def is_on_disk(folder: WorkspaceFolder, write: MemoryWrite) -> bool:
@@ -63,12 +145,17 @@ class AppendOnlyFile:
     `before_write` is called in the tool's thread with what is about to be added, before the bytes go to disk; when it
     raises, nothing is written. It is called again when another program changed the file in between. `trouble` says why
     the last try to write failed, when that was not the model's mistake; "" otherwise.
+
+    Secrets are left out of what is added, those that are `known` in other words too; each write says how many.
     """
 
-    def __init__(self, folder: WorkspaceFolder, path: str, before_write: BeforeWrite) -> None:
+    def __init__(
+        self, folder: WorkspaceFolder, path: str, before_write: BeforeWrite, known: Collection[str] = ()
+    ) -> None:
         self._folder = folder
         self._place = note_place(path)
         self._before_write = before_write
+        self._known = known
         self._texts: set[str] = set()
         self._writes: list[MemoryWrite] = []
         self.path = self._place.shown
@@ -104,8 +191,9 @@ class AppendOnlyFile:
         self._texts.add(text.strip())
         self._writes.append(write)
         count = write.end_line - write.line + 1
+        without = f", {left_out(write.secrets)}" if write.secrets else ""
         return ToolOutcome(
-            f"Added lines {write.line}-{write.end_line} to {self.path}.",
+            f"Added lines {write.line}-{write.end_line} to {self.path}{without}.",
             summary=f"+{count}",
             details={"path": self.path, "line": write.line},
         )
@@ -124,8 +212,6 @@ class AppendOnlyFile:
             raise ToolError("That is a reply, not a note: say it instead of writing it down.")
         if "\0" in text:
             raise ToolError("`content` holds a NUL character, which no text file can have: send it without.")
-        if redact(text) != text:
-            raise ToolError(f"{_hidden_lines(text)}. Notes keep no secrets: leave it out and send the rest again.")
         written = sum(write.size for write in self._writes)
         if written + len(encode(text)) > TOTAL_BYTES:
             raise ToolError(
@@ -141,14 +227,15 @@ class AppendOnlyFile:
             rest = remainder(before, text) if whole else text
             if not rest.strip():
                 return None
-            added = addition(before, rest)
-            self._announce(described(self.path, before, len(before), added))
+            clean, secrets = without_secrets(rest, self._known)
+            added = addition(before, clean)
+            self._announce(structs.replace(described(self.path, before, len(before), added), secrets=secrets))
             if not self._append(before, added):
                 continue
             if present is None:
                 self._keep_name()
             if (write := self._prove(before, added)) is not None:
-                return write
+                return structs.replace(write, secrets=secrets)
         raise ToolError(f"Another program keeps changing {self.path}: nothing was added. Try again later.")
 
     def _look(self) -> bytes | None:
@@ -205,14 +292,6 @@ class AppendOnlyFile:
                 os.fsync(handle)
 
 
-def _hidden_lines(text: str) -> str:
-    """Which lines of `text` look like they hold a secret, with the secret left out."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if (clean := redact(line)) != line:
-            return f"Line {number} of `content` looks like it holds a key or a password ({one_line(clean)})"
-    return "`content` looks like it holds a key or a password"
-
-
 class NoteArguments(Arguments, frozen=True):
     """Arguments of the tools that add to the one file."""
 
@@ -224,6 +303,7 @@ class _NoteTool(TypedTool[NoteArguments]):
     """`append` or `write`, bound to the one file. Of a `whole` content the present text is not written twice."""
 
     read_only = False
+    needs = frozenset({"notes"})
     arguments = NoteArguments
 
     def __init__(self, file: AppendOnlyFile, name: str, *, whole: bool) -> None:
@@ -242,7 +322,7 @@ class _NoteTool(TypedTool[NoteArguments]):
 
     def title(self, arguments: dict[str, object]) -> str:
         """`append memory/2026-11-20.md`, or the path that the model named."""
-        return one_line(f"{self._name} {arguments.get('path') or self._file.path}")
+        return title_of(self._name, arguments.get("path") or self._file.path)
 
     def act(self, arguments: NoteArguments) -> ToolOutcome:
         """Add the text."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import functools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Container
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Container
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from clawbot.messages import ToolSpec
-from clawbot.tools.protocol import ToolError, ToolOutcome
+from clawbot.text.visible import title_of
+from clawbot.tools.protocol import Need, ToolError, ToolOutcome
 
 
 class Arguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,8 +23,17 @@ class Arguments(Struct, frozen=True, forbid_unknown_fields=True):
     schema stays the plain one that every provider understands."""
 
 
+PathArgument = Annotated[str, Meta(description="Path in the workspace, relative to it or absolute.", min_length=1)]
+
+
+class PathArguments(Arguments, frozen=True):
+    """Arguments of a tool that works on one file."""
+
+    path: PathArgument
+
+
 A = TypeVar("A", bound=Arguments)
-TITLE_CHARS = 100  # about what fits on one line of a wide terminal
+T = TypeVar("T")
 
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
@@ -66,11 +77,17 @@ def _in_words(problem: str) -> str:
     return f"`{where.rstrip('`')}`: {what}" if where else what.replace("Object missing required field", "missing")
 
 
-def one_line(text: str, limit: int = TITLE_CHARS) -> str:
-    """`text` on one line without control characters, cut to `limit` characters."""
-    clean = "".join(char if char.isprintable() else " " for char in text[: limit * 4])
-    clean = " ".join(clean.split())
-    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+async def completed(work: Callable[[], T]) -> T:
+    """What `work`, which changes something and blocks, returns; it runs in a thread. Once begun it is completed before
+    a cancellation goes on, so that nothing is written behind the back of the next step."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # marks it as seen: the interrupt is what the caller is told
+        raise
 
 
 class ArgumentTool(ABC, Generic[A]):
@@ -81,6 +98,7 @@ class ArgumentTool(ABC, Generic[A]):
     description: ClassVar[str]
     subject: ClassVar[str] = "path"
     read_only: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need] | None] = None
     arguments: type[A]
 
     @property
@@ -90,7 +108,7 @@ class ArgumentTool(ABC, Generic[A]):
 
     def title(self, arguments: dict[str, Any]) -> str:
         """`name subject`."""
-        return one_line(f"{self.name} {arguments.get(self.subject, '')}")
+        return title_of(self.name, arguments.get(self.subject, ""))
 
 
 class AsyncTool(ArgumentTool[A]):
@@ -110,18 +128,11 @@ class TypedTool(ArgumentTool[A]):
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
         """Check the arguments and do the work in a thread. A change that has begun is completed before a
-        cancellation goes on, so that nothing is written behind the back of the next step."""
+        cancellation goes on."""
         parsed = parse(self.arguments, arguments)
         if self.read_only:
             return await asyncio.to_thread(self.act, parsed)
-        work = asyncio.create_task(asyncio.to_thread(self.act, parsed))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            await asyncio.wait([work])
-            if not work.cancelled():
-                work.exception()  # marks it as seen: the interrupt is what the caller is told
-            raise
+        return await completed(functools.partial(self.act, parsed))
 
     @abstractmethod
     def act(self, arguments: A) -> ToolOutcome:

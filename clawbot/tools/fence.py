@@ -6,16 +6,20 @@ of a barred file (a hard link), is told by the file's identity.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import stat
-import unicodedata
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
+
+from clawbot.text.names import fold_name
+from clawbot.trees import TreeWalk
 
 Access = Literal["write", "read", "none"]
 
@@ -32,12 +36,14 @@ _STRICTEST = ("none", "read", "write")
 class Barred(Struct, frozen=True):
     """A file, or a folder with all below it. `why` goes on after "… is refused: ".
 
-    With a `pattern` only the entries of the folder `path` whose names fit that glob, and what is below them.
+    With a `pattern` only the entries of the folder `path` whose names fit that glob, and what is below them. `twins`:
+    files in it are barred by their other names as well.
     """
 
     path: Path
     why: str
     pattern: str = ""
+    twins: bool = True
 
 
 class Fence(Struct, frozen=True):
@@ -100,7 +106,7 @@ class Bounds:
         hooks = fence.hook_folders() if fence.hook_folders is not None else ()
         unwritable = (*fence.unwritable, *(Barred(folder, RUNNING_HOOK) for folder in hooks))
         self._unwritable = [_rule(barred, "read") for barred in unwritable]
-        self._denied = fence.denied
+        self._denied = tuple(barred for barred in fence.denied if barred.twins)
         denied = [_rule(barred, "none") for barred in fence.denied]
         # A folder whose name differs from the workspace's by case alone is another one, where that makes a difference.
         self._rules += [rule for rule in denied if rule.pattern or rule.parts != own or rule.exact == self.root]
@@ -120,7 +126,7 @@ class Bounds:
         if rule.access == "write":
             # What can only be read takes away from what is open, and opens nothing.
             rule = next((kept for kept in self._unwritable if kept.depth(parts) >= deepest), rule)
-        inside = [rule.base for _, rule in holding if rule.base and _is_within(rule.base, real)]
+        inside = [rule.base for _, rule in holding if rule.base and is_within(rule.base, real)]
         base = self.root if self.root in inside else max(inside, key=len, default="")
         return Verdict(rule.access, base, rule.why)
 
@@ -129,10 +135,14 @@ class Bounds:
         verdict = self.verdict(real)
         return verdict.why if verdict.access == "none" else ""
 
+    def bars_below(self, folder: str) -> bool:
+        """Whether something in the real `folder`, or all of it, is denied."""
+        parts = _parts(folder)
+        return any(rule.access == "none" and rule.parts[: len(parts)] == parts for rule in self._rules)
+
     def hides(self, folder: str) -> Callable[[str], bool]:
         """Whether a path below the real `folder`, relative to it, is denied: for walks."""
-        parts = _parts(folder)
-        if not any(rule.access == "none" and rule.parts[: len(parts)] == parts for rule in self._rules):
+        if not self.bars_below(folder):
             return lambda path: False
         top = folder.rstrip("/")
         return lambda path: bool(self.why_denied(f"{top}/{path}"))
@@ -148,53 +158,58 @@ class Bounds:
     def _find_twins(self) -> frozenset[tuple[int, int]]:
         """The files with several names in denied places; with (0, 0) when there is too much to look at."""
         twins: set[tuple[int, int]] = set()
-        visited = 0
-        for barred in self._denied:
-            for path in _files_of(barred):
-                visited += 1
-                if visited > MAX_TWINS_VISITED:
-                    return frozenset({(0, 0)})
+        room = MAX_TWINS_VISITED
+        for top in itertools.chain.from_iterable(map(_tops_of, self._denied)):
+            room -= 1
+            if not Path(top).is_dir():
+                twins |= self._identities(top, top, None)
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 try:
-                    found = os.lstat(path)
-                except OSError:
-                    continue  # gone, so it is nothing's other name
-                if found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and self.why_denied(path):
-                    twins.add((found.st_dev, found.st_ino))
+                    walk = TreeWalk(folder, most=max(room, 0))
+                    for entry in walk:
+                        if not entry.is_folder:
+                            twins |= self._identities(f"{top}/{entry.path}", entry.name, entry.parent)
+                finally:
+                    os.close(folder)
+                room -= walk.visited
+                if not walk.is_whole:
+                    return frozenset({(0, 0)})
         return frozenset(twins)
+
+    def _identities(self, path: str, name: str, parent: int | None) -> set[tuple[int, int]]:
+        """The identity of the file `name` in the folder `parent`, when it is denied and has another name."""
+        try:
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except OSError:
+            return set()  # gone, so it is nothing's other name
+        is_twin = found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and self.why_denied(path)
+        return {(found.st_dev, found.st_ino)} if is_twin else set()
 
 
 def _rule(barred: Barred, access: Access) -> _Rule:
     real = os.path.realpath(barred.path)
-    return _Rule(_parts(real), access, barred.why, _folded(barred.pattern), exact=real)
+    return _Rule(_parts(real), access, barred.why, fold_name(barred.pattern), exact=real)
 
 
-def _files_of(barred: Barred) -> Iterator[str]:
+def _tops_of(barred: Barred) -> list[str]:
+    """The files and folders that are barred with all below them, as they are on disk now."""
     top = os.path.realpath(barred.path)
     if not barred.pattern:
-        yield from _files(top)
-    elif Path(top).is_dir():
-        pattern = _folded(barred.pattern)
-        for entry in Path(top).iterdir():
-            if fnmatchcase(_folded(entry.name), pattern):
-                yield from _files(str(entry))
-
-
-def _files(top: str) -> Iterator[str]:
-    """`top` itself, or all files below it."""
-    if not Path(top).is_dir():
-        yield top
-    for folder, _, names in os.walk(top):
-        yield from (f"{folder}/{name}" for name in names)
+        return [top]
+    pattern = fold_name(barred.pattern)
+    try:
+        with os.scandir(top) as entries:
+            return [f"{top}/{entry.name}" for entry in entries if fnmatchcase(fold_name(entry.name), pattern)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _parts(real: str) -> tuple[str, ...]:
-    return Path(_folded(real)).parts
+    return Path(fold_name(real)).parts
 
 
-def _folded(text: str) -> str:
-    """`text` as the least exact of file systems compares names: a name too many is barred rather than one too few."""
-    return text.casefold() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
-
-
-def _is_within(folder: str, path: str) -> bool:
+def is_within(folder: str, path: str) -> bool:
+    """Whether the absolute `path` is `folder` or lies below it, by their texts."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

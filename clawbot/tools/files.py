@@ -1,45 +1,47 @@
-"""The tools that read, write and append whole files of the workspace."""
+"""The tools that read, write and append whole files of the workspace, and the one that replaces a passage: exactly, in
+one place or in all."""
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 from typing import Annotated
 
 from msgspec import Meta
 
-from clawbot.tools.arguments import Arguments
-from clawbot.tools.folder import Place, WorkspaceFolder
-from clawbot.tools.folder_tool import FolderTool
+from clawbot.text.encoding import Encoding, as_utf8, decoded, encoded_like, encoding_of
+from clawbot.tools.arguments import PathArguments
+from clawbot.tools.changing import CHANGE_BYTES, ChangingTool, PlannedChange, changed
+from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
+from clawbot.tools.listing import ReadingTool
 from clawbot.tools.protocol import ToolError, ToolOutcome
 from clawbot.tools.text import (
     PROBE_BYTES,
-    Change,
+    FileChange,
     LineWindow,
     compare,
     decode,
     describe_binary,
+    in_utf8,
     is_binary,
     read_window,
 )
 
 READ_LINES = 2000
 NOTICE_CHARS = 500  # room for what a tool says beside the content, within the output cap
-CHANGE_BYTES = 16 * 1024 * 1024  # a file beyond that is no note and no source; it would be held in memory twice
 
-PathArgument = Annotated[str, Meta(description="Path in the workspace, relative to it or absolute.", min_length=1)]
 Line = Annotated[int, Meta(ge=1)]
 
 
-class ReadArguments(Arguments, frozen=True):
+class ReadArguments(PathArguments, frozen=True):
     """Arguments of `read`."""
 
-    path: PathArgument
     offset: Annotated[Line, Meta(description="First line to read, counted from 1.")] = 1
     limit: Annotated[Line, Meta(description="How many lines at most.")] = READ_LINES
 
 
-class ReadTool(FolderTool[ReadArguments]):
+class ReadTool(ReadingTool[ReadArguments]):
     """`read`: a text file or a part of it."""
 
     name = "read"
@@ -59,11 +61,12 @@ class ReadTool(FolderTool[ReadArguments]):
             size = os.fstat(stream.fileno()).st_size
             if is_binary(stream.peek(PROBE_BYTES)[:PROBE_BYTES]):
                 raise ToolError(f"{place.shown} is no text: {describe_binary(place.shown, size)}.")
-            window = read_window(stream, size, arguments.offset, arguments.limit, self._max_chars)
+            text, size = in_utf8(stream, size)
+            window = read_window(text, size, arguments.offset, arguments.limit, self._max_chars)
         return _shown(place, arguments.offset, window)
 
 
-def _shown(place: Place, offset: int, window: LineWindow) -> ToolOutcome:
+def _shown(place: WorkspacePath, offset: int, window: LineWindow) -> ToolOutcome:
     if window.last < offset:
         if offset == 1:
             return ToolOutcome(f"[{place.shown} is empty]", summary="empty")
@@ -83,68 +86,76 @@ def _shown(place: Place, offset: int, window: LineWindow) -> ToolOutcome:
     return ToolOutcome(text, summary=f"{count:,} {'line' if count == 1 else 'lines'}")
 
 
-class ContentArguments(Arguments, frozen=True):
+class ContentArguments(PathArguments, frozen=True):
     """Arguments of `write` and `append`."""
 
-    path: PathArgument
     content: Annotated[str, Meta(description="The text.")]
 
 
-class WriteTool(FolderTool[ContentArguments]):
-    """`write`: a whole file, new or replaced."""
+class WriteTool(ChangingTool[ContentArguments]):
+    """`write`: a whole file, new or replaced, atomically."""
 
     name = "write"
     description = (
         "Write a whole file of the workspace; what was in it is replaced, missing folders are made. "
         "Use `append` to add to notes and `edit` for changes."
     )
-    read_only = False
     arguments = ContentArguments
 
-    def act(self, arguments: ContentArguments) -> ToolOutcome:
-        """Replace the file atomically."""
-        place = self._folder.locate_for_change(arguments.path)
+    def plan(self, place: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
+        """The file with nothing but the content in it."""
         before = self._folder.read(place, CHANGE_BYTES)
         data = encode(arguments.content)
-        self._folder.replace(place, data)
         change = compare(decode(before or b"")[0], arguments.content, place.shown)
         what = "Created" if before is None else "Replaced"
-        return changed(place, f"{what} {place.shown} ({change.summary} lines, {len(data):,} bytes).", change)
+        told = f"{what} {place.shown} ({change.summary} lines, {len(data):,} bytes)."
+        return PlannedChange(place, before, data, change, told)
 
 
-class AppendTool(FolderTool[ContentArguments]):
-    """`append`: text at the end of a file, on lines of its own."""
+class AppendTool(ChangingTool[ContentArguments]):
+    """`append`: text at the end of a file, on lines of its own. What the file holds is never rewritten, but where the
+    user was shown the whole of the change."""
 
     name = "append"
     description = (
         "Add text at the end of a file of the workspace, on lines of its own; the file and its folders are made when "
         "missing. The way to write daily notes."
     )
-    read_only = False
     arguments = ContentArguments
 
-    def act(self, arguments: ContentArguments) -> ToolOutcome:
-        """Append; what the file holds is never rewritten."""
-        place = self._folder.locate_for_change(arguments.path)
-        if not arguments.content:
-            raise ToolError("`content` is empty: there is nothing to append.")
+    def plan(self, place: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
+        """The file with the content behind what it holds."""
+        before = self._folder.read(place, CHANGE_BYTES)
+        addition = _fitted(as_utf8(before or b""), _content(arguments))
+        change, told = _told(place, addition, new=not before)
+        return PlannedChange(place, before, (before or b"") + _as_in(addition, before or b""), change, told)
+
+    def act(self, place: WorkspacePath, arguments: ContentArguments) -> ToolOutcome:
+        """Append in place."""
+        content = _content(arguments)
         with self._folder.appending(place) as handle:
-            shared = os.fstat(handle).st_nlink > 1
-            new = os.fstat(handle).st_size == 0
-            addition = _fitted(handle, encode(arguments.content))
-            if not shared:
-                append_whole(handle, addition)
-        if shared:
+            status = os.fstat(handle)
+            head = os.pread(handle, 4, 0)
+            addition = _fitted(_end_of(handle, status.st_size, encoding_of(head)), content)
+            if status.st_nlink == 1:
+                append_whole(handle, _as_in(addition, head))
+        if status.st_nlink > 1:
             # The other name of the file may lie outside the workspace: give this name a file of its own.
-            self._folder.replace(place, (self._folder.read(place, CHANGE_BYTES) or b"") + addition)
-        added = decode(addition)[0].strip("\n")
-        change = compare("", added, place.shown)
-        return changed(place, f"{'Created' if new else 'Appended to'} {place.shown} (+{change.added} lines).", change)
+            self._folder.replace(place, (self._folder.read(place, CHANGE_BYTES) or b"") + _as_in(addition, head))
+        change, told = _told(place, addition, new=status.st_size == 0)
+        return changed(place, told, change)
 
 
-def changed(place: Place, text: str, change: Change) -> ToolOutcome:
-    """The outcome of a changed file, with the diff for the screen."""
-    return ToolOutcome(text, summary=change.summary, details={"path": place.shown, "diff": change.diff})
+def _content(arguments: ContentArguments) -> bytes:
+    if not arguments.content:
+        raise ToolError("`content` is empty: there is nothing to append.")
+    return encode(arguments.content)
+
+
+def _told(place: WorkspacePath, addition: bytes, *, new: bool) -> tuple[FileChange, str]:
+    """What `addition` changes, and what the model is told of it."""
+    change = compare("", decode(addition)[0].strip("\n"), place.shown)
+    return change, f"{'Created' if new else 'Appended to'} {place.shown} (+{change.added} lines)."
 
 
 def encode(text: str) -> bytes:
@@ -157,17 +168,27 @@ def encode(text: str) -> bytes:
         ) from None
 
 
-def _fitted(handle: int, addition: bytes) -> bytes:
-    """`addition` on lines of its own behind what the file ends with, with the line breaks that it uses."""
-    size = os.fstat(handle).st_size
-    end = os.pread(handle, 2, max(size - 2, 0))
+def _end_of(handle: int, size: int, encoding: Encoding) -> bytes:
+    """The last two characters of an open file of `size` bytes, in UTF-8."""
+    start = max(size - 2 * encoding.unit, len(encoding.mark))
+    end = os.pread(handle, 2 * encoding.unit, start)
+    return end.decode(encoding.name, errors="replace").encode() if encoding.is_wide else end
+
+
+def _as_in(addition: bytes, head: bytes) -> bytes:
+    """`addition`, which is UTF-8, in the encoding of a file that begins with `head`."""
+    encoding = encoding_of(head)
+    return addition.decode().encode(encoding.name) if encoding.is_wide else addition
+
+
+def _fitted(end: bytes, addition: bytes) -> bytes:
+    """`addition` on lines of its own behind what the file ends with, with the line breaks that it uses; of `end`, the
+    last two bytes are looked at."""
     if not addition.endswith(b"\n"):
         addition += b"\n"
     if end and not end.endswith(b"\n"):
-        addition = b"\n" + addition
-    elif end == b"\r\n":
-        addition = addition.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
-    return addition
+        return b"\n" + addition
+    return addition.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n") if end.endswith(b"\r\n") else addition
 
 
 def append_whole(handle: int, addition: bytes) -> None:
@@ -185,3 +206,100 @@ def append_whole(handle: int, addition: bytes) -> None:
         if error.errno == errno.ENOSPC:
             raise ToolError("Nothing was appended: the disk is full.") from error
         raise
+
+
+NAMED_MATCHES = 10
+SEARCHED_LINES = 20000  # how far the search for a similar line goes: about 0.1 s
+SIMILAR_CHARS = 200
+
+
+class EditArguments(PathArguments, frozen=True):
+    """Arguments of `edit`."""
+
+    old: Annotated[str, Meta(description="The text to replace, exactly as it is in the file.", min_length=1)]
+    new: Annotated[str, Meta(description="The text to put there.")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
+
+
+class EditTool(ChangingTool[EditArguments]):
+    """`edit`: exact replacement, atomically. Works on bytes, so what is not replaced stays as it is, valid UTF-8 or
+    not."""
+
+    name = "edit"
+    description = (
+        "Replace text in a file of the workspace. `old` must match exactly and only once, unless replace_all is set."
+    )
+    arguments = EditArguments
+
+    def plan(self, place: WorkspacePath, arguments: EditArguments) -> PlannedChange:
+        """The file with the new text in place of the old."""
+        before = self._folder.read(place, CHANGE_BYTES)
+        if before is None:
+            raise ToolError(f"{place.shown} does not exist. Use `write` to make it.")
+        if is_binary(before):
+            raise ToolError(f"{place.shown} is no text: {describe_binary(place.shown, len(before))}.")
+        after, count = _replaced(before, arguments, place.shown)
+        change = compare(decode(before)[0], decode(after)[0], place.shown)
+        places = "" if count == 1 else f" in {count} places"
+        return PlannedChange(place, before, after, change, f"Edited {place.shown}{places} ({change.summary} lines).")
+
+
+def _replaced(before: bytes, arguments: EditArguments, shown: str) -> tuple[bytes, int]:
+    """As `replace`, in the encoding of the file."""
+    if not encoding_of(before).is_wide:
+        return replace(before, arguments, shown)
+    try:
+        text = decoded(before)
+    except UnicodeDecodeError:
+        raise ToolError(f"{shown} is broken UTF-16: an edit would destroy more of it. Write it anew.") from None
+    after, count = replace(text.encode(), arguments, shown)
+    return encoded_like(after.decode(), before), count
+
+
+def replace(data: bytes, arguments: EditArguments, shown: str) -> tuple[bytes, int]:
+    """`data` with the passage replaced, and how often. In a file with CRLF line ends, those of `old` and `new` are
+    taken as such. Raises ToolError that says where the passage is, if not in one place."""
+    old, new = encode(arguments.old), encode(arguments.new)
+    if old == new:
+        raise ToolError("`old` and `new` are the same: nothing to change.")
+    if data.count(b"\r\n") * 2 > data.count(b"\n"):
+        new = _crlf(new)
+        old = old if old in data else _crlf(old)
+    count = data.count(old)
+    if count == 0:
+        raise ToolError(f"`old` is not in {shown}. {_nearest(data, arguments.old)}")
+    if count > 1 and not arguments.replace_all:
+        lines = _lines_of(data, old)
+        named = ", ".join(str(line) for line in lines[:NAMED_MATCHES]) + (", …" if len(lines) > NAMED_MATCHES else "")
+        raise ToolError(
+            f"`old` is {count} times in {shown}, on lines {named}. "
+            "Add lines around it until it is unique, or set replace_all."
+        )
+    return data.replace(old, new), count
+
+
+def _crlf(text: bytes) -> bytes:
+    return text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+
+
+def _lines_of(data: bytes, wanted: bytes) -> list[int]:
+    """The line numbers on which `wanted` begins; one more than are named at most."""
+    found: list[int] = []
+    position = data.find(wanted)
+    while position >= 0 and len(found) <= NAMED_MATCHES:
+        found.append(data.count(b"\n", 0, position) + 1)
+        position = data.find(wanted, position + len(wanted))
+    return found
+
+
+def _nearest(data: bytes, wanted: str) -> str:
+    """Where something similar to the first line of `wanted` stands, as the hint of an error."""
+    first = next((line.strip() for line in wanted.splitlines() if line.strip()), "")[:SIMILAR_CHARS]
+    lines = [line.strip()[:SIMILAR_CHARS] for line in decode(data)[0].split("\n")[:SEARCHED_LINES]]
+    if first and first in lines:
+        number = lines.index(first) + 1
+        return f"Its first line is line {number}, but white space or what follows differs: read the file there again."
+    near = difflib.get_close_matches(first, set(lines) - {""}, n=1, cutoff=0.6) if first else []
+    if near:
+        return f"The nearest is line {lines.index(near[0]) + 1}: {near[0]}"
+    return "Nothing in it is similar: read the file again."

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -19,13 +19,59 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.files import PRIVATE_DIR, PRIVATE_FILE
+from clawbot.text.names import fold_name, on_disk
 from clawbot.tools.fence import Bounds, Fence, Verdict
 from clawbot.tools.protocol import ToolError
+from clawbot.trees import DEEPEST
+
+# The folders in which version control keeps its settings and hooks, each with its program.
+STORES = {".git": "git", "git~1": "git", ".hg": "hg", ".jj": "jj"}
+# A folder with HEAD and these is a repository to git, without any `.git` (setup.c: is_git_directory; `commondir` names
+# another folder that has the other two).
+HEAD = "HEAD"
+BESIDE_HEAD = frozenset({"objects", "refs", "commondir"})
+
+
+def why_kept(root: Path, parts: Sequence[str]) -> str:
+    """Why a file tool may not change the file `parts` below the folder `root`, as the end of "… is refused: "; "" where
+    it may. Blocks."""
+    folded = [_plain(part) for part in parts]
+    store = next((STORES[name] for name in folded if name in STORES), None)
+    if store:
+        return f"files inside .{store} are changed by {store} alone"
+    if folded[-1] == _plain(HEAD):
+        return (
+            "a file of that name makes its folder a Git repository, whose settings run commands. Take another name; "
+            "a repository is made with `git init` in the shell"
+        )
+    for depth in range(len(parts)):
+        folder = root.joinpath(*parts[:depth])
+        if not (folder / HEAD).exists() and not (folder / HEAD).is_symlink():
+            continue
+        if folded[depth] in BESIDE_HEAD or _is_repository(folder):
+            where = "/".join(parts[:depth]) or "the workspace"
+            return (
+                f"{where} holds a file HEAD, and with it this would be part of a Git repository, changed by git alone"
+            )
+    return ""
+
+
+def _plain(name: str) -> str:
+    """`name` as any file system may take it: Windows passes by dots and blanks at the end and names streams by `:`."""
+    return fold_name(name.partition(":")[0].rstrip(" .") or name)
+
+
+def _is_repository(folder: Path) -> bool:
+    return (folder / "commondir").exists() or ((folder / "objects").is_dir() and (folder / "refs").is_dir())
+
 
 OPEN_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a FIFO would wait for somebody at its other end.
 OPEN_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OPEN_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+LINK_ERRORS = (errno.ELOOP, errno.EMLINK)  # what O_NOFOLLOW says to a link, on Linux and BSD
+NAME_BYTES = 255  # NAME_MAX of Linux and macOS
+SHOWN_CHARS = 200  # of a path that is refused
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISLNK, "a symlink"),
@@ -36,7 +82,7 @@ KINDS = (
 )
 
 
-class Place(Struct, frozen=True):
+class WorkspacePath(Struct, frozen=True):
     """A checked path: `parts` from the workspace's real root, or from the real folder `base` outside of it that may be
     read; and `shown`, its form for people and models."""
 
@@ -72,38 +118,46 @@ class WorkspaceFolder:
         """The fence as the disk stands now, for one call of a tool."""
         return Bounds(self.root, self.fence)
 
-    def real(self, place: Place) -> str:
+    def real(self, place: WorkspacePath) -> str:
         """The absolute path of `place`, without links in it."""
         return str(Path(place.base or os.path.realpath(self.root), *place.parts))
 
-    def locate(self, path: str) -> Place:
-        """Where `path` (relative to the workspace, absolute or `~/…`) really is; refused when it is out of reach."""
+    def locate(self, path: str) -> WorkspacePath:
+        """Where `path` (relative to the workspace, absolute or `~/…`) really is; refused when it is out of reach. Where
+        there is nothing, what has a name that looks the same is meant (see `on_disk`)."""
         return self._locate(path)[0]
 
-    def locate_for_change(self, path: str) -> Place:
+    def locate_for_change(self, path: str) -> WorkspacePath:
         """As `locate`, and refuses what must not be changed by a file tool."""
         place, verdict = self._locate(path)
         if verdict.access != "write":
             raise ToolError(f"{place.shown} is refused: {verdict.why}.")
         if not place.parts:
             raise ToolError("The path names the workspace itself. Name a file in it.")
-        if any(part.casefold() == ".git" for part in place.parts):
-            # A hook or a config in there runs commands at the user's next git call, past the shell's approval.
-            raise ToolError(f"{place.shown} is refused: files inside .git are changed by git alone.")
+        if (depth := len(place.parts) - 1) > DEEPEST:
+            raise ToolError(f"The path has {depth:,} folders inside each other; {DEEPEST} are the most. Use fewer.")
+        with explained(place.shown):
+            why = why_kept(Path(os.path.realpath(self.root)), place.parts)
+        if why:
+            raise ToolError(f"{place.shown} is refused: {why}.")
         return place
 
-    def _locate(self, path: str) -> tuple[Place, Verdict]:
+    def _locate(self, path: str) -> tuple[WorkspacePath, Verdict]:
         bounds = self.bounds()
         root = Path(bounds.root)
         try:
             asked = root / (Path(path).expanduser() if path == "~" or path.startswith("~/") else path)
-            real = Path(os.path.realpath(asked))
+            real = Path(os.path.realpath(on_disk(asked)))
         except (ValueError, RuntimeError) as error:
-            raise ToolError(f"{path!r} is no usable path: {error}.") from None
+            raise ToolError(f"{path[:SHOWN_CHARS]!r} is no usable path: {error}.") from None
+        except OSError as error:
+            # A link that is replaced while it is followed.
+            raise ToolError(f"{path[:SHOWN_CHARS]} cannot be followed: {error.strerror or error}.") from None
+        _demand_usable_names(real.parts)
         verdict = bounds.verdict(str(real))
         if verdict.access != "none" and verdict.base:
             base = "" if verdict.base == bounds.root else verdict.base
-            return Place(real.relative_to(verdict.base).parts, base), verdict
+            return WorkspacePath(real.relative_to(verdict.base).parts, base), verdict
         if verdict.why:
             raise ToolError(f"{path} is refused: {verdict.why}.")
         plain = Path(os.path.normpath(asked))
@@ -118,8 +172,11 @@ class WorkspaceFolder:
         current = self._open_root(base)
         try:
             for depth, name in enumerate(parts):
-                with _explained("/".join(parts[: depth + 1])):
-                    following = _enter(current, name, create=create)
+                with explained("/".join(parts[: depth + 1])):
+                    if create:
+                        with contextlib.suppress(FileExistsError):
+                            os.mkdir(name, PRIVATE_DIR, dir_fd=current)
+                    following = os.open(name, OPEN_DIR, dir_fd=current)
                 os.close(current)
                 current = following
             yield current
@@ -127,16 +184,16 @@ class WorkspaceFolder:
             os.close(current)
 
     @contextmanager
-    def reading(self, place: Place) -> Iterator[BufferedReader]:
+    def reading(self, place: WorkspacePath) -> Iterator[BufferedReader]:
         """The plain file at `place`, open for reading."""
-        with self.folder(place.parts[:-1], base=place.base) as parent, _explained(place.shown):
+        with self.folder(place.parts[:-1], base=place.base) as parent, explained(place.shown):
             if not place.parts:
                 raise IsADirectoryError
             handle = open_regular(parent, place.parts[-1], OPEN_READ, self.bounds)
-        with os.fdopen(handle, "rb") as stream, _explained(place.shown):
+        with os.fdopen(handle, "rb") as stream, explained(place.shown):
             yield stream
 
-    def read(self, place: Place, limit: int) -> bytes | None:
+    def read(self, place: WorkspacePath, limit: int) -> bytes | None:
         """The whole content, None when there is no such file. More than `limit` bytes are refused."""
         try:
             with self.reading(place) as stream:
@@ -147,13 +204,13 @@ class WorkspaceFolder:
             raise ToolError(f"{place.shown} is larger than {limit:,} bytes: too large to be changed by this tool.")
         return data
 
-    def replace(self, place: Place, data: bytes) -> None:
+    def replace(self, place: WorkspacePath, data: bytes) -> None:
         """Put `data` in place of the file, whole or not at all; its mode stays, a new one is 0600.
 
         The temp file is renamed over the name, so another name of the old file (a hard link) keeps the old content.
         """
         name = place.parts[-1]
-        with self.folder(place.parts[:-1], create=True) as parent, _explained(place.shown):
+        with self.folder(place.parts[:-1], create=True) as parent, explained(place.shown):
             mode = _mode_to_keep(parent, name)
             temp = f".clawbot-{uuid.uuid4().hex}.tmp"
             handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_FILE, dir_fd=parent)
@@ -172,9 +229,9 @@ class WorkspaceFolder:
                 os.fsync(parent)
 
     @contextmanager
-    def appending(self, place: Place) -> Iterator[int]:
+    def appending(self, place: WorkspacePath) -> Iterator[int]:
         """A descriptor of the file at `place`, made when missing, for appending and for a look at its end."""
-        with self.folder(place.parts[:-1], create=True) as parent, _explained(place.shown):
+        with self.folder(place.parts[:-1], create=True) as parent, explained(place.shown):
             handle = open_regular(parent, place.parts[-1], OPEN_APPEND, self.bounds)
             try:
                 yield handle
@@ -189,6 +246,13 @@ class WorkspaceFolder:
                 f"The workspace {base or self.root} cannot be opened: {error.strerror}.",
                 hint="`clawbot workspace init` makes it.",
             ) from None
+
+
+def _demand_usable_names(names: Sequence[str]) -> None:
+    """Raises ToolError for a name that no file system of these systems takes; what it says never holds the name."""
+    for name in names:
+        if (size := len(os.fsencode(name))) > NAME_BYTES:
+            raise ToolError(f"A name in the path is too long: {size:,} bytes; {NAME_BYTES} are the most. Shorten it.")
 
 
 class MissingFileError(ToolError):
@@ -222,14 +286,6 @@ def _demand_regular(name: str, mode: int) -> None:
         raise ToolError(f"{name} is {kind_of(mode)}, not a file: refused.")
 
 
-def _enter(parent: int, name: str, *, create: bool) -> int:
-    """A descriptor of the folder `name` in `parent`."""
-    if create:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(name, PRIVATE_DIR, dir_fd=parent)
-    return os.open(name, OPEN_DIR, dir_fd=parent)
-
-
 def _mode_to_keep(parent: int, name: str) -> int:
     """The permission bits of the file that is about to be replaced, 0600 when there is none."""
     try:
@@ -241,7 +297,7 @@ def _mode_to_keep(parent: int, name: str) -> int:
 
 
 @contextmanager
-def _explained(shown: str) -> Iterator[None]:
+def explained(shown: str) -> Iterator[None]:
     """Turn what the system says about `shown` into words for the model."""
     try:
         yield
@@ -254,6 +310,6 @@ def _explained(shown: str) -> Iterator[None]:
     except PermissionError:
         raise ToolError(f"{shown} cannot be opened: permission denied.") from None
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK):
+        if error.errno in LINK_ERRORS:
             raise ToolError(f"{shown} is refused: a symlink took its place.") from None
-        raise ToolError(f"{shown}: {error.strerror or error}.") from error
+        raise ToolError(f"{shown[:SHOWN_CHARS]}: {error.strerror or error}.") from error

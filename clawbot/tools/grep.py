@@ -1,33 +1,173 @@
-"""The tool that searches the workspace's text files by regular expression, within a bound of time.
+"""The tool that searches the workspace's text files by regular expression, within one limit of time and memory for
+every pattern.
 
-The `regex` package does the matching: it has a timeout, and lets go of the interpreter lock while it works, so a
-pattern that explodes neither hangs the tool nor stalls the screen, as one of the standard library's `re` would.
+What is plain is searched for here, since starting a process would take longer than most searches; for fuzzy and
+recursive patterns and those that may explode there is a process of its own, which is ended from outside. Files are
+opened here, behind the fence, and handed over as descriptors.
 """
 
 from __future__ import annotations
 
-import errno
+import json
 import os
+import re
+import signal
+import socket
+import sys
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from msgspec import Meta
 
 from clawbot.clock import Clock
+from clawbot.text.visible import visible_name
 from clawbot.tools.arguments import Arguments
-from clawbot.tools.folder import OPEN_READ, Place, WorkspaceFolder, open_regular
-from clawbot.tools.folder_tool import FolderTool
-from clawbot.tools.listing import matches, walk
+from clawbot.tools.folder import LINK_ERRORS, OPEN_READ, WorkspaceFolder, WorkspacePath, explained, open_regular
+from clawbot.tools.listing import ReadingTool, glob_of, left_out, walk
+from clawbot.tools.matching import compiled, fitting_lines
 from clawbot.tools.protocol import ToolError, ToolOutcome
-from clawbot.tools.text import LINE_BYTES, PROBE_BYTES, decode, is_binary
+from clawbot.trees import MOST_PROBLEMS
 
 if TYPE_CHECKING:
-    from regex import Pattern
+    from regex import Match
+
+
+_ESCAPE = r"\\(?:[dDwWsSbBtnr]|[^\w\s])"
+_CLASS = rf"\[\^?\]?(?:[^\[\]\\]|{_ESCAPE})*\]"
+_REPEATED = r"(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})\??"
+_ATOM = rf"(?:{_ESCAPE}|{_CLASS}|[^\\\[\](){{}}?*+|])"
+_PLAIN = re.compile(rf"(?:\(\?i\))?(?:\||\((?:\?:)?|\)|{_ATOM}(?:{_REPEATED})?)*")
+
+
+def is_plain(pattern: str) -> bool:
+    """Whether `pattern` is made of characters, classes, groups and alternatives of which no group is repeated: it needs
+    little memory then, and the timeout of `regex` ends it, as it does not end fuzzy and recursive patterns."""
+    return _PLAIN.fullmatch(pattern) is not None
+
+
+_COMMAND = (sys.executable, "-P", "-m", "clawbot.tools.matching")
+_BLOCK = 65536
+
+
+Matching = Callable[[int], Iterator[tuple[int, str]]]
+"""A search that has begun: the number and the text, cut around the match, of each line of an open file that fits. A
+binary file has none. Raises TimeoutError when the time is up, ToolError when the pattern needs too much memory."""
+
+
+@contextmanager
+def matcher(pattern: str, *, ignore_case: bool, clock: Clock, until: float) -> Iterator[Matching]:
+    """What searches for `pattern` until the time `until` of `clock.monotonic()`. Entering it raises ToolError for a
+    pattern that is not valid. Blocks."""
+    if not is_plain(pattern):
+        with ProcessMatcher(pattern, ignore_case=ignore_case, clock=clock, until=until) as process:
+            yield process.search
+        return
+    plain = compiled(pattern, ignore_case=ignore_case)
+    if isinstance(plain, str):
+        raise _invalid(pattern, plain)
+
+    def find(line: str) -> Match[str] | None:
+        left = until - clock.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        # It lets go of the interpreter lock, so the screen goes on meanwhile.
+        return plain.search(line, timeout=left, concurrent=True)
+
+    def search(handle: int) -> Iterator[tuple[int, str]]:
+        with os.fdopen(handle, "rb", closefd=False) as stream:
+            yield from fitting_lines(stream, find)
+
+    yield search
+
+
+class ProcessMatcher:
+    """The process that searches for one `pattern`, from entering to leaving. All methods block.
+
+    `until` is the time of `clock.monotonic()` at which it is ended, whatever it is doing.
+    """
+
+    def __init__(self, pattern: str, *, ignore_case: bool, clock: Clock, until: float) -> None:
+        self._request = {"pattern": pattern, "ignore_case": ignore_case}
+        self._pattern = pattern
+        self._clock = clock
+        self._until = until
+        self._received = b""
+
+    def __enter__(self) -> Self:
+        """Start the process and compile the pattern. Raises ToolError for one that is not valid."""
+        ours, theirs = socket.socketpair()
+        self._socket = ours
+        quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
+        with theirs:
+            try:
+                self._pid = os.posix_spawn(
+                    sys.executable,
+                    _COMMAND,
+                    os.environ,
+                    file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *quiet],
+                    setpgroup=0,
+                )
+            except OSError as error:
+                ours.close()
+                raise ToolError(f"The search could not be started: {error.strerror or error}.") from error
+        try:
+            self._ask(json.dumps(self._request).encode() + b"\n")
+            problem = self._answer()
+        except BaseException:
+            self.__exit__()
+            raise
+        if problem:
+            self.__exit__()
+            raise _invalid(self._pattern, problem)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+
+    def search(self, handle: int) -> Iterator[tuple[int, str]]:
+        """See `Matching`."""
+        self._ask(b".", handle)
+        while (found := self._answer()) is not None:
+            yield found[0], found[1]
+
+    def _ask(self, data: bytes, *handles: int) -> None:
+        try:
+            self._wait_at_most()
+            socket.send_fds(self._socket, [data], handles)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._ended() from None
+
+    def _answer(self) -> Any:
+        while b"\n" not in self._received:
+            self._wait_at_most()
+            try:
+                block = self._socket.recv(_BLOCK)
+            except ConnectionResetError:
+                block = b""
+            if not block:
+                raise self._ended()
+            self._received += block
+        line, _, self._received = self._received.partition(b"\n")
+        return json.loads(line)
+
+    def _wait_at_most(self) -> None:
+        left = self._until - self._clock.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    def _ended(self) -> ToolError:
+        return ToolError(f"{self._pattern!r} needs too much memory: the search was ended. Use a simpler pattern.")
+
+
+def _invalid(pattern: str, problem: str) -> ToolError:
+    return ToolError(f"{pattern!r} is no valid regular expression: {problem}. Escape special characters with \\.")
+
 
 MAX_MATCHES = 200
-SHOWN_CHARS = 400  # of one line; more of it is noise
-LEAD_CHARS = 100  # what is shown before a match far into a long line
 SECONDS = 10.0
 PATTERN_CHARS = 1000
 
@@ -41,7 +181,7 @@ class GrepArguments(Arguments, frozen=True):
     ignore_case: Annotated[bool, Meta(description="Take upper and lower case as the same.")] = False
 
 
-class GrepTool(FolderTool[GrepArguments]):
+class GrepTool(ReadingTool[GrepArguments]):
     """`grep`: one match a line, `path:line:text`."""
 
     name = "grep"
@@ -58,16 +198,22 @@ class GrepTool(FolderTool[GrepArguments]):
 
     def act(self, arguments: GrepArguments) -> ToolOutcome:
         """Search until the end, the cap or the deadline."""
-        search = _Search(arguments, self._folder, self._clock, self._seconds)
+        if len(arguments.pattern) > PATTERN_CHARS:
+            raise ToolError(f"The pattern is longer than {PATTERN_CHARS} characters.")
         place = self._folder.locate(arguments.path)
+        until = self._clock.monotonic() + self._seconds
         hits: list[str] = []
+        problems: list[str] = []
         notice = ""
         try:
-            for hit in search.run(place):
-                if len(hits) == MAX_MATCHES:
-                    notice = f"[stopped after {MAX_MATCHES} matches: narrow the pattern, path or glob]"
-                    break
-                hits.append(hit)
+            with matcher(
+                arguments.pattern, ignore_case=arguments.ignore_case, clock=self._clock, until=until
+            ) as matching:
+                for hit in _Search(arguments.glob, self._folder, matching, problems).run(place):
+                    if len(hits) == MAX_MATCHES:
+                        notice = f"[stopped after {MAX_MATCHES} matches: narrow the pattern, path or glob]"
+                        break
+                    hits.append(hit)
         except TimeoutError:
             notice = (
                 f"[stopped after {self._seconds:g} s, not everything was searched: simplify the pattern or narrow it]"
@@ -75,91 +221,69 @@ class GrepTool(FolderTool[GrepArguments]):
         if not hits and notice:
             raise ToolError(notice.strip("[]"))
         summary = f"{len(hits)}{'+' if notice else ''} {'match' if len(hits) == 1 else 'matches'}"
-        return ToolOutcome("\n".join([*hits, notice] if notice else hits) or "No matches.", summary=summary)
+        lines = [*(hits or ["No matches."]), *([notice] if notice else []), *left_out(problems)]
+        return ToolOutcome("\n".join(lines), summary=summary)
 
 
 class _Search:
-    """One search: its pattern, the fence as it stands at its beginning, and the time until which it may run."""
+    """One search: what it compares files with, and the fence as it stands at its beginning. What it had to leave out is
+    added to `problems`."""
 
-    def __init__(self, arguments: GrepArguments, folder: WorkspaceFolder, clock: Clock, seconds: float) -> None:
+    def __init__(self, glob: str, folder: WorkspaceFolder, matching: Matching, problems: list[str]) -> None:
         self._folder = folder
         self._bounds = folder.bounds()
-        self._pattern = _compiled(arguments.pattern, arguments.ignore_case)
-        self._glob = arguments.glob
-        self._clock = clock
-        self._until = clock.monotonic() + seconds
+        self._matching = matching
+        self._glob = glob_of(glob) if glob else None
+        self._by_path = "/" in glob
+        self._problems = problems
 
-    def run(self, place: Place) -> Iterator[str]:
+    def run(self, place: WorkspacePath) -> Iterator[str]:
         """The matches in the file or below the folder at `place`; TimeoutError when the time is up."""
         hides = self._bounds.hides(self._folder.real(place))
         if not place.parts:
             with self._folder.folder((), base=place.base) as handle:
                 yield from self._below(handle, f"{place.base}/" if place.base else "", hides)
             return
-        with self._folder.folder(place.parts[:-1], base=place.base) as parent:
+        with self._folder.folder(place.parts[:-1], base=place.base) as parent, explained(place.shown):
             try:
-                yield from self._in_file(parent, place.parts[-1], place.shown)
-                return
+                handle = self._open(parent, place.parts[-1])
             except IsADirectoryError:
-                pass
-            except FileNotFoundError:
-                raise ToolError(f"{place.shown} does not exist.") from None
-        with self._folder.folder(place.parts, base=place.base) as handle:
-            yield from self._below(handle, f"{place.shown}/", hides)
+                handle = -1
+        if handle >= 0:
+            yield from self._in_file(handle, place.shown)
+            return
+        with self._folder.folder(place.parts, base=place.base) as folder:
+            yield from self._below(folder, f"{place.shown}/", hides)
 
-    def _below(self, handle: int, prefix: str, hides: Callable[[str], bool]) -> Iterator[str]:
-        for entry in walk(handle, hides):
+    def _below(self, folder: int, prefix: str, hides: Callable[[str], bool]) -> Iterator[str]:
+        found = walk(folder, hides)
+        for entry in found:
             if entry.is_folder or not self._wanted(prefix, entry.path):
                 continue
             try:
-                yield from self._in_file(entry.parent, entry.name, prefix + entry.path)
-            except ToolError:
+                handle = self._open(entry.parent, entry.name)
+            except (ToolError, FileNotFoundError, IsADirectoryError):
                 continue  # a pipe, a device, or another name of a file out of reach: nothing to search
             except OSError as error:
-                if error.errno not in (errno.ENOENT, errno.EACCES, errno.ELOOP, errno.EMLINK):
-                    raise
+                if error.errno not in LINK_ERRORS and len(self._problems) < MOST_PROBLEMS:
+                    self._problems.append(f"{prefix}{entry.path} was not searched: {error.strerror}")
+                continue
+            yield from self._in_file(handle, prefix + entry.path)
+        self._problems += found.problems
 
     def _wanted(self, prefix: str, path: str) -> bool:
-        if not self._glob:
+        if self._glob is None:
             return True
-        if "/" in self._glob:
-            return matches(path, self._glob) or matches(prefix + path, self._glob)
-        return fnmatchcase(path.rpartition("/")[2], self._glob)
+        if self._by_path:
+            return self._glob.fits(path) or self._glob.fits(prefix + path)
+        return self._glob.fits(path.rpartition("/")[2])
 
-    def _in_file(self, parent: int, name: str, shown: str) -> Iterator[str]:
-        with os.fdopen(open_regular(parent, name, OPEN_READ, lambda: self._bounds), "rb") as stream:
-            if is_binary(stream.peek(PROBE_BYTES)[:PROBE_BYTES]):
-                return
-            number = 1
-            while piece := stream.readline(LINE_BYTES):
-                line = decode(piece)[0].rstrip("\r\n")
-                left = self._until - self._clock.monotonic()
-                if left <= 0:
-                    raise TimeoutError
-                found = self._pattern.search(line, timeout=left, concurrent=True)
-                if found:
-                    yield f"{shown}:{number}:{_cut(line, found.start())}"
-                number += piece.endswith(b"\n")
+    def _open(self, parent: int, name: str) -> int:
+        return open_regular(parent, name, OPEN_READ, lambda: self._bounds)
 
-
-def _compiled(pattern: str, ignore_case: bool) -> Pattern[str]:
-    # Imported when it is first needed: 40 ms that no start should pay.
-    import regex
-
-    if len(pattern) > PATTERN_CHARS:
-        raise ToolError(f"The pattern is longer than {PATTERN_CHARS} characters.")
-    try:
-        return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
-    except regex.error as error:
-        raise ToolError(
-            f"{pattern!r} is no valid regular expression: {error}. Escape special characters with \\."
-        ) from None
-
-
-def _cut(line: str, start: int) -> str:
-    """`line`, or the part around the match when it is long."""
-    if len(line) <= SHOWN_CHARS:
-        return line
-    begin = max(0, start - LEAD_CHARS) if start > SHOWN_CHARS // 2 else 0
-    part = line[begin : begin + SHOWN_CHARS]
-    return f"{'…' if begin else ''}{part}{'…' if begin + SHOWN_CHARS < len(line) else ''}"
+    def _in_file(self, handle: int, shown: str) -> Iterator[str]:
+        try:
+            for number, line in self._matching(handle):
+                yield f"{visible_name(shown)}:{number}:{line}"
+        finally:
+            os.close(handle)

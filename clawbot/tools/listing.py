@@ -1,61 +1,94 @@
-"""The tool that lists folders of the workspace, and the walk that it shares with grep."""
+"""The tool that lists folders of the workspace, and what the tools on the files of a folder share: the walk, and the
+folder as far as a session may know it."""
 
 from __future__ import annotations
 
+import copy
+import itertools
 import os
 import stat
-from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Self, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from clawbot.tools.arguments import Arguments
-from clawbot.tools.folder_tool import FolderTool
-from clawbot.tools.protocol import ToolError, ToolOutcome
+from clawbot.messages import ToolSpec
+from clawbot.text.globs import Glob, GlobError, compile_glob
+from clawbot.text.visible import visible_name
+from clawbot.tools.arguments import Arguments, ArgumentTool, TypedTool
+from clawbot.tools.fence import Barred, Fence
+from clawbot.tools.folder import WorkspaceFolder
+from clawbot.tools.protocol import SessionAccess, ToolError, ToolOutcome
+from clawbot.trees import MOST_ENTRIES, TreeWalk
+
+A = TypeVar("A", bound=Arguments)
+
+_WHY = "what is noted about the user is for conversations with them alone"
+
+
+class FolderTool(ArgumentTool[A]):
+    """A tool that works on files below `folder`. Implements `SessionTool`."""
+
+    needs = frozenset({"files"})
+
+    def __init__(self, folder: WorkspaceFolder) -> None:
+        self.use(folder)
+
+    def use(self, folder: WorkspaceFolder) -> None:
+        """Work in `folder` from now on."""
+        self._folder = folder
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it; of one that reads, also what it may read beside the workspace."""
+        spec = super().spec
+        folders = ", ".join(str(folder) for folder in self._folder.fence.readable) if self.read_only else ""
+        if not folders:
+            return spec
+        more = f" Workspaces of other agents can be read too, by absolute path: {folders}."
+        return ToolSpec(spec.name, spec.description + more, spec.parameters)
+
+    def for_session(self, access: SessionAccess) -> Self:
+        """The tool without the files that are hidden from the session."""
+        folder = self._folder
+        tool = copy.copy(self)
+        tool.use(WorkspaceFolder(folder.root, fence=hidden_from(access, folder.root, folder.fence)))
+        return tool
+
+
+def hidden_from(access: SessionAccess, workspace: Path, fence: Fence) -> Fence:
+    """`fence` as it is for a session with `access`: without the files that are hidden from it."""
+    tops = (workspace, *fence.readable)
+    return fence.deny(*(Barred(top / name, _WHY) for top in tops for name in access.hidden))
+
+
+class ReadingTool(FolderTool[A], TypedTool[A]):
+    """One that looks at files and changes none. Implements `Tool`."""
+
 
 MAX_ENTRIES = 1000
-MAX_VISITED = 100_000  # a walk over more is a walk over the wrong folder
 HIDDEN = {".git"}
 
 FolderArgument = Annotated[str, Meta(description="Folder in the workspace; the workspace itself when left out.")]
 
 
-class Found(Struct, frozen=True):
-    """One entry of a walk: `name` in the open folder `parent`, `path` relative to where the walk began."""
-
-    parent: int
-    name: str
-    path: str
-    is_folder: bool
+def walk(top: int, hides: Callable[[str], bool] | None = None) -> TreeWalk:
+    """Everything below the open folder `top` but .git and the paths that `hides` is true of."""
+    return TreeWalk(top, skips=hides, ignored=HIDDEN)
 
 
-def walk(top: int, hides: Callable[[str], bool] = lambda path: False) -> Iterator[Found]:
-    """Everything below the open folder `top` but .git and the paths that `hides` is true of, level by level and
-    sorted; no link is followed."""
-    visited = 0
-    for root, folders, files, parent in os.fwalk(".", dir_fd=top, follow_symlinks=False):
-        inside = root.removeprefix(".").removeprefix("/")
-        prefix = f"{inside}/" if inside else ""
-        folders[:] = sorted(name for name in folders if name not in HIDDEN and not hides(prefix + name))
-        for name in sorted([*folders, *(name for name in files if not hides(prefix + name))]):
-            visited += 1
-            if visited > MAX_VISITED:
-                raise ToolError(f"There are more than {MAX_VISITED:,} files here: name a folder further down.")
-            yield Found(parent, name, prefix + name, name in folders)
+def glob_of(pattern: str) -> Glob:
+    """The glob that a model asked for. Raises ToolError for one that would take too long."""
+    try:
+        return compile_glob(pattern.removeprefix("./"))
+    except GlobError as error:
+        raise ToolError(str(error)) from None
 
 
-def matches(path: str, pattern: str) -> bool:
-    """Whether `path` fits a glob: `*` and `?` within one name, `**` for any number of folders."""
-    return _match(path.split("/"), pattern.removeprefix("./").split("/"))
-
-
-def _match(names: list[str], patterns: list[str]) -> bool:
-    if not patterns:
-        return not names
-    if patterns[0] == "**":
-        return any(_match(names[skip:], patterns[1:]) for skip in range(len(names) + 1))
-    return bool(names) and fnmatchcase(names[0], patterns[0]) and _match(names[1:], patterns[1:])
+def left_out(problems: Sequence[str]) -> list[str]:
+    """What a walk left out, as lines behind its results."""
+    return [f"[{visible_name(problem)}]" for problem in problems]
 
 
 class ListArguments(Arguments, frozen=True):
@@ -67,7 +100,7 @@ class ListArguments(Arguments, frozen=True):
     ] = ""
 
 
-class ListTool(FolderTool[ListArguments]):
+class ListTool(ReadingTool[ListArguments]):
     """`list`: one entry a line, relative to the folder; folders end with `/`."""
 
     name = "list"
@@ -79,30 +112,34 @@ class ListTool(FolderTool[ListArguments]):
         place = self._folder.locate(arguments.path)
         hides = self._folder.bounds().hides(self._folder.real(place))
         with self._folder.folder(place.parts, base=place.base) as handle:
-            entries = _matching(handle, arguments.pattern, hides) if arguments.pattern else _plain(handle, hides)
-        if not entries:
+            if arguments.pattern:
+                found = walk(handle, hides)
+                glob = glob_of(arguments.pattern.rstrip("/"))
+                entries = sorted(f"{one.path}/" if one.is_folder else one.path for one in found if glob.fits(one.path))
+                problems = found.problems
+            else:
+                entries, problems = _plain(handle, hides)
+        if not entries and not problems:
             return ToolOutcome(
                 "Nothing fits." if arguments.pattern else f"[{place.shown} is empty]", summary="0 entries"
             )
-        lines = entries[:MAX_ENTRIES]
+        lines = [visible_name(entry) for entry in entries[:MAX_ENTRIES]] or ["Nothing fits."]
         if len(entries) > MAX_ENTRIES:
             lines.append(f"[{MAX_ENTRIES:,} of {len(entries):,} entries shown: narrow it with pattern or path]")
+        lines += left_out(problems)
         return ToolOutcome("\n".join(lines), summary=f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}")
 
 
-def _plain(handle: int, hides: Callable[[str], bool]) -> list[str]:
-    """What is in the folder: folders first, then the rest; a symlink with where it leads."""
-    names = [name for name in sorted(os.listdir(handle)) if name not in HIDDEN and not hides(name)]
-    modes = {name: _mode(handle, name) for name in names}
-    folders = [f"{name}/" for name in names if stat.S_ISDIR(modes[name])]
-    return folders + [_with_target(handle, name, modes[name]) for name in names if not stat.S_ISDIR(modes[name])]
-
-
-def _matching(handle: int, pattern: str, hides: Callable[[str], bool]) -> list[str]:
-    """What below the folder fits `pattern`."""
-    wanted = pattern.rstrip("/")
-    found = (entry for entry in walk(handle, hides) if matches(entry.path, wanted))
-    return sorted(f"{entry.path}/" if entry.is_folder else entry.path for entry in found)
+def _plain(handle: int, hides: Callable[[str], bool]) -> tuple[list[str], list[str]]:
+    """What is in the folder: folders first, then the rest; a symlink with where it leads. And what was left out."""
+    with os.scandir(handle) as found:
+        entries = list(itertools.islice(found, MOST_ENTRIES + 1))
+    problems = [f"there are more than {MOST_ENTRIES:,} entries, and the rest was left out"]
+    names = sorted(entry.name for entry in entries[:MOST_ENTRIES])
+    modes = {name: _mode(handle, name) for name in names if name not in HIDDEN and not hides(name)}
+    folders = [f"{name}/" for name, mode in modes.items() if stat.S_ISDIR(mode)]
+    others = [_with_target(handle, name, mode) for name, mode in modes.items() if not stat.S_ISDIR(mode)]
+    return folders + others, problems if len(entries) > MOST_ENTRIES else []
 
 
 def _mode(handle: int, name: str) -> int:
@@ -114,4 +151,9 @@ def _mode(handle: int, name: str) -> int:
 
 
 def _with_target(handle: int, name: str, mode: int) -> str:
-    return f"{name} -> {os.readlink(name, dir_fd=handle)}" if stat.S_ISLNK(mode) else name
+    if not stat.S_ISLNK(mode):
+        return name
+    try:
+        return f"{name} -> {os.readlink(name, dir_fd=handle)}"
+    except OSError:
+        return name  # it went away in between, or is no link any more

@@ -1,34 +1,71 @@
 """The tools that recall: `memory_search` over the index, and `memory_get` for the lines around a hit.
 
 They never fail: what could not be done comes back as `disabled` with the reason and the remedy, so that a model tells
-the user instead of guessing (reference sheet 14).
+the user instead of guessing. Where the user lets an agent look into the memory of others (`tools.agents`), both have
+the argument `agent`; elsewhere it does not exist.
 """
 
 from __future__ import annotations
 
+import calendar
+import contextlib
+import copy
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Self
 
-from msgspec import UNSET, Meta, UnsetType, field
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import MAX_QUERIES, Excerpt, SearchRequest, SearchResult, Source
-from clawbot.tools.arguments import Arguments, AsyncTool, one_line
-from clawbot.tools.memory_card import card_of
-from clawbot.tools.memory_dates import first_day, last_day
+from clawbot.memory.backend import MemoryBackend
+from clawbot.memory.values import MAX_QUERIES, Excerpt, SearchRequest, Source
+from clawbot.messages import ToolSpec
+from clawbot.text.visible import one_line, title_of
+from clawbot.tools.arguments import Arguments, AsyncTool
 from clawbot.tools.memory_output import (
     Citations,
-    Shown,
+    counted,
     excerpt_text,
     failure_text,
     fit,
+    outcome_of,
     refusal_text,
     results_text,
 )
-from clawbot.tools.protocol import SessionAccess, ToolError, ToolOutcome
+from clawbot.tools.protocol import AnyTool, Need, SessionAccess, ToolError, ToolOutcome
+
+MONTHS = 12
+
+Current = Callable[[], str | None]
+"""The transcript of the conversation that a tool is used in, as `sessions/….jsonl`; None before there is one. What was
+said in it is no memory."""
+
+_DAY = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:T.*)?")
+
+
+def first_day(text: str) -> date | None:
+    """The first day of what `text` names: a year, a month or a day; None for blank text. Raises ValueError with what
+    was expected."""
+    return _day(text, last=False)
+
+
+def last_day(text: str) -> date | None:
+    """As `first_day`, the last one of the month or year. Raises ValueError."""
+    return _day(text, last=True)
+
+
+def _day(text: str, *, last: bool) -> date | None:
+    if not text.strip():
+        return None
+    if found := _DAY.fullmatch(text.strip()):
+        with contextlib.suppress(ValueError):
+            year, month = int(found[1]), int(found[2] or (MONTHS if last else 1))
+            return date(year, month, int(found[3] or (calendar.monthrange(year, month)[1] if last else 1)))
+    raise ValueError(f"{text.strip()[:40]!r} is no date; expected YYYY-MM-DD, YYYY-MM or YYYY")
+
 
 log = logging.getLogger(__name__)
 
@@ -41,21 +78,47 @@ GET_CHARS = 12_000
 _CITED = re.compile(r"(?P<path>.+)#L(?P<first>\d{1,9})(?:-L?\d{1,9})?")
 _TRANSCRIPT = re.compile(r"sessions/[^/]+\.jsonl\S*")
 _NO_NOTE = (
-    "This is a conversation, not a note: memory_get does not read it. What was said stands in the snippet; ask "
-    "memory_search with other words, or with `path` set to this file, for more of it."
+    "This is a conversation, not a note: memory_get does not read it. What was said stands in the snippet; read more "
+    "of it with sessions_read, or ask memory_search with `path` set to this file."
 )
 
 
-class Recall(Protocol):
-    """What the tools need of the memory index."""
+class AgentMemory(Struct, frozen=True):
+    """The memory of one agent, and `max_injected_chars` that one search may bring from it."""
 
-    async def search(self, request: SearchRequest) -> SearchResult:
-        """Search. Raises ClawbotError when there is no way to."""
-        ...
+    index: MemoryBackend
+    max_injected_chars: int
 
-    async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
-        """Read lines of a memory file. Raises ClawbotError for one that may not or can't be read."""
-        ...
+
+async def searched(
+    index: MemoryBackend,
+    request: SearchRequest,
+    citations: Citations,
+    *,
+    cite: bool,
+    snippets: int,
+    whole: int,
+    output_max_chars: int,
+) -> ToolOutcome:
+    """The hits that fit; whatever keeps `index` from answering is told as `disabled`.
+
+    `snippets` are the characters of all snippets, `whole` those of the results with their places. Escaped, the text
+    must not be longer than what a model sees of a result (`output_max_chars`), or the toolbox would cut through the
+    JSON.
+    """
+    try:
+        result = await index.search(request)
+    except ClawbotError as error:
+        return outcome_of(failure_text(error.message, error.hint), "unavailable")
+    except Exception as error:
+        log.exception("the memory index failed")
+        return outcome_of(failure_text(f"{type(error).__name__}: {error}".rstrip(": "), ""), "unavailable")
+    while True:
+        shown = fit(result.hits, snippets, whole, cite=cite)
+        text = results_text(result, shown, citations, cite=cite)
+        if len(text) <= output_max_chars or not shown:
+            return outcome_of(text, counted(len(shown), "hit") if shown else "no hits")
+        whole = min(whole, len(text)) // 2
 
 
 class SearchArguments(Arguments, frozen=True):
@@ -85,8 +148,10 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
     """`memory_search`: the places in the notes that fit best, with file and lines."""
 
     name = "memory_search"
+    needs = frozenset({"notes"})
     description = (
         "Search the user's notes (MEMORY.md, memory/*.md and what else is configured) by meaning and by word. "
+        "Where what was said in earlier conversations answers better, such hits have `said` (who, when). "
         "Mandatory before you answer anything about earlier work, decisions, dates, people, preferences or todos, "
         "even when you believe you know: what was said before is in the notes, not in your head. "
         "Answers the best snippets with path and lines; read around a hit with memory_get. "
@@ -96,30 +161,18 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
     subject = "query"
     arguments = SearchArguments
 
-    def __init__(
-        self,
-        index: Recall,
-        *,
-        max_injected_chars: int,
-        output_max_chars: int,
-        citations: Citations,
-    ) -> None:
-        self._index = index
-        self._budget = max_injected_chars
+    def __init__(self, memory: AgentMemory, output_max_chars: int, citations: Citations, current: Current) -> None:
+        self._memory = memory
         self._output_max_chars = output_max_chars
         self._citations = citations
+        self._current = current
         self._may_cite = False
         self._sources: tuple[Source, ...] = ("memory",)
 
-    def for_session(self, access: SessionAccess) -> MemorySearchTool:
+    def for_session(self, access: SessionAccess) -> Self:
         """The tool as a session with `access` may use it: which sources it searches, and whether it cites them by
         itself. Nobody's session gets the least."""
-        tool = MemorySearchTool(
-            self._index,
-            max_injected_chars=self._budget,
-            output_max_chars=self._output_max_chars,
-            citations=self._citations,
-        )
+        tool = copy.copy(self)
         tool.allow(cite=access.citations, transcripts=access.transcripts)
         return tool
 
@@ -132,54 +185,40 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         """`memory_search`, and the first wording."""
         queries = arguments.get("queries")
         first = queries[0] if isinstance(queries, list) and queries else ""
-        return one_line(f"{self.name} {arguments.get('query') or first}")
+        return title_of(self.name, arguments.get("query") or first)
 
     async def act(self, arguments: SearchArguments) -> ToolOutcome:
-        """Search; whatever keeps the index from answering is told as `disabled`."""
+        """Search; whatever keeps the index from answering is told as `disabled`. Raises ToolError for wrong
+        arguments."""
         request = self._request(arguments)
-        try:
-            result = await self._index.search(request)
-        except ClawbotError as error:
-            return _unavailable(error.message, error.hint)
-        except Exception as error:
-            log.exception("the memory index failed")
-            return _unavailable(f"{type(error).__name__}: {error}".rstrip(": "), "")
-        shown, text = self._within_output(result, request.max_chars or self._budget)
-        count = len(shown)
-        return ToolOutcome(
-            text,
-            summary=f"{count} {'hit' if count == 1 else 'hits'}" if count else "no hits",
-            details=card_of(text),
-        )
-
-    def _within_output(self, result: SearchResult, snippets: int) -> tuple[Sequence[Shown], str]:
-        """The hits that are told, and the text: escaped, it must not be longer than what a model sees of a result, or
-        the toolbox would cut through the JSON."""
         cite = self._citations == "on" or (self._citations == "auto" and self._may_cite)
-        whole = self._budget
-        shown = fit(result.hits, snippets, whole, cite=cite)
-        text = results_text(result, shown, self._citations, cite=cite)
-        while len(text) > self._output_max_chars and shown:
-            whole = min(whole, len(text)) // 2
-            shown = fit(result.hits, snippets, whole, cite=cite)
-            text = results_text(result, shown, self._citations, cite=cite)
-        return shown, text
+        most = self._memory.max_injected_chars
+        return await searched(
+            self._memory.index,
+            request,
+            self._citations,
+            cite=cite,
+            snippets=request.max_chars or most,
+            whole=most,
+            output_max_chars=self._output_max_chars,
+        )
 
     def _request(self, arguments: SearchArguments) -> SearchRequest:
         wordings = [arguments.query, *(arguments.queries or ())]
         queries = tuple(dict.fromkeys(text for text in wordings if text.strip()))
         if not queries:
             raise ToolError("`query` is empty: say what to look for.")
-        asked = arguments.max_chars or self._budget
+        most = self._memory.max_injected_chars
         return SearchRequest(
             queries=queries[:MAX_QUERIES],
             max_results=arguments.max_results or None,
-            max_chars=min(asked, self._budget) if arguments.max_chars else None,
+            max_chars=min(arguments.max_chars, most) if arguments.max_chars else None,
             min_score=None if arguments.min_score is UNSET else arguments.min_score,
-            after=_bound("after", first_day, arguments.after),
-            before=_bound("before", last_day, arguments.before),
+            after=day_bound("after", first_day, arguments.after),
+            before=day_bound("before", last_day, arguments.before),
             path=arguments.path or None,
             sources=self._sources,
+            without=self._current(),
         )
 
 
@@ -195,13 +234,14 @@ class MemoryGetTool(AsyncTool[GetArguments]):
     """`memory_get`: lines of one memory file."""
 
     name = "memory_get"
+    needs = frozenset({"notes"})
     description = (
         "Read lines of a memory file, for what stands around a hit of memory_search. "
         "Take just the lines you need. A file that does not exist is empty text, no error."
     )
     arguments = GetArguments
 
-    def __init__(self, index: Recall, output_max_chars: int) -> None:
+    def __init__(self, index: MemoryBackend, output_max_chars: int) -> None:
         self._index = index
         self._output_max_chars = output_max_chars
 
@@ -212,15 +252,14 @@ class MemoryGetTool(AsyncTool[GetArguments]):
             excerpt = await self._index.read(path, first, arguments.lines)
         except ClawbotError as error:
             reason = _NO_NOTE if _TRANSCRIPT.fullmatch(path) else str(error)
-            return _refused(arguments.path, reason, "refused")
+            return outcome_of(refusal_text(arguments.path, reason), "refused")
         except Exception as error:
             log.exception("a memory file could not be read")
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
-            return _refused(arguments.path, reason, "failed")
+            return outcome_of(refusal_text(arguments.path, reason), "failed")
         count = excerpt.to_line - excerpt.from_line + 1 if excerpt.text else 0
-        summary = f"{count} {'line' if count == 1 else 'lines'}" if excerpt.found else "no such file"
-        text = self._within_output(excerpt)
-        return ToolOutcome(text, summary=summary, details=card_of(text))
+        summary = counted(count, "line") if excerpt.found else "no such file"
+        return outcome_of(self._within_output(excerpt), summary)
 
     def _within_output(self, excerpt: Excerpt) -> str:
         budget = GET_CHARS
@@ -231,28 +270,6 @@ class MemoryGetTool(AsyncTool[GetArguments]):
         return text
 
 
-def memory_tools(
-    index: Recall,
-    *,
-    max_injected_chars: int,
-    output_max_chars: int,
-    citations: Citations,
-) -> tuple[MemorySearchTool, MemoryGetTool]:
-    """Both tools on `index`.
-
-    `max_injected_chars` is `memory_search.query.max_injected_chars`, `output_max_chars` what a model sees of a result
-    at all (`tools.output_max_chars`), `citations` is `memory.citations`. They know of no session yet: a toolbox makes
-    them one's own.
-    """
-    search = MemorySearchTool(
-        index,
-        max_injected_chars=max_injected_chars,
-        output_max_chars=output_max_chars,
-        citations=citations,
-    )
-    return search, MemoryGetTool(index, output_max_chars)
-
-
 def _place(arguments: GetArguments) -> tuple[str, int | None]:
     """The path and the first line that are asked for, be it as a citation: `MEMORY.md#L12-L20`."""
     cited = _CITED.fullmatch(arguments.path.strip())
@@ -261,18 +278,89 @@ def _place(arguments: GetArguments) -> tuple[str, int | None]:
     return cited["path"], arguments.from_ or max(1, int(cited["first"]))
 
 
-def _unavailable(error: str, remedy: str) -> ToolOutcome:
-    text = failure_text(error, remedy)
-    return ToolOutcome(text, summary="unavailable", details=card_of(text))
-
-
-def _refused(path: str, reason: str, summary: str) -> ToolOutcome:
-    text = refusal_text(path, reason)
-    return ToolOutcome(text, summary=summary, details=card_of(text))
-
-
-def _bound(name: str, day: Callable[[str], date | None], text: str) -> date | None:
+def day_bound(name: str, day: Callable[[str], date | None], text: str) -> date | None:
+    """The day that the argument `name` means, read by `day`. Raises ToolError."""
     try:
         return day(text)
     except ValueError as error:
         raise ToolError(f"`{name}`: {error}.") from None
+
+
+ARGUMENT = "agent"
+_NAMED_CHARS = 100  # what naming the agent adds to an answer at most
+
+
+def memory_tools(
+    own_id: str, memories: Mapping[str, AgentMemory], output_max_chars: int, citations: Citations, current: Current
+) -> tuple[AnyTool, ...]:
+    """`memory_search` and `memory_get` over `memories` by agent, of which that of `own_id` is searched when none is
+    named.
+
+    `output_max_chars` is what a model sees of a result at all (`tools.output_max_chars`), `citations` is
+    `memory.citations`. They know of no session yet: a toolbox makes them one's own.
+    """
+    room = output_max_chars if len(memories) == 1 else max(output_max_chars - _NAMED_CHARS, 1)
+    searches = {each: MemorySearchTool(memory, room, citations, current) for each, memory in memories.items()}
+    readers = {each: MemoryGetTool(memory.index, room) for each, memory in memories.items()}
+    if len(memories) == 1:
+        return searches[own_id], readers[own_id]
+    return _ByAgent(own_id, searches), _ByAgent(own_id, readers)
+
+
+class _ByAgent:
+    """One of the memory tools of several agents. Implements `Tool` and `SessionTool`."""
+
+    read_only = True
+    needs: frozenset[Need] | None = frozenset({"notes"})
+
+    def __init__(self, own_id: str, tools: Mapping[str, MemorySearchTool | MemoryGetTool]) -> None:
+        self._own_id = own_id
+        self._tools = tools
+        self._own = tools[own_id]
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it."""
+        own = self._own.spec
+        others = ", ".join(agent_id for agent_id in self._tools if agent_id != self._own_id)
+        argument = {
+            "type": "string",
+            "enum": list(self._tools),
+            "default": self._own_id,
+            "description": f"Whose memory: your own ({self._own_id}), or that of another agent ({others}).",
+        }
+        properties = own.parameters["properties"] | {ARGUMENT: argument}
+        return ToolSpec(own.name, own.description, own.parameters | {"properties": properties})
+
+    def for_session(self, access: SessionAccess) -> _ByAgent:
+        """The tool as a session with `access` may use it: of other agents the notes alone, never their talks."""
+        tools: dict[str, MemorySearchTool | MemoryGetTool] = {}
+        for agent_id, tool in self._tools.items():
+            tools[agent_id] = tool
+            if isinstance(tool, MemorySearchTool):
+                tools[agent_id] = mine = tool.for_session(access)
+                if agent_id != self._own_id:
+                    mine.allow(cite=access.citations, transcripts=False)
+        return _ByAgent(self._own_id, tools)
+
+    def title(self, arguments: dict[str, Any]) -> str:
+        """The title of the call, and the agent where it is another one."""
+        asked = arguments.get(ARGUMENT) or self._own_id
+        title = self._own.title(arguments)
+        return title if asked == self._own_id else f"{title} {one_line(f'(agent {asked})')}"
+
+    async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
+        """Ask the memory of the agent that is named. Raises ToolError for one that may not be asked."""
+        asked = arguments.get(ARGUMENT) or self._own_id
+        tool = self._tools.get(asked) if isinstance(asked, str) else None
+        if tool is None:
+            known = ", ".join(self._tools)
+            raise ToolError(
+                f"`{ARGUMENT}` is {one_line(repr(asked))}: its memory is not open to you. Possible: {known}."
+            )
+        outcome = await tool.run({name: value for name, value in arguments.items() if name != ARGUMENT})
+        if asked == self._own_id:
+            return outcome
+        text = msgspec.json.encode({ARGUMENT: asked} | msgspec.json.decode(outcome.text)).decode()
+        notes = [f"From the memory of agent {asked}.", *outcome.details["notes"]]
+        return ToolOutcome(text, outcome.is_error, outcome.summary, outcome.details | {"notes": notes})

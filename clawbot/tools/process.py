@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
+import time
 from asyncio.subprocess import DEVNULL, Process
 from collections import deque
 from collections.abc import Mapping
@@ -17,18 +19,22 @@ GRACE = 2.0  # seconds between SIGTERM and SIGKILL: enough for git to remove its
 # After the end, how long output is still read from a process that left the group and holds the pipe.
 DRAIN = 0.5
 CHUNK = 65536
+_POLL = 0.002  # seconds; the end of a namespace takes some milliseconds
+_MOST_TOLD = 4096
+_CHILD = re.compile(rb'"child-pid":\s*(\d+)')
+# The last of at least two numbers is that of a process in its own namespace.
+_LEADER = re.compile(r"^State:\s+(?P<state>\w).*?^NSpid:(?:\s+\d+)+\s+1$", re.MULTILINE | re.DOTALL)
 
 
 class Finished(Struct, frozen=True):
     """How a command ended: `code` as subprocess has it (negative: the signal), `output` with what was left out in
-    the middle as `dropped` bytes, `timed_out`, and `seconds`."""
+    the middle as `dropped` bytes, and `timed_out`."""
 
     code: int
     head: str
     tail: str
     dropped: int
     timed_out: bool
-    seconds: float
 
 
 class BoundedOutput:
@@ -69,45 +75,54 @@ class BoundedOutput:
         return self._head.decode(errors="replace").rstrip("\ufffd"), tail.decode(errors="replace")
 
 
-async def run_command(
-    argv: list[str], *, folder: Path, environment: Mapping[str, str], seconds: float, max_bytes: int
-) -> Finished:
-    """Run `argv` in `folder`, without input, for at most `seconds`.
+class CommandLine(Struct, frozen=True):
+    """What is started: `argv` with `environment`, and with the file `descriptors` beside the usual ones. `told`: what
+    is started is the keeper of a process namespace, in which the command lives as a child of its first process; in the
+    file behind this descriptor it says which one that is."""
+
+    argv: list[str]
+    environment: Mapping[str, str]
+    descriptors: tuple[int, ...] = ()
+    told: int | None = None
+
+
+async def run_command(command: CommandLine, *, folder: Path, seconds: float, max_bytes: int) -> Finished:
+    """Run `command` in `folder`, without input, for at most `seconds`.
 
     stdout and stderr come together. Whatever ends it (its own end, the timeout, a cancellation), its whole process
-    group is gone when this returns. Raises OSError when it cannot be started.
+    group is gone when this returns, and of a nested one all processes. Raises OSError when it cannot be started.
     """
-    loop = asyncio.get_running_loop()
-    began = loop.time()
     output = BoundedOutput(max_bytes)
     # A pipe of our own: waiting for asyncio's would wait for every grandchild that holds it.
     reader, transport, write_end = await _open_pipe()
     try:
         try:
-            process = await _start(argv, folder, environment, write_end)
+            process = await _start(command, folder, write_end)
         finally:
             os.close(write_end)
         reading = asyncio.create_task(_collect(reader, output))
         try:
-            timed_out = await _wait(process, seconds)
+            timed_out = await _wait(process, seconds, told=command.told)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(reading), DRAIN)
+                async with asyncio.timeout(DRAIN):
+                    await asyncio.shield(reading)
         finally:
             reading.cancel()
     finally:
         transport.close()
     head, tail = output.parts()
-    return Finished(process.returncode or 0, head, tail, output.dropped, timed_out, loop.time() - began)
+    return Finished(process.returncode or 0, head, tail, output.dropped, timed_out)
 
 
-async def _start(argv: list[str], folder: Path, environment: Mapping[str, str], output: int) -> Process:
+async def _start(command: CommandLine, folder: Path, output: int) -> Process:
     """Start the command in a session of its own, without a terminal. A cancellation in the middle of it is no way
     for the process to get lost."""
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
-            *argv,
+            *command.argv,
             cwd=folder,
-            env=dict(environment),
+            env=dict(command.environment),
+            pass_fds=command.descriptors,
             stdin=DEVNULL,
             stdout=output,
             stderr=output,
@@ -117,7 +132,7 @@ async def _start(argv: list[str], folder: Path, environment: Mapping[str, str], 
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _terminate(await starting)
+        await _terminate(await starting, told=command.told)
         raise
 
 
@@ -141,29 +156,70 @@ async def _collect(reader: asyncio.StreamReader, output: BoundedOutput) -> None:
         output.add(data)
 
 
-async def _wait(process: Process, seconds: float) -> bool:
+async def _wait(process: Process, seconds: float, *, told: int | None) -> bool:
     """Wait for the end of `process` and of its group; returns whether it had to be stopped for the time."""
     try:
-        await asyncio.wait_for(process.wait(), seconds)
+        # Not `wait_for`: that of Python 3.11 loses a cancellation that comes together with the end.
+        async with asyncio.timeout(seconds):
+            await process.wait()
         return False
     except TimeoutError:
-        await _terminate(process)
+        await _terminate(process, told=told)
         return True
     except asyncio.CancelledError:
-        await _terminate(process)
+        await _terminate(process, told=told)
         raise
     finally:
         # Also after a normal end: what it put into the background goes with it.
         signal_group(process.pid, signal.SIGKILL)
+        if told is not None:
+            await asyncio.to_thread(_end_namespace, told)
 
 
-async def _terminate(process: Process) -> None:
-    """SIGTERM for the group, then SIGKILL for what is left of it."""
-    signal_group(process.pid, signal.SIGTERM)
+async def _terminate(process: Process, *, told: int | None) -> None:
+    """SIGTERM for the group, then SIGKILL for what is left of it.
+
+    In a namespace the first process takes no SIGTERM, its group does; killed, it takes all others along, those that
+    left the group too. Its keeper ends with it.
+    """
+    group = process.pid if told is None else _first_inside(told)
+    signal_group(group or process.pid, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), GRACE)
-    signal_group(process.pid, signal.SIGKILL)
+        async with asyncio.timeout(GRACE):
+            await process.wait()
+    if group is not None and process.returncode is None:
+        signal_group(group, signal.SIGKILL)
+    else:
+        signal_group(process.pid, signal.SIGKILL)
     await process.wait()
+
+
+def _end_namespace(told: int) -> None:
+    """Kill the first process of a namespace, and wait until it is gone: then all others are. Its keeper ends as soon
+    as it knows how the command ended. Blocks."""
+    first = _first_inside(told)
+    if first is not None and _leads_namespace(first):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(first, signal.SIGKILL)
+        while _leads_namespace(first):
+            time.sleep(_POLL)
+
+
+def _first_inside(told: int) -> int | None:
+    """The process that is the first one of a namespace, by what its keeper told; None before there is one."""
+    found = _CHILD.search(os.pread(told, _MOST_TOLD, 0))
+    return int(found[1]) if found else None
+
+
+def _leads_namespace(pid: int) -> bool:
+    """Whether `pid` is the first process of a namespace inside of this one, and has not ended. Its number may have been
+    given to another process since."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    found = _LEADER.search(status)
+    return found is not None and found["state"] not in "ZX"
 
 
 def signal_group(group: int, number: signal.Signals) -> None:

@@ -11,6 +11,9 @@ from clawbot.errors import ClawbotError
 from clawbot.messages import ToolSpec
 
 Decision = Literal["once", "always", "deny"]
+Need = Literal["notes", "transcripts", "files", "shell"]
+"""What a tool looks at or uses: the user's notes, what was said in other conversations, files of the workspace, and
+commands."""
 
 
 class ToolError(ClawbotError):
@@ -21,19 +24,25 @@ class ToolOutcome(Struct, frozen=True):
     """What a call came to.
 
     `text` is what the model sees, `summary` its short form for the screen (`+2 -1`, `3 matches`), `details` plain
-    data for the screen that the model does not see (`{"diff": ...}` of a changed file).
+    data for the screen that the model does not see (`{"diff": ...}` of a changed file), and `notice` what the user is
+    told beside it; "" for nothing.
     """
 
     text: str
     is_error: bool = False
     summary: str = ""
     details: Any = None
+    notice: str = ""
 
 
 class ApprovalQuestion(Struct, frozen=True):
-    """What the user is asked before a tool acts: the `command` as it would run in `folder`.
+    """What the user is asked before a tool acts: the `command` as it would run in `folder`, or a change of a file,
+    which `command` names and `diff` shows (a unified diff).
 
-    `pattern` is what the answer "always" allows from then on, `reach` says what the command can touch.
+    `pattern` is what the answer "always" allows from then on, `reach` says what the command can touch, and `risks`
+    names in words what it seems to do beyond reading. `remedy` is what the user can do where nobody can be asked.
+    `network`: it runs without the network, unless the answer says
+    otherwise.
     """
 
     tool: str
@@ -41,15 +50,20 @@ class ApprovalQuestion(Struct, frozen=True):
     folder: str
     pattern: str
     reach: str
+    risks: tuple[str, ...] = ()
+    diff: str = ""
+    remedy: str = ""
+    network: bool = False
 
 
 class ApprovalAnswer(Struct, frozen=True):
     """What the user decided. `command`, when set, runs instead of the one that was asked about; `reason` is the
-    user's word on a refusal, for the model."""
+    user's word on a refusal, for the model. `network` lets it have the network, this time."""
 
     decision: Decision
     command: str | None = None
     reason: str = ""
+    network: bool = False
 
 
 class SessionAccess(Protocol):
@@ -58,21 +72,18 @@ class SessionAccess(Protocol):
     @property
     def transcripts(self) -> bool:
         """Whether recall may look into other conversations."""
-        ...
 
     @property
     def citations(self) -> bool:
         """Whether recall names its places unless the settings say otherwise."""
-        ...
 
-    def offers(self, tool: str) -> bool:
-        """Whether the model may call `tool`."""
-        ...
+    def offers(self, needs: frozenset[str] | None, *, narrows: bool) -> bool:
+        """Whether the model may call a tool that needs `needs`, None for one that does not say. `narrows`: the tool is
+        a `SessionTool`, and keeps what is `hidden` out of reach by itself."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
         """Files and folders at the top of the workspace that don't exist for file tools."""
-        ...
 
 
 Approver = Callable[[ApprovalQuestion], Awaitable[ApprovalAnswer]]
@@ -84,16 +95,18 @@ class ToolFace(Protocol):
     @property
     def spec(self) -> ToolSpec:
         """The tool as a model sees it."""
-        ...
+
+    @property
+    def needs(self) -> frozenset[Need] | None:
+        """What a session must be allowed to know or use for the tool to be offered; empty for nothing of the kind. None
+        does not say, and is refused wherever anything is."""
 
     @property
     def read_only(self) -> bool:
         """Whether a call changes nothing."""
-        ...
 
     def title(self, arguments: dict[str, Any]) -> str:
         """One line that names a call, from arguments that nobody has checked yet. Never raises."""
-        ...
 
 
 class Tool(ToolFace, Protocol):
@@ -101,7 +114,6 @@ class Tool(ToolFace, Protocol):
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
         """Do the call."""
-        ...
 
 
 @runtime_checkable
@@ -110,7 +122,6 @@ class AskingTool(ToolFace, Protocol):
 
     async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
         """Do the call, after asking `approve` where that is needed."""
-        ...
 
 
 AnyTool = Tool | AskingTool
@@ -122,4 +133,3 @@ class SessionTool(Protocol):
 
     def for_session(self, access: SessionAccess) -> AnyTool:
         """The tool as a session with `access` has it."""
-        ...

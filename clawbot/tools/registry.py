@@ -5,48 +5,25 @@ from __future__ import annotations
 import difflib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 from clawbot.clock import Clock
-from clawbot.config.paths import Paths, find_home
+from clawbot.config.paths import Paths
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.messages import ToolCallBlock, ToolSpec
-from clawbot.tools.arguments import one_line
-from clawbot.tools.editing import EditTool
+from clawbot.text.visible import one_line
+from clawbot.tools.changing import AskedFiles
 from clawbot.tools.environment import SecretNames
 from clawbot.tools.fence import Fence
-from clawbot.tools.files import AppendTool, ReadTool, WriteTool
+from clawbot.tools.files import AppendTool, EditTool, ReadTool, WriteTool
 from clawbot.tools.folder import WorkspaceFolder, well_formed
 from clawbot.tools.grep import GrepTool
 from clawbot.tools.listing import ListTool
-from clawbot.tools.protocol import (
-    AnyTool,
-    ApprovalAnswer,
-    ApprovalQuestion,
-    Approver,
-    AskingTool,
-    SessionAccess,
-    SessionTool,
-    Tool,
-    ToolError,
-    ToolOutcome,
-)
+from clawbot.tools.packages import PackageApprovals, ToolContext, package_tools
+from clawbot.tools.protocol import AnyTool, Approver, AskingTool, SessionAccess, SessionTool, ToolError, ToolOutcome
 from clawbot.tools.shell import ShellTool
 from clawbot.tools.text import cut_middle
-
-__all__ = [
-    "AnyTool",
-    "ApprovalAnswer",
-    "ApprovalQuestion",
-    "Approver",
-    "AskingTool",
-    "Tool",
-    "ToolError",
-    "ToolOutcome",
-    "Toolbox",
-    "build_toolbox",
-]
 
 log = logging.getLogger(__name__)
 
@@ -55,20 +32,28 @@ NOTICE_CHARS = 120  # what a notice about cut output takes
 
 
 class Toolbox:
-    """The tools that a model may call. `output_max_chars` caps what it sees of one result."""
+    """The tools that a model may call. `output_max_chars` caps what it sees of one result, `approvals` asks for what
+    packages added, and `warnings` says what of theirs is left out."""
 
-    def __init__(self, tools: Sequence[AnyTool], output_max_chars: int) -> None:
+    def __init__(
+        self,
+        tools: Sequence[AnyTool],
+        output_max_chars: int,
+        approvals: PackageApprovals | None = None,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._limit = output_max_chars
+        self._approvals = approvals
+        self.warnings = warnings
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
         self._by_access: dict[SessionAccess, Toolbox] = {}
 
     def for_session(self, access: SessionAccess) -> Toolbox:
         """The tools as a session with `access` has them: what it is not offered does not exist there."""
         if access not in self._by_access:
-            offered = (tool for name, tool in self._tools.items() if access.offers(name))
-            tools = [tool.for_session(access) if isinstance(tool, SessionTool) else tool for tool in offered]
-            self._by_access[access] = Toolbox(tools, self._limit)
+            tools = [tool for each in self._tools.values() if (tool := _offered(each, access)) is not None]
+            self._by_access[access] = Toolbox(tools, self._limit, self._approvals)
         return self._by_access[access]
 
     @property
@@ -79,12 +64,20 @@ class Toolbox:
     def title(self, call: ToolCallBlock) -> str:
         """One line that names the call; never raises."""
         tool = self._tools.get(call.name)
-        return tool.title(call.arguments) if tool and call.malformed is None else one_line(call.name)
+        if tool is None or call.malformed is not None:
+            return one_line(call.name)
+        try:
+            return tool.title(call.arguments)
+        except Exception:
+            log.exception("tool %s gave no title", call.name)
+            return one_line(call.name)
 
     async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
         """Run one call. Raises nothing but CancelledError: every mistake becomes an error that the model can act on."""
         try:
             outcome = await self._run(call, approve)
+            if not isinstance(outcome, ToolOutcome):
+                raise TypeError(f"it returned {type(outcome).__name__}, not a ToolOutcome")
         except ToolError as error:
             outcome = ToolOutcome(str(error), is_error=True, summary="failed")
         except Exception as error:
@@ -94,7 +87,7 @@ class Toolbox:
         text = well_formed(outcome.text)
         if len(text) > self._limit:
             text = cut_middle(text, max(self._limit - NOTICE_CHARS, 1), "Ask for less.")
-        return ToolOutcome(text, outcome.is_error, outcome.summary, outcome.details)
+        return ToolOutcome(text, outcome.is_error, outcome.summary, outcome.details, outcome.notice)
 
     async def _run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
         tool = self._tools.get(call.name)
@@ -105,9 +98,25 @@ class Toolbox:
             raise ToolError(f"There is no tool {one_line(call.name)!r}.{meant} Available: {known}.")
         if call.malformed is not None:
             raise ToolError(explain_malformed(call.malformed))
+        if self._approvals is not None:
+            await self._approvals.ask(tool, call, approve)
         if isinstance(tool, AskingTool):
             return await tool.run_approved(call.arguments, approve)
         return await tool.run(call.arguments)
+
+
+def _offered(tool: AnyTool, access: SessionAccess) -> AnyTool | None:
+    """`tool` as a session with `access` has it; None where it must not be there. Fails closed: so does a tool that says
+    nothing of its needs, and one that can't be narrowed."""
+    needs = getattr(tool, "needs", None)
+    narrows = isinstance(tool, SessionTool)
+    if not access.offers(frozenset(needs) if isinstance(needs, Set) else None, narrows=narrows):
+        return None
+    try:
+        return tool.for_session(access) if isinstance(tool, SessionTool) else tool
+    except Exception:
+        log.exception("tool %s is left out of a session", tool.spec.name)
+        return None
 
 
 def explain_malformed(raw: str) -> str:
@@ -120,7 +129,9 @@ def explain_malformed(raw: str) -> str:
         where = f"at character {error.pos} (line {error.lineno}): {before}>>>{after}"
         return f"The arguments are no valid JSON: {error.msg} {where} - send the call again."
     except RecursionError:
-        return "The arguments are no valid JSON: they are nested too deeply. Send the call again."
+        value = {}
+    if isinstance(value, dict):
+        return "The arguments are nested too deeply. Send the call again, with a flat object."
     kind = {"list": "an array", "str": "a string", "NoneType": "null"}.get(type(value).__name__, "a bare value")
     return f"The arguments must be one JSON object, got {kind}. Send the call again."
 
@@ -129,26 +140,33 @@ def build_toolbox(
     workspace: Path,
     settings: AgentSettings,
     clock: Clock,
+    paths: Paths,
     extra: Sequence[AnyTool] = (),
     *,
     fence: Fence | None = None,
+    asked: AskedFiles | None = None,
 ) -> Toolbox:
-    """The tools of an agent: those for files, the shell, then `extra`, without those that the settings deny.
+    """The tools of an agent: those for files, the shell, `extra`, then those of installed packages, without those that
+    the settings deny. Imports packages: blocks.
 
     `clock` measures the bounds of time that tools keep. `fence` (see `agent_fence`) is how far the tools for files
-    reach, None for the whole workspace and nothing else.
+    reach, None for the whole workspace and nothing else; `asked` are the files whose changes are asked for, None for
+    those of the settings.
     """
     folder = WorkspaceFolder(workspace, fence=fence)
+    asked = asked or AskedFiles(workspace, settings.tools.files.ask)
     limit = settings.tools.output_max_chars
-    secrets = SecretNames(Paths(find_home()).env_file, settings.api_key_env)
+    secrets = SecretNames(paths.env_file, settings.api_key_env)
     tools: list[AnyTool] = [
         ReadTool(folder, limit),
-        WriteTool(folder),
-        EditTool(folder),
-        AppendTool(folder),
+        WriteTool(folder, asked),
+        EditTool(folder, asked),
+        AppendTool(folder, asked),
         ListTool(folder),
         GrepTool(folder, clock),
-        ShellTool(workspace, settings.tools.shell, max_chars=limit, secrets=secrets),
+        ShellTool(workspace, settings.tools.shell, state=paths.home, max_chars=limit, secrets=secrets, fence=fence),
         *extra,
     ]
-    return Toolbox([tool for tool in tools if tool.spec.name not in settings.tools.deny], limit)
+    added = package_tools(ToolContext(folder, asked, settings, clock), {tool.spec.name for tool in tools})
+    allowed = [tool for tool in (*tools, *added.tools) if tool.spec.name not in settings.tools.deny]
+    return Toolbox(allowed, limit, PackageApprovals(workspace, added.packages), added.warnings)

@@ -1,30 +1,85 @@
-"""The tool that runs shell commands: asks first, hides secrets, and says what came out.
+"""The tool that runs shell commands: asks first, hides secrets, says what came out, and lets git alone work on the
+settings of a repository.
 
-No fence holds a command: it starts in the workspace and goes where the user could. What keeps it in is their consent.
+The fence of the file tools holds no command. What keeps it in is the sandbox where the system offers one, and the
+user's consent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from clawbot.config.schema_agent import ShellSettings
 from clawbot.messages import ToolSpec
-from clawbot.tools.arguments import Arguments, one_line, parse, schema_of
-from clawbot.tools.environment import SecretNames, command_environment
+from clawbot.text.visible import title_of, unwritten, visible
+from clawbot.tools.arguments import Arguments, parse, schema_of
+from clawbot.tools.environment import SecretNames, command_environment, is_below, search_path
+from clawbot.tools.fence import Fence
+from clawbot.tools.listing import hidden_from
 from clawbot.tools.process import Finished, run_command
-from clawbot.tools.protocol import ApprovalQuestion, Approver, ToolError, ToolOutcome
-from clawbot.tools.shell_policy import REACH, Rule, decide, offered_rule
+from clawbot.tools.protocol import ApprovalQuestion, Approver, Need, SessionAccess, ToolError, ToolOutcome
+from clawbot.tools.risks import risks_of
+from clawbot.tools.sandbox.enclosing import Enclosed, Sandbox, explained, reach_text, told_of, was_never_started
+from clawbot.tools.sandbox.walls import Missing
+from clawbot.tools.shell_policy import REACH, ShellRule, decide, fits, in_reach, offered_rule
+from clawbot.tools.shell_reading import Reading, reading, simple_words
+from clawbot.tools.shell_syntax import plain_commands
+
+# What writes `.git/config` or makes a repository. The names are git's own, so no alias takes their place.
+_SETTING = frozenset(
+    {
+        "init", "clone", "config", "remote", "branch", "checkout", "switch", "push", "pull", "fetch", "submodule",
+        "worktree", "sparse-checkout",
+    }
+)  # fmt: skip
+# What may stand beside these: it changes no settings.
+_WORKING = frozenset({"status", "add", "commit", "log", "diff", "show", "tag", "stash", "restore", "reset", "rm", "mv"})
+# Options that run programs, read settings from elsewhere, or write them there. Git takes any clear beginning of them.
+_BARRED = (
+    "--exec", "--upload-pack", "--receive-pack", "--template", "--config", "--separate-git-dir", "--file", "--edit",
+)  # fmt: skip
+_BARRED_LETTERS = {"clone": "cu", "config": "ef"}
+# Words that run a program of the command's choice.
+_BARRED_WORDS = {"submodule": ("foreach",), "config": ("edit",)}
+
+
+def sets_up_git(command: str) -> bool:
+    """Whether `command` consists of plain calls of git, at least one of which may have to change the settings of a
+    repository, and none of which names a program to run. Blocks at the first call, while the grammar is loaded."""
+    calls = plain_commands(command)
+    if not calls:
+        return False
+    return all(_is_plain(words) for words in calls) and any(words[1] in _SETTING for words in calls)
+
+
+def _is_plain(words: Sequence[str]) -> bool:
+    if len(words) < 2 or words[0] != "git" or words[1] not in _SETTING | _WORKING:
+        return False
+    return not any(_is_barred(words[1], word) for word in words[2:])
+
+
+def _is_barred(subcommand: str, word: str) -> bool:
+    if word.startswith("--"):
+        name = word.partition("=")[0]
+        return len(name) > 2 and any(barred.startswith(name) or name.startswith(barred) for barred in _BARRED)
+    if word.startswith("-"):
+        return any(letter in word for letter in _BARRED_LETTERS.get(subcommand, ""))
+    return word in _BARRED_WORDS.get(subcommand, ()) or word.startswith("ext::")
+
 
 MAX_TIMEOUT = 3600  # a model that asks for more than an hour has lost its way
 COMMAND_CHARS = 20_000
-NOTICE_CHARS = 200  # room for what is said beside the output
+NOTICE_CHARS = 800  # room for what is said beside the output
+EVERYTHING = "*"  # in `tools.shell.network`
 
 
 class ShellArguments(Arguments, frozen=True):
@@ -36,19 +91,41 @@ class ShellArguments(Arguments, frozen=True):
     ] = 0
 
 
+class Approved(Struct, frozen=True):
+    """What may run, and whether with the network where there is a sandbox, and with git's settings to change."""
+
+    command: str
+    network: bool
+    git: bool = False
+
+
 class ShellTool:
-    """`shell`, an `AskingTool`. What the user allows for always holds as long as this object lives."""
+    """`shell`, an `AskingTool` and a `SessionTool`. What the user allows for always holds in all sessions as long as
+    this object lives. `fence` is that of the file tools: what only reads runs unasked within it. `state` is clawbot's
+    own folder, which commands don't see."""
 
     name = "shell"
     read_only = False
+    needs: frozenset[Need] | None = frozenset({"shell"})
 
-    def __init__(self, workspace: Path, settings: ShellSettings, *, max_chars: int, secrets: SecretNames) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        settings: ShellSettings,
+        *,
+        state: Path,
+        max_chars: int,
+        secrets: SecretNames,
+        fence: Fence | None = None,
+    ) -> None:
         self._workspace = workspace
         self._settings = settings
+        self._sandbox = Sandbox(workspace, settings, state)
         self._max_chars = max_chars
         self._secrets = secrets
-        self._rules = [Rule(pattern) for pattern in settings.allow]
-        self._shell = shutil.which("bash") or "/bin/sh"
+        self.keep_within(fence or Fence())
+        self._rules = [ShellRule(pattern) for pattern in settings.allow]
+        self._shell = shutil.which("bash", path=search_path(os.environ.get("PATH", os.defpath))) or "/bin/sh"
 
     @property
     def spec(self) -> ToolSpec:
@@ -66,53 +143,155 @@ class ShellTool:
 
     def title(self, arguments: dict[str, Any]) -> str:
         """`shell command`."""
-        return one_line(f"{self.name} {arguments.get('command', '')}")
+        return title_of(self.name, arguments.get("command", ""))
+
+    def for_session(self, access: SessionAccess) -> Self:
+        """The tool with the files that are hidden from the session out of reach of what runs unasked."""
+        tool = copy.copy(self)
+        tool.keep_within(hidden_from(access, self._workspace, self._fence))
+        return tool
+
+    def keep_within(self, fence: Fence) -> None:
+        """Ask from now on about what reads beyond `fence`."""
+        self._fence = fence
 
     async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
         """Ask where that is needed, run, and report."""
         asked = parse(ShellArguments, arguments)
         if not asked.command.strip():
             raise ToolError("`command` is empty.")
-        if len(asked.command) > COMMAND_CHARS or "\0" in asked.command:
+        check_readable(asked.command)
+        found = await self._sandbox.look()
+        sandboxed = not isinstance(found, Missing)
+        if isinstance(found, Missing) and self._settings.sandbox == "required":
             raise ToolError(
-                f"The command is longer than {COMMAND_CHARS:,} characters or holds a NUL. Use a script file."
+                f"Not run: tools.shell.sandbox is required, and there is none: {found.reason}.",
+                hint=f"For the user: {found.remedy}.",
             )
-        command = await self._approved(asked.command, approve)
-        timeout = min(asked.timeout or self._settings.timeout, MAX_TIMEOUT)
-        environment = command_environment(os.environ, await asyncio.to_thread(self._secrets.read))
+        approved = await self._approved(asked.command, approve, sandboxed=sandboxed)
+        outcome = await self._run(approved, min(asked.timeout or self._settings.timeout, MAX_TIMEOUT), sandboxed)
+        details = None
+        text = outcome.text
+        if approved.command != asked.command:
+            text = f"[The user changed the command. What ran: {visible(approved.command)}]\n{text}"
+            details = {"command": approved.command}
+        return ToolOutcome(text, outcome.is_error, outcome.summary, details, self._sandbox.notice(found))
+
+    async def _run(self, approved: Approved, seconds: float, sandboxed: bool) -> ToolOutcome:
+        finished, enclosed = await self._attempt(approved, seconds)
+        made = enclosed.made
+        if sandboxed and was_never_started(finished):
+            finished, enclosed = await self._attempt(approved, seconds)
+            made = [*made, *enclosed.made]
+        outcome = report(finished, seconds)
+        if not sandboxed:
+            return outcome
+        said = (
+            told_of(made),
+            explained(outcome.text, outcome.is_error, network=approved.network, outer=enclosed.outer),
+        )
+        return ToolOutcome("\n".join([outcome.text, *filter(None, said)]), outcome.is_error, outcome.summary)
+
+    async def _attempt(self, approved: Approved, seconds: float) -> tuple[Finished, Enclosed]:
+        secret = await asyncio.to_thread(self._secrets.read)
+        environment = await asyncio.to_thread(command_environment, os.environ, secret, self._workspace)
+        enclosing = self._sandbox.enclose(
+            self._shell,
+            approved.command,
+            environment,
+            fence=self._fence,
+            network=approved.network,
+            git=approved.git,
+            patience=seconds,
+        )
         try:
-            finished = await run_command(
-                [self._shell, "-c", command],
-                folder=self._workspace,
-                environment=environment,
-                seconds=timeout,
-                max_bytes=self._max_chars - NOTICE_CHARS,
-            )
+            async with enclosing as enclosed:
+                finished = await run_command(
+                    enclosed.command, folder=self._workspace, seconds=seconds, max_bytes=self._max_chars - NOTICE_CHARS
+                )
         except OSError as error:
             raise ToolError(f"The command could not be started: {error.strerror} ({error.filename}).") from error
-        outcome = report(finished, timeout)
-        if command == asked.command:
-            return outcome
-        text = f"[The user changed the command. What ran: {command}]\n{outcome.text}"
-        return ToolOutcome(text, outcome.is_error, outcome.summary, {"command": command})
+        return finished, enclosed
 
-    async def _approved(self, command: str, approve: Approver) -> str:
-        """The command that may run; raises ToolError when none may."""
-        verdict = decide(command, self._settings.approval, self._rules)
-        if verdict == "refuse":
-            raise ToolError("Shell commands are switched off (tools.shell.approval: deny). Use the file tools instead.")
-        if verdict == "run":
-            return command
-        rule = offered_rule(command)
-        answer = await approve(ApprovalQuestion(self.name, command, str(self._workspace), rule.text, REACH))
+    def _is_in_reach(self, found: Reading) -> bool:
+        return in_reach(found, self._workspace, self._fence)
+
+    async def _approved(self, command: str, approve: Approver, *, sandboxed: bool) -> Approved:
+        """What may run; raises ToolError when nothing may."""
+        judged = await asyncio.to_thread(self._judge, command, sandboxed=sandboxed)
+        if isinstance(judged, Approved):
+            return judged
+        answer = await approve(judged)
         if answer.decision == "deny":
             raise ToolError(
                 f"Not run. {answer.reason or 'The user declined.'} Do not try the same again: find another way or ask."
             )
-        chosen = (answer.command or "").strip() or command
+        chosen = command if answer.command is None else answer.command
+        if not chosen.strip():
+            raise ToolError("Not run: the user took the whole command out.")
+        check_readable(chosen)
         if answer.decision == "always":
-            self._rules.append(rule if chosen == command else offered_rule(chosen))
-        return chosen
+            self._rules.append(offered_rule(chosen))
+        network = answer.network or await asyncio.to_thread(self._has_network, chosen)
+        return Approved(chosen, network, await asyncio.to_thread(self._sets_up_git, chosen))
+
+    def _judge(self, command: str, *, sandboxed: bool) -> Approved | ApprovalQuestion:
+        """What runs unasked, or the question for the user. Blocks; raises ToolError where commands are switched off."""
+        verdict = decide(command, self._settings.approval, tuple(self._rules), self._is_in_reach)
+        if verdict == "refuse":
+            raise ToolError("Shell commands are switched off (tools.shell.approval: deny). Use the file tools instead.")
+        network = self._has_network(command)
+        if verdict == "run" or (sandboxed and self._is_riskless(command)):
+            return Approved(command, network)
+        rule = offered_rule(command).text
+        return ApprovalQuestion(
+            self.name,
+            command,
+            str(self._workspace),
+            rule,
+            reach_text(network=network, git=self._sets_up_git(command)) if sandboxed else REACH,
+            risks_of(command, self._workspace),
+            remedy=f"The user can allow it with the rule {rule!r} in tools.shell.allow of the config, or run it in "
+            "the chat.",
+            network=sandboxed and not network,
+        )
+
+    def _is_riskless(self, command: str) -> bool:
+        """Whether the settings let `command` run unasked inside the sandbox, since it only reads what is in reach."""
+        found = reading(command) if self._settings.ask == "risky" else None
+        return found is not None and self._is_in_reach(found)
+
+    def _has_network(self, command: str) -> bool:
+        """Whether the settings give `command` the network. A rule that names a program means the system's, not one of
+        the workspace, where commands can put another one."""
+        if EVERYTHING in self._settings.network:
+            return True
+        words = simple_words(command)
+        if words and "/" not in words[0] and self._is_of_workspace(words[0]):
+            return False
+        return any(fits(command, ShellRule(pattern)) for pattern in self._settings.network)
+
+    def _sets_up_git(self, command: str) -> bool:
+        return sets_up_git(command) and not self._is_of_workspace("git")
+
+    def _is_of_workspace(self, program: str) -> bool:
+        """Whether the name `program` leads into the workspace, as $PATH does in an activated virtual environment."""
+        found = shutil.which(program, path=search_path(os.environ.get("PATH", os.defpath)))
+        return found is not None and is_below(Path(os.path.realpath(self._workspace)), found)
+
+
+def check_readable(command: str) -> None:
+    """Raise ToolError for a command that nobody could read before they allow it: too long, or with characters that
+    are not written (see `clawbot.text.visible.unwritten`)."""
+    if len(command) > COMMAND_CHARS:
+        raise ToolError(f"The command is longer than {COMMAND_CHARS:,} characters. Use a script file.")
+    if (found := unwritten(command)) is None:
+        return
+    octal = "".join(f"\\{byte:03o}" for byte in found.character.encode("utf-8", "surrogatepass"))
+    raise ToolError(
+        f"Not run: {found.name} at character {found.place} of `command`. Control and invisible characters are never "
+        f"run, since nobody can read them before they say yes. Leave it out, or have it made: printf '{octal}'."
+    )
 
 
 def report(finished: Finished, timeout: float) -> ToolOutcome:

@@ -1,122 +1,190 @@
-"""Which shell commands run unasked, as pure decisions over the text of a command.
+"""Which shell commands run unasked: decisions over the text of a command, and whether one that only reads stays within
+reach of the file tools, as the disk stands now.
 
-An allow pattern speaks about one simple command. Whatever a shell might take as more than that (`;`, `&&`, pipes,
-redirections, substitutions, several lines) never matches a pattern: when in doubt, the user is asked.
+A rule speaks about one simple command, word by word. Whatever a shell might take as more than that (`;`, `&&`, pipes,
+redirections, substitutions, several lines) is allowed in its exact form only: when in doubt, the user is asked. A link,
+a fence, a program of the same name in the workspace and the repository that git works in are seen on the disk alone.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Sequence
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
+from clawbot.tools.environment import is_below, search_path
+from clawbot.tools.fence import Bounds, Fence
+from clawbot.tools.shell_reading import Reading, reading, simple_words, stays_inside
+
+# Sections of a repository's own settings that name no program, no other file of settings and no other machine to read
+# from. With others, and with these keys, a command that shows a change may run what a file of the workspace says.
+GIT_SECTIONS = frozenset(
+    {
+        "advice", "apply", "blame", "branch", "color", "column", "commit", "core", "credential", "fetch", "gc", "gpg",
+        "gui", "http", "i18n", "init", "lfs", "merge", "push", "pull", "rebase", "receive", "remote", "rerere",
+        "status", "submodule", "svn-remote", "tag", "user",
+    }
+)  # fmt: skip
+GIT_KEYS = re.compile(r"promisor|partialclone|worktree|\\$", re.IGNORECASE | re.MULTILINE)
+MOST_SETTINGS = 100_000  # characters of a repository's settings
+
+MOST_PATHS = 10_000  # that a pattern of paths stands for; with more, the user is asked
+
+
+def in_reach(found: Reading, workspace: Path, fence: Fence) -> bool:
+    """Whether the file tools could read all that `found` reads, and its program is none of the workspace. Blocks."""
+    bounds = Bounds(workspace, fence)
+    program = shutil.which(found.name.split()[0], path=search_path(os.environ.get("PATH", os.defpath)))
+    if program is not None and is_below(Path(bounds.root), program):
+        return False
+    if found.name.startswith("git ") and not _is_own_repository(Path(bounds.root)):
+        return False
+    for number, path in enumerate(_paths(found, bounds.root), start=1):
+        if number > MOST_PATHS or not _is_readable(path, found, bounds):
+            return False
+    return True
+
+
+def _paths(found: Reading, root: str) -> Iterator[str]:
+    for path in found.paths:
+        yield path
+        if "*" in path or "?" in path:
+            yield from (str(match.relative_to(root)) for match in Path(root).glob(path))
+
+
+def _is_own_repository(root: Path) -> bool:
+    """Whether git in `root` works in the repository of that very folder, and this has no settings but plain ones.
+
+    A repository around the workspace holds files that are no part of it; without one `git diff` compares any files.
+    """
+    folder = root / ".git"
+    try:
+        if not stat.S_ISDIR(folder.lstat().st_mode) or (folder / "config.worktree").exists():
+            return False
+        with (folder / "config").open(encoding="utf-8", errors="replace") as file:
+            text = file.read(MOST_SETTINGS + 1)
+    except OSError:
+        return False
+    sections = {name.lower() for name in re.findall(r"\[\s*([^\s\]\".]+)", text)}
+    return len(text) <= MOST_SETTINGS and sections <= GIT_SECTIONS and not GIT_KEYS.search(text)
+
+
+def _is_readable(path: str, found: Reading, bounds: Bounds) -> bool:
+    try:
+        real = os.path.realpath(Path(bounds.root, path))
+        inside = os.path.relpath(real, bounds.root)
+        if not stays_inside(path) or (real != bounds.root and not stays_inside(inside)):
+            return False
+        if bounds.verdict(real).access == "none":
+            return False
+        seen = Path(real).stat()
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+    if stat.S_ISDIR(seen.st_mode):
+        return not found.plain_files and not (found.walks and bounds.bars_below(real))
+    return stat.S_ISREG(seen.st_mode) and not bounds.is_twin(seen)
+
+
 Approval = Literal["ask", "allow", "deny"]
 Verdict = Literal["run", "ask", "refuse"]
 
-OPERATORS = frozenset("();<>|&")  # what shlex splits off as punctuation
-# Expanded by the shell even inside double quotes; a simple command that needs them is asked about.
-EXPANSIONS = frozenset("$`")
-# fmt: off
-# Run whatever program their arguments hold.
-INTERPRETERS = {
-    ".", "awk", "bash", "brew", "busybox", "csh", "dash", "deno", "eval", "expect", "fish", "gawk", "ksh", "lua",
-    "node", "perl", "php", "psql", "python", "python3", "ruby", "screen", "sed", "sh", "source", "sqlite3", "tmux",
-    "vi", "vim", "zsh",
-}
-# Run other commands, or install and start things.
-LAUNCHERS = {
-    "apt", "apt-get", "at", "command", "crontab", "doas", "docker", "env", "exec", "find", "gdb", "launchctl",
-    "make", "nice", "nohup", "npx", "pip", "pip3", "pipx", "podman", "setsid", "ssh", "strace", "su", "sudo",
-    "systemctl", "time", "timeout", "uv", "uvx", "watch", "xargs",
-}
-# Destroy, overwrite or send by their arguments.
-CHANGERS = {
-    "chmod", "chown", "curl", "dd", "kill", "killall", "ln", "mkfs", "mount", "mv", "nc", "ncat", "pkill", "reboot",
-    "rm", "rmdir", "rsync", "scp", "shred", "shutdown", "tar", "tee", "truncate", "umount", "unlink", "wget", "zip",
-}
-# The second word says what they do.
-WITH_SUBCOMMAND = {
-    "bundle", "cargo", "dotnet", "gem", "gh", "git", "go", "gradle", "hg", "kubectl", "mvn", "npm", "pnpm", "poetry",
-    "yarn",
-}
-# fmt: on
-# Allowing one call of these allows no other one.
-RISKY = INTERPRETERS | LAUNCHERS | CHANGERS
+# The last word of a rule. No simple command holds one: `<` is a redirection.
+READING = "<reading>"
+ANYTHING = "<anything>"
 REACH = (
     "Not sandboxed: it runs as you and can read, change and delete whatever you can on this machine, "
     "and use the network. Keys are taken out of its environment."
 )
 
 
-class Rule(Struct, frozen=True):
-    """What is allowed. `exact` takes `text` as one literal command, else as a pattern of words with `*` and `?`."""
+class ShellRule(Struct, frozen=True):
+    """What is allowed. `exact` takes `text` as one literal command, else as the words that a command begins with:
+
+    `git log -1` is that command alone; `git log <reading>` is every `git log` on the list of commands that only read;
+    `npm run <anything>` is every simple command that begins with these words. Wildcards (`git log*`, `npm run *`), as
+    older settings have them, cover what they fit and what is on that list as well, and the words before the last `*`.
+    Exact means the same bytes: to a shell, a blank that is none in ASCII is a part of the word before it.
+    """
 
     text: str
     exact: bool = False
 
 
-def simple_words(command: str) -> list[str] | None:
-    """The words of `command` when it is one simple command, else None.
-
-    Comments are not looked for (`status#;rm` is a word and a second command to a shell), and control characters are
-    refused: what separates words is then the same here as in the shell.
-    """
-    if any(char in EXPANSIONS or (not char.isprintable() and char != "\t") for char in command):
-        return None
-    lexer = shlex.shlex(command, posix=True, punctuation_chars="".join(OPERATORS))
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        words = list(lexer)
-    except ValueError:
-        return None
-    if not words or any(word and set(word) <= OPERATORS for word in words):
-        return None
-    return words
-
-
-def fits(command: str, rule: Rule) -> bool:
+def fits(command: str, rule: ShellRule) -> bool:
     """Whether `rule` allows `command`."""
-    if rule.exact:
-        return command.strip() == rule.text.strip()
-    words, pattern = simple_words(command), rule.text.split()
-    if words is None or not pattern:
+    return _fits(command, rule, reading(command))
+
+
+def _fits(command: str, rule: ShellRule, found: Reading | None) -> bool:
+    """As `fits`, where `found` is what the command reads if it counts as one that only reads."""
+    if rule.exact or command == rule.text:
+        return bool(rule.text) and command == rule.text
+    words, pattern = simple_words(command), re.split(r"[ \t\n]+", rule.text.strip(" \t\n"))
+    if words is None or not pattern[0]:
         return False
-    if pattern[-1] == "*":
-        return _agree(words[: len(pattern) - 1], pattern[:-1])
-    if pattern[-1].endswith("*"):
-        words = words[: len(pattern)]
-    return _agree(words, pattern)
+    stem = pattern[:-1]
+    if pattern[-1] == ANYTHING:
+        return bool(stem) and words[: len(stem)] == stem
+    if pattern[-1] == READING:
+        # What may stand before the subcommand, as in `git --no-pager log`, is no part of the name.
+        return found is not None and stem in (words[: len(stem)], found.name.split()[: len(stem)])
+    return words == _for_certain(pattern) or (found is not None and _has_wildcard(pattern) and _agree(words, pattern))
+
+
+def _has_wildcard(pattern: Sequence[str]) -> bool:
+    return any(mark in word for word in pattern for mark in "*?[")
+
+
+def _for_certain(pattern: Sequence[str]) -> list[str]:
+    """The command that a pattern names for certain: `git status` for `git status*` and for `git status *`; none
+    where it leaves more open than its end."""
+    last = pattern[-1].removesuffix("*")
+    words = [*pattern[:-1], *([last] if last else [])]
+    return [] if _has_wildcard(words) else words
 
 
 def _agree(words: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether `words` begin as `pattern` says, which may end in a `*` for more of them."""
+    if pattern[-1] == "*":
+        words, pattern = words[: len(pattern) - 1], pattern[:-1]
+    elif pattern[-1].endswith("*"):
+        words = words[: len(pattern)]
     return len(words) == len(pattern) and all(map(fnmatchcase, words, pattern))
 
 
-def decide(command: str, approval: Approval, rules: Iterable[Rule]) -> Verdict:
-    """What happens with `command`: `deny` refuses all, `allow` runs all, `ask` asks for what no rule allows."""
-    if approval == "deny":
-        return "refuse"
-    if approval == "allow" or any(fits(command, rule) for rule in rules):
+def decide(
+    command: str,
+    approval: Approval,
+    rules: Iterable[ShellRule],
+    in_reach: Callable[[Reading], bool] = lambda found: True,
+) -> Verdict:
+    """What happens with `command`: `deny` refuses all, `allow` runs all, `ask` asks for what no rule allows.
+
+    `in_reach` looks at the disk: False where what a command reads is not for the list of reading commands to allow.
+    Blocks at the first call, as `reading` does, and as long as `in_reach` does.
+    """
+    if approval != "ask":
+        return "refuse" if approval == "deny" else "run"
+    rules = tuple(rules)
+    if any(_fits(command, rule, None) for rule in rules):
+        return "run"
+    found = reading(command)
+    if found is not None and any(_fits(command, rule, found) for rule in rules) and in_reach(found):
         return "run"
     return "ask"
 
 
-def offered_rule(command: str) -> Rule:
-    """What the answer "always" allows: the program with any arguments (for git and its like: the subcommand), and
-    only this very command when it is compound or its program is risky."""
-    exact = Rule(command.strip(), exact=True)
-    words = simple_words(command)
-    if words is None:
-        return exact
-    program = words[0].rpartition("/")[2]
-    if RISKY & {program, program.rstrip("0123456789.")} or "=" in words[0] or any(mark in words[0] for mark in "*?[ "):
-        return exact
-    if program not in WITH_SUBCOMMAND:
-        return Rule(f"{words[0]} *")
-    if len(words) < 2 or not words[1].isalnum():
-        return exact
-    return Rule(f"{words[0]} {words[1]} *")
+def offered_rule(command: str) -> ShellRule:
+    """What the answer "always" allows: of a command on the list of those that only read, its program (of git the
+    subcommand) as far as that list goes; else this very command."""
+    found = reading(command)
+    return ShellRule(command, exact=True) if found is None else ShellRule(f"{found.name} {READING}")

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import difflib
 import mimetypes
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 
 from msgspec import Struct
+
+from clawbot.text.encoding import as_utf8, decoded, encoding_of
 
 PROBE_BYTES = 8192  # as git does it: a NUL in the first 8 KB makes a file binary
 LINE_BYTES = 65536  # a longer line is handled in pieces, so that a file without line breaks cannot eat the memory
 COUNT_BYTES = 64 * 1024 * 1024  # up to this size a file's lines are counted, about 0.1 s
 DIFF_LINES = 2000  # difflib is quadratic at worst; beyond this only the counts are given
 DIFF_CHARS = 20000
-BOM = b"\xef\xbb\xbf"
+CONTEXT_LINES = 3  # around a change, in a diff
+WIDE_BYTES = 64 * 1024 * 1024  # of a file in UTF-16, which is held in memory to be read
 
 
-class Change(Struct, frozen=True):
+class FileChange(Struct, frozen=True):
     """What a write changed: lines `added` and `removed`, and the unified `diff` for the screen."""
 
     added: int
@@ -46,8 +49,8 @@ class LineWindow(Struct, frozen=True):
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether a file that begins with `head` is no text."""
-    return b"\0" in head[:PROBE_BYTES]
+    """Whether a file that begins with `head` is no text: UTF-16 and UTF-32 are, where a mark says so."""
+    return b"\0" in head[:PROBE_BYTES] and not encoding_of(head).is_wide
 
 
 def describe_binary(name: str, size: int) -> str:
@@ -57,11 +60,21 @@ def describe_binary(name: str, size: int) -> str:
 
 def decode(data: bytes) -> tuple[str, bool]:
     """`data` as text, bad bytes replaced by U+FFFD, and whether there were any. A byte order mark is left out."""
-    data = data.removeprefix(BOM)
     try:
-        return data.decode(), False
+        return decoded(data), False
     except UnicodeDecodeError:
-        return data.decode(errors="replace"), True
+        return decoded(data, errors="replace"), True
+
+
+def in_utf8(stream: BufferedReader, size: int) -> tuple[BufferedReader, int]:
+    """The open file `stream` of `size` bytes as one in UTF-8, and its size: itself, but for UTF-16 and UTF-32, of which
+    no more than `WIDE_BYTES` are held."""
+    if not encoding_of(stream.peek(4)[:4]).is_wide:
+        return stream, size
+    text, lossy = decode(stream.read(WIDE_BYTES))
+    # What could not be decoded stays what can't be, so that whoever reads on can tell.
+    data = text.encode().replace("\ufffd".encode(), b"\xff") if lossy else text.encode()
+    return BufferedReader(BytesIO(data)), len(data)
 
 
 def read_window(stream: BufferedReader, size: int, first: int, limit: int, max_chars: int) -> LineWindow:
@@ -123,18 +136,70 @@ def _count_lines(stream: BufferedReader) -> int:
     return lines + (last != b"\n")
 
 
-def compare(before: str, after: str, name: str) -> Change:
+def compare(before: str, after: str, name: str) -> FileChange:
     """What changed from `before` to `after`, in lines."""
     old, new = _lines(before), _lines(after)
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     removed, added = len(old) - head - tail, len(new) - head - tail
     if max(removed, added) > DIFF_LINES:
-        return Change(added, removed, "")
+        return FileChange(added, removed, "")
     lines = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm=""))
     added = sum(line.startswith("+") for line in lines[2:])
     removed = sum(line.startswith("-") for line in lines[2:])
-    return Change(added, removed, cut_middle("\n".join(lines), DIFF_CHARS))
+    return FileChange(added, removed, cut_middle("\n".join(lines), DIFF_CHARS))
+
+
+def whole_diff(before: bytes | None, after: bytes, name: str) -> str:
+    """The unified diff from `before` (None: there is no file) to `after`, complete whatever its size: what it says,
+    applied to `before`, is `after`. Where there are bytes that are no UTF-8, these are written as `\\xff`, and a
+    backslash as two. UTF-16 is shown as the text that it is."""
+    before, after = None if before is None else as_utf8(before), as_utf8(after)
+    old, new = _pieces(before or b""), _pieces(after)
+    if not (_is_utf8(before or b"") and _is_utf8(after)):
+        old, new = (_pieces(data.replace(b"\\", b"\\\\")) for data in (before or b"", after))
+    source, target = "/dev/null" if before is None else f"a/{_printable(name)}", f"b/{_printable(name)}"
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    if max(len(old), len(new)) - head - tail > DIFF_LINES:
+        lines = _one_hunk(old, new, head, tail)
+    else:
+        lines = list(difflib.unified_diff(old, new, n=CONTEXT_LINES))[2:]
+    text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return f"--- {source}\n+++ {target}\n{text}".removesuffix("\n")
+
+
+def _one_hunk(old: list[str], new: list[str], head: int, tail: int) -> list[str]:
+    """All that differs as one passage: `head` lines before it and `tail` lines behind it are the same."""
+    first, last = max(head - CONTEXT_LINES, 0), min(tail, CONTEXT_LINES)
+    sizes = (len(lines) - tail + last - first for lines in (old, new))
+    removed, added = (f"{first + 1},{size}" if size else f"{first},0" for size in sizes)
+    return [
+        f"@@ -{removed} +{added} @@\n",
+        *(f" {line}" for line in old[first:head]),
+        *(f"-{line}" for line in old[head : len(old) - tail]),
+        *(f"+{line}" for line in new[head : len(new) - tail]),
+        *(f" {line}" for line in old[len(old) - tail : len(old) - tail + last]),
+    ]
+
+
+def _pieces(data: bytes) -> list[str]:
+    """The lines of `data` with their line breaks, whose carriage returns belong to the line."""
+    lines = data.decode(errors="backslashreplace").split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _printable(name: str) -> str:
+    """`name` on one line."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
 
 
 def _lines(text: str) -> list[str]:

@@ -1,1 +1,1 @@
-"""The terminal screen: reads events, calls Runtime, knows nothing below it."""
+"""The terminal screen: reads events, calls the parts of an open runtime (clawbot/api.py)."""

@@ -18,15 +18,17 @@ from textual.screen import Screen
 
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
-from clawbot.tui.input import AgentCommand, ChatMessage, ScreenCommand
+from clawbot.tui.heap import share_heaps
+from clawbot.tui.input import ScreenCommand, Submitted
 from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.switching import AgentSwitch, OpenRuntime
 from clawbot.tui.themes import DARK, LIGHT, theme_name
 from clawbot.tui.widgets.composer import Composer
-from clawbot.tui.widgets.transcript import Transcript
+from clawbot.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
-    from clawbot.runtime import Runtime
+    from clawbot.api import RuntimeApi
+    from clawbot.tui.screens.places import TalkPlace
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +52,8 @@ class Unsaved(Protocol):
 
 
 class ClawbotApp(App[object]):
-    """One conversation on the screen. `failure` is why the runtime did not open, `crash` what should not happen."""
+    """One conversation on the screen. `failure` is why the runtime did not open, `crash` what should not happen, and
+    `ended_by` the signal that ended it, 0 for none."""
 
     TITLE = "clawbot"
     CSS_PATH = "styles/chat.tcss"
@@ -66,9 +69,10 @@ class ClawbotApp(App[object]):
     ) -> None:
         super().__init__(driver_class=driver)
         self.clock = clock or SystemClock()
-        self.runtime: Runtime | None = None
+        self.runtime: RuntimeApi | None = None
         self.failure: ClawbotError | None = None
         self.crash: BaseException | None = None
+        self.ended_by = 0
         self.chat = ChatScreen(self.clock)
         self.agents = AgentSwitch(open_runtime, self.chat.turns)
         self.chat.skip_closing = self.agents.skip
@@ -123,6 +127,7 @@ class ClawbotApp(App[object]):
 
     @work(group="runtime")
     async def _open(self) -> None:
+        share_heaps()
         try:
             runtime = await self.agents.open()
         except ClawbotError as error:
@@ -134,7 +139,7 @@ class ClawbotApp(App[object]):
         # What is there now stays until the end: the collector need not look at it again, which would stall the screen.
         gc.freeze()
 
-    async def _connect(self, runtime: Runtime) -> None:
+    async def _connect(self, runtime: RuntimeApi) -> None:
         self.runtime = runtime
         await self.chat.connect(runtime)
         if self.chat.composer.was_used:
@@ -142,22 +147,26 @@ class ClawbotApp(App[object]):
         if runtime.first_start:
             await self._welcome(runtime)
 
-    async def _welcome(self, runtime: Runtime) -> None:
-        from clawbot.tui.screens.welcome import welcome_text
+    async def _welcome(self, runtime: RuntimeApi) -> None:
+        from clawbot.tui.screens.help import welcome_text
 
         text = welcome_text(
-            runtime.status.model,
+            runtime.agent.status.model,
             await runtime.models(),
-            runtime.status.workspace,
+            runtime.agent.status.workspace,
             keys_looked_for=len(runtime.providers),
             home=Path.home(),
         )
         self.chat.writer.welcome(text)
 
     def _fatal_error(self) -> None:
-        """Keep the terminal clean: what went wrong goes to the log, and `run_chat` says where that is."""
-        self.crash = self.crash or sys.exception()
-        log.critical("The screen crashed.", exc_info=self.crash)
+        """Keep the terminal clean: what went wrong goes to the log, and `run_chat` says where that is. A screen that is
+        ended before it stands misses what it is made of: that is no crash."""
+        if self.ended_by:
+            log.info("The screen was ended while it was made.", exc_info=True)
+        else:
+            self.crash = self.crash or sys.exception()
+            log.critical("The screen crashed.", exc_info=self.crash)
         self._close_messages_no_wait()
 
     # Input
@@ -165,33 +174,28 @@ class ClawbotApp(App[object]):
     @on(Composer.Entered)
     def _entered(self, event: Composer.Entered) -> None:
         match event.entry:
-            case ChatMessage(text) | AgentCommand(text):
+            case Submitted(text):
                 self.chat.turns.submit(text)
+                self.chat.unsent.entered()
             case ScreenCommand(name, argument):
                 self._screen_command(name, argument)
 
     def _screen_command(self, name: str, argument: str) -> None:
-        match name:
-            case "/sessions":
-                self.action_choose_session()
-            case "/model":
-                self.action_choose_model()
-            case "/edit":
-                self._edit(argument or None, None)
-            case "/memory":
-                self.action_search_memory(argument)
-            case "/context":
-                self.action_show_context()
-            case "/agent":
-                self._choose_agent(argument)
-            case "/hooks":
-                self._show_hooks()
-            case "/help":
-                self.action_help()
-            case "/copy":
-                self._copy(self.chat.writer.last_reply)
-            case _:
-                self.exit()
+        """What clawbot.agent.slash leaves to the screen."""
+        answers: dict[str, Callable[[], object]] = {
+            "/sessions": self.action_choose_session,
+            "/model": self.action_choose_model,
+            "/edit": lambda: self._edit(argument or None, None),
+            "/memory": lambda: self.action_search_memory(argument),
+            "/context": self.action_show_context,
+            "/agent": lambda: self._choose_agent(argument),
+            "/hooks": self._show_hooks,
+            "/help": self.action_help,
+            "/quit": self.exit,
+            "/copy": lambda: self._copy(self.chat.writer.last_reply),
+            "/unsent": lambda: self.chat.offer_unsent(asked=True),
+        }
+        answers[name]()
 
     @on(Composer.FirstKey)
     def _first_key(self) -> None:
@@ -200,11 +204,11 @@ class ClawbotApp(App[object]):
             self._warm(self.runtime)
 
     @work(group="warm")
-    async def _warm(self, runtime: Runtime) -> None:
-        await runtime.warm()
+    async def _warm(self, runtime: RuntimeApi) -> None:
+        await runtime.agent.warm()
 
-    @on(Transcript.Opened)
-    def _opened(self, event: Transcript.Opened) -> None:
+    @on(TranscriptView.Opened)
+    def _opened(self, event: TranscriptView.Opened) -> None:
         self._open_target(event.target)
 
     def _open_target(self, target: str) -> None:
@@ -249,7 +253,7 @@ class ClawbotApp(App[object]):
         else:
             self.chat.composer.prompt.action_delete_right()
 
-    async def _shown(self, make: Callable[[Runtime], Screen[ResultT]]) -> ResultT | None:
+    async def _shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
         """What the screen over the conversation gave back."""
         if self.runtime is None:
             self.notify("Still starting: try again in a moment.", markup=False)
@@ -258,6 +262,7 @@ class ClawbotApp(App[object]):
 
     def end_by_signal(self, number: int) -> None:
         """Leave at once, with the exit code that shells give such an end."""
+        self.ended_by = number
         self.exit(return_code=128 + number)
 
     async def action_quit(self) -> None:
@@ -293,20 +298,20 @@ class ClawbotApp(App[object]):
     @work
     async def _choose_agent(self, agent: str) -> None:
         """Another agent: `agent`, or the one that is chosen."""
-        from clawbot.tui.screens.agents import AgentsScreen
+        from clawbot.tui.screens.choices import AgentsScreen
 
         chosen = agent or await self._shown(AgentsScreen)
         runtime = self.runtime
         if not chosen or runtime is None:
             return
-        if chosen == runtime.status.agent_id:
+        if chosen == runtime.agent.status.agent_id:
             self.chat.hint(f"{chosen} is talked to already", 2.0)
         elif self.agents.busy:
             self.notify("Another agent is being opened: try again in a moment.", markup=False)
         else:
             await self._change_agent(runtime, chosen)
 
-    async def _change_agent(self, runtime: Runtime, agent: str) -> None:
+    async def _change_agent(self, runtime: RuntimeApi, agent: str) -> None:
         """Go on with `agent`; when that can't be, with the one that was talked to before."""
         if self.chat.turns.busy:
             self.notify(f"{agent} comes when the running turn has ended.", markup=False)
@@ -322,60 +327,65 @@ class ClawbotApp(App[object]):
     @work
     async def action_choose_model(self) -> None:
         """Another model for this session."""
-        from clawbot.tui.screens.models import ModelsScreen
+        from clawbot.tui.screens.choices import ModelsScreen
 
         name = await self._shown(ModelsScreen)
         if name and self.runtime is not None:
             try:
-                model = await self.runtime.set_model(name)
+                model = await self.runtime.agent.set_model(name)
             except ClawbotError as error:
                 self.notify(str(error), severity="error", markup=False)
             else:
                 self.chat.writer.divider(f"{model.ref} answers from here on")
-                self.chat.figures.refresh()
-                self.chat.figures.measure()
+                self.chat.status_bar.changed()
 
     @work
     async def action_choose_session(self) -> None:
         """Another conversation."""
         from clawbot.tui.screens.sessions import SessionsScreen
 
-        name = await self._shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
-        if name:
-            await self._resume(name)
+        place = await self._shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
+        if place:
+            await self._go_to(place)
 
     @work
     async def action_search_memory(self, query: str = "") -> None:
         """The notes that answer a query, or those of the last days; a place in a conversation leads there."""
         from clawbot.tui.screens.memory import MemoryScreen
 
-        name = await self._shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
-        if name:
-            await self._resume(name)
+        place = await self._shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
+        if place:
+            await self._go_to(place)
 
-    async def _resume(self, name: str) -> None:
-        """Go on in the session that `name` names."""
+    async def _go_to(self, place: TalkPlace) -> None:
+        """Go on in the session of `place`, and show what was said there."""
         if self.runtime is None:
             return
-        try:
-            await self.runtime.resume(name)
-        except ClawbotError as error:
-            self.notify(str(error), severity="error", markup=False)
-        else:
-            await self.chat.reload()
+        if place.session != self.runtime.agent.status.session_id:
+            try:
+                await self.runtime.sessions.resume(place.session)
+            except ClawbotError as error:
+                self.notify(str(error), severity="error", markup=False)
+                return
+        elif self.chat.turns.busy:
+            # What is being written is stored nowhere yet, so the page can't be made anew.
+            return
+        await self.chat.reload()
+        if place.entry:
+            await self.chat.earlier.go_to(self.runtime, place.entry, place.query)
 
     @work
     async def _edit(self, file: str | None, line: int | None) -> None:
         from clawbot.tui.screens.editor import EditorScreen
 
         if file and self.runtime is not None:
-            file = await self.runtime.note_place(file)
+            file = await self.runtime.workspace.locate_note(file)
         await self._shown(lambda runtime: EditorScreen(runtime, file, line))
 
     @work
     async def action_edit_prompt(self) -> None:
         """The input in the user's own editor."""
-        from clawbot.tui.screens.external import edit_external, private_file
+        from clawbot.tui.screens.editor import edit_external, private_file
 
         prompt = self.chat.composer.prompt
         path = await asyncio.to_thread(private_file, prompt.expanded(prompt.text))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from textual._xterm_parser import XTermParser
 from textual.driver import Driver
 
-from clawbot.tui.terminal import Kept
+from clawbot.tui.terminal import SavedTerminal
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -54,7 +54,7 @@ if sys.platform != "win32":
     class KeptDriver(LinuxDriver):
         """Reads what was typed before it started, and then what comes, as long as there is a terminal."""
 
-        kept = Kept()
+        kept = SavedTerminal()
 
         def __init__(
             self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
@@ -124,7 +124,7 @@ if sys.platform != "win32":
                 self.resume_application_mode()
 
 
-def driver_after(kept: Kept) -> type[Driver] | None:
+def driver_after(kept: SavedTerminal) -> type[Driver] | None:
     """The driver that follows on `kept`; None, which means the usual one, where there was no terminal."""
     if sys.platform == "win32" or kept.before is None:
         return None

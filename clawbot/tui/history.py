@@ -9,8 +9,9 @@ import os
 from pathlib import Path
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
+from clawbot.text.secrets import holds_secret
 
-KEPT = 1000  # entries that are loaded
+KEPT = 1000  # entries that are loaded, and that stay in memory
 ENTRY_MAX = 20_000  # characters; a longer text is remembered until the end of the program only
 READ_MAX = 2_000_000  # bytes read from the end of the file
 
@@ -57,6 +58,7 @@ class PromptHistory:
         if not text.strip() or (self.entries and self.entries[-1] == text):
             return False
         self.entries.append(text)
+        del self.entries[:-KEPT]
         return True
 
     def preload(self, entries: list[str]) -> None:
@@ -94,8 +96,9 @@ def _entry(row: str) -> str | None:
 
 
 def save_entry(path: Path, text: str) -> None:
-    """Append `text`, in a file that only the user can read. Blocks. A failure is logged: it must not stop the talk."""
-    if len(text) > ENTRY_MAX:
+    """Append `text`, in a file that only the user can read, unless it holds a secret: then it is remembered until the
+    end of the program only. Blocks. A failure is logged: it must not stop the talk."""
+    if len(text) > ENTRY_MAX or holds_secret(text):
         return
     row = json.dumps({"text": text}, ensure_ascii=False).encode(errors="replace") + b"\n"
     try:

@@ -1,47 +1,64 @@
-"""What the user's input is: a message, a command for the agent, a command that opens a screen, or a slip.
-
-What counts as a command at all is the agent's to say: clawbot.agent.slash.
-"""
+"""What the user's input is: something for the runtime, a command that the screen answers, or a slip; and what Tab
+offers for it. Which commands there are is the agent's to say: clawbot.agent.slash."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from clawbot.agent.slash import parse_command
+from clawbot.agent.slash import CommandInfo, parse_command
 
-# Commands that need the screen. Those that do only without an argument are marked False.
-SCREEN_COMMANDS = {
-    "/sessions": False,
-    "/model": False,
-    "/edit": True,
-    "/memory": True,
-    "/context": False,
-    "/agent": True,
-    "/hooks": False,
-    "/help": False,
-    "/quit": True,
-    "/exit": True,
-    "/copy": True,
-}
+_MENTION = re.compile(r"(?:^|(?<=\s))@(\S*)$")
+OFFERED = 8
 
 
 @dataclass(frozen=True)
-class Nothing:
-    """White space."""
-
-
-@dataclass(frozen=True)
-class ChatMessage:
-    """Words for the model."""
+class Choice:
+    """One offer: what is put in, what stands beside it, and whether Enter sends it right away."""
 
     text: str
+    help: str = ""
+    complete: bool = False
 
 
 @dataclass(frozen=True)
-class AgentCommand:
-    """A slash command that the runtime carries out."""
+class CompletionRequest:
+    """What is being typed: the kind, the part that is there, and where it begins in the text before the cursor."""
+
+    kind: str
+    typed: str
+    start: int
+
+
+def wanted(before: str) -> CompletionRequest | None:
+    """What the text before the cursor asks to be completed, if anything."""
+    if before.startswith("/") and not re.search(r"\s", before):
+        return CompletionRequest("command", before, 0)
+    mention = _MENTION.search(before)
+    return CompletionRequest("file", mention[1], mention.start()) if mention else None
+
+
+def best(typed: str, choices: Sequence[Choice]) -> list[Choice]:
+    """The choices that fit what was typed, the best first: those that begin with it, then those that hold its
+    letters in order."""
+    from textual.fuzzy import Matcher
+
+    word = typed.lstrip("/@")
+    if not word:
+        return list(choices[:OFFERED])
+    begins = [choice for choice in choices if choice.text.lstrip("/@").startswith(word)]
+    matcher = Matcher(word)
+    others = [choice for choice in choices if choice not in begins]
+    scored = [(matcher.match(choice.text), choice) for choice in others]
+    ranked = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])
+    return [*begins, *(choice for _, choice in ranked)][:OFFERED]
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """Words for the model, or a slash command that the runtime carries out."""
 
     text: str
 
@@ -62,21 +79,21 @@ class UnknownCommand:
     nearest: str | None
 
 
-UserInput = Nothing | ChatMessage | AgentCommand | ScreenCommand | UnknownCommand
+UserInput = Submitted | ScreenCommand | UnknownCommand
 
 
-def classify(text: str, commands: Collection[str]) -> UserInput:
-    """What `text` is; `commands` are the names that the runtime knows, with their slashes."""
+def classify(text: str, commands: Collection[CommandInfo]) -> UserInput | None:
+    """What `text` is, with these `commands` known; None for white space."""
     if not text.strip():
-        return Nothing()
+        return None
     parsed = parse_command(text)
     if parsed is None:
-        return ChatMessage(text)
+        return Submitted(text)
     name, argument = f"/{parsed.name}", parsed.argument
-    if name in SCREEN_COMMANDS and (SCREEN_COMMANDS[name] or not argument):
+    known = {command.name: command for command in commands}
+    if name not in known:
+        nearest = difflib.get_close_matches(name, sorted(known), n=1)
+        return UnknownCommand(name, nearest[0] if nearest else None)
+    if known[name].is_for_screen(argument):
         return ScreenCommand(name, argument)
-    if name in commands:
-        return AgentCommand(f"{name} {argument}".rstrip())
-    known = sorted({*commands, *SCREEN_COMMANDS})
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return UnknownCommand(name, nearest[0] if nearest else None)
+    return Submitted(f"{name} {argument}".rstrip())

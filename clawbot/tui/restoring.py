@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -16,22 +16,31 @@ from clawbot.messages import (
     text_of,
 )
 from clawbot.sessions.conversation import quoted_files
-from clawbot.tui.render.housekeeping import QuoteItem, SummaryItem, is_quiet, memory_mark
+from clawbot.text.sanitize import clean
+from clawbot.text.visible import title_of
+from clawbot.tui.render.housekeeping import SummaryItem, memory_mark
 from clawbot.tui.render.items import DividerItem, Item, MarkItem, NoticeItem, ReasoningItem, ToolItem
-from clawbot.tui.render.sanitize import clean
-from clawbot.tui.transcript import CUT, INTERRUPTED, agent_items, piece_items, take_details, user_items
+from clawbot.tui.render.stream import MarkdownStream
+from clawbot.tui.transcript import (
+    CUT,
+    INTERRUPTED,
+    agent_items,
+    piece_items,
+    quote_item,
+    summary_item,
+    take_details,
+    user_items,
+)
 
 if TYPE_CHECKING:
-    from clawbot.agent.views import HistoryItem
-    from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry
-    from clawbot.tui.render.pieces import Piece
+    from clawbot.agent.status_types import HistoryItem
+    from clawbot.sessions.entries import CompactionEntry
 
 
 class HistoryBuilder:
     """Stored messages as items. Answers of tools find their calls; the answers of one turn share a speaker."""
 
-    def __init__(self, parse: Callable[[str], Sequence[Piece]], zone: tzinfo | None) -> None:
-        self._parse = parse
+    def __init__(self, zone: tzinfo | None) -> None:
         self._zone = zone
         self._calls: dict[str, ToolItem] = {}
         self._items: list[Item] = []
@@ -40,21 +49,24 @@ class HistoryBuilder:
     def build(self, history: Sequence[HistoryItem]) -> list[Item]:
         """The items of `history`, oldest first."""
         for entry in history:
+            before = len(self._items)
             self._add(entry)
+            for item in self._items[before:]:
+                item.entry = entry.entry_id
         return self._items
 
     def _add(self, entry: HistoryItem) -> None:
         moment = datetime.fromtimestamp(entry.timestamp / 1000, self._zone)
         match entry.message:
             case UserMessage() as message:
-                self._items += user_items(message.text, moment)
+                self._items += user_items(message.text, moment, entry.entry_id)
             case AssistantMessage() as message:
                 self._reply(message, moment, interrupted=entry.interrupted)
             case ToolResultMessage() as message:
                 self._result(message)
             case BashExecutionMessage() as message:
                 self._items.append(
-                    ToolItem("shell", f"! {message.command}", {}, message.output, f"exit {message.exit_code}")
+                    ToolItem("shell", title_of("!", message.command), {}, message.output, f"exit {message.exit_code}")
                 )
             case None:
                 self._beside(entry)
@@ -64,9 +76,10 @@ class HistoryBuilder:
     def _beside(self, entry: HistoryItem) -> None:
         """What happened beside the talk. Housekeeping may come in the middle of an answer, which goes on below."""
         if entry.compaction is not None:
-            self._items.append(self._summary(entry.compaction))
+            self._items.append(_summary(entry.compaction, self._last))
         elif entry.quote is not None:
-            self._items.append(self._quote(entry.quote))
+            files = len(quoted_files(entry.quote))
+            self._items.append(quote_item(text_of(entry.quote.content), files, self._last))
         elif entry.offer is not None:
             for write in entry.offer.writes:
                 item, is_new = memory_mark(self._last, write.path, write.line, write.end_line)
@@ -79,17 +92,6 @@ class HistoryBuilder:
     def _last(self) -> Item | None:
         return self._items[-1] if self._items else None
 
-    def _summary(self, entry: CompactionEntry) -> SummaryItem:
-        after = entry.details.get("tokensAfter") if isinstance(entry.details, dict) else None
-        pieces = self._parse(clean(entry.summary))
-        tokens = after if isinstance(after, int) else 0
-        return SummaryItem(pieces, before=entry.tokens_before, after=tokens, joined=is_quiet(self._last))
-
-    def _quote(self, entry: CustomMessageEntry) -> QuoteItem:
-        text = text_of(entry.content)
-        files = len(quoted_files(entry))
-        return QuoteItem(self._parse(clean(text)), files=files, characters=len(text), joined=is_quiet(self._last))
-
     def _reply(self, message: AssistantMessage, moment: datetime, *, interrupted: bool) -> None:
         items = self._items
         for block in message.content:
@@ -98,7 +100,9 @@ class HistoryBuilder:
         if message.text.strip():
             if not self._spoken:
                 items += agent_items(moment)
-            items += piece_items(self._parse(clean(message.text)), first=not self._spoken)
+            stream = MarkdownStream()  # as it was cut into pieces when it was said
+            stream.feed(clean(message.text))
+            items += piece_items(stream.finish(), first=not self._spoken)
             self._spoken = True
         if interrupted or message.stop_reason == "aborted":
             items.append(MarkItem(INTERRUPTED))
@@ -110,9 +114,8 @@ class HistoryBuilder:
             items.append(self._call(call))
 
     def _call(self, call: ToolCallBlock) -> ToolItem:
-        title = " ".join([call.name, *(str(value).split("\n")[0] for value in list(call.arguments.values())[:1])])
-        joined = bool(self._items) and isinstance(self._items[-1], ToolItem)
-        item = ToolItem(call.name, title, call.arguments, right="no result", joined=joined)
+        title = title_of(call.name, next(iter(call.arguments.values()), ""))
+        item = ToolItem(call.name, title, call.arguments, right="no result", joined=isinstance(self._last, ToolItem))
         self._calls[call.id] = item
         return item
 
@@ -128,11 +131,9 @@ class HistoryBuilder:
 
 def load_items(history: Sequence[HistoryItem], zone: tzinfo | None) -> list[Item]:
     """The items of `history`. Parsing takes its time, so it belongs in a thread."""
-    from clawbot.tui.render.stream import MarkdownStream
+    return HistoryBuilder(zone).build(history)
 
-    def parse(text: str) -> Sequence[Piece]:
-        stream = MarkdownStream()
-        stream.feed(text)
-        return stream.finish()
 
-    return HistoryBuilder(parse, zone).build(history)
+def _summary(entry: CompactionEntry, last: Item | None) -> SummaryItem:
+    after = entry.details.get("tokensAfter") if isinstance(entry.details, dict) else None
+    return summary_item(entry.summary, entry.tokens_before, after if isinstance(after, int) else 0, last)

@@ -10,11 +10,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from clawbot.errors import ClawbotError
-from clawbot.tui.terminal import Kept, typing_kept
+from clawbot.text.sanitize import clean_line
+from clawbot.tui.terminal import SavedTerminal, typing_kept
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clawbot.api import RuntimeApi
     from clawbot.clock import Clock
-    from clawbot.runtime import Runtime
     from clawbot.tui.app import ClawbotApp
     from clawbot.tui.switching import OpenRuntime
 
@@ -50,16 +53,20 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
         raise unclosed
     if unclosed is not None:
         _tell_crash("the session could not be closed as usual", unclosed)
-    return 1 if app.crash is not None or unclosed is not None else app.return_code or 0
+    if app.crash is not None or unclosed is not None:
+        return 1
+    return 128 + app.ended_by if app.ended_by else app.return_code or 0
 
 
-async def _run(app: ClawbotApp, kept: Kept) -> Exception | None:
+async def _run(app: ClawbotApp, kept: SavedTerminal) -> Exception | None:
     """Show the screen, then close what it opened; returns what failed in the closing."""
     ending = _Ending(app)
     if sys.platform != "win32":
         # A closed window (SIGHUP) or a polite end from outside: what was said so far is written like at any other end.
         for number in (signal.SIGHUP, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, ending.signalled, number)
+    if kept.ended_by:
+        raise SystemExit(128 + kept.ended_by)
     try:
         await app.run_async()
     finally:
@@ -67,6 +74,10 @@ async def _run(app: ClawbotApp, kept: Kept) -> Exception | None:
         kept.give_back()
         if app.agents.closing is not None:
             await ending.wait(app.agents.closing)
+        if app.runtime in app.agents.runtimes:
+            await app.chat.unsent.leave(app.runtime)
+        else:
+            _tell_unsent(app.chat.turns.held)
         for runtime in app.agents.runtimes:
             await ending.close(runtime)
     return ending.failure
@@ -94,10 +105,10 @@ class _Ending:
         if self._closing is not None:
             self._closing.cancel()
 
-    async def close(self, runtime: Runtime) -> None:
+    async def close(self, runtime: RuntimeApi) -> None:
         """Close `runtime`, and say so when that takes time. Ctrl+C cancels this task and the closing in it, which then
         only lets go of what it holds. What fails in it is logged and is the `failure`."""
-        if runtime.will_flush:
+        if runtime.agent.will_flush:
             self._tell()
             await self._end(asyncio.create_task(runtime.close(hasty=self._hasty)))
             return
@@ -119,7 +130,7 @@ class _Ending:
         if not self._hasty:
             # A window that has just been closed takes no words, and memory is saved nevertheless.
             with contextlib.suppress(OSError):
-                sys.stderr.write(f"{what}\n")
+                sys.stderr.write(f"{clean_line(what)}\n")
                 sys.stderr.flush()
 
     async def _end(self, closing: asyncio.Task[None]) -> None:
@@ -133,8 +144,18 @@ class _Ending:
             self.failure = error
 
 
+def _tell_unsent(texts: Sequence[str]) -> None:
+    """Say what was entered before there was a conversation that could keep it."""
+    # A window that has just been closed takes no words.
+    with contextlib.suppress(OSError):
+        for text in texts:
+            sys.stderr.write(f"clawbot: this was not sent, the conversation was not open yet: {clean_line(text)}\n")
+        sys.stderr.flush()
+
+
 def _tell_crash(what: str, crash: BaseException) -> None:
     from clawbot.config.paths import Paths, find_home
 
     reason = next(iter(f"{type(crash).__name__}: {crash}".splitlines()))
-    sys.stderr.write(f"clawbot: {what} ({reason}). The log tells more: {Paths(find_home()).log_file}\n")
+    said = f"clawbot: {what} ({reason}). The log tells more: {Paths(find_home()).log_file}"
+    sys.stderr.write(f"{clean_line(said)}\n")

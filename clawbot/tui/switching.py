@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from clawbot.runtime import Runtime
+    from clawbot.api import RuntimeApi
     from clawbot.tui.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 class OpenRuntime(Protocol):
     """Opens the agent of the command line, or the one that `agent` names. Raises ClawbotError."""
 
-    def __call__(self, agent: str | None = None) -> Awaitable[Runtime]:
+    def __call__(self, agent: str | None = None) -> Awaitable[RuntimeApi]:
         """The runtime; it is the caller's to close."""
         ...
 
@@ -33,17 +33,17 @@ class AgentSwitch:
     def __init__(self, open_runtime: OpenRuntime, turns: Turns) -> None:
         self._open_runtime = open_runtime
         self._turns = turns
-        self.runtimes: list[Runtime] = []
+        self.runtimes: list[RuntimeApi] = []
         self.closing: asyncio.Task[None] | None = None
         self.busy = False
 
-    async def open(self, agent: str | None = None) -> Runtime:
+    async def open(self, agent: str | None = None) -> RuntimeApi:
         """Open a runtime. Raises ClawbotError."""
         runtime = await (self._open_runtime() if agent is None else self._open_runtime(agent))
         self.runtimes.append(runtime)
         return runtime
 
-    async def change(self, old: Runtime, agent: str) -> tuple[Runtime, Exception | None]:
+    async def change(self, old: RuntimeApi, agent: str) -> tuple[RuntimeApi, Exception | None]:
         """Open `agent`, let what was submitted to `old` end, close `old`; what is submitted meanwhile waits.
 
         Returns the new runtime, and what failed while the old one was closed. Raises ClawbotError when the new one
@@ -61,7 +61,7 @@ class AgentSwitch:
         """Wait no longer for what the agent that is left saves to memory. False when nothing is closed."""
         return self.closing is not None and self.closing.cancel()
 
-    async def _close(self, old: Runtime) -> Exception | None:
+    async def _close(self, old: RuntimeApi) -> Exception | None:
         self.runtimes.remove(old)
         self.closing = closing = asyncio.create_task(old.close())
         # Whoever cancels this one leaves the program, which waits for the closing by itself.

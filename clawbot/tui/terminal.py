@@ -21,12 +21,14 @@ SPLIT = 0.1  # seconds in which the rest of a character comes
 AS_TYPED = str.maketrans({"\n": "\r", "\0": "\x04"})
 
 
-class Kept:
-    """What is kept of the time before the screen. `before` is how the terminal was, None when there is none."""
+class SavedTerminal:
+    """What is kept of the time before the screen. `before` is how the terminal was, None when there is none; `ended_by`
+    is the signal that asked for the end, 0 when none did."""
 
     def __init__(self, descriptor: int = -1, before: list[Any] | None = None) -> None:
         self._descriptor = descriptor
         self.before = before
+        self.ended_by = 0
         self._typed = ""
         self._lent = False
 
@@ -58,31 +60,37 @@ class Kept:
 
 
 @contextlib.contextmanager
-def typing_kept() -> Iterator[Kept]:
+def typing_kept() -> Iterator[SavedTerminal]:
     """Keep what is typed from now on until the end, when the terminal is as it was before.
 
     The screen takes the terminal only when its library is imported. Until then a terminal in line mode would drop a
     line that was begun, turn Enter into a line break and Ctrl+C into a signal. A polite end from outside comes out as
     SystemExit with the exit code of shells, so that the terminal is given back then, too; a loop that handles signals
-    itself takes over. Without a terminal, and on Windows, nothing is done.
+    itself takes over, and looks at `ended_by` first: Python drops an exception that is raised within a weakref's
+    callback or a finalizer, of which an import has many. Without a terminal, and on Windows, nothing is done.
     """
     kept = _find_terminal()
-    with _ends_come_out():
+    with _ends_come_out(kept):
         try:
             kept.begin()
             yield kept
+        except Exception:
+            # Python 3.11 makes a RuntimeError of what comes out of `__set_name__`.
+            if kept.ended_by:
+                raise SystemExit(128 + kept.ended_by) from None
+            raise
         finally:
             kept.give_back()
 
 
-def _find_terminal() -> Kept:
+def _find_terminal() -> SavedTerminal:
     if sys.platform == "win32":
-        return Kept()
+        return SavedTerminal()
     try:
         descriptor = sys.stdin.fileno()
-        return Kept(descriptor, termios.tcgetattr(descriptor))
+        return SavedTerminal(descriptor, termios.tcgetattr(descriptor))
     except (OSError, ValueError, termios.error):
-        return Kept()
+        return SavedTerminal()
 
 
 if sys.platform != "win32":
@@ -109,20 +117,22 @@ def _typed_in_lines(descriptor: int) -> str:
 
 
 def _tell(sequence: str) -> None:
-    """Write to the terminal, where the screen does."""
+    """Write to the terminal, where the screen does: stderr as the command line has it lets no sequence pass."""
+    stream = sys.__stderr__ or sys.stderr
     with contextlib.suppress(OSError, ValueError):
-        if sys.stderr.isatty():
-            sys.stderr.write(sequence)
-            sys.stderr.flush()
+        if stream.isatty():
+            stream.write(sequence)
+            stream.flush()
 
 
 @contextlib.contextmanager
-def _ends_come_out() -> Iterator[None]:
+def _ends_come_out(kept: SavedTerminal) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
+        kept.ended_by = number
         raise SystemExit(128 + number)
 
     usual = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL]

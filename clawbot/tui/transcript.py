@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Any
 from clawbot.agent.events import (
     CompactionFinished,
     Level,
-    MessageFinished,
-    NotesQuoted,
-    Notice,
     SessionChanged,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
 )
+from clawbot.text.sanitize import clean
 from clawbot.tui.render.housekeeping import QuoteItem, SummaryItem, is_quiet
 from clawbot.tui.render.items import (
     Item,
-    MarkItem,
     NoteHit,
     NoticeItem,
     PieceItem,
@@ -28,10 +22,9 @@ from clawbot.tui.render.items import (
     ToolItem,
     UserItem,
 )
-from clawbot.tui.render.sanitize import clean
 
 if TYPE_CHECKING:
-    from clawbot.tui.render.pieces import Piece
+    from clawbot.tui.render.markdown_blocks import MarkdownBlock
 
 INTERRUPTED = "interrupted"
 UNSENT = "not sent, and not stored"
@@ -41,11 +34,6 @@ YOU = "You"
 AGENT = "Clawbot"
 
 
-def clock_time(moment: datetime) -> str:
-    """The time of day beside a name."""
-    return f"{moment:%H:%M}"
-
-
 def took(milliseconds: int) -> str:
     """A duration in few characters: 12 ms, 3.4 s, 75 s."""
     if milliseconds < 1000:
@@ -53,110 +41,50 @@ def took(milliseconds: int) -> str:
     return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:.0f} s"
 
 
-def user_items(text: str, moment: datetime) -> list[Item]:
-    """What the user said."""
-    return [SpeakerItem(YOU, clock_time(moment), "you"), UserItem(text)]
+def user_items(text: str, moment: datetime, entry_id: str = "") -> list[Item]:
+    """What the user said, and as which entry it is stored, if it is."""
+    return [SpeakerItem(YOU, f"{moment:%H:%M}", "you", entry_id), UserItem(text)]
 
 
 def agent_items(moment: datetime) -> list[Item]:
     """The line above a reply."""
-    return [SpeakerItem(AGENT, clock_time(moment))]
+    return [SpeakerItem(AGENT, f"{moment:%H:%M}")]
 
 
-def piece_items(pieces: Sequence[Piece], *, first: bool) -> list[Item]:
+def piece_items(pieces: Sequence[MarkdownBlock], *, first: bool) -> list[Item]:
     """Markdown; `first` when the speaker stands right above."""
     return [PieceItem(piece, first and number == 0) for number, piece in enumerate(pieces)]
 
 
-def notice_item(notice: Notice) -> Item:
-    """Something that happened beside the talk."""
-    return NoticeItem(notice.level, notice.text, notice.path or "", notice.line)
-
-
-def tool_item(event: ToolStarted, *, joined: bool) -> ToolItem:
-    """A call that runs."""
-    return ToolItem(event.name, event.title, event.arguments, joined=joined)
-
-
-def finish_tool(item: ToolItem, event: ToolFinished) -> None:
-    """The call has answered."""
-    parts = [part for part in (event.summary, took(event.duration_ms)) if part]
-    item.right = " · ".join(parts)
-    item.output = event.output
-    item.is_error = event.is_error
-    take_details(item, event.details)
-
-
 def take_details(item: ToolItem, details: Any) -> None:
-    """What the call has for the eye."""
-    item.diff = diff_of(details)
-    item.hits = note_hits(details)
-    item.excerpt = note_excerpt(details)
-    item.notes = note_remarks(details)
+    """What the call has for the eye: what it changed in a file, as a unified diff; the notes that a search brought
+    back, or the lines of one; and what it says about them (None for other tools)."""
+    found = details if isinstance(details, dict) else {}
+    diff, results, notes = found.get("diff"), found.get("results"), found.get("notes")
+    item.diff = diff if isinstance(diff, str) else ""
+    hits = map(_note_hit, results if isinstance(results, list) else ())
+    item.hits = tuple(hit for hit in hits if hit is not None)
+    item.excerpt = _note_hit(found.get("excerpt"))
+    item.notes = tuple(map(str, notes)) if isinstance(notes, list) else None
 
 
-def diff_of(details: Any) -> str:
-    """What a tool changed in a file, as a unified diff; empty for other tools."""
-    diff = details.get("diff") if isinstance(details, dict) else None
-    return diff if isinstance(diff, str) else ""
-
-
-def note_hits(details: Any) -> tuple[NoteHit, ...]:
-    """The notes that a memory search brought back: `results` with path, line and snippet."""
-    results = details.get("results") if isinstance(details, dict) else None
-    hits = []
-    for result in results if isinstance(results, list) else []:
-        if isinstance(result, dict) and isinstance(result.get("path"), str):
-            line = result.get("startLine", result.get("line", 1))
-            text = str(result.get("snippet", result.get("text", "")))
-            hits.append(NoteHit(result["path"], line if isinstance(line, int) else 1, text))
-    return tuple(hits)
-
-
-def note_excerpt(details: Any) -> NoteHit | None:
-    """The lines of a note that were read."""
-    excerpt = details.get("excerpt") if isinstance(details, dict) else None
-    if not isinstance(excerpt, dict) or not isinstance(excerpt.get("path"), str):
+def _note_hit(found: Any) -> NoteHit | None:
+    """A place in a note as a tool names it; None for what is none."""
+    if not isinstance(found, dict) or not isinstance(found.get("path"), str):
         return None
-    line = excerpt.get("startLine", 1)
-    return NoteHit(excerpt["path"], line if isinstance(line, int) else 1, str(excerpt.get("text", "")))
+    line = found.get("startLine", found.get("line", 1))
+    text = str(found.get("snippet", found.get("text", "")))
+    return NoteHit(found["path"], line if isinstance(line, int) else 1, text)
 
 
-def note_remarks(details: Any) -> tuple[str, ...] | None:
-    """What a memory tool says about what it brought back; None for other tools."""
-    notes = details.get("notes") if isinstance(details, dict) else None
-    return tuple(str(note) for note in notes) if isinstance(notes, list) else None
+def summary_item(summary: str, before: int, after: int, last: Item | None) -> SummaryItem:
+    """Earlier turns are summarised, which had so many tokens `before`: the divider below `last`."""
+    return SummaryItem(_parsed(summary), before=before, after=after, joined=is_quiet(last))
 
 
-def ending_items(event: TurnEnded) -> list[Item]:
-    """How a turn ended, when that is worth a line."""
-    if event.status == "failed":
-        text = " ".join(part for part in (event.error or "The turn failed.", event.hint or "") if part)
-        return [NoticeItem("error", text)]
-    return []
-
-
-def stop_mark(event: MessageFinished) -> list[Item]:
-    """A word under a reply that did not end by itself."""
-    if event.stop_reason == "aborted":
-        return [MarkItem(INTERRUPTED)]
-    return [MarkItem(CUT)] if event.stop_reason == "length" else []
-
-
-def summary_item(event: CompactionFinished, last: Item | None) -> Item:
-    """Earlier turns are summarised: the divider below `last`."""
-    from clawbot.tui.render.markdown import markdown_pieces
-
-    pieces = markdown_pieces(clean(event.summary))
-    return SummaryItem(pieces, before=event.tokens_before, after=event.tokens_after, joined=is_quiet(last))
-
-
-def quote_item(event: NotesQuoted, last: Item | None) -> Item:
-    """Notes are quoted at the beginning of the session: the line below `last`."""
-    from clawbot.tui.render.markdown import markdown_pieces
-
-    pieces = markdown_pieces(clean(event.text))
-    return QuoteItem(pieces, files=len(event.files), characters=len(event.text), joined=is_quiet(last))
+def quote_item(text: str, files: int, last: Item | None) -> QuoteItem:
+    """Notes of so many `files` are quoted at the beginning of the session: the line below `last`."""
+    return QuoteItem(_parsed(text), files=files, characters=len(text), joined=is_quiet(last))
 
 
 def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
@@ -184,6 +112,11 @@ def unsummarised_item(event: CompactionFinished) -> Item:
 
 def text_items(text: str) -> list[Item]:
     """A whole Markdown text that nobody says: the output of a command, a welcome."""
+    return piece_items(_parsed(text), first=False)
+
+
+def _parsed(text: str) -> Sequence[MarkdownBlock]:
+    # Markdown comes in after the first paint.
     from clawbot.tui.render.markdown import markdown_pieces
 
-    return piece_items(markdown_pieces(clean(text)), first=False)
+    return markdown_pieces(clean(text))

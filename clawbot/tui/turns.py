@@ -1,4 +1,5 @@
-"""What was submitted: each input is one reader of `Runtime.submit`, and those that wait can be taken back."""
+"""What was submitted: each input is one reader of `Runtime.submit`, and those that wait can be taken back; and the
+order in which the events of turns, and those that come out of band, reach the page."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clawbot.agent.events import Event, MessageQueued, TurnEnded, TurnStarted
+from clawbot.agent.events import Event, MessageQueued, NoteKept, Notice, TurnEnded, TurnStarted
 from clawbot.errors import ClawbotError
 
 if TYPE_CHECKING:
-    from clawbot.runtime import Runtime
+    from clawbot.api import RuntimeApi
 
 log = logging.getLogger(__name__)
 
 
-class Job(Protocol):
+class RunningReader(Protocol):
     """A running reader, as textual's workers are."""
 
     def cancel(self) -> None:
@@ -27,7 +28,7 @@ class Job(Protocol):
         ...
 
 
-StartJob = Callable[[Callable[[], Coroutine[Any, Any, None]]], Job]
+StartReader = Callable[[Callable[[], Coroutine[Any, Any, None]]], RunningReader]
 
 
 @dataclass(eq=False)
@@ -36,22 +37,23 @@ class Submission:
     leaves may be told before the turn has begun."""
 
     text: str
-    job: Job | None = None
+    job: RunningReader | None = None
     waiting: bool = True
     announced: bool = False  # it is shown as queued
+    unsent_id: str = ""  # under which it is kept on disk while it waits
     begun: bool = False  # its turn has: it is stored
 
 
 class Turns:
     """Submits inputs in their order; before the runtime is there they wait.
 
-    `show` is told each event, `changed` that another input waits or runs, `unsent` a text that failed before its turn
-    began (a full disk): it is stored nowhere.
+    `show` is told each event, `changed` that `queued`, `coming` or `busy` may be other ones, `unsent` a text that
+    failed before its turn began (a full disk): it is stored nowhere.
     """
 
     def __init__(
         self,
-        start: StartJob,
+        start: StartReader,
         show: Callable[[Event], None],
         changed: Callable[[], None],
         unsent: Callable[[str], None],
@@ -60,7 +62,7 @@ class Turns:
         self.show = show
         self.changed = changed
         self._unsent = unsent
-        self._runtime: Runtime | None = None
+        self._runtime: RuntimeApi | None = None
         self._open: list[Submission] = []
         self._ended = asyncio.Event()
 
@@ -70,9 +72,14 @@ class Turns:
         return [submission.text for submission in self._open if submission.waiting and submission.announced]
 
     @property
+    def sending(self) -> set[str]:
+        """The ids of what is kept on disk and on its way."""
+        return {submission.unsent_id for submission in self._open if submission.unsent_id}
+
+    @property
     def coming(self) -> str:
-        """What was taken up or is about to be, and stands on no page yet; empty when there is nothing of that kind."""
-        coming = (item for item in self._open if not (item.begun or (item.waiting and item.announced)))
+        """What was taken up, is on disk and stands on no page yet; empty when there is nothing of that kind."""
+        coming = (item for item in self._open if item.unsent_id and not (item.begun or item.announced))
         return next((submission.text for submission in coming), "")
 
     @property
@@ -80,7 +87,7 @@ class Turns:
         """Whether something was submitted that has not ended."""
         return bool(self._open)
 
-    def ready(self, runtime: Runtime) -> None:
+    def ready(self, runtime: RuntimeApi) -> None:
         """The runtime is there: what waited for it goes in."""
         self._runtime = runtime
         for submission in self._open:
@@ -95,15 +102,20 @@ class Turns:
             self._ended.clear()
             await self._ended.wait()
 
-    def submit(self, text: str) -> None:
-        """Send `text`, or keep it until the runtime is there."""
-        submission = Submission(text)
+    @property
+    def held(self) -> list[str]:
+        """What no runtime has seen so far, the oldest first."""
+        return [submission.text for submission in self._open if submission.job is None and not submission.unsent_id]
+
+    def submit(self, text: str, unsent_id: str = "") -> None:
+        """Send `text`, or keep it until the runtime is there. `unsent_id` is of one that is on disk already."""
+        submission = Submission(text, unsent_id=unsent_id)
         self._open.append(submission)
         if self._runtime is None:
             submission.announced = True
-            self.changed()
         else:
             self._begin(self._runtime, submission)
+        self.changed()
 
     def recall(self) -> str | None:
         """Take back the last input that waits, and return it."""
@@ -114,15 +126,17 @@ class Turns:
         self._open.remove(last)
         if last.job is not None:
             last.job.cancel()
+        if last.unsent_id and self._runtime is not None:
+            self._start(partial(self._runtime.agent.outbox.drop, last.unsent_id))
         self.changed()
         return last.text
 
-    def _begin(self, runtime: Runtime, submission: Submission) -> None:
+    def _begin(self, runtime: RuntimeApi, submission: Submission) -> None:
         submission.job = self._start(partial(self._read, runtime, submission))
 
-    async def _read(self, runtime: Runtime, submission: Submission) -> None:
+    async def _read(self, runtime: RuntimeApi, submission: Submission) -> None:
         try:
-            async with aclosing(runtime.submit(submission.text)) as events:
+            async with aclosing(runtime.agent.submit(submission.text, unsent_id=submission.unsent_id)) as events:
                 async for event in events:
                     self._take(submission, event)
         except (ClawbotError, OSError) as error:
@@ -136,13 +150,74 @@ class Turns:
         self.changed()
 
     def _take(self, submission: Submission, event: Event) -> None:
-        submission.begun = submission.begun or isinstance(event, TurnStarted)
-        never_began = not submission.begun and isinstance(event, TurnEnded) and event.status != "done"
+        began = isinstance(event, TurnStarted) and not submission.begun
+        submission.begun = submission.begun or began
         if isinstance(event, MessageQueued):
-            submission.announced = True
-        else:
+            submission.announced = event.position > 0
+            submission.unsent_id = event.unsent_id
+            self.changed()
+        elif submission.waiting or began:
             submission.waiting = False
-        self.changed()
+            self.changed()
         self.show(event)
-        if never_began:
+        if isinstance(event, TurnEnded) and event.status != "done" and not submission.begun:
             self._unsent(submission.text)
+
+
+class EventOrder:
+    """Brings events to `show` in the order in which they are read.
+
+    What belongs to no submission (a reset by the clock, a note that got another name, a hook that failed) stands
+    between the turns: it comes at once when none runs, else when the one that runs has ended. What comes among the
+    events of a turn while `is_writing` waits for the end of the answer: nothing stands in the middle of a sentence.
+
+    `later` calls a function from the screen's own queue, since events out of band come from tasks in which a timer
+    would not belong to the app.
+    """
+
+    def __init__(
+        self,
+        show: Callable[[Event], None],
+        is_writing: Callable[[], bool],
+        later: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._show = show
+        self._is_writing = is_writing
+        self._later = later
+        self._out_of_band: list[Event] = []
+        self._held: list[Event] = []
+        self._running = False
+
+    def listen(self, runtime: RuntimeApi) -> None:
+        """Show what `runtime` tells from now on."""
+        runtime.agent.listen(self.out_of_band)
+
+    def leave(self, runtime: RuntimeApi) -> None:
+        """Listen to `runtime` no more: another one takes its place."""
+        runtime.agent.listen(None)
+        self._out_of_band.clear()
+
+    def out_of_band(self, event: Event) -> None:
+        """`event` belongs to no submission."""
+        self._out_of_band.append(event)
+        self._later(self._catch_up)
+
+    def submitted(self, event: Event) -> None:
+        """`event` is of a submission; what happened out of band before its turn stands above it."""
+        self._catch_up()
+        self._running = self._running or not isinstance(event, MessageQueued)
+        if isinstance(event, Notice | NoteKept) and self._is_writing():
+            self._held.append(event)
+            return
+        self._show(event)
+        if self._held and not self._is_writing():
+            held, self._held = self._held, []
+            for each in held:
+                self._show(each)
+        if isinstance(event, TurnEnded):
+            self._running = False
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self._out_of_band and not self._running:
+            self._show(self._out_of_band.pop(0))

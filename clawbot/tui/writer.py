@@ -6,34 +6,31 @@ from collections.abc import Sequence
 from time import process_time
 from typing import TYPE_CHECKING
 
-from clawbot.agent.events import (
-    CompactionFinished,
-    MemoryWritten,
-    MessageFinished,
-    NoteKept,
-    NotesQuoted,
-    Notice,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
-)
+from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
 from clawbot.tui.render.housekeeping import KeptItem, is_quiet, memory_mark
-from clawbot.tui.render.items import DividerItem, Item, MarkItem, PieceItem, ReasoningItem, ToolItem, UserItem
+from clawbot.tui.render.items import (
+    DividerItem,
+    Item,
+    MarkItem,
+    NoticeItem,
+    PieceItem,
+    ReasoningItem,
+    ToolItem,
+    UserItem,
+)
 from clawbot.tui.transcript import (
+    CUT,
     INTERRUPTED,
     UNSENT,
     agent_items,
-    ending_items,
-    finish_tool,
-    notice_item,
     piece_items,
     quote_item,
-    stop_mark,
     summary_item,
+    take_details,
     text_items,
-    tool_item,
+    took,
     unsummarised_item,
     user_items,
 )
@@ -41,9 +38,9 @@ from clawbot.tui.transcript import (
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from clawbot.tui.render.pieces import Piece
+    from clawbot.tui.render.markdown_blocks import MarkdownBlock
     from clawbot.tui.render.stream import MarkdownStream
-    from clawbot.tui.widgets.transcript import Transcript
+    from clawbot.tui.widgets.transcript import TranscriptView
 
 FLUSH_SECONDS = 1 / 12
 # A flush that is slow (a huge table) makes the next one wait so many times as long: a tenth of the time at most.
@@ -53,7 +50,7 @@ REST_FACTOR = 10
 class TranscriptWriter:
     """One turn after the other, each event by its method."""
 
-    def __init__(self, page: Transcript, clock: Clock) -> None:
+    def __init__(self, page: TranscriptView, clock: Clock) -> None:
         self._page = page
         self._clock = clock
         self._stream: MarkdownStream | None = None
@@ -76,16 +73,16 @@ class TranscriptWriter:
         """Whether an answer is in the middle of its text."""
         return self._stream is not None
 
-    def user(self, text: str) -> None:
-        """A turn begins with these words. What followed a command (`/new TEXT`) is a message of its own, and is not
-        told twice."""
+    def user(self, text: str, entry_id: str = "") -> None:
+        """A turn begins with these words, stored as `entry_id`. What followed a command (`/new TEXT`) is a message of
+        its own, and is not told twice."""
         command = parse_command(self._asked)
         if self._words is not None and command is not None and command.argument == text.strip():
             self._words.text = f"/{command.name}"
             self._page.update(self._words)
         self._begin()
         self._asked = text
-        items = user_items(text, self._clock.now())
+        items = user_items(text, self._clock.now(), entry_id)
         self._words = next(item for item in items if isinstance(item, UserItem))
         self._page.append(items)
 
@@ -103,8 +100,11 @@ class TranscriptWriter:
         self._reasoning = None
         self._unvoiced = []
 
-    def delta(self, text: str) -> None:
+    def delta(self, event: events.TextDelta) -> None:
         """More of the reply."""
+        self._write(event.text)
+
+    def _write(self, text: str) -> None:
         if self._stream is None:
             from clawbot.tui.render.stream import MarkdownStream
 
@@ -116,14 +116,14 @@ class TranscriptWriter:
         if self._timer is None:
             self._timer = self._page.set_timer(self._rest, self.flush)
 
-    def reasoning(self, text: str) -> None:
+    def reasoning(self, event: events.ReasoningDelta) -> None:
         """More of what the model thinks."""
         if self._reasoning is None:
             self._finish_text()
             self._reasoning = ReasoningItem("")
             self._unvoiced.append(self._reasoning)
             self._page.append([self._reasoning])
-        self._reasoning.text += text
+        self._reasoning.text += event.text
         if self._page.stack.page.show_reasoning and self._timer is None:
             self._timer = self._page.set_timer(self._rest, self.flush)
 
@@ -147,7 +147,7 @@ class TranscriptWriter:
         if self._reasoning is not None:
             self._page.update(self._reasoning)
 
-    def _items(self, pieces: Sequence[Piece]) -> list[Item]:
+    def _items(self, pieces: Sequence[MarkdownBlock]) -> list[Item]:
         if not pieces:
             return []
         head = [] if self._spoken else agent_items(self._clock.now())
@@ -169,16 +169,16 @@ class TranscriptWriter:
         self._live = 0
         self._rest = FLUSH_SECONDS
 
-    def message_finished(self, event: MessageFinished) -> None:
+    def message_finished(self, event: events.MessageFinished) -> None:
         """One answer is complete."""
         if not self._text_seen and event.text.strip():
-            self.delta(event.text)
+            self._write(event.text)
         self._finish_text()
         if event.text.strip():
             self.last_reply = event.text
-        marks = stop_mark(event)
-        self._marked = bool(marks)
-        self._page.append(marks)
+        mark = {"aborted": INTERRUPTED, "length": CUT}.get(event.stop_reason)
+        self._marked = mark is not None
+        self._page.append([MarkItem(mark)] if mark else [])
         self._text_seen = False
         self._reasoning = None
         self._answer = []
@@ -193,25 +193,29 @@ class TranscriptWriter:
         self._answer = []
         self._text_seen = False
 
-    def tool_started(self, event: ToolStarted) -> None:
+    def tool_started(self, event: events.ToolStarted) -> None:
         """A call runs."""
         self._finish_text()
         self._unvoiced = []
         joined = isinstance(self._last, ToolItem)
-        self._tools[event.call_id] = item = tool_item(event, joined=joined)
+        item = ToolItem(event.name, event.title, event.arguments, joined=joined)
+        self._tools[event.call_id] = item
         self._page.append([item])
 
-    def tool_finished(self, event: ToolFinished) -> None:
+    def tool_finished(self, event: events.ToolFinished) -> None:
         """A call has answered."""
         item = self._tools.get(event.call_id)
         if item is not None:
-            finish_tool(item, event)
+            item.right = " · ".join(part for part in (event.summary, took(event.duration_ms)) if part)
+            item.output = event.output
+            item.is_error = event.is_error
+            take_details(item, event.details)
             self._page.update(item)
 
-    def notice(self, notice: Notice) -> None:
+    def notice(self, notice: events.Notice) -> None:
         """Something happened beside the talk."""
         self._finish_text()
-        self._page.append([notice_item(notice)])
+        self._page.append([NoticeItem(notice.level, notice.text, notice.path or "", notice.line)])
 
     def divider(self, text: str) -> None:
         """The conversation goes on elsewhere."""
@@ -236,7 +240,7 @@ class TranscriptWriter:
             kept.insert(0, item)
         return kept
 
-    def memory_written(self, event: MemoryWritten) -> None:
+    def memory_written(self, event: events.MemoryWritten) -> None:
         """What mattered went to a memory file."""
         self._finish_text()
         item, is_new = memory_mark(self._last, event.path, event.line, event.end_line)
@@ -245,7 +249,7 @@ class TranscriptWriter:
         else:
             self._page.update(item)
 
-    def note_kept(self, event: NoteKept) -> None:
+    def note_kept(self, event: events.NoteKept) -> None:
         """A conversation was kept as a note, or the note got another name: then its line is told the new one. A line
         that is not on the page any more is missed by nobody."""
         if event.was:
@@ -257,16 +261,17 @@ class TranscriptWriter:
         self._finish_text()
         self._page.append([KeptItem(event.session_id, event.path, joined=is_quiet(self._last))])
 
-    def notes_quoted(self, event: NotesQuoted) -> None:
+    def notes_quoted(self, event: events.NotesQuoted) -> None:
         """The session begins with a quote of notes."""
         self._finish_text()
-        self._page.append([quote_item(event, self._last)])
+        self._page.append([quote_item(event.text, len(event.files), self._last)])
 
-    def compacted(self, event: CompactionFinished) -> None:
+    def compacted(self, event: events.CompactionFinished) -> None:
         """Earlier turns are summarised, or stay as they were."""
         self._finish_text()
         if event.status == "done":
-            self._page.append([summary_item(event, self._last)])
+            summary = summary_item(event.summary, event.tokens_before, event.tokens_after, self._last)
+            self._page.append([summary])
         else:
             self._page.append([unsummarised_item(event)])
             # Whoever asked for the summary alone stopped nothing else.
@@ -289,14 +294,16 @@ class TranscriptWriter:
         """The card of the first start."""
         self._page.append(text_items(text))
 
-    def ended(self, event: TurnEnded) -> None:
+    def ended(self, event: events.TurnEnded) -> None:
         """The turn is over. What was thought for an answer that says nothing is not shown."""
         self._finish_text()
         for thought in self._unvoiced if event.status == "done" else ():
             thought.text = ""
             self._page.update(thought)
-        items = ending_items(event)
-        if event.status == "interrupted" and not self._marked:
+        items: list[Item] = []
+        if event.status == "failed":
+            items = [NoticeItem("error", " ".join(filter(None, (event.error or "The turn failed.", event.hint))))]
+        elif event.status == "interrupted" and not self._marked:
             items = [MarkItem(INTERRUPTED)]
         for tool in self._tools.values():
             if tool.output is None:

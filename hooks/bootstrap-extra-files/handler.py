@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from clawbot.hooks import AgentBootstrap, Hook, InjectedFile, RefusedFileError, read_guarded
-
-from . import globs
+from clawbot.hooks import AgentBootstrap, Hook, InjectedFile, RefusedFileError, compile_glob, read_guarded
 
 SETTINGS = ("paths", "patterns", "files")
 NAMES = frozenset(
     f"{name}.md"
     for name in ("AGENTS", "SOUL", "TOOLS", "IDENTITY", "USER", "HEARTBEAT", "BOOTSTRAP", "MEMORY", "memory")
 )
+_PACKAGES = frozenset({"node_modules", "__pycache__", "venv"})
+_WILD = frozenset("*?[{")
+_DEEPEST = 64  # folders inside each other; nobody keeps a file for the prompt further down
 
 
 async def handle(event: AgentBootstrap) -> None:
@@ -37,7 +39,7 @@ def _found(workspace: Path, patterns: list[str], known: Collection[str], hook: H
     names: dict[str, None] = {}
     for pattern in patterns:
         try:
-            names.update(dict.fromkeys(globs.matches(workspace, pattern)))
+            names.update(dict.fromkeys(matches(workspace, pattern)))
         except ValueError as problem:
             hook.log.warning("%r is not looked for: %s", pattern, problem)
     files = []
@@ -52,3 +54,31 @@ def _found(workspace: Path, patterns: list[str], known: Collection[str], hook: H
         if text is not None and text.strip():
             files.append(InjectedFile(name=name, text=text))
     return files
+
+
+def matches(root: Path, pattern: str) -> list[str]:
+    """The files below `root` that fit the glob `pattern`, as paths below it, sorted. Blocks. Raises ValueError for a
+    pattern that leads out of `root` or is too long.
+
+    Hidden folders, those of packages and links are looked into only where `pattern` names them. Names that don't show
+    as they are (line breaks in them, say) never fit.
+    """
+    parts = [part for part in pattern.strip().split("/") if part not in ("", ".")]
+    if pattern.strip().startswith(("/", "~")) or ".." in parts or "\0" in pattern:
+        raise ValueError("it must stay inside the workspace")
+    named = {part for part in parts if _WILD.isdisjoint(part)}
+    if len(named) == len(parts):
+        return ["/".join(parts)] if parts and root.joinpath(*parts).is_file() else []
+    fits = compile_glob("/".join(parts)).fits
+    found: list[str] = []
+    for folder, folders, files in os.walk(root):
+        below = Path(folder).relative_to(root)
+        is_deep = len(below.parts) > _DEEPEST
+        folders[:] = [] if is_deep else [name for name in folders if name in named or _is_meant(name)]
+        paths = (str(below / name) for name in files if name in named or _is_meant(name))
+        found += filter(fits, paths)
+    return sorted(found)
+
+
+def _is_meant(name: str) -> bool:
+    return not name.startswith(".") and name not in _PACKAGES and name.isprintable()

@@ -1,47 +1,100 @@
-"""What a note looks like: the facts of the session, and what was said, whole, with no doubt who said it.
+"""What a note looks like: the facts of the session, and what was said, whole, with no doubt who said it, and when.
 
-One block for each text: its first line behind the speaker, the others quoted below with `> `. So nothing that was said
-can be a heading of the note, an open fence or another speaker, and it still reads as the Markdown that it is.
+One block for each text: its first line behind the time and the speaker, the others quoted below with `> `. So nothing
+that was said can be a heading of the note, an open fence or another speaker, and it still reads as the Markdown that it
+is. The day stands in the heading, and before the time where it changes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, tzinfo
+from typing import NamedTuple
 
-_BREAKS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-# Control characters, and those that turn the direction of what follows: neither can be seen.
-_UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+from clawbot.hooks import clean as safe
+from clawbot.hooks import clean_line
+
 # A first line that is a part of something: of a list, a table, code, a quote, HTML.
 _OPENS = re.compile(r"\s*(?:[#>|`~<*+=-]|\d+[.)]\s)")
 
 
-def render(title: str, facts: Mapping[str, str], texts: Iterable[tuple[str, str]]) -> str:
-    """The note: `facts` by their labels, then `texts`, pairs of role and text, the oldest first."""
-    lines = [f"# {_line(title)}", "", *(f"- **{label}**: {_line(fact)}" for label, fact in facts.items())]
-    blocks = [_block(role, shown) for role, text in texts if (shown := clean(text))]
+class Text(NamedTuple):
+    """A text of the conversation: who said it (`user` or `assistant`), and when, None where that is not known."""
+
+    role: str
+    text: str
+    at: datetime | None = None
+
+
+class Span(NamedTuple):
+    """From when to when a conversation was."""
+
+    began: datetime
+    ended: datetime
+
+
+def local(timestamp: int, zone: tzinfo | None) -> datetime | None:
+    """The moment `timestamp` (milliseconds since the epoch) in `zone`; None for one that cannot be right."""
+    try:
+        return datetime.fromtimestamp(timestamp / 1000, zone) if timestamp > 0 else None
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def span_of(moments: Iterable[datetime | None], otherwise: datetime) -> Span:
+    """From the first of `moments` to the last; that of `otherwise` where none is known."""
+    known = sorted((moment for moment in moments if moment is not None), key=datetime.timestamp)
+    return Span(known[0], known[-1]) if known else Span(otherwise, otherwise)
+
+
+def title(span: Span, zone: str) -> str:
+    """The heading of a note: `Session: 2026-11-20 14:00–15:10 (Europe/Berlin)`, with both days over midnight."""
+    began, ended = (f"{moment:%Y-%m-%d %H:%M}" for moment in span)
+    if began == ended:
+        return f"Session: {began} ({zone})"
+    end = f"–{span.ended:%H:%M}" if span.began.date() == span.ended.date() else f" – {ended}"
+    return f"Session: {began}{end} ({zone})"
+
+
+def render(span: Span, zone: str, facts: Mapping[str, str], texts: Sequence[Text]) -> str:
+    """The note of a conversation that was at `span`: `facts` by their labels, then `texts`, the oldest first."""
+    lines = [
+        f"# {clean_line(title(span, zone))}",
+        "",
+        *(f"- **{label}**: {clean_line(fact)}" for label, fact in facts.items()),
+    ]
+    shown = [said for text in texts if (said := text._replace(text=clean(text.text))).text]
+    stamps = _stamps(shown, span.began.date())
+    blocks = [_block(f"{stamp}{said.role}", said.text) for stamp, said in zip(stamps, shown, strict=True)]
     return "\n\n".join(["\n".join(lines), "## Conversation Summary", *blocks]) + "\n"
 
 
 def clean(text: str) -> str:
     """`text` without what can't be seen, blank edges and lone surrogates; all line breaks are the usual one."""
-    text = _UNSEEN.sub("", _ESCAPES.sub("", _BREAKS.sub("\n", text)))
-    lines = (line if line.strip() else "" for line in text.encode("utf-8", "replace").decode("utf-8").split("\n"))
-    return "\n".join(lines).strip()
+    text = safe(text).encode("utf-8", "replace").decode("utf-8")
+    return "\n".join(line if line.strip() else "" for line in text.split("\n")).strip()
 
 
-def _line(text: str) -> str:
-    return " ".join(clean(text).split())
+def _stamps(texts: Iterable[Text], day: date) -> Iterator[str]:
+    """What stands before each speaker: the time, and the day where it is another one than before, at first `day`."""
+    for text in texts:
+        if text.at is None:
+            yield ""
+        elif text.at.date() == day:
+            yield f"{text.at:%H:%M} "
+        else:
+            day = text.at.date()
+            yield f"{text.at:%Y-%m-%d %H:%M} "
 
 
-def _block(role: str, text: str) -> str:
+def _block(speaker: str, text: str) -> str:
     first, *rest = text.split("\n")
     if not rest:
-        return f"{role}: {first}"
+        return f"{speaker}: {first}"
     if _OPENS.match(first):
-        return "\n".join([f"{role}:", *map(_quoted, [first, *rest])])
-    return "\n".join([f"{role}: {first}", *map(_quoted, rest)])
+        return "\n".join([f"{speaker}:", *map(_quoted, [first, *rest])])
+    return "\n".join([f"{speaker}: {first}", *map(_quoted, rest)])
 
 
 def _quoted(line: str) -> str:

@@ -1,16 +1,35 @@
-"""A model that says what a test tells it to, and tools that note how they were called."""
+"""A model that says what a test tells it to, tools that record how they were called, and what an agent needs else."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
+import pytest
+
+from clawbot.agent.deps import AgentDeps, CurrentModel, OpenModel
+from clawbot.clock import Clock, SystemClock
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolSpec
-from clawbot.tools.protocol import ToolOutcome
+from clawbot.sessions.store import SessionStore
+from clawbot.tools.protocol import Need, ToolOutcome
+from clawbot.tools.registry import Toolbox
 
 Answer = Sequence[StreamPart | Exception | Callable[[], Any]]
+
+
+class Stalling:
+    """A step of a model that never ends; `reached` is set when it is there."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+
+    async def __call__(self) -> None:
+        self.reached.set()
+        await asyncio.Event().wait()
 
 
 class FakeModel:
@@ -23,10 +42,14 @@ class FakeModel:
         self.closed = False
         self.info = ModelInfo(ref="fake/model", window=8000)
 
+    def answer_to(self, request: ChatRequest) -> Answer:
+        """The next answer."""
+        return self.answers.pop(0)
+
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         self.requests.append(request)
         try:
-            for part in self.answers.pop(0):
+            for part in self.answer_to(request):
                 if isinstance(part, Exception):
                     raise part
                 if callable(part):
@@ -64,7 +87,14 @@ class FakeTool:
 
     read_only = True
 
-    def __init__(self, name: str, answer: str = "done", release: asyncio.Event | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        answer: str = "done",
+        release: asyncio.Event | None = None,
+        needs: frozenset[Need] | None = frozenset(),
+    ) -> None:
+        self.needs = needs
         self.spec = ToolSpec(name, f"The tool {name}.", {"type": "object", "properties": {}})
         self.answer = answer
         self.release = release
@@ -80,3 +110,59 @@ class FakeTool:
         if self.release is not None:
             await self.release.wait()
         return ToolOutcome(self.answer)
+
+
+def time_is_up(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Callable[[], Awaitable[None]]:
+    """A wait without end, in which the time of what may take so many seconds runs out."""
+    scopes: list[asyncio.Timeout] = []
+    real = asyncio.timeout
+
+    def timeout(delay: float | None) -> asyncio.Timeout:
+        scope = real(delay)
+        if delay == seconds:
+            scopes.append(scope)
+        return scope
+
+    async def stall() -> None:
+        scopes[0].reschedule(asyncio.get_running_loop().time())
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    return stall
+
+
+def agent_deps(
+    workspace: Path,
+    *,
+    model: ChatModel | None = None,
+    open_model: OpenModel | None = None,
+    settings: AgentSettings | None = None,
+    store: SessionStore | None = None,
+    tools: Toolbox | None = None,
+    clock: Clock | None = None,
+    **more: Any,
+) -> AgentDeps:
+    """What an agent of `workspace` works with; `model` answers whatever reference is opened, unless `open_model`
+    does."""
+    chat, clock = model or FakeModel(), clock or SystemClock()
+
+    async def open_same(_ref: str) -> ChatModel:
+        return chat
+
+    async def find_models() -> list[ModelInfo]:
+        return [ModelInfo(ref="offline")]
+
+    return AgentDeps(
+        **{
+            "agent_id": "main",
+            "settings": settings or AgentSettings(workspace=workspace),
+            "workspace": workspace,
+            "store": store or SessionStore(workspace / "sessions", clock, cwd=workspace),
+            "tools": tools or Toolbox([], 1000),
+            "clock": clock,
+            "model": CurrentModel(open_model or open_same, chat, "fake/model"),
+            "find_models": find_models,
+            "usual_model": "fake/model",
+            **more,
+        }
+    )

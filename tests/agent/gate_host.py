@@ -4,47 +4,45 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from clawbot.agent.agent import Agent
+from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import Event, TurnEnded
-from clawbot.agent.parts import AgentParts
 from clawbot.clock import Clock, SystemClock
+from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.compaction.sections import REQUIRED
-from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart
+from clawbot.context.compaction.prompts import REQUIRED
+from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, TextPart
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, Usage
-from clawbot.sessions.audit import Offer
+from clawbot.sessions.entries import Offer
 from clawbot.sessions.store import SessionStore
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import Toolbox, build_toolbox
-from tests.agent.fakes import calls, says
+from tests.agent.fakes import Answer, FakeModel, agent_deps, calls, says
 
-Reply = Sequence[StreamPart | Exception | Callable[[], Any]]
-Answerer = Callable[[ChatRequest], Reply]
+Answerer = Callable[[ChatRequest], Answer]
 
 SUMMARY = "\n\n".join(f"## {heading}\n- nothing of note" for heading in REQUIRED)
 WORD = "harbour "  # one token
 
 
-class PurposeModel:
+class PurposeModel(FakeModel):
     """Answers calls by their purpose: each of `chat`, `flush`, `summary` is a list of replies that are used up, the
     last one for ever."""
 
-    def __init__(self, **replies: Sequence[Reply | Answerer]) -> None:
-        self.replies: dict[str, list[Reply | Answerer]] = {
+    def __init__(self, **replies: Sequence[Answer | Answerer]) -> None:
+        super().__init__()
+        self.replies: dict[str, list[Answer | Answerer]] = {
             "chat": [says("fine")],
             "flush": [says("NO_REPLY")],
             "summary": [says(SUMMARY)],
             **{name: list(given) for name, given in replies.items()},
         }
-        self.requests: list[ChatRequest] = []
-        self.closed = False
-        self.info = ModelInfo(ref="fake/model", window=8_000)
 
     @property
     def purposes(self) -> list[str]:
@@ -55,37 +53,24 @@ class PurposeModel:
         """The calls for `purpose`."""
         return [request for request in self.requests if request.purpose == purpose]
 
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        self.requests.append(request)
+    def answer_to(self, request: ChatRequest) -> Answer:
         waiting = self.replies[request.purpose]
         reply = waiting.pop(0) if len(waiting) > 1 else waiting[0]
-        for part in reply(request) if callable(reply) else reply:
-            if isinstance(part, Exception):
-                raise part
-            if callable(part):
-                await part()
-            else:
-                yield part
-
-    async def warm(self) -> None:
-        """Nothing to load."""
-
-    async def aclose(self) -> None:
-        self.closed = True
+        return reply(request) if callable(reply) else reply
 
 
-def reported(text: str, tokens: int) -> Reply:
+def reported(text: str, tokens: int) -> Answer:
     """An answer whose provider says that the prompt had so many tokens."""
     usage = Usage(input=tokens, output=5, total_tokens=tokens + 5)
     return [TextPart(text), FinalPart(AssistantMessage([TextBlock(text)], usage=usage))]
 
 
-def notes(*texts: str) -> list[Reply | Answerer]:
+def notes(*texts: str) -> list[Answer | Answerer]:
     """A flush that appends `texts`, one after the other, to the file that its prompt names, and falls silent."""
     return [*(functools.partial(_append, f"w{number}", text) for number, text in enumerate(texts)), says("NO_REPLY")]
 
 
-def _append(call_id: str, text: str, request: ChatRequest) -> Reply:
+def _append(call_id: str, text: str, request: ChatRequest) -> Answer:
     return calls(ToolCallBlock(call_id, "append", {"path": target_of(request), "content": text}))
 
 
@@ -96,7 +81,7 @@ def target_of(request: ChatRequest) -> str:
 
 
 class House:
-    """One agent's folder; `open` starts it on what is there."""
+    """One agent's folder; `open` starts it on what is there, `close` ends all that were started."""
 
     def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         self.folder = folder
@@ -105,13 +90,14 @@ class House:
         self.clock = clock or SystemClock()
         self.others: dict[str, ChatModel] = {}
         self.open_model: Callable[[str], Awaitable[ChatModel]] = self._open_other
+        self._agents: list[Agent] = []
 
     async def _open_other(self, ref: str) -> ChatModel:
         return self.others[ref]
 
     def open(
         self,
-        brain: PurposeModel,
+        brain: FakeModel,
         /,
         *tools: AnyTool,
         window: int = 8_000,
@@ -132,23 +118,26 @@ class House:
         }
         settings = AgentSettings.model_validate(given)
         store = SessionStore(self.folder / "sessions", self.clock, cwd=self.workspace)
-
-        async def find_models() -> list[ModelInfo]:
-            return [ModelInfo(ref="offline")]
-
-        parts = AgentParts(
-            agent_id="main",
+        deps = agent_deps(
+            self.workspace,
             settings=settings,
-            workspace=self.workspace,
-            store=store,
-            tools=Toolbox(tools, 400_000) if tools else build_toolbox(self.workspace, settings, self.clock),
-            clock=self.clock,
+            model=brain,
             open_model=self.open_model,
-            find_models=find_models,
-            usual_model="fake/model",
-            interactive=interactive,
+            store=store,
+            tools=Toolbox(tools, 400_000)
+            if tools
+            else build_toolbox(self.workspace, settings, self.clock, Paths(find_home())),
+            clock=self.clock,
+            approvals=interactive,
+            flush_at_end=interactive,
         )
-        return Agent(parts, store.open(session), brain, "fake/model")
+        self._agents.append(Agent(deps, Conversation(deps.store, store.open(session), deps.clock)))
+        return self._agents[-1]
+
+    async def close(self) -> None:
+        """Close all agents without saving; twice does no harm."""
+        for agent in self._agents:
+            await agent.close(hasty=True)
 
     @property
     def daily(self) -> Path:

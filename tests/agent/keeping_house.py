@@ -11,26 +11,24 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from clawbot.agent.agent import Agent
-from clawbot.agent.parts import AgentParts
-from clawbot.config.paths import shipped
+from clawbot.agent.conversation import Conversation
+from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.hooks.discovery import Places, discover
+from clawbot.hooks.discovery import HookPaths, discover
 from clawbot.hooks.dispatch import Dispatcher
-from clawbot.llm.protocol import ModelInfo
-from clawbot.sessions.audit import FINAL, OFFER, Offer, offer_of
-from clawbot.sessions.entries import CustomEntry, MessageEntry
+from clawbot.sessions.entries import FINAL, OFFER, CustomEntry, MessageEntry, Offer, offer_of
 from clawbot.sessions.reset import ResetPolicy
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
 from clawbot.tools.registry import build_toolbox
+from tests.agent.fakes import agent_deps
 from tests.agent.gate_host import PurposeModel
 from tests.hooks_shipped.test_session_memory import read
 
 # Before any file that a test writes: notes are told from older ones by the time of their last change.
 BEGIN = datetime(2024, 3, 11, 9, 30, tzinfo=ZoneInfo("Europe/Berlin"))
 
-FLUSHED = {"memory_flush": {"reset_min_tokens": 1}}
 DAILY = ResetPolicy(daily_at=time(4), idle_minutes=None)
 
 
@@ -53,40 +51,49 @@ def store_in(folder: Path, minutes: int = 0) -> SessionStore:
 
 
 async def open_agent(
-    folder: Path, model: PurposeModel, minutes: int, policy: ResetPolicy | None = None, *, hooked: bool = True
+    folder: Path,
+    model: PurposeModel,
+    minutes: int,
+    policy: ResetPolicy | None = None,
+    *,
+    hooked: bool = True,
+    least: int = 1,
+    patience: float = 20.0,
+    interactive: bool = False,
+    session: str = "main",
 ) -> Agent:
-    """The agent in its main session, `minutes` after `BEGIN`. Not `hooked`: no hook keeps sessions, so
-    memory is offered them by a silent turn, however short they are."""
+    """The agent in its main session, or another one, `minutes` after `BEGIN`. Not `hooked`: no hook keeps sessions, so
+    memory is offered them by a silent turn, if at least `least` tokens are left of them. The end of the program waits
+    `patience` seconds for that."""
     clock, workspace = MinuteClock(minutes), folder / "workspace"
-    settings = AgentSettings.model_validate({"workspace": workspace, "compaction": FLUSHED})
-    places = Places(shipped=shipped("hooks"), home=folder / "hooks", packages=False)
+    flush = {"memory_flush": {"reset_min_tokens": least, "quit_min_tokens": 1, "quit_timeout": patience}}
+    settings = AgentSettings.model_validate({"workspace": workspace, "compaction": flush})
+    places = HookPaths(shipped=shipped("hooks"), home=folder / "hooks", packages=False)
     dispatcher = Dispatcher(lambda: discover(places, HookSettings()), clock, timeout=10)
     await dispatcher.load()
 
-    async def find_models() -> list[ModelInfo]:
-        return []
-
-    async def open_model(ref: str) -> PurposeModel:
-        return model
-
     store = store_in(folder, minutes)
-    session = await asyncio.to_thread(store.open)
-    parts = AgentParts(
-        agent_id="main",
+    opened = await asyncio.to_thread(store.open, session)
+    deps = agent_deps(
+        workspace,
         settings=settings,
-        workspace=workspace,
+        model=model,
         store=store,
-        tools=build_toolbox(workspace, settings, clock),
+        tools=build_toolbox(workspace, settings, clock, Paths(find_home())),
         clock=clock,
-        open_model=open_model,
-        find_models=find_models,
-        usual_model="fake/model",
-        interactive=False,
+        approvals=interactive,
+        flush_at_end=interactive,
         hooks=dispatcher if hooked else None,
         home=folder,
         reset=policy or ResetPolicy(daily_at=None, idle_minutes=None),
     )
-    return Agent(parts, session, model, "fake/model")
+    return Agent(deps, Conversation(deps.store, opened, deps.clock))
+
+
+def hooks_of(agent: Agent) -> Dispatcher:
+    """What runs the hooks of `agent`, which has some."""
+    assert agent.deps.hooks is not None
+    return agent.deps.hooks
 
 
 class Note(Struct, frozen=True):
@@ -115,10 +122,11 @@ def taken(path: Path) -> dict[str, int]:
     """How often each message of a transcript was offered to memory for good, by the message's id."""
     with Transcript.open(path, clock=MinuteClock(0), writable=False) as transcript:
         entries = list(transcript.entries)
-    ids = [entry.id for entry in entries if isinstance(entry, MessageEntry)]
+    ids = [entry.id for entry in entries]
     records = [offer_of(entry) for entry in entries if isinstance(entry, CustomEntry) and entry.custom_type == OFFER]
     ends = [record for record in records if record is not None and record.phase == "end" and record.result in FINAL]
-    return {name: sum(_holds(ids, end, place) for end in ends) for place, name in enumerate(ids)}
+    places = [place for place, entry in enumerate(entries) if isinstance(entry, MessageEntry)]
+    return {ids[place]: sum(_holds(ids, end, place) for end in ends) for place in places}
 
 
 def _holds(ids: Sequence[str], offer: Offer, place: int) -> bool:

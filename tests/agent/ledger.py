@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.agent.conversation import Conversation
-from clawbot.sessions.audit import FINAL, OFFER, MemoryWrite, Offer
 from clawbot.sessions.conversation import NOTES, SILENT
+from clawbot.sessions.entries import FINAL, OFFER, MemoryWrite, Offer
 
 DAILY = "????-??-??.md"
 """The notes that flushes append to; those of sessions have a name behind the day."""
@@ -98,10 +98,10 @@ def _said(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def assert_offered_once(ledger: Ledger, *, archived: bool) -> None:
-    """What lies under a summary (in an archived transcript: everything) was offered for good exactly once; nothing was
-    twice, and offers follow each other."""
+    """What lies under a summary (in an archived transcript: everything) was offered for good exactly once, and nothing
+    was twice."""
     place = {ident: number for number, ident in enumerate(ledger.messages)}
-    upto = 0
+    taken: set[int] = set()
     for offer in ledger.ended:
         assert offer.first in place, f"an offer without a first entry: {offer}"
         assert offer.last in place, f"an offer without a last entry: {offer}"
@@ -109,10 +109,11 @@ def assert_offered_once(ledger: Ledger, *, archived: bool) -> None:
         assert offer.messages == last - first + 1, f"an offer that miscounts: {offer}"
         if offer.result not in FINAL:
             continue
-        assert first == upto, f"offered from {first} to {last}, while memory had {upto}: {offer}"
-        upto = last + 1
-    must = len(ledger.messages) if archived else ledger.kept
-    assert upto >= must, f"{must} left, only {upto} were offered"
+        again = taken.intersection(range(first, last + 1))
+        assert not again, f"offered from {first} to {last}, while memory had {again}: {offer}"
+        taken.update(range(first, last + 1))
+    left = set(range(len(ledger.messages) if archived else ledger.kept)) - taken
+    assert not left, f"{left} left, only {taken} were offered"
 
 
 def assert_in_context(ledger: Ledger, conversation: Conversation) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import os
 import re
 import shutil
@@ -16,14 +17,14 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from clawbot.agent.agent import Agent
+from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import Event
-from clawbot.agent.parts import AgentParts
 from clawbot.agent.scope import Origin
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.compaction.sections import REQUIRED
+from clawbot.context.compaction.prompts import REQUIRED
 from clawbot.context.counting import TokenCounter
 from clawbot.llm.errors import ContextOverflowError, ModelError, UnreachableError
-from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
+from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
 from clawbot.messages import (
     AssistantMessage,
     Message,
@@ -35,10 +36,11 @@ from clawbot.messages import (
     Usage,
     UserMessage,
 )
-from clawbot.sessions.appending import LineAppender
+from clawbot.sessions.lines import LineAppender
 from clawbot.sessions.store import SessionStore
-from clawbot.tools.protocol import ToolOutcome
+from clawbot.tools.protocol import Need, ToolOutcome
 from clawbot.tools.registry import Toolbox
+from tests.agent.fakes import agent_deps
 from tests.agent.lossless_keeping import TROUBLES, Ends, open_hooks, write_hooks
 
 T = TypeVar("T")
@@ -387,6 +389,7 @@ class Look:
     """A tool whose answer has as many words as it is asked for; with a negative number it never answers."""
 
     read_only = True
+    needs: frozenset[Need] = frozenset()
     spec = ToolSpec("look", "Look.", {"type": "object", "properties": {"size": {"type": "integer"}}})
 
     def __init__(self) -> None:
@@ -423,31 +426,30 @@ async def open_agent(world: World, model: PlannedModel) -> Agent:
     store = SessionStore(world.folder / "sessions", world.clock, cwd=world.workspace)
     look = Look()
 
-    async def open_model(_ref: str) -> ChatModel:
-        return model
-
-    async def find_models() -> list[ModelInfo]:
-        return [model.info]
-
     TROUBLES[str(world.workspace)] = world.trouble
-    parts = AgentParts(
-        agent_id="main",
+    deps = agent_deps(
+        world.workspace,
         settings=settings,
-        workspace=world.workspace,
+        model=model,
         store=store,
         tools=Toolbox([look], TOOLS_MAX_CHARS),
         clock=world.clock,
-        open_model=open_model,
-        find_models=find_models,
-        usual_model="fake/model",
         hooks=await open_hooks(world.hooks, world.clock) if world.hooked else None,
         reset=setup.ends.policy,
     )
-    agent = Agent(parts, store.open("main"), model, "fake/model")
+    agent = Agent(deps, Conversation(deps.store, store.open("main"), deps.clock))
     loop = asyncio.get_running_loop()
-    look.stop = model.stop = agent.interrupt
-    world.interrupt = lambda: loop.call_soon_threadsafe(agent.interrupt) and None
+
+    def stop() -> bool:
+        return any([agent.interrupt(), agent.ended.stop()])
+
+    look.stop = model.stop = stop
+    world.interrupt = functools.partial(_soon, loop, stop)
     return agent
+
+
+def _soon(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:
+    loop.call_soon_threadsafe(stop)
 
 
 def marks_of(messages: Sequence[Message]) -> list[str]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.paths import shipped
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.hooks.discovery import Places, discover
+from clawbot.hooks.discovery import HookPaths, discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.reset import ResetPolicy
@@ -28,7 +28,7 @@ KEEPER = "session-memory"
 NOTES = "????-??-??-?*.md"
 MESSAGES = 15
 BOUNDARY = time(4)
-_SPOKEN = re.compile(r"^(user|assistant):\s+(?:> )?([ua]\d{6})\b", re.MULTILINE)
+_SPOKEN = re.compile(r"^(?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?(user|assistant):\s+(?:> )?([ua]\d{6})\b", re.MULTILINE)
 _MARK = re.compile(r"[ua]\d{6}\b")
 _SESSION = re.compile(r"\*\*Session ID\*\*: (\S+)")
 _ENDS = ["command:new", "command:reset", "session:auto-reset"]
@@ -56,7 +56,7 @@ def write_hooks(folder: Path) -> None:
 
 async def open_hooks(folder: Path, clock: Clock) -> Dispatcher:
     """The hooks in `folder`, in this process."""
-    places = Places(shipped=folder, home=folder / "none", packages=False)
+    places = HookPaths(shipped=folder, home=folder / "none", packages=False)
     dispatcher = Dispatcher(lambda: discover(places, HookSettings()), clock, timeout=60)
     await dispatcher.load()
     return dispatcher
@@ -65,7 +65,7 @@ async def open_hooks(folder: Path, clock: Clock) -> Dispatcher:
 async def hooks_done(dispatcher: Dispatcher, stalled: set[asyncio.Task[Any]], stalls: asyncio.Event) -> None:
     """Wait for the later work of the hooks, save for what is `stalled`: its model does not answer. `stalls` is set
     when there is more of that."""
-    while waiting := {future for host in dispatcher._hosts.values() for future in host.pending} - stalled:
+    while waiting := {future for runner in dispatcher._runners.values() for future in runner.pending} - stalled:
         stalls.clear()
         more = asyncio.create_task(stalls.wait())
         await asyncio.wait({*waiting, more}, return_when=asyncio.FIRST_COMPLETED)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,33 +26,28 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from clawbot.agent.parts import AgentParts
-from clawbot.clock import SystemClock
-from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.errors import AuthenticationError, RefusedError
 from clawbot.llm.protocol import ChatModel, FinalPart, ModelInfo, TextPart
 from clawbot.messages import AssistantMessage, Cost, TextBlock, ToolCallBlock, Usage
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
-from clawbot.tools.protocol import AnyTool, ApprovalQuestion, Approver, ToolOutcome
-from clawbot.tools.registry import Toolbox
-from tests.agent.fakes import FakeModel, FakeTool, calls, says
+from clawbot.tools.protocol import ApprovalQuestion, Approver, ToolOutcome
+from tests.agent.fakes import FakeModel, FakeTool, Stalling, calls, says
+from tests.agent.gate_host import House, ended, lines, talk
 
 
 class AskingTool(FakeTool):
     """A tool that asks before it answers."""
 
     async def run_approved(self, arguments: dict[str, object], approve: Approver) -> ToolOutcome:
-        answer = await approve(ApprovalQuestion("shell", "rm x", "/w", "rm x", "all"))
+        answer = await approve(ApprovalQuestion("shell", "rm x", "/w", "rm x", "all", remedy="Set tools.shell.allow."))
         return ToolOutcome(f"{answer.decision} {answer.command or ''} {answer.reason}".strip())
 
 
-def make(tmp_path: Path, model: FakeModel, *tools: AnyTool, interactive: bool = True, session: str = "main") -> Agent:
-    clock = SystemClock()
-    workspace = tmp_path / "workspace"
-    workspace.mkdir(exist_ok=True)
-    store = SessionStore(tmp_path / "sessions", clock, cwd=workspace)
+@pytest.fixture
+def house(house: House) -> House:
+    """One whose models answer by another's name, but for those of `gone`."""
 
     async def open_model(ref: str) -> ChatModel:
         if ref.startswith("gone/"):
@@ -63,36 +56,8 @@ def make(tmp_path: Path, model: FakeModel, *tools: AnyTool, interactive: bool = 
         other.info = ModelInfo(ref=ref, reason="chosen")
         return other
 
-    async def find_models() -> list[ModelInfo]:
-        return [ModelInfo(ref="offline")]
-
-    parts = AgentParts(
-        agent_id="main",
-        settings=AgentSettings(workspace=workspace),
-        workspace=workspace,
-        store=store,
-        tools=Toolbox(tools, 1000),
-        clock=clock,
-        open_model=open_model,
-        find_models=find_models,
-        usual_model="fake/model",
-        interactive=interactive,
-    )
-    return Agent(parts, store.open(session), model, "fake/model")
-
-
-async def talk(agent: Agent, text: str) -> list[Event]:
-    return [event async for event in agent.submit(text)]
-
-
-def ended(events: Sequence[Event]) -> TurnEnded:
-    assert isinstance(events[-1], TurnEnded)
-    return events[-1]
-
-
-def lines(agent: Agent) -> list[dict[str, Any]]:
-    path = agent.conversation.session.transcript.path
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    house.open_model = open_model
+    return house
 
 
 def said(agent: Agent) -> list[str]:
@@ -100,29 +65,27 @@ def said(agent: Agent) -> list[str]:
     return [str(line["message"]["role"]) for line in lines(agent) if line["type"] == "message"]
 
 
-async def test_a_message_yields_its_events_in_order_and_lands_on_disk(tmp_path: Path) -> None:
-    agent = make(tmp_path, FakeModel(says("hi")))
+async def test_a_message_yields_its_events_in_order_and_lands_on_disk(house: House) -> None:
+    agent = house.open(FakeModel(says("hi")))
     events = await talk(agent, "hello")
     assert [type(event) for event in events] == [TurnStarted, TextDelta, MessageFinished, ContextUsed, TurnEnded]
     assert ended(events).status == "done"
     assert said(agent) == ["user", "assistant"]
-    await agent.close()
 
 
-async def test_the_user_message_is_on_disk_before_the_model_is_called(tmp_path: Path) -> None:
+async def test_the_user_message_is_on_disk_before_the_model_is_called(house: House) -> None:
     """Reference sheet 3.6, BUG: nothing is written until the first assistant message exists."""
     seen: list[list[str]] = []
 
     async def look() -> None:
         seen.append(said(agent))
 
-    agent = make(tmp_path, FakeModel([look, *says("hi")]))
+    agent = house.open(FakeModel([look, *says("hi")]))
     await talk(agent, "hello")
     assert seen == [["user"]]
-    await agent.close()
 
 
-async def test_texts_typed_during_a_turn_wait_in_their_order(tmp_path: Path) -> None:
+async def test_texts_typed_during_a_turn_wait_in_their_order(house: House) -> None:
     release, started = asyncio.Event(), asyncio.Event()
 
     async def start() -> None:
@@ -130,7 +93,7 @@ async def test_texts_typed_during_a_turn_wait_in_their_order(tmp_path: Path) -> 
         await release.wait()
 
     model = FakeModel([start, *says("one")], says("two"), says("three"))
-    agent = make(tmp_path, model)
+    agent = house.open(model)
     first = asyncio.create_task(talk(agent, "a"))
     await started.wait()
     queued: list[MessageQueued] = []
@@ -153,10 +116,9 @@ async def test_texts_typed_during_a_turn_wait_in_their_order(tmp_path: Path) -> 
     await asyncio.gather(first, *rest)
     assert [event.position for event in queued] == [1, 2]
     assert [request.messages[-1].text for request in model.requests] == ["a", "b", "c"]
-    await agent.close()
 
 
-async def test_closing_the_stream_of_a_queued_text_withdraws_it(tmp_path: Path) -> None:
+async def test_closing_the_stream_of_a_queued_text_withdraws_it(house: House) -> None:
     release, started = asyncio.Event(), asyncio.Event()
 
     async def start() -> None:
@@ -164,7 +126,7 @@ async def test_closing_the_stream_of_a_queued_text_withdraws_it(tmp_path: Path) 
         await release.wait()
 
     model = FakeModel([start, *says("one")])
-    agent = make(tmp_path, model)
+    agent = house.open(model)
     first = asyncio.create_task(talk(agent, "a"))
     await started.wait()
     stream = agent.submit("b")
@@ -175,41 +137,33 @@ async def test_closing_the_stream_of_a_queued_text_withdraws_it(tmp_path: Path) 
     await first
     assert len(model.requests) == 1
     assert said(agent) == ["user", "assistant"]
-    await agent.close()
 
 
-async def test_an_interrupt_keeps_what_was_said_and_the_next_turn_goes_on(tmp_path: Path) -> None:
-    stalled = asyncio.Event()
-
-    async def stall() -> None:
-        stalled.set()
-        await asyncio.Event().wait()
-
-    agent = make(tmp_path, FakeModel([TextPart("as I "), stall], says("again")))
+async def test_an_interrupt_keeps_what_was_said_and_the_next_turn_goes_on(house: House) -> None:
+    stall = Stalling()
+    agent = house.open(FakeModel([TextPart("as I "), stall], says("again")))
     turn = asyncio.create_task(talk(agent, "hello"))
-    await stalled.wait()
+    await stall.reached.wait()
     assert agent.interrupt()
     assert ended(await turn).status == "interrupted"
     stored = lines(agent)[-1]["message"]
     assert stored["stopReason"] == "aborted"
     assert ended(await talk(agent, "go on")).status == "done"
     assert not agent.interrupt()
-    await agent.close()
 
 
-async def test_a_failing_model_ends_the_turn_with_what_to_do(tmp_path: Path) -> None:
+async def test_a_failing_model_ends_the_turn_with_what_to_do(house: House) -> None:
     problem = AuthenticationError("the key is wrong.", provider="OpenAI", hint="Set OPENAI_API_KEY.")
-    agent = make(tmp_path, FakeModel([problem], says("fine now")))
+    agent = house.open(FakeModel([problem], says("fine now")))
     end = ended(await talk(agent, "hello"))
     assert (end.status, end.error_kind) == ("failed", "authentication")
     assert end.error == "OpenAI: the key is wrong."
     assert end.hint == "Set OPENAI_API_KEY."
     assert ended(await talk(agent, "hello")).status == "done"
-    await agent.close()
 
 
-async def test_approval_is_an_event_and_its_answer_a_call(tmp_path: Path) -> None:
-    agent = make(tmp_path, FakeModel(calls(ToolCallBlock("1", "shell")), says("done")), AskingTool("shell"))
+async def test_approval_is_an_event_and_its_answer_a_call(house: House) -> None:
+    agent = house.open(FakeModel(calls(ToolCallBlock("1", "shell")), says("done")), AskingTool("shell"))
     events: list[Event] = []
     async for event in agent.submit("go"):
         events.append(event)
@@ -218,70 +172,66 @@ async def test_approval_is_an_event_and_its_answer_a_call(tmp_path: Path) -> Non
             assert not agent.answer(event.request_id, "deny")
     finished = next(event for event in events if isinstance(event, ToolFinished))
     assert finished.output == "once rm y"
-    await agent.close()
 
 
-async def test_where_nobody_can_answer_a_question_is_refused_with_the_setting(tmp_path: Path) -> None:
+async def test_where_nobody_can_answer_a_question_is_refused_with_the_setting(house: House) -> None:
     model = FakeModel(calls(ToolCallBlock("1", "shell")), says("done"))
-    agent = make(tmp_path, model, AskingTool("shell"), interactive=False)
+    agent = house.open(model, AskingTool("shell"), interactive=False)
     events = await talk(agent, "go")
     finished = next(event for event in events if isinstance(event, ToolFinished))
     assert "deny" in finished.output
     assert "tools.shell.allow" in finished.output
     assert not any(isinstance(event, ApprovalRequested) for event in events)
-    await agent.close()
 
 
-async def test_new_starts_a_session_and_its_text_is_the_first_message(tmp_path: Path) -> None:
+async def test_new_starts_a_session_and_its_text_is_the_first_message(house: House) -> None:
     """Reference sheet 5.2, GAP: `/new hello` loses "hello"."""
-    model = FakeModel(says("old"), says("fresh"))
-    agent = make(tmp_path, model)
+    # Behind `/new` memory is asked as well, before or after the new session's first turn.
+    model = FakeModel(says("old"), says("fresh"), says("fresh"))
+    agent = house.open(model)
     await talk(agent, "hello")
     before = agent.conversation.session_id
     events = await talk(agent, "  /NEW what now? ")
     assert any(isinstance(event, SessionChanged) and event.session_id != before for event in events)
-    assert [message.text for message in model.requests[1].messages] == ["what now?"]
+    asked = [request for request in model.requests if request.purpose == "chat"][1:]
+    assert [[message.text for message in request.messages] for request in asked] == [["what now?"]]
     assert agent.conversation.key == "main"
-    await agent.close()
 
 
-async def test_an_unknown_command_says_so_and_never_reaches_the_model(tmp_path: Path) -> None:
+async def test_an_unknown_command_says_so_and_never_reaches_the_model(house: House) -> None:
     model = FakeModel()
-    agent = make(tmp_path, model)
+    agent = house.open(model)
     end = ended(await talk(agent, "/statsu"))
     assert end.status == "failed"
     assert "/statsu" in end.error
     assert "/status" in end.hint
     assert model.requests == []
     assert said(agent) == []
-    await agent.close()
 
 
-async def test_another_model_answers_from_now_on_and_after_a_restart(tmp_path: Path) -> None:
-    agent = make(tmp_path, FakeModel(says("mine")))
+async def test_another_model_answers_from_now_on_and_after_a_restart(house: House) -> None:
+    agent = house.open(FakeModel(says("mine")))
     events = await talk(agent, "/model openai/other")
     assert any(isinstance(event, ModelChanged) and event.model == "openai/other" for event in events)
     said_by = [event.text async for event in agent.submit("hello") if isinstance(event, TextDelta)]
     assert said_by == ["from the other"]
     await agent.close()
-    again = make(tmp_path, FakeModel())
+    again = house.open(FakeModel())
     assert again.conversation.session.record.model_override == "openai/other"
-    await again.close()
 
 
-async def test_status_tells_tokens_and_cost_of_what_was_reported(tmp_path: Path) -> None:
+async def test_status_tells_tokens_and_cost_of_what_was_reported(house: House) -> None:
     usage = Usage(input=1000, output=10, cache_read=50, cost=Cost(total=0.25))
     final = FinalPart(AssistantMessage([TextBlock("hi")], usage=usage))
-    agent = make(tmp_path, FakeModel([TextPart("hi"), final]))
+    agent = house.open(FakeModel([TextPart("hi"), final]))
     await talk(agent, "hello")
     status = next(event for event in await talk(agent, "/status") if isinstance(event, CommandOutput))
     assert status.data is not None
     assert (status.data["tokens"], status.data["cost"], status.data["exact"]) == (1060, 0.25, True)
-    await agent.close()
 
 
 async def test_a_full_disk_hands_the_message_back_and_loses_no_reply(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append = Transcript.append_message
     full = True
@@ -292,7 +242,7 @@ async def test_a_full_disk_hands_the_message_back_and_loses_no_reply(
         return append(self, message, sync=sync)
 
     monkeypatch.setattr(Transcript, "append_message", failing)
-    agent = make(tmp_path, FakeModel(says("precious"), says("next")))
+    agent = house.open(FakeModel(says("precious"), says("next")))
     end = ended(await talk(agent, "hello"))
     assert (end.status, end.error, end.hint) == ("failed", "The disk is full.", "Make room.")
     full = False
@@ -300,23 +250,21 @@ async def test_a_full_disk_hands_the_message_back_and_loses_no_reply(
     texts = [line["message"]["content"] for line in lines(agent) if line["type"] == "message"]
     assert "precious" in json.dumps(texts)
     assert said(agent) == ["user", "assistant", "user", "assistant"]
-    await agent.close()
 
 
 async def test_an_unexpected_failure_is_told_and_the_conversation_stays(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
-    agent = make(tmp_path, FakeModel([ValueError("a bug")], says("still here")))
+    agent = house.open(FakeModel([ValueError("a bug")], says("still here")))
     end = ended(await talk(agent, "hello"))
     assert end.error_kind == "internal"
     assert "a bug" in end.error
     assert "a turn failed unexpectedly" in caplog.text
     assert ended(await talk(agent, "hello")).status == "done"
-    await agent.close()
 
 
 async def test_an_index_that_cannot_be_written_hides_neither_the_reply_nor_the_real_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The list of sessions is made of the transcripts, so it may be behind."""
 
@@ -325,33 +273,30 @@ async def test_an_index_that_cannot_be_written_hides_neither_the_reply_nor_the_r
 
     monkeypatch.setattr(SessionStore, "update", failing)
     problem = AuthenticationError("the key is wrong.", provider="OpenAI", hint="Set OPENAI_API_KEY.")
-    agent = make(tmp_path, FakeModel(says("hi"), [problem]))
+    agent = house.open(FakeModel(says("hi"), [problem]))
     events = await talk(agent, "hello")
     assert ended(events).status == "done"
     assert [event.text for event in events if isinstance(event, Notice) and "sessions.json" in event.text]
     assert ended(await talk(agent, "hello")).error_kind == "authentication"
-    await agent.close()
 
 
-async def test_notes_that_cannot_be_counted_end_no_turn(tmp_path: Path) -> None:
-    agent = make(tmp_path, FakeModel(says("hi")))
-    (tmp_path / "workspace" / "memory").write_text("a file where a folder belongs")
+async def test_notes_that_cannot_be_counted_end_no_turn(house: House) -> None:
+    agent = house.open(FakeModel(says("hi")))
+    (house.workspace / "memory").write_text("a file where a folder belongs")
     assert ended(await talk(agent, "hello")).status == "done"
-    await agent.close()
 
 
-async def test_half_characters_in_a_text_reach_neither_the_events_nor_the_model(tmp_path: Path) -> None:
+async def test_half_characters_in_a_text_reach_neither_the_events_nor_the_model(house: House) -> None:
     """A terminal or an argument that is no UTF-8 may hold such."""
     model = FakeModel(says("hi"))
-    agent = make(tmp_path, model)
+    agent = house.open(model)
     events = await talk(agent, "a\udcff and \0 b")
     assert [event.text for event in events if isinstance(event, TurnStarted)] == ["a\ufffd and \0 b"]
     assert model.requests[0].messages[-1].text == "a\ufffd and \0 b"
     msgspec.json.encode(events)
-    await agent.close()
 
 
-async def test_closing_interrupts_what_runs_and_hands_back_what_waits(tmp_path: Path) -> None:
+async def test_closing_interrupts_what_runs_and_hands_back_what_waits(house: House) -> None:
     stalled, queued = asyncio.Event(), asyncio.Event()
 
     async def stall() -> None:
@@ -359,7 +304,7 @@ async def test_closing_interrupts_what_runs_and_hands_back_what_waits(tmp_path: 
         await asyncio.Event().wait()
 
     model = FakeModel([TextPart("as I "), stall])
-    agent = make(tmp_path, model)
+    agent = house.open(model)
     running = asyncio.create_task(talk(agent, "a"))
     await stalled.wait()
 
@@ -383,10 +328,10 @@ async def test_closing_interrupts_what_runs_and_hands_back_what_waits(tmp_path: 
 
 
 async def test_a_model_that_cannot_be_had_or_stored_leaves_the_old_one_in_charge(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = FakeModel(says("still me"), says("and me"))
-    agent = make(tmp_path, model)
+    agent = house.open(model)
     assert ended(await talk(agent, "/model gone/model")).status == "failed"
 
     def failing(self: SessionStore, record: object) -> object:
@@ -398,45 +343,40 @@ async def test_a_model_that_cannot_be_had_or_stored_leaves_the_old_one_in_charge
     assert agent.status.model.ref == "fake/model"
     assert not model.closed
     assert ended(await talk(agent, "hello")).status == "done"
-    await agent.close()
 
 
-async def test_another_session_brings_its_own_model_and_the_usual_one_where_none_was_chosen(tmp_path: Path) -> None:
-    agent = make(tmp_path, FakeModel())
-    store = agent.parts.store
+async def test_another_session_brings_its_own_model_and_the_usual_one_where_none_was_chosen(house: House) -> None:
+    agent = house.open(FakeModel())
+    store = agent.deps.store
     await talk(agent, "/model openai/other")
     await agent.switch(store.open("plain"))
     assert agent.status.model.ref == "fake/model"
     await agent.switch(store.open("main"))
     assert agent.status.model.ref == "openai/other"
-    await agent.close()
 
 
-async def test_a_session_whose_model_is_gone_opens_all_the_same_and_says_so_once(tmp_path: Path) -> None:
-    agent = make(tmp_path, FakeModel(says("me again"), says("me again")))
-    with agent.parts.store.open("old") as old:
-        agent.parts.store.update(structs.replace(old.record, model_override="gone/model"))
-    changed = await agent.switch(agent.parts.store.open("old"))
+async def test_a_session_whose_model_is_gone_opens_all_the_same_and_says_so_once(house: House) -> None:
+    agent = house.open(FakeModel(says("me again"), says("me again")))
+    with agent.deps.store.open("old") as old:
+        agent.deps.store.update(structs.replace(old.record, model_override="gone/model"))
+    changed = await agent.switch(agent.deps.store.open("old"))
     assert (changed.session_key, agent.conversation.key) == ("old", "old")
     first, second = [await talk(agent, "hello") for _ in range(2)]
     [notice] = [event for event in first if isinstance(event, Notice)]
     assert "gone/model" in notice.text
     assert "fake/model answers" in notice.text
     assert not any(isinstance(event, Notice) for event in second)
-    await agent.close()
 
 
-async def test_a_switch_that_fails_gives_the_other_session_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent = make(tmp_path, FakeModel(says("precious")))
+async def test_a_switch_that_fails_gives_the_other_session_back(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = house.open(FakeModel(says("precious")))
     append = Transcript.append_message
     monkeypatch.setattr(Transcript, "append_message", _only_users(append))
     await talk(agent, "hello")
     with pytest.raises(SessionStoreError):
-        await agent.switch(agent.parts.store.open("other"))
+        await agent.switch(agent.deps.store.open("other"))
     assert agent.conversation.key == "main"
-    agent.parts.store.open("other").close()
+    agent.deps.store.open("other").close()
     monkeypatch.setattr(Transcript, "append_message", append)
     await agent.close()
     assert said(agent) == ["user", "assistant"]
@@ -452,10 +392,10 @@ def _only_users(append: Any) -> Any:
 
 
 async def test_what_is_wrong_with_the_workspace_files_is_said_once_and_again_when_it_comes_back(
-    tmp_path: Path,
+    house: House,
 ) -> None:
-    agent = make(tmp_path, FakeModel(*(says("ok") for _ in range(5))))
-    memory = tmp_path / "workspace" / "MEMORY.md"
+    agent = house.open(FakeModel(*(says("ok") for _ in range(5))))
+    memory = house.workspace / "MEMORY.md"
 
     async def notices() -> list[str]:
         return [event.text for event in await talk(agent, "hello") if isinstance(event, Notice)]
@@ -471,4 +411,3 @@ async def test_what_is_wrong_with_the_workspace_files_is_said_once_and_again_whe
     assert "not valid UTF-8" in bad
     memory.write_bytes(b"x" * 30_000)
     assert await notices() == [cut]
-    await agent.close()

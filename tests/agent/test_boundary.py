@@ -9,18 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clawbot.agent.events import CommandOutput, MemoryWritten, Notice, SessionChanged
+from clawbot.agent.events import Event, MemoryWritten, Notice, SessionChanged
 from clawbot.llm.errors import UnreachableError
-from clawbot.sessions.audit import FINAL, OFFER, Offer
-from tests.agent.fakes import says
+from clawbot.sessions.entries import FINAL, OFFER, Offer
+from tests.agent.fakes import Stalling, says
 from tests.agent.gate_host import SUMMARY, House, PurposeModel, compactions, ended, fill, lines, notes, offers, talk
 
 DOWN = [UnreachableError("no route to the model")]
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
 
 
 async def test_a_memory_that_fails_is_told_once_in_a_cycle_and_holds_nobody_up(house: House) -> None:
@@ -36,7 +31,6 @@ async def test_a_memory_that_fails_is_told_once_in_a_cycle_and_holds_nobody_up(h
     assert "no route to the model" in notice.text
     assert [offer.result for offer in offers(agent)] == ["failed"] * 3
     assert ended(events).status == "done"
-    await agent.close()
 
 
 async def test_what_memory_would_not_take_leaves_nevertheless_and_the_record_says_so(house: House) -> None:
@@ -47,7 +41,6 @@ async def test_what_memory_would_not_take_leaves_nevertheless_and_the_record_say
     final = [offer for offer in offers(agent) if offer.result in FINAL]
     assert final
     assert {offer.result for offer in final} == {"abandoned"}
-    await agent.close()
 
 
 async def test_words_that_stay_because_the_summary_failed_are_offered_again(house: House) -> None:
@@ -61,7 +54,6 @@ async def test_words_that_stay_because_the_summary_failed_are_offered_again(hous
     await talk(agent, "/compact")
     assert [offer.result for offer in offers(agent)] == ["failed", "written"]
     assert len(compactions(agent)) == 1
-    await agent.close()
 
 
 async def test_what_is_let_go_is_what_leaves_and_not_what_stays(house: House) -> None:
@@ -75,7 +67,6 @@ async def test_what_is_let_go_is_what_leaves_and_not_what_stays(house: House) ->
     ids = [line["id"] for line in lines(agent) if line["type"] == "message"]
     assert ids.index(let_go.last) + 1 == ids.index(compaction["firstKeptEntryId"])
     assert [event.level for event in events if isinstance(event, Notice)] == ["warning"]
-    await agent.close()
 
 
 async def test_a_new_cycle_tries_again(house: House) -> None:
@@ -83,7 +74,6 @@ async def test_a_new_cycle_tries_again(house: House) -> None:
     agent = house.open(model)
     events = await fill(agent, 16, 600)
     assert any(isinstance(event, MemoryWritten) for event in events)
-    await agent.close()
 
 
 async def test_growth_of_the_transcript_makes_a_flush_each_time_it_has_grown_so_much(house: House) -> None:
@@ -96,35 +86,39 @@ async def test_growth_of_the_transcript_makes_a_flush_each_time_it_has_grown_so_
     assert model.purposes.count("flush") == grown // 22_000
     spans = [(offer.first, offer.last) for offer in offers(agent)]
     assert len(set(spans)) == len(spans) >= 2
-    await agent.close()
 
 
-async def test_a_reset_offers_what_was_said_and_then_begins_anew(house: House) -> None:
+async def test_a_reset_begins_anew_and_then_offers_what_was_said(house: House) -> None:
     """Reference sheet 8.5, GAP: nothing was saved before `/new`."""
     model = PurposeModel(flush=notes("- the harbour is deep"))
     agent = house.open(model)
     await fill(agent, 2, 400)
     path = agent.conversation.session.transcript.path
+    heard: list[Event] = []
+    agent.on_event = heard.append
     events = await talk(agent, "/new")
-    kinds = [type(event) for event in events if isinstance(event, MemoryWritten | SessionChanged)]
-    assert kinds == [MemoryWritten, SessionChanged]
+    await agent.ended.settled()
+    assert any(isinstance(event, SessionChanged) for event in events)
+    told = [event for event in [*events, *heard] if isinstance(event, Notice | MemoryWritten)]
+    assert told == [
+        Notice(level="info", text="memory: 1 line from the talk before", path=f"memory/{house.daily.name}", line=1)
+    ]
     records = [json.loads(line) for line in path.read_text().splitlines()]
     kept = [msgspec.convert(line["data"], Offer) for line in records if line.get("customType") == OFFER]
     assert [(offer.exit, offer.phase) for offer in kept] == [("reset", "begin"), ("reset", "write"), ("reset", "end")]
     assert kept[-1].messages == 4
-    await agent.close()
 
 
 async def test_a_reset_after_a_word_or_two_asks_no_model_and_the_record_says_why(house: House) -> None:
     model = PurposeModel()
-    agent = house.open(model)
+    agent = house.open(model, memory_flush={"reset_min_tokens": 500})
     await talk(agent, "hello")
     old = agent.conversation.session.transcript.path
     await talk(agent, "/new")
+    await agent.ended.settled()
     assert model.purposes == ["chat"]
     [record] = [json.loads(line) for line in old.read_text().splitlines() if OFFER in line]
     assert record["data"]["result"] == "skipped"
-    await agent.close()
 
 
 async def test_what_was_offered_is_not_offered_again_by_a_reset(house: House) -> None:
@@ -134,40 +128,36 @@ async def test_what_was_offered_is_not_offered_again_by_a_reset(house: House) ->
     await talk(agent, "/compact")
     flushes = model.purposes.count("flush")
     await talk(agent, "/new")
+    await agent.ended.settled()
     assert model.purposes.count("flush") == flushes == 1
-    await agent.close()
 
 
-async def test_esc_skips_the_saving_and_not_the_reset(house: House) -> None:
-    asked = asyncio.Event()
+async def test_nobody_waits_for_what_a_reset_offers(house: House) -> None:
+    asked, answered = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
         asked.set()
-        await asyncio.Event().wait()
+        await answered.wait()
 
-    agent = house.open(PurposeModel(flush=[[wait]]))
+    agent = house.open(PurposeModel(flush=[[wait, *says("NO_REPLY")]]))
     await fill(agent, 2, 400)
-    submission = asyncio.create_task(talk(agent, "/new"))
-    await asked.wait()
-    agent.interrupt()
-    events = await submission
+    events = await talk(agent, "/new")
     assert any(isinstance(event, SessionChanged) for event in events)
-    assert any(isinstance(event, CommandOutput) for event in events)
-    await agent.close()
+    await asked.wait()
+    assert not agent.saving
+    assert not agent.interrupt()
+    assert ended(await talk(agent, "and now?")).status == "done"
+    answered.set()
+    await agent.ended.settled()
 
 
 async def test_what_was_written_before_esc_is_not_written_again(house: House) -> None:
-    asked = asyncio.Event()
-
-    async def wait() -> None:
-        asked.set()
-        await asyncio.Event().wait()
-
-    model = PurposeModel(flush=[notes("- the harbour is deep")[0], [wait], says("NO_REPLY")])
+    stall = Stalling()
+    model = PurposeModel(flush=[notes("- the harbour is deep")[0], [stall], says("NO_REPLY")])
     agent = house.open(model, window=128_000)
     await fill(agent, 4, 300)
     submission = asyncio.create_task(talk(agent, "/compact"))
-    await asked.wait()
+    await stall.reached.wait()
     agent.interrupt()
     events = await submission
     assert ended(events).status == "interrupted"
@@ -175,7 +165,6 @@ async def test_what_was_written_before_esc_is_not_written_again(house: House) ->
     await talk(agent, "/compact")
     assert model.purposes.count("flush") == 2
     assert [offer.result for offer in offers(agent)] == ["written"]
-    await agent.close()
 
 
 async def test_the_end_of_the_program_offers_what_was_said_unless_it_is_hasty(house: House) -> None:
@@ -217,24 +206,18 @@ async def test_the_end_of_the_program_waits_for_memory_so_long_and_no_longer(hou
 
 
 async def test_who_has_no_patience_at_the_end_still_leaves_the_session_to_others(house: House) -> None:
-    waiting = asyncio.Event()
-
-    async def wait() -> None:
-        waiting.set()
-        await asyncio.Event().wait()
-
-    model = PurposeModel(flush=[[wait]])
+    stall = Stalling()
+    model = PurposeModel(flush=[[stall]])
     agent = house.open(model, window=128_000)
     await fill(agent, 3, 900)
     closing = asyncio.create_task(agent.close())
-    await waiting.wait()
+    await stall.reached.wait()
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
     assert model.closed
     again = house.open(PurposeModel(), window=128_000)
     assert again.conversation.messages
-    await again.close(hasty=True)
 
 
 async def test_a_flush_has_a_model_of_its_own_if_the_settings_name_one(house: House) -> None:
@@ -247,7 +230,6 @@ async def test_a_flush_has_a_model_of_its_own_if_the_settings_name_one(house: Ho
     assert "flush" not in model.purposes
     assert other.closed
     assert [offer.model for offer in offers(agent)] == ["small/model"]
-    await agent.close()
 
 
 async def test_a_flush_that_is_switched_off_leaves_a_record_and_asks_nobody(house: House) -> None:
@@ -257,7 +239,6 @@ async def test_a_flush_that_is_switched_off_leaves_a_record_and_asks_nobody(hous
     assert "flush" not in model.purposes
     assert compactions(agent)
     assert {offer.result for offer in offers(agent)} == {"skipped"}
-    await agent.close()
 
 
 async def test_a_crash_between_the_write_and_its_record_does_not_write_twice(house: House, tmp_path: Path) -> None:
@@ -277,7 +258,6 @@ async def test_a_crash_between_the_write_and_its_record_does_not_write_twice(hou
     [offer] = offers(agent)
     assert (offer.result, offer.recovered) == ("written", True)
     assert house.daily.read_text() == "- the harbour is deep\n"
-    await agent.close()
 
 
 async def test_a_crash_before_the_write_offers_again(house: House) -> None:
@@ -294,7 +274,6 @@ async def test_a_crash_before_the_write_offers_again(house: House) -> None:
     await talk(agent, "hello")
     assert again.purposes == ["flush", "flush", "chat"]
     assert [offer.result for offer in offers(agent)] == ["interrupted", "written"]
-    await agent.close()
 
 
 async def test_the_records_are_private_state_that_the_model_never_sees(house: House) -> None:
@@ -305,18 +284,16 @@ async def test_the_records_are_private_state_that_the_model_never_sees(house: Ho
     sent = "".join(message.text for request in model.of("chat") for message in request.messages)
     assert "memory-offer" not in sent
     assert "memory flush" not in sent
-    await agent.close()
 
 
 async def test_the_list_of_sessions_knows_when_memory_was_offered_last(house: House) -> None:
     """Reference sheet 8.4."""
     agent = house.open(PurposeModel())
     await fill(agent, 5, 600)
-    record = agent.parts.store.current("main")
+    record = agent.deps.store.current("main")
     assert record is not None
     assert record.memory_flush_at is not None
     assert record.memory_flush_compaction_count == record.compaction_count == 0
-    await agent.close(hasty=True)
 
 
 async def test_a_flush_that_talks_is_heard_by_nobody(house: House) -> None:
@@ -326,4 +303,3 @@ async def test_a_flush_that_talks_is_heard_by_nobody(house: House) -> None:
     assert "hello user" not in "".join(str(event) for event in events)
     [offer] = offers(agent)
     assert (offer.result, offer.reply) == ("nothing", "I saved nothing, but hello user!")
-    await agent.close()

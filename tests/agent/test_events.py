@@ -34,5 +34,6 @@ def test_events_are_one_line_of_json_and_come_back_the_same() -> None:
 
 
 def test_events_cannot_be_changed() -> None:
-    with pytest.raises(AttributeError):
-        Notice(level="info", text="x").text = "y"
+    for name in ("level", "text"):
+        with pytest.raises(AttributeError):
+            setattr(Notice(level="info", text="x"), name, "error")

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,19 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from clawbot.agent.cancel import Cancellation
-from clawbot.agent.flush import MAX_ROUNDS, RECORD_CHARS, FlushOutcome, FlushParts, FlushRequest, run_flush
-from clawbot.agent.flush import verify_write as verify
-from clawbot.agent.flush_prompts import current_time, daily_note, flush_prompt, flush_system, ordinal
+from clawbot.agent.flush import (
+    MAX_ROUNDS,
+    RECORD_CHARS,
+    FlushSetup,
+    current_time,
+    daily_note,
+    flush_prompt,
+    flush_system,
+    ordinal,
+    run_flush,
+)
+from clawbot.agent.offers import FlushOutcome
+from clawbot.agent.scope import Cancellation
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_context import FLUSH_PROMPT, FLUSH_SYSTEM_PROMPT, MemoryFlushSettings
@@ -34,7 +43,8 @@ from clawbot.messages import (
     Usage,
     UserMessage,
 )
-from clawbot.sessions.audit import MemoryWrite
+from clawbot.sessions.entries import MemoryWrite
+from clawbot.tools.append_only import is_on_disk
 from clawbot.tools.environment import SecretNames
 from clawbot.tools.files import AppendTool, ReadTool, WriteTool
 from clawbot.tools.folder import WorkspaceFolder
@@ -42,7 +52,7 @@ from clawbot.tools.grep import GrepTool
 from clawbot.tools.listing import ListTool
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.shell import ShellTool
-from tests.agent.fakes import Answer, FakeModel, FakeTool, calls, says
+from tests.agent.fakes import Answer, FakeModel, FakeTool, Stalling, calls, says, time_is_up
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=BERLIN)
@@ -72,8 +82,11 @@ class Flush:
         self.on_announce: Callable[[], None] = lambda: None
         self.cancel = Cancellation()
         self.model = FakeModel(*answers)
-        self.request = FlushRequest("be good\n\nnow", 7, TALK, NOW)
-        self.parts = FlushParts(
+        self.setup = FlushSetup(
+            messages=TALK,
+            system="be good\n\nnow",
+            stable_prefix=7,
+            now=NOW,
             model=model or self.model,
             read_tools=reading(workspace),
             workspace=workspace,
@@ -89,7 +102,7 @@ class Flush:
         self.on_announce()
 
     async def run(self) -> FlushOutcome:
-        return await run_flush(self.request, self.parts, self.cancel)
+        return await run_flush(self.setup, self.cancel)
 
     def results(self) -> list[ToolResultMessage]:
         """What the model saw of its calls."""
@@ -108,25 +121,6 @@ def one(name: str, content: str = "- prefers tabs\n", path: str = NOTE, call_id:
 
 def note(workspace: Path, path: str = NOTE) -> str:
     return (workspace / path).read_text(encoding="utf-8")
-
-
-def time_is_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Awaitable[None]]:
-    """A wait without end, in which the time of the flush (60 seconds) runs out."""
-    scopes: list[asyncio.Timeout] = []
-    real = asyncio.timeout
-
-    def timeout(delay: float | None) -> asyncio.Timeout:
-        scope = real(delay)
-        if delay == 60.0:
-            scopes.append(scope)
-        return scope
-
-    async def stall() -> None:
-        scopes[0].reschedule(asyncio.get_running_loop().time())
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(asyncio, "timeout", timeout)
-    return stall
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -185,7 +179,7 @@ class TestPrompts:
         assert request.purpose == "flush"
         assert request.system[: request.stable_prefix] == "be good"
         assert {spec.name for spec in request.tools} == {"read", "list", "grep", "append", "write"}
-        assert flush.request.messages == TALK
+        assert flush.setup.messages == TALK
 
 
 class TestOutcomes:
@@ -197,7 +191,7 @@ class TestOutcomes:
         assert outcome == FlushOutcome(
             "written", (MemoryWrite(NOTE, len(OLD), 15, 2, 2, digest),), reply="NO_REPLY", tokens=0
         )
-        assert verify(workspace, outcome.writes[0])
+        assert is_on_disk(WorkspaceFolder(workspace), outcome.writes[0])
         assert tuple(flush.announced) == outcome.writes
 
     @pytest.mark.parametrize(
@@ -240,16 +234,16 @@ class TestOutcomes:
         assert (outcome.result, outcome.error, len(outcome.writes)) == ("written", "gone", 1)
 
     async def test_a_model_that_stalls_is_given_up(self, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        outcome = await (flush := Flush(workspace, [time_is_up(monkeypatch)])).run()
+        outcome = await (flush := Flush(workspace, [time_is_up(monkeypatch, 60.0)])).run()
         assert (outcome.result, outcome.error) == ("failed", "The memory flush was not done after 60 seconds.")
         assert flush.model.closed_streams == 1
 
     async def test_a_tool_that_stalls_after_a_write(self, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         slow = FakeTool("look")
-        stall = time_is_up(monkeypatch)
+        stall = time_is_up(monkeypatch, 60.0)
         monkeypatch.setattr(slow, "run", lambda _arguments: stall())
         flush = Flush(workspace, calls(one("append"), ToolCallBlock("2", "look")))
-        flush.parts = structs.replace(flush.parts, read_tools=[slow])
+        flush.setup = structs.replace(flush.setup, read_tools=[slow])
         outcome = await flush.run()
         assert (outcome.result, len(outcome.writes)) == ("written", 1)
         assert "not done" in outcome.error
@@ -278,7 +272,11 @@ class TestOutcomes:
     async def test_an_interrupt_lets_a_write_that_began_come_to_its_end(self, workspace: Path) -> None:
         flush = Flush(workspace, calls(one("append")), says("NO_REPLY"))
         loop = asyncio.get_running_loop()
-        flush.on_announce = lambda: asyncio.run_coroutine_threadsafe(_request(flush.cancel), loop).result() and None
+
+        def interrupt() -> None:
+            asyncio.run_coroutine_threadsafe(_request(flush.cancel), loop).result()
+
+        flush.on_announce = interrupt
         outcome = await flush.run()
         assert (outcome.result, outcome.writes) == ("interrupted", tuple(flush.announced))
         assert note(workspace).endswith("- prefers tabs\n")
@@ -289,14 +287,9 @@ class TestOutcomes:
         assert (await flush.run()).result == "interrupted"
 
     async def test_a_cancelled_task_stays_one(self, workspace: Path) -> None:
-        started = asyncio.Event()
-
-        async def wait() -> None:
-            started.set()
-            await asyncio.Event().wait()
-
-        task = asyncio.create_task(Flush(workspace, [wait]).run())
-        await started.wait()
+        stall = Stalling()
+        task = asyncio.create_task(Flush(workspace, [stall]).run())
+        await stall.reached.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -374,7 +367,7 @@ class TestOnlyTheOneFile:
         assert hashlib.sha256(now[: len(OLD)]).hexdigest() == digest
         assert now == OLD.encode() + b"# replaced\n" + (OLD + "- b\n").encode()
         assert [result.is_error for result in flush.results()] == [False, True, False]
-        assert all(verify(workspace, write) for write in outcome.writes)
+        assert all(is_on_disk(WorkspaceFolder(workspace), write) for write in outcome.writes)
 
     async def test_a_refused_call_may_be_made_better(self, workspace: Path) -> None:
         flush = Flush(workspace, calls(one("append", path="MEMORY.md")), calls(one("append")), says("NO_REPLY"))
@@ -384,9 +377,10 @@ class TestOnlyTheOneFile:
     async def test_tools_that_change_something_are_not_offered_whoever_hands_them_in(self, workspace: Path) -> None:
         folder = WorkspaceFolder(workspace)
         settings = AgentSettings().tools.shell
-        shell = ShellTool(workspace, settings, max_chars=1000, secrets=SecretNames(workspace / ".env"))
+        secrets = SecretNames(workspace / ".env")
+        shell = ShellTool(workspace, settings, state=workspace, max_chars=1000, secrets=secrets)
         flush = Flush(workspace, calls(one("write", "x")), says("NO_REPLY"))
-        flush.parts = structs.replace(flush.parts, read_tools=[WriteTool(folder), AppendTool(folder), shell])
+        flush.setup = structs.replace(flush.setup, read_tools=[WriteTool(folder), AppendTool(folder), shell])
         await flush.run()
         assert [spec.name for spec in flush.model.requests[0].tools] == ["append", "write"]
         assert note(workspace) == OLD + "x\n"
@@ -482,7 +476,7 @@ class TestTheOfflineModel:
     async def test_a_flush_that_crosses_midnight_keeps_its_file(self, workspace: Path, prompt: str) -> None:
         (workspace / NOTE).unlink()
         flush = Flush(workspace, model=OfflineModel(MovingClock()), prompt=prompt)
-        flush.parts = structs.replace(flush.parts, clock=MovingClock())
+        flush.setup = structs.replace(flush.setup, clock=MovingClock())
         assert (await flush.run()).result == "written"
         assert note(workspace).startswith("# 2026-11-20\n\n- ")
         assert sorted(tree(workspace)) == ["AGENTS.md", "MEMORY.md", NOTE]
@@ -493,12 +487,12 @@ class TestTheOfflineModel:
         monkeypatch.setenv("CHAT_API_KEY", "blue-elephant")
         flush = Flush(workspace, model=OfflineModel(SystemClock(BERLIN)))
         talk = [UserMessage("I prefer tabs."), UserMessage("My favourite animal is the blue-elephant.")]
-        flush.request = structs.replace(flush.request, messages=tuple(talk))
+        flush.setup = structs.replace(flush.setup, messages=tuple(talk))
         assert (await flush.run()).result == "written"
         assert note(workspace) == f"{OLD}- I prefer tabs.\n"
 
     async def test_without_tools_to_look_it_still_writes(self, workspace: Path) -> None:
         flush = Flush(workspace, model=OfflineModel(SystemClock(BERLIN)))
-        flush.parts = structs.replace(flush.parts, read_tools=[])
+        flush.setup = structs.replace(flush.setup, read_tools=[])
         assert (await flush.run()).result == "written"
         assert "- I prefer tabs." in note(workspace)

@@ -12,7 +12,7 @@ import pytest
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event, Notice, TurnEnded
 from clawbot.llm.protocol import ChatRequest
-from clawbot.sessions.appending import LineAppender
+from clawbot.sessions.lines import LineAppender
 from clawbot.tools import append_only
 from tests.agent.ledger import Ledger, assert_in_context, assert_offered_once, assert_written_once, read_ledger
 from tests.agent.lossless import CHINESE, ENGLISH, Plan, PlannedModel, Reply, Setup, World, listen, open_agent
@@ -33,8 +33,19 @@ class Case:
         return cls(world, model, await open_agent(world, model))
 
     async def say(self, text: str, plan: Plan | None = None) -> list[Event]:
+        """What one submission yields, and what is told behind it while ended sessions are offered."""
         self.model.begin(plan or Plan())
-        return await listen(self.agent, text)
+        heard: list[Event] = []
+        self.agent.on_event = heard.append
+        events = await listen(self.agent, text)
+        await self.agent.ended.settled()
+        return [*heard, *events]
+
+    async def go_on(self) -> None:
+        """Offer once more what was left, undisturbed."""
+        self.model.begin(Plan())
+        self.agent.ended.wake()
+        await self.agent.ended.settled()
 
     def ledgers(self) -> list[Ledger]:
         """Those of all transcripts, after what must hold of each."""
@@ -88,13 +99,15 @@ async def test_a_message_larger_than_the_window_leaves_it_and_the_next_message_i
     await case.agent.close()
 
 
-async def test_what_a_stopped_new_leaves_behind_is_recorded_once(tmp_path: Path) -> None:
+async def test_what_was_stopped_behind_a_new_is_offered_again_once(tmp_path: Path) -> None:
     case = await Case.open(tmp_path, Setup())
     await case.say("hello " + ENGLISH * 300)
     await case.say("/new", Plan(flush=(Reply("stall"),)))
+    await case.go_on()
     old, _ = sorted(case.ledgers(), key=lambda ledger: -len(ledger.lines))
-    assert [offer.result for offer in old.ended] == ["interrupted", "skipped"]
-    assert old.ended[-1].error == "it was stopped"
+    assert [offer.result for offer in old.ended] == ["interrupted", "nothing"]
+    await case.go_on()
+    assert len(case.ledgers()[0].ended) + len(case.ledgers()[1].ended) == 2
     await case.agent.close()
 
 
@@ -147,8 +160,10 @@ async def test_a_disk_that_fails_under_the_notes_is_no_memory_that_had_nothing_t
     await case.say("hello " + ENGLISH * 300)
     monkeypatch.setattr(append_only, "append_whole", fail)
     events = await case.say("/new", Plan(flush=(Reply("write"),)))
+    monkeypatch.undo()
+    await case.go_on()
     old, _ = sorted(case.ledgers(), key=lambda ledger: -len(ledger.lines))
-    assert [offer.result for offer in old.ended] == ["failed", "abandoned"]
+    assert [offer.result for offer in old.ended] == ["failed", "nothing"]
     assert any(isinstance(event, Notice) and os.strerror(errno.EIO) in event.text for event in events)
     await case.agent.close()
 
@@ -162,6 +177,7 @@ async def test_what_new_wrote_while_the_disk_was_full_is_recorded_when_it_is_not
     with monkeypatch.context() as patch:
         fill_disk(patch, lambda line: b'"phase":"end"' in line and next(ends, False))
         await case.say("/new", Plan(flush=(Reply("write"),)))
+    await case.go_on()
     old, _ = sorted(case.ledgers(), key=lambda ledger: -len(ledger.lines))
     assert [(offer.result, offer.recovered) for offer in old.ended] == [("written", True)]
     await case.agent.close()

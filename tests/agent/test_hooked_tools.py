@@ -9,12 +9,14 @@ import pytest
 from msgspec import structs
 
 from clawbot.agent.agent import Agent
+from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import ToolFinished
+from clawbot.hooks.discovery import discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.messages import ToolCallBlock
 from tests.agent.fakes import FakeTool, calls, says
 from tests.agent.gate_host import House, PurposeModel, talk
-from tests.hooks.stage import discover, places, settings, write_hook
+from tests.hooks.stage import places, settings, write_hook
 
 CALL = ToolCallBlock("1", "look", {"where": "港口"})
 REFUSE = """
@@ -40,9 +42,9 @@ async def hooked(folder: Path, look: FakeTool) -> tuple[Agent, Dispatcher]:
     await dispatcher.load()
     plain = house.open(PurposeModel(), look)
     await asyncio.to_thread(plain.conversation.session.close)
-    parts = structs.replace(plain.parts, hooks=dispatcher, home=folder)
-    model = PurposeModel(chat=[calls(CALL), says("done")])
-    return Agent(parts, parts.store.open("main"), model, "fake/model"), dispatcher
+    plain.deps.model.chat = PurposeModel(chat=[calls(CALL), says("done")])
+    deps = structs.replace(plain.deps, hooks=dispatcher, home=folder)
+    return Agent(deps, Conversation(deps.store, deps.store.open("main"), deps.clock)), dispatcher
 
 
 @pytest.mark.parametrize("place", ["shipped", "home"])

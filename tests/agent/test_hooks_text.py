@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 
+from clawbot.agent.agent import Agent
 from clawbot.agent.commands import run_command
+from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import CommandOutput
-from clawbot.agent.hooks_text import NO_HOOKS, hooks_text, result_of, state_of
 from clawbot.agent.slash import parse_command
-from clawbot.agent.views import AgentInfo, HookStatus
+from clawbot.agent.status import NO_HOOKS, hooks_text, result_of, state_of
+from clawbot.agent.status_types import AgentInfo, HookStatus
+from clawbot.clock import SystemClock
+from tests.agent.fakes import agent_deps
 
 AT = datetime(2026, 11, 20, 20, 30, tzinfo=UTC)
 
@@ -23,23 +29,28 @@ def hook(**values: Any) -> HookStatus:
     return HookStatus(**{"name": "greet", "events": ("command:new", "session:start"), **usual, **values})
 
 
-class Host:
-    """What the two commands ask for."""
+AGENTS = (
+    AgentInfo("main", Path("/ws"), "openai/gpt-5", current=True),
+    AgentInfo("work", Path("/工作"), "offline", current=False),
+)
 
-    zone = UTC
-    agents = (
-        AgentInfo("main", Path("/ws"), "openai/gpt-5", current=True),
-        AgentInfo("work", Path("/工作"), "offline", current=False),
-    )
 
-    async def hooks(self) -> list[HookStatus]:
+@pytest.fixture
+async def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Agent]:
+    async def status() -> list[HookStatus]:
         return [hook(status="ok", topic="command:new", duration_ms=12, at=AT), hook(name="log", enabled=False)]
 
+    deps = agent_deps(tmp_path, agents=AGENTS, clock=SystemClock(ZoneInfo("UTC")))
+    agent = Agent(deps, Conversation(deps.store, deps.store.open("main"), deps.clock))
+    monkeypatch.setattr(agent.hooks, "status", status)
+    yield agent
+    await agent.close()
 
-async def output(text: str) -> CommandOutput:
+
+async def output(agent: Agent, text: str) -> CommandOutput:
     command = parse_command(text)
     assert command is not None
-    (said,) = (await run_command(command, Host())).events
+    (said,) = (await run_command(command, agent)).events
     assert isinstance(said, CommandOutput)
     msgspec.json.encode(said)
     return said
@@ -93,8 +104,8 @@ def test_no_hooks_are_said_to_be_none() -> None:
     assert hooks_text([], None) == NO_HOOKS
 
 
-async def test_hooks_are_told_by_a_command() -> None:
-    said = await output("/hooks")
+async def test_hooks_are_told_by_a_command(agent: Agent) -> None:
+    said = await output(agent, "/hooks")
     assert said.text.startswith("- **greet** ready · command:new, session:start · command:new: ok, 12 ms, 2026-11-20")
     assert [(item["name"], item["enabled"], item["durationMs"]) for item in said.data] == [
         ("greet", True, 12),
@@ -103,8 +114,8 @@ async def test_hooks_are_told_by_a_command() -> None:
 
 
 @pytest.mark.parametrize("text", ["/agent", "/AGENT  work "])
-async def test_agents_are_told_by_a_command(text: str) -> None:
-    said = await output(text)
+async def test_agents_are_told_by_a_command(agent: Agent, text: str) -> None:
+    said = await output(agent, text)
     assert said.text.split("\n")[:2] == [
         "- **main** openai/gpt-5 · /ws · this one",
         "- **work** offline · /工作",

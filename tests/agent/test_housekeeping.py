@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-
-import pytest
 
 from clawbot.agent.events import CommandOutput, ContextUsed, MessageFinished, SessionChanged
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, Usage
 from clawbot.sessions.conversation import REQUEST
-from tests.agent.fakes import FakeTool, calls, says
-from tests.agent.gate_host import SUMMARY, House, PurposeModel, compactions, ended, fill, offers, talk
+from tests.agent.fakes import FakeTool, Stalling, calls, says
+from tests.agent.gate_host import House, PurposeModel, compactions, ended, fill, offers, talk
 
 REQUEST_TEXT = "Read all of it. " + "The ports matter most. " * 40 + "Answer in the voice of a pirate."
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
-
-
-class Stalling:
-    """A step of a model that never ends; `reached` is set when it is there."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Event()
-
-    async def __call__(self) -> None:
-        self.reached.set()
-        await asyncio.Event().wait()
 
 
 async def test_the_message_that_is_being_answered_goes_through_a_compaction_word_for_word(house: House) -> None:
@@ -41,7 +22,6 @@ async def test_the_message_that_is_being_answered_goes_through_a_compaction_word
     assert compactions(agent)[0]["details"][REQUEST] == REQUEST_TEXT
     last = model.of("chat")[-1]
     assert sum(REQUEST_TEXT in message.text for message in last.messages) == 1
-    await agent.close()
 
 
 async def test_a_turn_that_is_over_is_not_taken_up_again(house: House) -> None:
@@ -52,7 +32,6 @@ async def test_a_turn_that_is_over_is_not_taken_up_again(house: House) -> None:
     assert REQUEST not in compactions(agent)[0]["details"]
     await talk(agent, "hello")
     assert not any("<request>" in message.text for message in model.of("chat")[-1].messages)
-    await agent.close()
 
 
 async def test_esc_skips_the_saving_before_a_turn_and_the_answer_comes(house: House) -> None:
@@ -67,7 +46,6 @@ async def test_esc_skips_the_saving_before_a_turn_and_the_answer_comes(house: Ho
     assert ended(events).status == "done"
     assert [event.text for event in events if isinstance(event, MessageFinished)] == ["fine"]
     assert [offer.result for offer in offers(agent)] == ["interrupted"]
-    await agent.close(hasty=True)
 
 
 async def test_a_saving_that_is_stopped_again_and_again_is_not_tried_for_ever(house: House) -> None:
@@ -87,21 +65,18 @@ async def test_a_saving_that_is_stopped_again_and_again_is_not_tried_for_ever(ho
         reached.cancel()
         assert ended(await submission).status == "done"
     assert stops == 3
-    await agent.close(hasty=True)
 
 
-async def test_esc_during_the_saving_of_new_leaves_the_message_behind_it_alone(house: House) -> None:
+async def test_the_saving_behind_new_holds_up_no_message_and_is_not_stopped_by_esc(house: House) -> None:
     stall = Stalling()
     agent = house.open(PurposeModel(flush=[[stall]]))
     await fill(agent, 2, 400)
-    submission = asyncio.create_task(talk(agent, "/new hello three"))
+    events = await talk(agent, "/new hello three")
     await stall.reached.wait()
-    agent.interrupt()
-    events = await submission
+    assert not agent.interrupt()
     assert any(isinstance(event, SessionChanged) for event in events)
     assert ended(events).status == "done"
     assert [event.text for event in events if isinstance(event, MessageFinished)] == ["fine"]
-    await agent.close()
 
 
 async def test_a_front_end_is_told_while_memory_takes_what_was_said(house: House) -> None:
@@ -113,7 +88,6 @@ async def test_a_front_end_is_told_while_memory_takes_what_was_said(house: House
     events = await talk(agent, "/compact")
     assert told == [True, False]
     assert "saving" not in "".join(map(str, events))
-    await agent.close()
 
 
 async def test_the_figures_are_told_before_and_after_a_compaction(house: House) -> None:
@@ -122,7 +96,6 @@ async def test_the_figures_are_told_before_and_after_a_compaction(house: House) 
     events = await talk(agent, "/compact")
     before, after = [event.tokens for event in events if isinstance(event, ContextUsed)]
     assert before > after > 500
-    await agent.close()
 
 
 async def test_measuring_makes_the_status_right_before_anything_was_said(house: House) -> None:
@@ -130,7 +103,6 @@ async def test_measuring_makes_the_status_right_before_anything_was_said(house: 
     assert agent.status.tokens == 0
     await agent.measure()
     assert agent.status.tokens > 1_000
-    await agent.close()
 
 
 async def test_a_compaction_by_hand_that_fails_fails_and_one_without_work_does_not(house: House) -> None:
@@ -140,7 +112,6 @@ async def test_a_compaction_by_hand_that_fails_fails_and_one_without_work_does_n
     await fill(agent, 4, 300)
     failed = ended(await talk(agent, "/compact"))
     assert (failed.status, failed.hint) == ("failed", "The history is whole.")
-    await agent.close()
 
 
 async def test_half_a_short_turn_is_not_summarised(house: House) -> None:
@@ -150,7 +121,6 @@ async def test_half_a_short_turn_is_not_summarised(house: House) -> None:
     said = [event for event in await talk(agent, "/compact") if isinstance(event, CommandOutput)]
     assert "nothing to compact" in said[0].text
     assert "summary" not in model.purposes
-    await agent.close()
 
 
 async def test_what_another_model_reported_is_no_figure_of_this_one(house: House) -> None:
@@ -165,14 +135,3 @@ async def test_what_another_model_reported_is_no_figure_of_this_one(house: House
     await talk(agent, "hello")
     assert agent.status.tokens < 5_000
     assert set(model.purposes) == {"chat"}
-    await agent.close(hasty=True)
-
-
-async def test_the_summary_is_what_the_next_turn_sees(house: House) -> None:
-    model = PurposeModel()
-    agent = house.open(model, window=128_000)
-    await fill(agent, 4, 300)
-    await talk(agent, "/compact")
-    await talk(agent, "hello")
-    assert SUMMARY.split("\n")[0] in model.of("chat")[-1].messages[0].text
-    await agent.close()

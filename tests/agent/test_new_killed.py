@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.agent.gate_host import PurposeModel, talk
-from tests.agent.keeping_house import Note, notes_in, open_agent, store_in, taken
+from tests.agent.keeping_house import Note, hooks_of, notes_in, open_agent, store_in, taken
 from tests.faults import kill_at_each
+
+# Each step of the disk is an agent of its own, with a process for its hooks: minutes where others share the cores.
+pytestmark = pytest.mark.timeout(400)
 
 SAID = (("user", "plan the api"), ("assistant", "fine"), ("user", "把端口表也写进去"), ("assistant", "fine"))
 ARCHIVED = "main-20240311-0930"
@@ -21,13 +24,9 @@ IMPORTS = """
     from tests.agent.gate_host import PurposeModel, talk
     from tests.agent.keeping_house import DAILY, open_agent
 """
-STORY = """
-    import asyncio
-    from pathlib import Path
-    from tests.agent.fakes import says
-    from tests.agent.gate_host import PurposeModel, talk
-    from tests.agent.keeping_house import DAILY, open_agent
-
+STORY = (
+    IMPORTS
+    + """
     async def main():
         answered = asyncio.Event()
         model = PurposeModel(slug=[[{waits}, *says("api-plan")]])
@@ -35,11 +34,12 @@ STORY = """
         arm()
         await {end}
         answered.set()
-        await agent.parts.hooks.settled()
+        await agent.deps.hooks.settled()
         await agent.close()
 
     asyncio.run(main())
 """
+)
 LATER, AT_ONCE = "answered.wait", "lambda: asyncio.sleep(0)"
 NEW, BY_THE_CLOCK = 'talk(agent, "/new and now?")', "agent.look_at_clock()"
 NEXT_DAY = 24 * 60
@@ -85,7 +85,7 @@ async def look_after(place: Path, old: str, minutes: int) -> list[Note]:
     if agent.conversation.session_id == old:
         assert [message.text for message in agent.conversation.messages] == [text for _, text in SAID]
     await talk(agent, "/new")
-    await agent.parts.hooks.settled()
+    await hooks_of(agent).settled()
     await agent.close()
     assert is_over_for_good(place, old)
     return [note for note in notes_in(place / "workspace") if note.session_id == old]

@@ -14,11 +14,12 @@ from msgspec import structs
 from clawbot.agent import notes as notes_module
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import NoteKept
+from clawbot.files import create_whole
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.store import OpenSession
 from tests.agent.fakes import says
 from tests.agent.gate_host import PurposeModel, notes, talk
-from tests.agent.keeping_house import BEGIN, notes_in, open_agent, taken
+from tests.agent.keeping_house import BEGIN, hooks_of, notes_in, open_agent, taken
 from tests.hooks.stage import write_hook
 
 UNNAMED = [says("")]
@@ -32,13 +33,13 @@ async def chat(home: Path, minutes: int, *texts: str, session: str = "") -> str:
     said_in = agent.conversation.session_id
     for text in texts:
         await talk(agent, text)
-    await agent.parts.hooks.settled()
+    await hooks_of(agent).settled()
     await agent.close()
     return said_in
 
 
 async def resume(agent: Agent, session: str) -> None:
-    await agent.switch(agent.parts.store.open(session))
+    await agent.switch(agent.deps.store.open(session))
 
 
 def words_of(home: Path) -> list[str]:
@@ -108,7 +109,7 @@ async def test_a_note_that_is_being_written_when_the_hooks_are_stopped_is_record
 ) -> None:
     agent = await open_agent(tmp_path, PurposeModel(slug=UNNAMED), 0)
     await talk(agent, "plan the api")
-    loop, goes_on, write = asyncio.get_running_loop(), threading.Event(), notes_module.create_whole
+    loop, goes_on, write = asyncio.get_running_loop(), threading.Event(), create_whole
 
     def stop() -> None:
         agent.interrupt()
@@ -152,22 +153,23 @@ async def test_what_a_hook_keeps_later_needs_no_session_that_is_open(
     write_hook(tmp_path / "hooks", "session-memory", LATER)
     agent = await open_agent(tmp_path, PurposeModel(), 0)
     await talk(agent, "plan the api")
-    told, rotate = threading.Event(), agent.parts.store.rotate
+    told, rotate = threading.Event(), agent.deps.store.rotate
     results: list[object] = []
 
     def tell(result: object, *_: object) -> None:
         results.append(result)
         told.set()
 
-    def rotate_slowly(opened: OpenSession, reason: str) -> OpenSession:
-        begun = rotate(opened, reason)
+    def rotate_slowly(opened: OpenSession, reason: str, *, pending: bool) -> OpenSession:
+        begun = rotate(opened, reason, pending=pending)
         (tmp_path / "go").touch()
         assert told.wait(10)
         return begun
 
-    agent.parts.hooks.on_failure = tell
-    agent.hooking.parts = structs.replace(agent.hooking.parts, home=tmp_path, announce=tell)
-    monkeypatch.setattr(agent.parts.store, "rotate", rotate_slowly)
+    hooks_of(agent).on_failure = tell
+    agent.hooks.deps = structs.replace(agent.hooks.deps, home=tmp_path)
+    agent.hooks.announce = tell
+    monkeypatch.setattr(agent.deps.store, "rotate", rotate_slowly)
     await talk(agent, "/new")
     assert [type(result) for result in results] == [NoteKept]
     assert "稍后" in (tmp_path / "workspace/memory/2024-03-11-later.md").read_text("utf-8")

@@ -17,6 +17,9 @@ from clawbot.agent.notes import (
     rename_note,
     safe_slug,
 )
+from clawbot.sessions.entries import MemoryWrite
+from clawbot.text.secrets import MARK
+from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret
 
 SESSION = "0a1b2c3d-你好"
 BEGAN = datetime(2026, 3, 7, 5, 0, tzinfo=UTC).timestamp()
@@ -62,7 +65,7 @@ AT = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)
 
 
 def request_of(text: str, slug: str = "api-plan", session: str = SESSION) -> NoteRequest:
-    return NoteRequest(session_id=session, since=AT.timestamp() - 60, text=text, slug=slug, at=AT)
+    return NoteRequest(session_id=session, since=AT.timestamp() - 60, text=text, slug=slug, at=AT, now=AT.timestamp())
 
 
 def kept(workspace: Path, text: str = "api", slug: str = "api-plan", session: str = SESSION) -> str:
@@ -133,3 +136,40 @@ def test_what_a_kill_left_of_a_note_is_removed_once_it_is_old(tmp_path: Path) ->
     assert not old.exists()
     assert young.exists()
     assert own.exists()
+
+
+def test_a_note_that_has_grown_out_of_all_bounds_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / kept(tmp_path)
+    os.truncate(path, 10 * 1024**3)
+    with pytest.raises(NoteError, match="is larger than 20 MiB") as caught:
+        kept(tmp_path, "something else")
+    assert "transcript keeps" in str(caught.value.hint)
+
+
+def test_a_pipe_with_the_name_of_a_note_is_nobody_s(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    os.mkfifo(tmp_path / "memory" / "2026-11-20-api-plan.md")
+    assert kept(tmp_path) == "memory/2026-11-20-api-plan-2.md"
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.secret[:24])
+def test_no_note_holds_a_secret_and_each_is_counted(tmp_path: Path, secret: SaidSecret) -> None:
+    writes: list[MemoryWrite] = []
+    kept = keep_note(tmp_path, request_of(f"# Session\n\nuser: {secret.text}\n"), writes.append)
+    note = (tmp_path / kept.path).read_text("utf-8")
+    assert secret.secret not in note
+    assert MARK in note
+    assert [write.secrets for write in writes] == [note.count(MARK)]
+
+
+def test_what_only_looks_like_a_secret_is_kept_in_a_note(tmp_path: Path) -> None:
+    said = "\n".join(f"user: {text}" for text in LOOK_ALIKES)
+    assert said in (tmp_path / kept(tmp_path, said)).read_text("utf-8")
+
+
+def test_a_name_holds_no_secret(tmp_path: Path) -> None:
+    path = kept(tmp_path, slug="my password is sunflower42")
+    assert path == kept(tmp_path, slug="")
+    assert rename_note(tmp_path, path, "the password is sunflower43") == path
+    assert rename_note(tmp_path, path, "wifi-sunflower44", {"sunflower44"}) == path
+    assert "wifi-router" in rename_note(tmp_path, path, "wifi-router", {"sunflower44"})

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-
-import pytest
 
 from clawbot.agent.events import CompactionFinished, MessageFinished, Notice, TextDelta
 from clawbot.context.guard import REMOVED
 from clawbot.llm.errors import ContextOverflowError, UnreachableError
 from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo, TextPart
 from clawbot.messages import ToolCallBlock
-from tests.agent.fakes import FakeTool, calls, says
+from tests.agent.fakes import Answer, FakeTool, Stalling, calls, says
 from tests.agent.gate_host import (
     SUMMARY,
     WORD,
     House,
     PurposeModel,
-    Reply,
     compactions,
     ended,
     fill,
@@ -29,21 +25,16 @@ from tests.agent.gate_host import (
 )
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
-
-
 def size(request: ChatRequest) -> int:
     """The characters of all messages."""
     return sum(len(message.text) for message in request.messages)
 
 
-def small(window: int, *replies: Reply) -> PurposeModel:
+def small(window: int, *replies: Answer) -> PurposeModel:
     """A model that refuses what is longer than four characters for each token of its window."""
     model = PurposeModel()
 
-    def answer(request: ChatRequest) -> Reply:
+    def answer(request: ChatRequest) -> Answer:
         too_long = size(request) + len(request.system) > window * 4
         return [ContextOverflowError("too large")] if too_long else (replies[0] if replies else says("NO_REPLY"))
 
@@ -62,7 +53,6 @@ async def test_no_result_is_left_out_before_memory_was_offered_it(house: House) 
         await talk(agent, f"look again ({turn})")
     assert compactions(agent)
     assert not any(REMOVED in message.text for request in model.requests for message in request.messages)
-    await agent.close()
 
 
 async def test_a_request_that_could_not_fit_otherwise_leaves_old_results_out_and_is_sent(house: House) -> None:
@@ -73,7 +63,6 @@ async def test_a_request_that_could_not_fit_otherwise_leaves_old_results_out_and
     events = await talk(agent, "look fourteen times")
     assert ended(events).status == "done"
     assert any(REMOVED in message.text for message in agent_model.of("chat")[-1].messages)
-    await agent.close()
 
 
 async def test_a_flush_model_with_a_small_window_is_asked_in_parts_that_fit(house: House) -> None:
@@ -83,7 +72,6 @@ async def test_a_flush_model_with_a_small_window_is_asked_in_parts_that_fit(hous
     await fill(agent, 19, 1_000)
     assert other.purposes.count("flush") > 1
     assert {offer.result for offer in offers(agent)} == {"nothing"}
-    await agent.close()
 
 
 async def test_a_summariser_with_a_small_window_reads_all_of_it_in_parts(house: House) -> None:
@@ -97,7 +85,6 @@ async def test_a_summariser_with_a_small_window_reads_all_of_it_in_parts(house: 
     read = "".join(request.messages[-1].text for request in other.of("summary"))
     assert all(f"<{turn}>" in read for turn in range(11))
     assert read.count(WORD.strip()) > 12_000
-    await agent.close()
 
 
 async def test_a_limit_that_is_learnt_may_be_all_that_was_wrong(house: House) -> None:
@@ -108,7 +95,6 @@ async def test_a_limit_that_is_learnt_may_be_all_that_was_wrong(house: House) ->
     agent = house.open(model, tool, window=128_000)
     events = await talk(agent, "look")
     assert [event.text for event in events if isinstance(event, MessageFinished)][-1] == "seen"
-    await agent.close()
 
 
 async def test_a_limit_is_learnt_where_compaction_is_off_too(house: House) -> None:
@@ -116,7 +102,6 @@ async def test_a_limit_is_learnt_where_compaction_is_off_too(house: House) -> No
     agent = house.open(PurposeModel(chat=[[limit]]), window=128_000, enabled=False)
     await talk(agent, "hello")
     assert agent.status.window == 8_192
-    await agent.close()
 
 
 async def test_a_dead_memory_is_asked_once_however_long_the_history_is(house: House) -> None:
@@ -129,7 +114,6 @@ async def test_a_dead_memory_is_asked_once_however_long_the_history_is(house: Ho
     await talk(agent, "hello")
     assert len(compactions(agent)) == 1
     assert model.purposes.count("flush") <= 2
-    await agent.close()
 
 
 async def test_a_provider_that_always_counts_much_more_is_not_compacted_for_at_every_message(house: House) -> None:
@@ -137,7 +121,6 @@ async def test_a_provider_that_always_counts_much_more_is_not_compacted_for_at_e
     agent = house.open(model, window=64_000)
     await fill(agent, 14, 400)
     assert len(compactions(agent)) <= 2
-    await agent.close()
 
 
 async def test_a_window_that_prompt_and_tools_fill_is_told_once_and_compacts_nothing(house: House) -> None:
@@ -150,23 +133,16 @@ async def test_a_window_that_prompt_and_tools_fill_is_told_once_and_compacts_not
     ]
     assert "summary" not in model.purposes
     assert not any(isinstance(event, CompactionFinished) for event in events)
-    await agent.close()
 
 
 async def test_a_token_that_esc_cut_in_two_is_shown_nowhere(house: House) -> None:
-    asked = asyncio.Event()
-
-    async def wait() -> None:
-        asked.set()
-        await asyncio.Event().wait()
-
-    agent = house.open(PurposeModel(chat=[[TextPart("NO_RE"), wait]]))
+    stall = Stalling()
+    agent = house.open(PurposeModel(chat=[[TextPart("NO_RE"), stall]]))
     submission = asyncio.create_task(talk(agent, "only if it burns"))
-    await asked.wait()
+    await stall.reached.wait()
     agent.interrupt()
     events = await submission
     assert "NO_RE" not in "".join(event.text for event in events if isinstance(event, TextDelta | MessageFinished))
-    await agent.close()
 
 
 async def test_esc_does_not_wait_for_a_flush_model_that_opens_slowly(house: House) -> None:
@@ -186,7 +162,6 @@ async def test_esc_does_not_wait_for_a_flush_model_that_opens_slowly(house: Hous
     agent.interrupt()
     assert ended(await submission).status == "interrupted"
     assert [offer.result for offer in offers(agent)] == ["interrupted"]
-    await agent.close()
 
 
 async def test_a_change_of_models_does_not_keep_the_end_from_saving(house: House) -> None:

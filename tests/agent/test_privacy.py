@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.messages import Message, ToolCallBlock, ToolResultMessage
-from clawbot.tools.memory import memory_tools
+from clawbot.tools.memory import AgentMemory, memory_tools
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import build_toolbox
 from tests.agent.fakes import calls, says
@@ -27,8 +26,7 @@ REMEMBERED = {"memory_search", "memory_get"}
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    house = House(tmp_path)
+def house(house: House) -> House:
     (house.workspace / "memory").mkdir()
     for name in ("MEMORY.md", "USER.md", "memory/2026-11-20.md"):
         (house.workspace / name).write_text(SECRET, encoding="utf-8")
@@ -38,8 +36,8 @@ def house(tmp_path: Path) -> House:
 def tools(house: House) -> tuple[AnyTool, ...]:
     """Those that change nothing, with memory."""
     index = FakeIndex(files={"MEMORY.md": SECRET})
-    memory = memory_tools(index, max_injected_chars=4_000, output_max_chars=40_000, citations="auto")
-    return build_toolbox(house.workspace, AgentSettings(), house.clock, memory).read_only
+    memory = memory_tools("main", {"main": AgentMemory(index, 4_000)}, 40_000, "auto", lambda: None)
+    return build_toolbox(house.workspace, AgentSettings(), house.clock, Paths(find_home()), memory).read_only
 
 
 def results(messages: tuple[Message, ...]) -> list[ToolResultMessage]:
@@ -85,10 +83,9 @@ async def test_going_to_another_session_takes_its_policy(house: House) -> None:
     brain = PurposeModel()
     agent = house.open(brain, *tools(house), window=64_000)
     await talk(agent, "hello")
-    await agent.switch(agent.parts.store.open("agent:main:telegram:group:12"))
+    await agent.switch(agent.deps.store.open("agent:main:telegram:group:12"))
     await talk(agent, "大家好")
     first, second = brain.of("chat")
     assert {tool.name for tool in first.tools} > REMEMBERED
     assert REMEMBERED.isdisjoint(tool.name for tool in second.tools)
     assert SECRET not in second.system
-    await agent.close(hasty=True)

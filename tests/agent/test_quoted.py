@@ -46,7 +46,7 @@ async def test_memory_is_not_asked_because_of_them(tmp_path: Path) -> None:
 
 async def test_a_compaction_takes_them_along_and_carries_them_for_nobody(tmp_path: Path) -> None:
     brain = PurposeModel()
-    agent = quoting(tmp_path).open(brain, keep_recent_tokens=60)
+    agent = quoting(tmp_path).open(brain, keep_recent_tokens=60, window=16_000)
     await fill(agent, 3, 30)
     await talk(agent, "/compact")
     asked = brain.of("summary")[0].messages[-1].text

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from clawbot.agent.offers import OfferState
-from clawbot.agent.reporting import last_flush
+from clawbot.agent.status import last_flush
 from clawbot.config.schema_context import CompactionSettings
-from clawbot.context.budget import plan_budget
 from clawbot.context.report import LastFlush
+from clawbot.context.window import plan_budget
 from clawbot.llm.protocol import CAPPED
-from clawbot.sessions.audit import MemoryWrite, Offer, Result
+from clawbot.sessions.entries import MemoryWrite, Offer, Result
 from tests.agent.gate_host import House, PurposeModel, notes, reported, talk
 
 AT = "2026-11-20T09:12:00Z"
@@ -48,21 +46,19 @@ def test_the_last_offer(offers: OfferState, flush: LastFlush | None) -> None:
     assert last_flush(offers) == flush
 
 
-async def test_before_the_first_message_the_marks_come_from_the_window_alone(tmp_path: Path) -> None:
-    agent = House(tmp_path).open(PurposeModel(), window=64_000, cap=20_000, reserve_tokens=3_000)
+async def test_before_the_first_message_the_marks_come_from_the_window_alone(house: House) -> None:
+    agent = house.open(PurposeModel(), window=64_000, cap=20_000, reserve_tokens=3_000)
     status = agent.status
     settings = CompactionSettings(reserve_tokens=3_000)
     assert (status.tokens, status.window, status.window_source) == (0, 20_000, CAPPED)
     assert status.budget == plan_budget(20_000, settings)
     assert (status.stale, status.busy, status.compactions, status.last_flush) == (False, False, 0, None)
     assert (status.agent_id, status.session_key, status.session_id) == ("main", "main", agent.conversation.session_id)
-    await agent.close(hasty=True)
 
 
 async def test_afterwards_it_tells_what_was_reported_and_where_memory_was_written_also_after_a_restart(
-    tmp_path: Path,
+    house: House,
 ) -> None:
-    house = House(tmp_path)
     model = PurposeModel(chat=[reported("fine", 1_321)], flush=notes("- uses tabs\n"))
     agent = house.open(model, memory_flush={"quit_min_tokens": 0})
     await talk(agent, "I use tabs.")
@@ -76,4 +72,3 @@ async def test_afterwards_it_tells_what_was_reported_and_where_memory_was_writte
     assert flush is not None
     assert (flush.result, house.workspace / flush.path) == ("written", house.daily)
     assert flush.bytes == house.daily.stat().st_size
-    await agent.close(hasty=True)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.agent.flush import FlushOutcome
+from clawbot.agent.flush import SilentTurn, joined
+from clawbot.agent.offers import FlushOutcome
+from clawbot.agent.request_builder import RequestBuilder, Windows
 from clawbot.agent.scope import silent_scope
-from clawbot.agent.silent_turn import SilentTurn, SilentTurnParts, joined
-from clawbot.agent.viewing import Viewing
-from clawbot.agent.windows import Windows
 from clawbot.clock import SystemClock
+from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.counting import TokenCounter
 from clawbot.context.detached import Detached
@@ -23,9 +23,9 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.errors import UnreachableError
 from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo
 from clawbot.messages import Message, UserMessage
-from clawbot.sessions.audit import MemoryWrite
+from clawbot.sessions.entries import MemoryWrite
 from clawbot.tools.registry import build_toolbox
-from tests.agent.fakes import Answer, FakeModel, says
+from tests.agent.fakes import Answer, FakeModel, agent_deps, says
 from tests.agent.gate_host import WORD, PurposeModel, notes
 
 WRITE = MemoryWrite("memory/2026-11-20.md", 0, 9, 1, 1, "0")
@@ -40,17 +40,10 @@ class Memory:
         given = {"workspace": workspace, "compaction": {"memory_flush": {"model": model}}}
         settings = AgentSettings.model_validate(given)
         clock = SystemClock()
-        toolbox = build_toolbox(workspace, settings, clock)
-        viewing = SimpleNamespace(built=None, windows=Windows(None), toolbox=toolbox)
-        parts = SilentTurnParts(
-            viewing=cast("Viewing", viewing),
-            settings=settings,
-            workspace=workspace,
-            clock=clock,
-            model=lambda: usual,
-            open_model=self._open,
-        )
-        self.turn = SilentTurn(parts)
+        toolbox = build_toolbox(workspace, settings, clock, Paths(find_home()))
+        requests = SimpleNamespace(built=None, windows=Windows(None), toolbox=toolbox)
+        deps = agent_deps(workspace, model=usual, open_model=self._open, settings=settings, tools=toolbox, clock=clock)
+        self.turn = SilentTurn(deps, cast("RequestBuilder", requests))
         self.scope = silent_scope()
 
     async def _open(self, ref: str) -> ChatModel:

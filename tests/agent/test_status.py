@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from clawbot.agent.status import render_status, status_data
-from clawbot.agent.views import RuntimeStatus
+from clawbot.agent.status_types import RuntimeStatus
 from clawbot.context.report import LastFlush
 from clawbot.llm.protocol import ModelInfo
 from tests.context.reports import FLUSH, made
@@ -51,7 +51,8 @@ def said(**changes: Any) -> str:
         ({"tokens": 0}, f"memory flush in {REPORT.flush_at:,} tokens · compaction in {REPORT.compact_at:,} tokens"),
         ({"tokens": REPORT.compact_at}, f"- **next** reserve {REPORT.reserve:,} · compactions 0\n"),
         ({"cost": 0.12345}, "- **cost** $0.1235"),
-        ({}, "nothing had to be saved yet"),
+        ({}, "- **memory** nothing had to be saved yet"),
+        ({"memory_problem": "words only: why"}, "- **memory** words only: why · nothing had to be saved yet"),
         ({"last_flush": FLUSH}, "asked last 2026-11-20 09:12: 3 lines (180 bytes) to memory/2026-11-20.md:12"),
         ({"last_flush": msgspec.structs.replace(FLUSH, end_line=12)}, ": 1 line ("),
         ({"last_flush": LastFlush(FLUSH.at, "nothing")}, "09:12: nothing to write"),

@@ -9,9 +9,8 @@ from collections.abc import AsyncGenerator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.agent.cancel import InterruptedTurnError
 from clawbot.agent.events import Event, MessageQueued, TurnEnded, TurnStarted
-from clawbot.agent.scope import Scope
+from clawbot.agent.scope import InterruptedTurnError, Scope
 from clawbot.agent.submissions import Submissions
 from clawbot.clock import SystemClock
 
@@ -157,16 +156,17 @@ async def test_the_duration_is_of_the_turn_and_not_of_the_wait() -> None:
 async def test_nothing_is_taken_up_while_somebody_wants_to_be_alone() -> None:
     desk = Desk()
     _, running = await desk.begin("one")
-    alone, go_on = asyncio.Event(), asyncio.Event()
+    asks, alone, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def be_alone() -> None:
+        asks.set()
         async with desk.queue.exclusive():
             desk.log.append("alone")
             alone.set()
             await go_on.wait()
 
     visitor = asyncio.create_task(be_alone())
-    await asyncio.sleep(0)
+    await asks.wait()
     desk.end("one", "two")
     await rest(running)
     await alone.wait()

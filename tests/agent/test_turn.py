@@ -7,17 +7,18 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 
 import pytest
+from msgspec import structs
 
-from clawbot.agent.cancel import Cancellation, InterruptedTurnError
 from clawbot.agent.events import ModelChanged, ModelRetry, Notice, TextDelta, ToolFinished, ToolStarted
-from clawbot.agent.turn import Committed, TurnParts, TurnStep, run_turn
+from clawbot.agent.scope import Cancellation, InterruptedTurnError
+from clawbot.agent.turn import Committed, TurnSetup, TurnStep, run_turn
 from clawbot.clock import SystemClock
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, UnreachableError
-from clawbot.llm.protocol import ChatRequest, FallbackPart, FinalPart, RetryPart, TextPart
+from clawbot.llm.protocol import ChatRequest, FallbackPart, FinalPart, RetryPart, StreamPart, TextPart
 from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion
 from clawbot.tools.registry import Toolbox
-from tests.agent.fakes import FakeModel, FakeTool, calls, says
+from tests.agent.fakes import FakeModel, FakeTool, Stalling, calls, says
 
 
 async def allow(question: ApprovalQuestion) -> ApprovalAnswer:
@@ -31,7 +32,7 @@ class Talk:
         self.messages: list[Message] = [UserMessage("hello")]
         self.overflows: list[ContextOverflowError] = []
         self.smaller = 0  # how often the request can be made smaller
-        self.parts = TurnParts(
+        self.setup = TurnSetup(
             model, Toolbox(tools, 1000), self.prepare, lambda _: allow, SystemClock(), max_rounds, self.recover
         )
 
@@ -44,7 +45,7 @@ class Talk:
         return self.smaller >= 0
 
     async def steps(self, cancel: Cancellation | None = None) -> AsyncGenerator[TurnStep, None]:
-        async with aclosing(run_turn(self.parts, cancel or Cancellation())) as steps:
+        async with aclosing(run_turn(self.setup, cancel or Cancellation())) as steps:
             async for step in steps:
                 if isinstance(step, Committed):
                     self.messages.append(step.message)
@@ -79,18 +80,8 @@ async def test_a_plain_answer_is_streamed_and_then_committed() -> None:
 async def test_the_model_sees_the_results_of_its_calls_in_their_order() -> None:
     model = FakeModel(calls(ToolCallBlock("1", "look"), ToolCallBlock("2", "find")), says("done"))
     steps = await play(model, FakeTool("look", "seen"), FakeTool("find", "found"))
-    kinds = [type(step) for step in steps]
-    assert kinds == [
-        Committed,
-        ToolStarted,
-        ToolFinished,
-        Committed,
-        ToolStarted,
-        ToolFinished,
-        Committed,
-        TextDelta,
-        Committed,
-    ]
+    called = [ToolStarted, ToolFinished, Committed]
+    assert [type(step) for step in steps] == [Committed, *called, *called, TextDelta, Committed]
     assert [message.text for message in model.requests[1].messages[-2:]] == ["seen", "found"]
 
 
@@ -130,6 +121,16 @@ async def test_the_limit_on_rounds_is_reported() -> None:
     assert isinstance(steps[-1], Notice)
     assert "3 rounds" in steps[-1].text
     assert len(model.requests) == 3
+
+
+async def test_calls_beyond_their_number_are_answered_and_not_run() -> None:
+    tool = FakeTool("look")
+    talk = Talk(FakeModel(calls(*(ToolCallBlock(str(n), "look") for n in range(1000))), says("done")), tool)
+    talk.setup = structs.replace(talk.setup, max_calls=3)
+    steps = [step async for step in talk.steps()]
+    results = [message for message in committed(steps) if isinstance(message, ToolResultMessage)]
+    assert [result.is_error for result in results] == [False] * 3 + [True] * 997
+    assert "tools.max_calls" in results[-1].text
 
 
 async def test_a_failing_model_leaves_what_it_said_marked_as_an_error() -> None:
@@ -180,14 +181,9 @@ async def interrupted(model: FakeModel, when: asyncio.Event, *tools: AnyTool) ->
 
 
 async def test_an_interrupt_keeps_the_partial_answer_and_closes_the_stream() -> None:
-    reached = asyncio.Event()
-
-    async def stall() -> None:
-        reached.set()
-        await asyncio.Event().wait()
-
+    stall = Stalling()
     model = FakeModel([TextPart("as I was "), stall])
-    steps = await interrupted(model, reached)
+    steps = await interrupted(model, stall.reached)
     last = committed(steps)[-1]
     assert isinstance(last, AssistantMessage)
     assert (last.text, last.stop_reason) == ("as I was ", "aborted")
@@ -195,13 +191,8 @@ async def test_an_interrupt_keeps_the_partial_answer_and_closes_the_stream() -> 
 
 
 async def test_an_interrupt_before_any_text_leaves_nothing() -> None:
-    reached = asyncio.Event()
-
-    async def stall() -> None:
-        reached.set()
-        await asyncio.Event().wait()
-
-    assert committed(await interrupted(FakeModel([stall]), reached)) == []
+    stall = Stalling()
+    assert committed(await interrupted(FakeModel([stall]), stall.reached)) == []
 
 
 async def test_a_second_interrupt_while_the_first_one_cleans_up_changes_nothing() -> None:
@@ -253,18 +244,14 @@ async def test_an_interrupted_tool_and_those_after_it_get_results() -> None:
 
 
 async def test_a_cancellation_from_elsewhere_stays_one() -> None:
-    reached = asyncio.Event()
-
-    async def stall() -> None:
-        reached.set()
-        await asyncio.Event().wait()
+    stall = Stalling()
 
     async def consume() -> None:
         async for _ in Talk(FakeModel([stall])).steps():
             pass
 
     turn = asyncio.create_task(consume())
-    await reached.wait()
+    await stall.reached.wait()
     turn.cancel()
     with pytest.raises(asyncio.CancelledError):
         await turn
@@ -301,12 +288,17 @@ async def test_an_answer_that_overflows_half_way_is_kept_and_not_asked_again() -
 
 async def test_a_silent_reply_is_committed_and_never_shown() -> None:
     """Reference sheet 9.2."""
-    silent = [TextPart("NO"), TextPart("_REP"), TextPart("LY"), FinalPart(AssistantMessage([TextBlock("NO_REPLY")]))]
+    silent: list[StreamPart] = [
+        TextPart("NO"),
+        TextPart("_REP"),
+        TextPart("LY"),
+        FinalPart(AssistantMessage([TextBlock("NO_REPLY")])),
+    ]
     steps = await play(FakeModel(silent))
     assert [type(step) for step in steps] == [Committed]
 
 
 async def test_text_that_only_begins_like_the_token_is_shown_at_once() -> None:
-    pieces = [TextPart("NO"), TextPart(" way"), FinalPart(AssistantMessage([TextBlock("NO way")]))]
+    pieces: list[StreamPart] = [TextPart("NO"), TextPart(" way"), FinalPart(AssistantMessage([TextBlock("NO way")]))]
     steps = await play(FakeModel(pieces))
     assert "".join(step.text for step in steps if isinstance(step, TextDelta)) == "NO way"

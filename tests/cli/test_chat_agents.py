@@ -21,7 +21,8 @@ CHOSEN: Choices = {
 
 
 def opened(agent_id: str, session_key: str) -> Any:
-    return SimpleNamespace(status=SimpleNamespace(agent_id=agent_id, session_key=session_key))
+    status = SimpleNamespace(agent_id=agent_id, session_key=session_key)
+    return SimpleNamespace(agent=SimpleNamespace(status=status))
 
 
 def test_the_first_agent_has_all_that_was_chosen() -> None:

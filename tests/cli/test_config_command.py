@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -58,7 +60,7 @@ def test_show_masks_every_secret() -> None:
         result = run(*arguments)
         assert result.exit_code == 0
         assert "hunter22" not in result.output
-        assert "[redacted]" in result.stdout
+        assert "[secret left out]" in result.stdout
 
 
 def test_show_as_json_has_settings_origins_files_and_notices() -> None:
@@ -153,3 +155,36 @@ def test_check_of_a_folder_says_so(tmp_path: Path) -> None:
 def test_wrong_usage_is_exit_code_2() -> None:
     assert run("check", "a", "b").exit_code == 2
     assert run("nonsense").exit_code == 2
+
+
+def _commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _commands(command, (*words, name))
+        elif command is not None:
+            yield " ".join((*words, name)), command
+
+
+def test_every_command_that_reads_settings_takes_the_file_of_them() -> None:
+    without = {
+        words
+        for words, command in _commands(root)
+        if not any("--config" in parameter.opts for parameter in command.params)
+    }
+    # These are told the file as an argument, only name it, or read no settings.
+    assert without == {"config check", "config path", "script serve", "completion"}
+
+
+@pytest.mark.parametrize("words", ["memory status", "doctor --no-ping", "workspace init", "sessions list"])
+def test_the_file_of_the_settings_counts_for(words: str) -> None:
+    file = Path("mine.yaml")
+    file.write_text("agents: {second: {workspace: second}}\n")
+    asked = [*words.split(), "--agent", "second"]
+    assert "second" in CliRunner().invoke(root, asked).output
+    assert CliRunner().invoke(root, asked).exit_code == 1
+    found = CliRunner().invoke(root, [*asked, "--config", str(file)])
+    assert "no agent" not in found.output
+    broken = CliRunner().invoke(root, [*asked, "--config", "missing.yaml"])
+    assert "missing.yaml" in broken.output

@@ -8,6 +8,8 @@ import importlib.util
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -18,9 +20,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clawbot.cli.doctor import VERSION, examine, look_around
-from clawbot.cli.doctor_checks import model, program, setup, storage, talks
+from clawbot.cli.doctor_checks import program, setup, storage
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
-from clawbot.cli.doctor_checks.terminal import look
+from clawbot.cli.doctor_checks.program import look
 from clawbot.cli.main import root
 from clawbot.clock import SystemClock
 from clawbot.config.paths import shipped
@@ -29,6 +31,8 @@ from clawbot.llm.errors import AuthenticationError
 from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart, TextPart
 from clawbot.messages import UserMessage
 from clawbot.sessions.store import SessionStore
+from tests.hostile import make_deep, removed
+from tests.packages import install
 
 SECRET = "sk-abcdef-1234567890"
 
@@ -150,7 +154,7 @@ def session(home: Path) -> Path:
 
 def test_transcripts_in_order_are_counted(home: Path) -> None:
     session(home)
-    assert [finding.message.partition(" in ")[0] for finding in talks.sessions(here())] == ["1 transcript"]
+    assert [finding.message.partition(" in ")[0] for finding in storage.sessions(here())] == ["1 transcript"]
 
 
 def test_a_torn_tail_is_a_warning_and_stays_as_it_is(home: Path) -> None:
@@ -158,7 +162,7 @@ def test_a_torn_tail_is_a_warning_and_stays_as_it_is(home: Path) -> None:
     with path.open("ab") as stream:
         stream.write(b'{"type":"message","id":"x')
     before = path.read_bytes()
-    found = talks.sessions(here())
+    found = storage.sessions(here())
     assert [(finding.state, finding.fix) for finding in found] == [("warning", "clawbot sessions repair")]
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir() if "torn" in file.name] == []
@@ -168,14 +172,14 @@ def test_a_line_that_is_no_entry_is_told_with_its_place(home: Path) -> None:
     path = session(home)
     with path.open("ab") as stream:
         stream.write(b"garbage\n")
-    assert f"{path}:" in talks.sessions(here())[0].message
+    assert f"{path}:" in storage.sessions(here())[0].message
 
 
 def test_an_index_that_is_broken_is_a_warning(home: Path) -> None:
     path = session(home)
     index = path.parent / "sessions.json"
     index.write_text("{")
-    assert {finding.state for finding in talks.sessions(here())} == {"warning"}
+    assert {finding.state for finding in storage.sessions(here())} == {"warning"}
     assert index.read_text() == "{"
 
 
@@ -185,9 +189,9 @@ def test_who_holds_a_conversation_is_told_and_its_half_line_is_no_fault(home: Pa
         opened.transcript.append_message(UserMessage(content="hello"))
         with opened.transcript.path.open("ab") as stream:
             stream.write(b'{"half')
-        assert f"process {os.getpid()}" in talks.locks(here())[0].message
-        assert not [finding for finding in talks.sessions(here()) if "unfinished" in finding.message]
-    assert talks.locks(here())[0].message == "no conversation is open"
+        assert f"process {os.getpid()}" in storage.locks(here())[0].message
+        assert not [finding for finding in storage.sessions(here()) if "unfinished" in finding.message]
+    assert storage.locks(here())[0].message == "no conversation is open"
 
 
 def seeded(home: Path) -> Path:
@@ -205,6 +209,21 @@ def test_templates_that_are_missing_are_named(home: Path) -> None:
     (seeded(home) / "SOUL.md").unlink()
     missing = storage.workspace(here())[-1]
     assert (missing.message, missing.fix) == ("missing: SOUL.md", "clawbot workspace init")
+
+
+def test_a_file_of_windows_is_fine_by_its_mark_and_told_without(home: Path) -> None:
+    file = seeded(home) / "AGENTS.md"
+    text = "# 会议 AGENTS\n\nPlain words of an ordinary file.\n"
+    file.write_bytes(f"\ufeff{text}".encode("utf-16-le"))
+    assert {finding.state for finding in storage.workspace(here())} == {"ok"}
+    for name in ("utf-16-le", "utf-16-be"):
+        file.write_bytes(text.encode(name))
+        found = storage.workspace(here())[-1]
+        assert "UTF-16 without its byte order mark" in found.message
+        # As the remedy says.
+        assert (found.fix or "").startswith(f"iconv -f {name.replace('16-', '16')} -t utf-8 ")
+    file.write_bytes(f"\ufeff{text}".encode("utf-16-le") + b"x")
+    assert "broken UTF-16" in storage.workspace(here())[-1].message
 
 
 def test_a_file_that_is_not_utf8_is_named(home: Path) -> None:
@@ -243,6 +262,17 @@ def test_what_cannot_be_written_is_a_problem(home: Path, monkeypatch: pytest.Mon
 def test_a_full_disk_is_told_before_it_hurts(monkeypatch: pytest.MonkeyPatch, free: int, state: str) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     assert {finding.state for finding in storage.disk(here())} == {state}
+
+
+def test_the_version_of_python_is_one_that_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    tested = ", ".join(program.tested_versions())
+    assert f"{sys.version_info[0]}.{sys.version_info[1]}" in tested
+    (found,) = program.python(here())
+    assert found.message.endswith(f"), tested on {tested}")
+    monkeypatch.setattr("sys.version_info", (3, 99, 0, "final", 0))
+    (found,) = program.python(here())
+    assert found.state == "ok"
+    assert found.message.endswith(f"), which it is not tested on: that is {tested}")
 
 
 def test_a_missing_library_is_a_problem_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +350,7 @@ async def ping(one: OneModel, checked: Here) -> Finding:
     async def open_here(_: Here) -> OneModel:
         return one
 
-    (found,) = await model.model(checked, open_here)
+    (found,) = await setup.model(checked, open_here)
     assert one.closed == 1
     return found
 
@@ -344,7 +374,7 @@ async def test_a_model_that_refuses_is_a_problem_with_its_next_step() -> None:
 
 
 async def test_a_model_that_never_answers_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "DEADLINE", 0.01)
+    monkeypatch.setattr(setup, "DEADLINE", 0.01)
     found = await ping(OneModel(silent=True), here(ping=True))
     assert found.state == "problem"
     assert "has not answered" in found.message
@@ -361,11 +391,11 @@ async def test_a_model_that_cannot_be_opened_is_a_problem() -> None:
     async def refuse(_: Here) -> OneModel:
         raise AuthenticationError("No key.", provider="OpenAI", hint="Set one.")
 
-    assert states(await model.model(here(), refuse)) == [("model", "problem")]
+    assert states(await setup.model(here(), refuse)) == [("model", "problem")]
 
 
 async def test_with_a_broken_configuration_no_model_is_tried(home: Path) -> None:
-    assert states(await model.model(with_settings(home, "x: 1", ping=True))) == [("model", "warning")]
+    assert states(await setup.model(with_settings(home, "x: 1", ping=True))) == [("model", "warning")]
 
 
 async def test_local_servers_that_answer_are_named() -> None:
@@ -375,8 +405,8 @@ async def test_local_servers_that_answer_are_named() -> None:
     async def find_none(_: object) -> list[ModelInfo]:
         return [ModelInfo(ref="offline")]
 
-    assert (await model.local_servers(here(), find))[0].message == "ollama_chat/qwen3: Ollama answers"
-    assert "no local model server" in (await model.local_servers(here(), find_none))[0].message
+    assert (await setup.local_servers(here(), find))[0].message == "ollama_chat/qwen3: Ollama answers"
+    assert "no local model server" in (await setup.local_servers(here(), find_none))[0].message
 
 
 @pytest.mark.parametrize(
@@ -433,3 +463,27 @@ def test_notes_that_can_not_be_written_are_a_problem(home: Path, monkeypatch: py
     notes.rmdir()
     notes.touch()
     assert "is a file, not a folder" in storage.workspace(here())[0].message
+
+
+def test_notes_that_lie_too_deep_to_be_found_are_told(home: Path) -> None:
+    with removed(home / "workspace" / "memory") as memory:
+        make_deep(memory, 1500)
+        told = [finding.message for finding in storage.workspace(here()) if finding.check == "workspace"]
+        assert any("it lies more than 64 folders deep" in message for message in told)
+
+
+def test_extensions_are_loaded_and_a_broken_one_is_one_line(tmp_path: Path) -> None:
+    assert program.extensions(here()) == []
+    install(tmp_path, "acme_doctor", "[clawbot.tools]\ndial = acme_doctor:DIAL\n", "DIAL = 7\n")
+    install(tmp_path, "bolt_doctor", "[clawbot.commands]\nbolt = bolt_doctor:BOLT\n")
+    install(tmp_path, "hook_doctor", "[clawbot.hooks]\ntidy = hook_doctor\n", "raise RuntimeError\n")
+    run = [sys.executable, "-m", "clawbot", "doctor", "--no-ping", "--json"]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    result = subprocess.run(run, env=environ, capture_output=True, text=True, check=False)
+    assert result.stderr == ""
+    found = [each for each in json.loads(result.stdout)["findings"] if each["check"] == "extensions"]
+    assert [(each["state"], each["message"].partition(": Attr")[0]) for each in found] == [
+        ("problem", "bolt: bolt_doctor:BOLT of the package bolt_doctor can't be used"),
+        ("ok", "loaded from packages: dial (acme_doctor)"),
+        ("ok", "hooks of packages, which are not loaded here: tidy (hook_doctor)"),
+    ]

@@ -152,12 +152,16 @@ def test_a_hook_of_the_workspace_is_enabled_with_a_warning(hooks: Path, home: Pa
     result = invoke("enable", "found")
     assert (result.exit_code, result.stdout) == (0, "found is on. It counts when clawbot starts next.\n")
     assert "code in the workspace" in result.stderr
-    assert file.read_text() == "# mine\ntui: {theme: dark} # so\nhooks:\n  entries:\n    found:\n      enabled: true\n"
+    assert file.read_text() == "# mine\ntui: {theme: dark} # so\n"
     assert own_hooks(data("list")["hooks"])["found"]["eligible"] is True
 
 
-def test_disable_writes_into_the_users_file(hooks: Path) -> None:
-    assert invoke("disable", "greet").exit_code == 0
+def test_disable_counts_over_the_users_file_and_leaves_it_as_it_is(hooks: Path, home: Path) -> None:
+    config = "hooks: {entries: {greet: {enabled: true, tone: warm}}} # mine\n"
+    (home / "config.yaml").write_text(config)
+    assert data("disable", "greet")["file"] == str(home / "hooks.json")
+    assert (home / "config.yaml").read_text() == config
+    assert load_settings(Paths(find_home())).settings.hooks.entry("greet").own == {"tone": "warm"}
     assert load_settings(Paths(find_home())).settings.hooks.entry("greet").enabled is False
     assert invoke("disable", "greet").stdout == "greet is off already.\n"
     assert data("enable", "greet")["changed"] is True
@@ -169,12 +173,13 @@ def test_a_shipped_hook_can_be_disabled(home: Path) -> None:
     assert load_settings(Paths(find_home())).settings.hooks.entry("session-memory").enabled is False
 
 
-def test_a_file_of_ones_own_is_changed_in_place_of_the_usual(hooks: Path, home: Path, tmp_path: Path) -> None:
+def test_a_switch_counts_over_a_file_of_ones_own(hooks: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("hooks: {entries: {greet: {enabled: yes}}}\n")
     assert invoke("disable", "greet", "--config", str(other)).exit_code == 0
-    assert other.read_text() == "hooks: {entries: {greet: {enabled: false}}}\n"
-    assert not (home / "config.yaml").exists()
+    assert other.read_text() == "hooks: {entries: {greet: {enabled: yes}}}\n"
+    listed = own_hooks(data("list", "--config", str(other))["hooks"])
+    assert listed["greet"]["enabled"] is False
 
 
 def test_it_is_said_when_hooks_are_off_as_a_whole(hooks: Path, home: Path) -> None:

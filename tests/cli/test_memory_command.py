@@ -18,12 +18,10 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.llm import embedding
 from clawbot.memory.values import (
-    CacheStatus,
     Counts,
     Fallback,
     Hit,
     Issue,
-    Part,
     Progress,
     SearchResult,
     SourceCount,
@@ -85,7 +83,7 @@ def test_hits_are_printed_with_score_place_and_text(serve: Serve) -> None:
 def test_search_as_json(serve: Serve) -> None:
     fallback = Fallback(from_="openai", reason="no key")
     hit = Hit("a\x1b.md", 1, 2, 0.123456, "red \x1b[31m \udcff", "sessions")
-    serve(FakeIndex(SearchResult((hit,), "fts-only", "none", "", fallback, partial=True, notes=("n",))))
+    serve(FakeIndex(SearchResult((hit,), "fts-only", "none", "", fallback, partial=True, warnings=("n",))))
     assert json.loads(run("search", "x", "--json").stdout) == {
         "results": [
             {
@@ -95,6 +93,9 @@ def test_search_as_json(serve: Serve) -> None:
                 "score": 0.123456,
                 "snippet": "red \x1b[31m ?",
                 "source": "sessions",
+                "line": 0,
+                "said": None,
+                "origin": "file",
             }
         ],
         "mode": "fts-only",
@@ -124,10 +125,12 @@ def test_no_hits(serve: Serve) -> None:
 
 def test_how_it_was_searched_is_told_beside_the_hits(serve: Serve) -> None:
     fallback = Fallback(from_="openai", reason="no\nkey")
-    serve(FakeIndex(SearchResult((HIT,), "fts-only", "none", "", fallback, partial=True, notes=("420 pieces wait",))))
+    serve(
+        FakeIndex(SearchResult((HIT,), "fts-only", "none", "", fallback, partial=True, warnings=("420 pieces wait",)))
+    )
     assert run("search", "x").stderr.splitlines() == [
         "clawbot: openai was not used: no key",
-        "clawbot: The time was up before everything was searched.",
+        "clawbot: Not everything was searched.",
         "clawbot: 420 pieces wait",
     ]
 
@@ -186,7 +189,7 @@ def test_status_for_people(serve: Serve) -> None:
         dirty=True,
         pending_vectors=1,
         vectors=40,
-        cache=CacheStatus(enabled=True, entries=12, max_entries=50_000),
+        details={**STATUS.details, "cache": {"enabled": True, "entries": 12, "maxEntries": 50_000}},
         issues=(Issue("memory/a.md", "is not UTF-8\x1b[2J"),),
     )
     config("agents: {defaults: {timezone: Asia/Shanghai}}")
@@ -236,8 +239,6 @@ def test_status_as_json_has_the_names_of_the_reference(serve: Serve) -> None:
             {"fallback": Fallback(from_="openai", reason="no key")},
             "  vectors     none: openai was not used: no key",
         ),
-        ({"vector": Part(available=False, error="no extension")}, "  vectors     not available: no extension"),
-        ({"fts": Part(available=False)}, "  words       not available: unknown reason"),
         ({"remote": True}, "  leaves here the text of pieces and queries goes to offline"),
         ({"rebuilding": True}, "  state       up to date; a new index is being built beside this one; never synced"),
         ({"busy": True}, "  state       up to date; another process is indexing; never synced"),

@@ -14,7 +14,7 @@ from clawbot.cli.doctor import look_around
 from clawbot.cli.doctor_checks import recall
 from clawbot.cli.doctor_checks.finding import Findings, Here
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Fallback, Issue, Part, Probe
+from clawbot.memory.values import Fallback, IndexStatus, Issue, Probe
 from tests.memory.fake_index import STATUS, FakeIndex
 
 
@@ -40,10 +40,6 @@ async def findings(here: Here, **changes: Any) -> Findings:
     return await recall.index(here, lambda _: index)
 
 
-def never(here: Here) -> Any:
-    raise AssertionError("nothing should be opened")
-
-
 async def test_an_index_that_works_is_told_with_its_figures(here: Here) -> None:
     index = FakeIndex()
     [found] = await recall.index(here, lambda _: index)
@@ -54,7 +50,7 @@ async def test_an_index_that_works_is_told_with_its_figures(here: Here) -> None:
 
 
 def test_nothing_is_made_where_there_is_no_index() -> None:
-    [found] = asyncio.run(recall.index(look_around("main", ping=False), never))
+    [found] = asyncio.run(recall.index(look_around("main", ping=False)))
     assert (found.state, found.fix) == ("ok", "clawbot memory index")
     assert not Path(os.environ["CLAWBOT_HOME"]).exists()
 
@@ -68,16 +64,19 @@ def test_nothing_is_made_where_there_is_no_index() -> None:
 )
 async def test_the_settings_come_first(home: Path, config: str, state: str, said: str) -> None:
     (home / "config.yaml").write_text(config)
-    [found] = await recall.index(look_around("main", ping=False), never)
+    [found] = await recall.index(look_around("main", ping=False))
     assert found.state == state
     assert said in found.message
 
 
 async def test_an_index_that_cannot_be_opened_can_be_deleted(here: Here) -> None:
-    def broken(here: Here) -> Any:
-        raise ClawbotError("The database is on fire.")
+    class Broken(FakeIndex):
+        async def status(self, *, deep: bool = False) -> IndexStatus:
+            raise ClawbotError("The database is on fire.")
 
-    [found] = await recall.index(here, broken)
+    broken = Broken()
+    broken.location = here.paths.memory_db("main")
+    [found] = await recall.index(here, lambda _: broken)
     assert (found.state, found.message) == ("problem", "The database is on fire.")
     assert f"rm {here.paths.memory_db('main')}*" in (found.fix or "")
 
@@ -86,7 +85,7 @@ async def test_a_folder_in_place_of_the_index_is_no_full_disk(here: Here) -> Non
     database = here.paths.memory_db("main")
     database.unlink()
     database.mkdir()
-    [found] = await recall.index(here, never)
+    [found] = await recall.index(here)
     assert (found.state, found.fix) == ("problem", f"mv {database} {database}.folder")
     assert "is a folder" in found.message
 
@@ -94,9 +93,7 @@ async def test_a_folder_in_place_of_the_index_is_no_full_disk(here: Here) -> Non
 @pytest.mark.parametrize(
     ("changes", "state", "said"),
     [
-        ({"fts": Part(available=False, error="no FTS5")}, "problem", "searching by word does not work: no FTS5"),
         ({"fallback": Fallback(from_="openai", reason="no key")}, "warning", "openai was not used: no key"),
-        ({"vector": Part(available=False, error="no weights")}, "warning", "words alone: no weights"),
         ({"embedding_probe": Probe(ok=False, error="HTTP 500")}, "warning", "offline makes no vectors now: HTTP 500"),
         ({"issues": (Issue("memory/a.md", "is not UTF-8"),)}, "warning", "memory/a.md: is not UTF-8"),
     ],
@@ -111,8 +108,7 @@ async def test_what_does_not_work_is_a_finding_of_its_own(
 
 
 async def test_words_alone_by_choice_is_no_fault(here: Here) -> None:
-    off = Part(available=False, error="switched off")
-    [found] = await findings(here, requested_provider="none", provider="none", vectors=0, vector=off)
+    [found] = await findings(here, requested_provider="none", provider="none", vectors=0)
     assert found.state == "ok"
     assert "by words alone" in found.message
 
@@ -125,7 +121,6 @@ async def test_a_cause_is_told_once(here: Here) -> None:
         "provider": "none",
         "model": "",
         "fallback": Fallback(from_="openai", reason=reason),
-        "vector": Part(available=False, error=reason),
         "embedding_probe": Probe(ok=False, error=reason),
     }
     state, cause = await findings(quiet, **changes)
@@ -157,6 +152,13 @@ async def test_each_issue_says_what_to_do(here: Here) -> None:
     _, link, text = await findings(here, issues=issues)
     assert (link.fix or "").startswith("put what it leads to in the place of")
     assert (text.fix or "").startswith("mend ")
+
+
+async def test_a_linked_folder_of_notes_is_to_be_named_in_the_settings(here: Here, tmp_path: Path) -> None:
+    (here.settings.workspace / "memory").mkdir(parents=True)
+    (here.settings.workspace / "memory" / "vault").symlink_to(tmp_path)
+    _, link = await findings(here, issues=(Issue("memory/vault", "it is a link to a folder"),))
+    assert link.fix == f"name {tmp_path} in memory_search.extra_paths in {here.config_file}"
 
 
 async def test_one_is_counted_as_one(here: Here) -> None:

@@ -9,17 +9,21 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
 from clawbot.agent.events import Event, Notice
 from clawbot.cli import schedule
 from clawbot.cli.completion import job_names
 from clawbot.cli.main import root
+from clawbot.clock import SystemClock, epoch_ms
+from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.runtime import RuntimeOptions
 from clawbot.scheduling.jobs import Job
 from clawbot.scheduling.ledger import Ledger
 from clawbot.scheduling.runner import JobSkippedError
 from clawbot.sessions.errors import SessionLockedError
+from clawbot.sessions.store import SessionStore
 from tests.scheduling.jobs import at
 
 SETTINGS = """
@@ -38,6 +42,7 @@ class FakeRuntime:
         self.closed = 0
         self.on_event: Callable[[Event], None] | None = None
         self.tells: list[Event] = []
+        self.agent = self.schedule = self
 
     async def open(self, options: RuntimeOptions) -> FakeRuntime:
         self.opened.append(options)
@@ -45,7 +50,10 @@ class FakeRuntime:
             raise self.says
         return self
 
-    async def run_job(self, job: Job) -> str:
+    def listen(self, tell: Callable[[Event], None] | None) -> None:
+        self.on_event = tell
+
+    async def run(self, job: Job) -> str:
         for event in self.tells:
             assert self.on_event is not None
             self.on_event(event)
@@ -68,7 +76,7 @@ def home() -> Path:
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
     fake = FakeRuntime()
-    monkeypatch.setattr(schedule.Runtime, "open", fake.open)
+    monkeypatch.setattr("clawbot.cli.schedule.Runtime.open", fake.open)
     return fake
 
 
@@ -99,6 +107,30 @@ def test_list_shows_each_job_in_a_row(home: Path) -> None:
     assert [path.name for path in home.iterdir()] == ["config.yaml"]
 
 
+def test_a_look_at_a_session_that_is_not_over_says_and_writes_nothing(home: Path, runtime: FakeRuntime) -> None:
+    home.joinpath("config.yaml").write_text("session: {reset: {mode: idle}}\n", encoding="utf-8")
+    store = SessionStore(Paths(home).sessions("main"), SystemClock())
+    session = store.open()
+    session.close()
+
+    def spoke(minutes: int) -> None:
+        moment = epoch_ms(SystemClock().now()) - minutes * 60_000
+        store.update(structs.replace(session.record, last_interaction_at=moment, session_started_at=moment))
+
+    spoke(59)
+    assert invoke("run").stdout == ""
+    before = home.joinpath("schedule.json").read_bytes()
+    assert invoke("run").stdout == ""
+    assert home.joinpath("schedule.json").read_bytes() == before
+    assert runtime.opened == []
+    rows = [[cell.strip() for cell in row.split("  ") if cell] for row in invoke("list").stdout.splitlines()]
+    assert rows[0] == ["reset", "main", "after 1h of silence", "when its time has come", "not run yet"]
+    spoke(61)
+    assert invoke("run").stdout.startswith("main/reset  done  ")
+    (options,) = runtime.opened
+    assert options.session == "agent:main:main"
+
+
 def test_list_as_json_in_the_users_zone(home: Path, runtime: FakeRuntime) -> None:
     with home.joinpath("config.yaml").open("a") as file:
         file.write("agents: {defaults: {timezone: Asia/Shanghai}}\n")
@@ -115,7 +147,7 @@ def test_a_job_by_name_runs_now_though_it_is_off(home: Path, runtime: FakeRuntim
     done = invoke("run", "tell")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "很好\nand more\n", "")
     (options,) = runtime.opened
-    assert (options.agent, options.session, options.interactive) == ("main", "agent:main:cron:tell", False)
+    assert (options.agent, options.session, options.approvals) == ("main", "agent:main:cron:tell", False)
     assert runtime.closed == 1
     assert "done" in invoke("list").stdout.splitlines()[3]
 
@@ -174,7 +206,7 @@ def test_a_session_in_use_puts_off_what_is_due(home: Path, runtime: FakeRuntime)
 def test_a_ledger_that_can_not_be_read_is_told(home: Path, runtime: FakeRuntime) -> None:
     home.joinpath("schedule.json").write_text("torn")
     done = invoke("run")
-    assert (done.exit_code, done.stdout) == (0, "")
+    assert (done.exit_code, [line.partition("  ")[0] for line in done.stdout.splitlines()]) == (0, ["main/reset"])
     assert done.stderr.startswith("clawbot: The schedule's ledger could not be read and is schedule.json.bad now.")
 
 

@@ -17,9 +17,11 @@ from clawbot.cli.sessions import command
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
-from clawbot.sessions.audit import OFFER, MemoryWrite, Offer
-from clawbot.sessions.entries import CompactionEntry, CustomEntry
+from clawbot.sessions.entries import OFFER, CompactionEntry, CustomEntry, MemoryWrite, Offer
 from clawbot.sessions.store import SessionStore
+from clawbot.sessions.unsent import Unsent, UnsentFile
+from clawbot.text.secrets import MARK
+from tests.hostile import device
 
 
 def folder(agent: str = "main") -> Path:
@@ -108,6 +110,17 @@ def test_show(talk: str) -> None:
     assert set(shown["items"][0]) == {"entryId", "timestamp", "message", "interrupted", "note", "summary", "writes"}
 
 
+def test_show_tells_what_was_not_sent(talk: str, store: SessionStore) -> None:
+    file = UnsentFile(store.folder, "agent:main:main")
+    file.keep([Unsent("a", "and then\x1b[2J the docs", at=1), Unsent("b", "再见", at=2)])
+    text = run("show", talk[:6]).stdout
+    assert text.endswith("\n2 messages were not sent:\n  and then the docs\n  再见\n")
+    assert as_json("show", "main", "--json")["unsent"][1] == {"id": "b", "text": "再见", "at": 2}
+    with store.open() as opened:
+        opened.transcript.append_message(UserMessage("再见", unsent_id="b"))
+    assert run("show", talk[:6]).stdout.endswith("\n1 message was not sent:\n  and then the docs\n")
+
+
 def test_silent_replies_are_not_shown_and_summaries_and_writes_to_memory_are(store: SessionStore) -> None:
     """Sheet 9: history, previews and exports leave silent replies out; the transcript's own lines have them."""
     write = MemoryWrite(path="memory/2026-11-20.md", offset=0, size=30, line=3, end_line=5, digest="x")
@@ -162,6 +175,19 @@ def test_export(talk: str, tmp_path: Path) -> None:
     assert run("export", "main", "--format", "json", "--output", str(tmp_path / "out.json")).stdout == ""
     assert (tmp_path / "out.json").read_text() == raw
     assert "out.json" in run("export", "main", "--output", str(tmp_path / "none" / "out.json"), code=1).stderr
+
+
+@pytest.mark.parametrize("form", ["md", "json"])
+def test_an_export_leaves_secrets_out_says_so_and_keeps_them_when_asked(store: SessionStore, form: str) -> None:
+    with store.open() as opened:
+        opened.transcript.append_message(UserMessage("my PIN is 4711, and the port is 8443"))
+    exported = run("export", "main", "--format", form)
+    assert "4711" not in exported.stdout
+    assert f"my PIN is {MARK}, and the port is 8443" in exported.stdout
+    assert "secrets left out; --with-secrets keeps them" in exported.stderr.replace("1 secret ", "1 secrets ")
+    whole = run("export", "main", "--format", form, "--with-secrets")
+    assert "my PIN is 4711" in whole.stdout
+    assert whole.stderr == ""
 
 
 def test_a_long_session_is_exported_whole(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,3 +277,36 @@ def test_a_key_in_what_was_said_first_is_not_in_the_list(store: SessionStore) ->
     (line,) = run("list").stdout.splitlines()
     assert "my key is" in line
     assert "sk-ant" not in line
+
+
+def test_an_export_to_a_device_leaves_the_device(talk: str, tmp_path: Path) -> None:
+    full, null = device(tmp_path, "full"), device(tmp_path, "null")
+    result = CliRunner().invoke(command, ["export", talk, "--output", str(full)])
+    assert result.exit_code == 1
+    assert "No space left on device" in result.output
+    assert CliRunner().invoke(command, ["export", talk, "--output", str(null)]).exit_code == 0
+    assert full.is_char_device()
+    assert null.is_char_device()
+
+
+def test_what_was_said_is_searched_also_in_sessions_that_ended(store: SessionStore) -> None:
+    with store.open() as opened:
+        opened.transcript.append_message(UserMessage("my dog is called Bruno"))
+        opened.transcript.append_message(AssistantMessage([TextBlock("好的,布鲁诺。")]))
+        path = opened.transcript.path
+        with store.rotate(opened, "/new") as following:
+            following.transcript.append_message(UserMessage("git diff of the parser"))
+    first, text, *_ = run("search", "Bruno").stdout.splitlines()
+    assert f"sessions/{path.name}#" in first
+    assert "(You, " in first
+    assert text.startswith("User: my dog is called Bruno")
+    [hit, *_] = as_json("search", "--json", "--max-results", "1", "布鲁诺")["results"]
+    assert hit["source"] == "sessions"
+    assert hit["said"]["entry"] in path.read_text()
+    assert as_json("search", "--json", "--before", "2020", "Bruno")["results"] == []
+
+
+def test_sessions_that_are_not_indexed_can_t_be_searched() -> None:
+    Paths(find_home()).home.mkdir(parents=True, exist_ok=True)
+    (Paths(find_home()).home / "config.yaml").write_text("agents: {defaults: {memory_search: {sources: [memory]}}}\n")
+    assert "memory_search.sources" in run("search", "x", code=1).stderr

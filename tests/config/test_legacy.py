@@ -93,6 +93,51 @@ def test_the_sample_with_the_singular_section_and_a_time_to_live_as_text() -> No
             "{agent: {model: offline}, agents: {defaults: {fallbacks: []}}}",
             "agents: {defaults: {model: offline, fallbacks: []}}",
         ),
+        (
+            "agents: {defaults: {model: offline, memorySearch: {experimental: {sessionMemory: true}}}}",
+            "agents: {defaults: {model: offline, memory_search: {sources: [memory, sessions]}}}",
+        ),
+        (
+            "agents: {main: {memorySearch: {experimental: {sessionMemory: false}, sources: [memory, sessions]}}}",
+            "agents: {main: {memory_search: {sources: [memory]}}}",
+        ),
+        (
+            "agents: {defaults: {memorySearch: {sources: [sessions]}}, work: {memorySearch: {experimental: "
+            "{sessionMemory: true}}}}",
+            "agents: {defaults: {memory_search: {sources: [sessions]}}, work: {memory_search: {sources: "
+            "[memory, sessions]}}}",
+        ),
+        (
+            "agents: {defaults: {memorySearch: {provider: local, local: {modelPath: 'hf:x/y.gguf'}}}}",
+            "agents: {defaults: {memory_search: {provider: offline}}}",
+        ),
+        (
+            "agents: {main: {memory: {embeddingProvider: local}}}",
+            "agents: {main: {memory_search: {provider: offline}}}",
+        ),
+        (
+            "session: {resetByType: {dm: {mode: idle, idleMinutes: 240}, thread: {mode: daily, atHour: 5}}}",
+            "session: {reset_by_type: {direct: {mode: idle, idle_minutes: 240}, thread: {mode: daily, at: '05:00'}}}",
+        ),
+        (
+            "session: {idleMinutes: 30, resetByType: {group: {mode: none}}}",
+            "session: {reset: {idle_minutes: 30}, reset_by_type: {group: {mode: none}}}",
+        ),
+        (
+            "agents: {defaults: {heartbeat: {every: 1h, prompt: look, session: main, activeHours: {start: '08:00', "
+            "end: '24:00'}}}}",
+            "schedule: {heartbeat: {enabled: true, every: 1h, prompt: look, session: main, active_hours: "
+            "'08:00-24:00'}}",
+        ),
+        ("agents: {defaults: {heartbeat: {every: 45}}}", "schedule: {heartbeat: {enabled: true, every: 45m}}"),
+        (
+            "agents: {list: [{id: work, heartbeat: {every: 2h, target: none}}]}",
+            "{agents: {work: {}}, schedule: {heartbeat: {enabled: true, every: 2h, agent: work}}}",
+        ),
+        (
+            "agents: {defaults: {model: offline, heartbeat: {every: 0m}}}",
+            "{agents: {defaults: {model: offline}}, schedule: {heartbeat: {enabled: false}}}",
+        ),
     ],
 )
 def test_an_older_key_means_the_newer_one_and_says_so(old: str, new: str) -> None:
@@ -117,6 +162,11 @@ def test_an_older_key_means_the_newer_one_and_says_so(old: str, new: str) -> Non
         ("agents: {main: {memory: {embeddingProvidr: x}}}", "agents.main.memory: unknown key"),
         ("agent: hello", "agents.defaults: expected keys with values"),
         ("hooks: {internal: {handlers: []}}", "hooks.internal: unknown key"),
+        ("{agent: {heartbeat: {every: 5m}}, schedule: {heartbeat: {every: 9m}}}", "means the same as"),
+        ("agent: {heartbeat: often}", "heartbeat: unknown key; did you mean schedule.heartbeat?"),
+        ("agent: {heartbeat: {every: often}}", "schedule.heartbeat.every: expected a duration"),
+        ("session: {resetByType: {group: {atHour: 24}}}", "expected an hour from 0 to 23"),
+        ("tools: {deny: [exec]}", "tools: unknown key"),
     ],
 )
 def test_what_is_not_clear_is_named(text: str, said: str) -> None:
@@ -129,3 +179,72 @@ def test_shapes_that_no_rule_knows_are_left_alone() -> None:
     for text in ("agents: []", "agents: {list: 5}", "session: [1]", "agents: {main: {memory: 5}}"):
         with pytest.raises(ConfigError):
             load(text)
+
+
+def test_patterns_of_allowed_commands_are_told_as_what_they_mean() -> None:
+    allowed = '[make test, "git status*", "npm run *", "npm run test:*", "*", git log <reading>, rm <anything>]'
+    notices = load(f"agents: {{defaults: {{tools: {{shell: {{allow: {allowed}}}}}}}}}").notices
+    meaning = "covers what only reads, and of other commands its own words. Write"
+    place = "c.yaml:1: agents.defaults.tools.shell.allow"
+    assert [notice[notice.index("c.yaml") :] for notice in notices] == [
+        f"{place}[1]: `git status*` {meaning} `git status <reading>`, or `git status <anything>` for every argument",
+        f"{place}[2]: `npm run *` {meaning} `npm run <reading>`, or `npm run <anything>` for every argument",
+        f"{place}[3]: `npm run test:*` {meaning} `npm run <reading>`, or `npm run <anything>` for every argument",
+        f"{place}[4]: `*` {meaning} `<reading>`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("agents: {defaults: {memorySearch: {store: {path: x.sqlite, vector: {enabled: true}}}}}", "store"),
+        ("agents: {defaults: {memorySearch: {fallback: openai}}}", "fallback"),
+        ("agents: {defaults: {memorySearch: {local: {modelPath: x}}}}", "local"),
+        ("agents: {main: {memorySearch: {remote: {batch: {enabled: true, wait: true}}}}}", "batch"),
+        ("agents: {main: {memorySearch: {experimental: {other: 1}}}}", "experimental"),
+        ("memory: {qmd: {command: qmd, limits: {maxResults: 6}}}", "qmd"),
+        ("memory: {backend: qmd}", "backend"),
+        ("session: {resetTriggers: [/new, /fresh]}", "resetTriggers"),
+        ("session: {scope: per-sender}", "scope"),
+        ("session: {mainKey: main}", "mainKey"),
+        ("gateway: {port: 18789, auth: {mode: token, token: abc}}", "gateway"),
+        ("plugins: {slots: {memory: memory-core}}", "plugins"),
+        ("agents: {main: {compaction: {mode: safeguard}}}", "mode"),
+    ],
+)
+def test_what_has_no_counterpart_is_ignored_with_one_notice(text: str, key: str) -> None:
+    loaded = load(text)
+    assert loaded.settings == load("{}").settings
+    (notice,) = loaded.notices
+    assert notice.partition("c.yaml:")[2].startswith("1: ")
+    assert f"{key} is ignored: " in notice
+    assert "abc" not in notice
+
+
+def test_one_agent_has_the_heartbeat_and_keys_of_channels_are_named_together() -> None:
+    loaded = load(
+        "agents:\n  list:\n    - {id: main, heartbeat: {every: 5m, target: last, ackMaxChars: 300}}\n"
+        "    - {id: work, heartbeat: {every: 9m}}\n"
+    )
+    assert loaded.settings.agent_ids == ["main", "work"]
+    assert (loaded.settings.schedule.heartbeat.every, loaded.settings.schedule.heartbeat.agent) == (300, "main")
+    told = [notice.partition("c.yaml:")[2] for notice in loaded.notices]
+    assert told[2:] == [
+        "4: agents.work.heartbeat is ignored: there is one heartbeat; let others have jobs of their own in `schedule`",
+        "3: agents.main.heartbeat is read as schedule.heartbeat",
+        "3: of agents.main.heartbeat, target, ackMaxChars is ignored: there is nothing of it here",
+    ]
+
+
+def test_a_file_of_the_other_program_as_its_setup_writes_it_is_read() -> None:
+    file = Path("openclaw.json")
+    file.write_text(
+        "// written by hand\n{\n  agents: {\n    defaults: {\n      workspace: '~/clawd', // with a comment\n"
+        '      memorySearch: { provider: "local", "fallback": "none", },\n    },\n  },\n'
+        '  /* two\n     lines */\n  gateway: { port: 18789, url: "http://127.0.0.1:1//x" },\n'
+        "  session: { resetTriggers: ['/new', \"/reset\"], },\n}\n"
+    )
+    loaded = load_file(file)
+    main = loaded.settings.agent("main")
+    assert (main.workspace, main.memory_search.provider) == (Path.home() / "clawd", "offline")
+    assert [notice.partition("json:")[2].partition(":")[0] for notice in loaded.notices] == ["6", "11", "12", "6"]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clawbot.config.errors import ConfigError, Problem
+from clawbot.config.errors import ConfigError, ConfigProblem
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema import Settings
-from clawbot.logs import redact
+from clawbot.text.secrets import redact
 
 
 def write(text: str) -> Paths:
@@ -243,35 +243,12 @@ def test_a_file_that_cannot_be_read_is_a_clear_error(setup: str) -> None:
         load_settings(paths)
 
 
-KEYS = [
-    *(
-        "agents",
-        "defaults",
-        "main",
-        "hooks",
-        "session",
-        "memory",
-        "agent",
-        "internal",
-        "entries",
-        "list",
-        "id",
-        "search",
-    ),
-    *("model", "primary", "ttl", "contextPruning", "context_pruning", "reset", "atHour", "idleMinutes", "memorySearch"),
-    *(
-        "session-memory",
-        "extra_paths",
-        "path",
-        "remote",
-        "api_key",
-        "workspace",
-        "timezone",
-        "compaction",
-        "a.b",
-        "[0]",
-    ),
-]
+NAMES = """
+    agents defaults main hooks session memory agent internal entries list id search model primary ttl contextPruning
+    context_pruning reset atHour idleMinutes memorySearch session-memory extra_paths path remote api_key workspace
+    timezone compaction a.b [0]
+"""
+KEYS = NAMES.split()
 WORDS = st.text(max_size=5) | st.sampled_from(["5.", "²", "4:00", "~x/y", "off"])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | WORDS
 TREES = st.recursive(
@@ -283,7 +260,7 @@ TREES = st.recursive(
 @given(st.dictionaries(st.sampled_from(KEYS), TREES, max_size=4))
 def test_any_tree_loads_or_is_a_clear_error(tree: dict[str, Any]) -> None:
     paths = write(json.dumps(tree))
-    found: tuple[Problem, ...] = ()
+    found: tuple[ConfigProblem, ...] = ()
     try:
         loaded = load_settings(paths)
     except ConfigError as error:

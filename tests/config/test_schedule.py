@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic_core import PydanticCustomError
 
-from clawbot.config.cron import parse_cron
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
+from clawbot.config.schema_schedule import parse_cron
 
 
 def load(folder: Path, text: str) -> Settings:

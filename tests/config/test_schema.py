@@ -14,6 +14,7 @@ from clawbot.config.schema import Settings, deep_merge
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.source import read_layer
 from clawbot.config.spelling import respell, to_snake
+from clawbot.config.values import SettingsSection
 
 TOP = Path(document.__file__).parents[2]
 STALE = "run: python -m clawbot.config.document"
@@ -39,7 +40,7 @@ def test_the_shipped_file_means_the_same_to_any_reader_of_yaml() -> None:
 def test_the_documentation_has_every_key() -> None:
     text = document.reference()
 
-    def names(section: type[document.Section]) -> list[str]:
+    def names(section: type[SettingsSection]) -> list[str]:
         found = list(document.keys(section))
         below = [name for key in found for kind in (key.nested, key.named) if kind for name in names(kind)]
         return [key.name for key in found if not key.nested and not key.named] + below
@@ -102,7 +103,7 @@ def test_camel_case_becomes_snake_case(camel: str, snake: str) -> None:
 
 
 def test_every_key_survives_its_camel_spelling() -> None:
-    def spelled(section: type[document.Section]) -> None:
+    def spelled(section: type[SettingsSection]) -> None:
         for key in document.keys(section):
             head, *rest = key.name.split("_")
             assert to_snake(head + "".join(word.capitalize() for word in rest)) == key.name

@@ -8,7 +8,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.logs import redact
+from clawbot.text.secrets import redact
 
 
 def hooks(text: str) -> HookSettings:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -135,8 +135,43 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> N
     assert layer.marks["b",].place == f"{file}:2"
 
 
+def data_or_error(text: str, name: str) -> dict[str, Any] | str:
+    """The data of a file, or what is said of it."""
+    try:
+        return parse_layer(text, name)[0].data
+    except ConfigError as error:
+        return str(error)
+
+
 @given(st.text(alphabet="ab:-[]{}\"'&*!?#|>%@` \n\t~0.1<=\\,"))
 def test_any_text_is_data_or_a_clear_error(text: str) -> None:
-    with contextlib.suppress(ConfigError):
-        layer, _ = parse_layer(text, "f.yaml")
-        assert isinstance(layer.data, dict)
+    found = data_or_error(text, "f.yaml")
+    assert isinstance(found, dict) or found.startswith("f.yaml")
+
+
+def test_json_with_comments_trailing_commas_and_bare_keys_is_read_with_its_lines() -> None:
+    text = (
+        '// first\n{\n\ta:1, // one\n  \'b\\\'s\': \'say "hi" \\q \\u00e9\', /* // no\n end " of it */ "u":"http://x//y#z",\n'
+        '  "list": [1, 2,],\n  $d: "/* kept */ // kept \\ud83d\\ude00",\n  "off": "off",\n}\n'
+    )
+    for name in ("c.json", "c.json5", "c.jsonc"):
+        layer, problems = parse_layer(text, name)
+        assert problems == []
+        assert layer.data == {
+            "a": 1, "b's": 'say "hi" q é', "u": "http://x//y#z", "list": [1, 2], "$d": "/* kept */ // kept 😀",
+            "off": "off",
+        }  # fmt: skip
+        assert {str(path[0]): mark.place.rpartition(":")[2] for path, mark in layer.marks.items()} == {
+            "a": "3", "b's": "4", "u": "5", "list": "6", "$d": "7", "off": "8",
+        }  # fmt: skip
+
+
+def test_broken_json_with_comments_names_its_line() -> None:
+    with pytest.raises(ConfigError, match=r"c\.json:3: broken YAML"):
+        parse_layer('{\n  // [ {\n  "a": [1}\n}\n', "c.json")
+
+
+@given(st.text(alphabet="ab:/*{}[]\"'\\#, \n\tu$1", max_size=40))
+def test_any_text_of_json_is_data_or_a_clear_error(text: str) -> None:
+    found = data_or_error(text, "f.json")
+    assert isinstance(found, dict) or found.startswith("f.json")

@@ -9,17 +9,11 @@ from zoneinfo import ZoneInfo
 
 from clawbot.config.schema_context import CompactionSettings
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
-from clawbot.context.budget import Window, plan_budget
 from clawbot.context.counting import TokenCounter
 from clawbot.context.prompt import PromptInputs, build_system_prompt
-from clawbot.context.report import (
-    ContextReport,
-    LastFlush,
-    ReportInputs,
-    build_report,
-)
+from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report
 from clawbot.context.startup import HEAD
-from clawbot.context.window import Report, View, measure
+from clawbot.context.window import NextRequest, Report, Window, measure, plan_budget
 from clawbot.messages import Message, TextBlock, ToolResultMessage, ToolSpec, UserMessage
 
 TOOLS = (ToolSpec("read", "Read a file.", {"type": "object"}), ToolSpec("a|b`c", "Odd. " * 20, {"type": "object"}))
@@ -52,12 +46,12 @@ def made(
 ) -> ContextReport:
     """A report on `messages`, of which the provider counted `surplus` more than we do (None: nothing)."""
     counter = TokenCounter()
-    view = View(build_system_prompt(INPUTS), TOOLS, messages, has_summary=True, fresh_from=0)
+    view = NextRequest(build_system_prompt(INPUTS), TOOLS, messages, has_summary=True, fresh_from=0)
     counted = measure(view, counter).counted
     report = None if surplus is None else Report(counted + surplus, counted)
     found = measure(view, counter, report)
     given = ReportInputs(
-        view=view,
+        request=view,
         measure=found,
         budget=plan_budget(window, CompactionSettings(), found.fixed),
         window=source or Window(window, "from the server", False),

@@ -8,16 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from clawbot.context.bootstrap import Bootstrap, apply_hooked, cap_bootstrap, read_bootstrap
+from clawbot.config.schema_context import BootstrapSettings
+from clawbot.context.bootstrap import Bootstrap, NamedText, apply_hooked, cap_bootstrap, read_bootstrap
 from clawbot.context.privacy import privacy_of
 from clawbot.files import MAX_GUARDED_BYTES
 
 SEEDED = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"]
-
-
-class Limits(Struct, frozen=True):
-    max_chars: int = 20_000
-    total_max_chars: int = 60_000
 
 
 @pytest.fixture
@@ -38,8 +34,8 @@ MAIN = "agent:main:main"
 GROUP = "agent:main:telegram:group:12"
 
 
-def load(workspace: Path, limits: Limits | None = None, *, session: str = MAIN) -> Bootstrap:
-    return cap_bootstrap(read_bootstrap(workspace, privacy_of(session)), limits or Limits())
+def load(workspace: Path, limits: BootstrapSettings | None = None, *, session: str = MAIN) -> Bootstrap:
+    return cap_bootstrap(read_bootstrap(workspace, privacy_of(session)), limits or BootstrapSettings())
 
 
 def hooked(workspace: Path, *named: Named, session: str = MAIN) -> Bootstrap:
@@ -85,7 +81,11 @@ def test_a_link_gives_a_group_nothing_of_the_user(workspace: Path) -> None:
 def test_hooks_add_change_and_take_away(workspace: Path) -> None:
     privacy = privacy_of(MAIN)
     read = read_bootstrap(workspace, privacy)
-    kept = [Named("SOUL.md", "another soul \n"), read.files[0], Named("packages/a/AGENTS.md", "测试先行")]
+    kept: list[NamedText] = [
+        Named("SOUL.md", "another soul \n"),
+        read.files[0],
+        Named("packages/a/AGENTS.md", "测试先行"),
+    ]
     bootstrap = apply_hooked(read, kept, workspace, privacy)
     assert texts(bootstrap) == {
         "SOUL.md": "another soul",
@@ -143,7 +143,7 @@ def test_a_file_that_two_hooks_add_is_there_once(workspace: Path) -> None:
 
 
 def test_limits_count_behind_the_hooks(workspace: Path) -> None:
-    capped = cap_bootstrap(hooked(workspace, Named("a/AGENTS.md", "x" * 900)), Limits(max_chars=200))
+    capped = cap_bootstrap(hooked(workspace, Named("a/AGENTS.md", "x" * 900)), BootstrapSettings(max_chars=200))
     assert len(capped.files[-1].text) <= 200
     assert "a/AGENTS.md is cut in the prompt: 900 characters" in capped.notice
 
@@ -209,6 +209,14 @@ def test_a_symlink_within_the_workspace_is_followed(workspace: Path) -> None:
     assert texts(load(workspace))["USER.md"] == "text of SOUL.md"
 
 
+@pytest.mark.parametrize("name", ["utf-16-le", "utf-16-be", "utf-8"])
+def test_a_file_of_windows_is_read_by_its_mark(workspace: Path, name: str) -> None:
+    (workspace / "AGENTS.md").write_bytes("\ufeff# 会议\nBe kind.".encode(name))
+    bootstrap = load(workspace)
+    assert texts(bootstrap)["AGENTS.md"] == "# 会议\nBe kind."
+    assert bootstrap.notice == ""
+
+
 def test_invalid_utf8_is_shown_and_reported(workspace: Path) -> None:
     (workspace / "USER.md").write_bytes(b"caf\xe9")
     bootstrap = load(workspace)
@@ -232,7 +240,7 @@ def test_a_long_file_keeps_head_and_tail_around_a_marker(workspace: Path) -> Non
 def test_the_total_is_shared_in_order_and_then_ends(workspace: Path) -> None:
     for name in SEEDED:
         (workspace / name).write_text(name[0] * 1000, encoding="utf-8")
-    bootstrap = load(workspace, Limits(max_chars=2000, total_max_chars=2500))
+    bootstrap = load(workspace, BootstrapSettings(max_chars=2000, total_max_chars=2500))
     assert [len(file.text) for file in bootstrap.files] == [1000, 1000, 500]
     assert [file.truncated for file in bootstrap.files] == [False, False, True]
     assert bootstrap.files[-1].text.endswith("…")
@@ -242,5 +250,5 @@ def test_the_total_is_shared_in_order_and_then_ends(workspace: Path) -> None:
 def test_placeholders_take_of_the_room(workspace: Path) -> None:
     (workspace / "AGENTS.md").unlink()
     placeholder = len(f"[MISSING] Expected at: {workspace / 'AGENTS.md'}")
-    bootstrap = load(workspace, Limits(total_max_chars=placeholder + 63))
+    bootstrap = load(workspace, BootstrapSettings(total_max_chars=placeholder + 63))
     assert [file.name for file in bootstrap.files] == ["AGENTS.md"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.config.schema_context import CompactionSettings, MemoryFlushSettings
-from clawbot.context.budget import ASSUMED, Window, plan_budget, window_of
+from clawbot.context.window import ASSUMED, Window, plan_budget, window_of
 from clawbot.llm.protocol import CAPPED, ModelInfo
 
 USUAL = CompactionSettings()

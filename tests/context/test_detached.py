@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clawbot.context.counting import weigh_message
 from clawbot.context.detached import MOST_COPIES, detach
-from clawbot.context.weights import weigh_message
 from clawbot.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage
 from clawbot.sessions.conversation import ContextItem
 from tests.context.talk import PICTURE, answer, items, result, rounds, user

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.context.guard import REMOVED, TRUNCATED, Guard, guard
-from clawbot.context.weights import IMAGE_WEIGHT, UNSPELT_WEIGHT, weigh_message
+from clawbot.context.counting import IMAGE_WEIGHT, UNSPELT_WEIGHT, weigh_message
+from clawbot.context.guard import REMOVED, TOTAL_SHARE, TRUNCATED, Guard, Weigher
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -25,6 +25,13 @@ from tests.context.talk import PICTURE, answer, conversations, items, result, ro
 
 SMALL, FIXED = 8192, 3277
 ROOM = SMALL * 3 // 4 - FIXED
+
+
+def guard(
+    talk: list[ContextItem], *, window: int, fixed: int, share: float = TOTAL_SHARE, tokens: Weigher = weigh_message
+) -> list[ContextItem]:
+    """What is seen of `talk` at the first call."""
+    return Guard(tokens).view(talk, window=window, fixed=fixed, share=share)
 
 
 def total(view: list[ContextItem]) -> int:

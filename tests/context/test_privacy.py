@@ -66,11 +66,33 @@ def test_transcripts_citations_and_first_notes_are_for_the_user_alone(key: str, 
 @pytest.mark.parametrize(("key", "allowed"), [(MAIN, True), (GROUP, False), (CRON, True), (SUB, False)])
 def test_notes_are_within_reach_of_all_tools_or_of_none(key: str, allowed: bool) -> None:
     privacy = privacy_of(key)
-    assert privacy.offers("memory_search") is privacy.offers("memory_get") is allowed
+    assert privacy.offers(frozenset({"notes"}), narrows=False) is allowed
     assert privacy.hides(("memory", "2026-11-20.md")) is privacy.hides(("user.md",)) is not allowed
-    assert privacy.offers("read")
     assert not privacy.hides(("docs", "MEMORY.md"))
     assert not privacy.hides(())
+
+
+@pytest.mark.parametrize(
+    ("needs", "narrows", "kinds"),
+    [
+        (set(), False, "main group scheduled sub"),
+        ({"notes"}, False, "main scheduled"),
+        ({"transcripts"}, True, "main"),
+        ({"files"}, True, "main group scheduled sub"),
+        ({"files"}, False, "main scheduled"),
+        ({"files", "shell"}, False, "main scheduled"),
+        ({"files", "notes"}, True, "main scheduled"),
+        ({"network"}, True, "main"),
+        (None, True, "main"),
+        (None, False, "main"),
+    ],
+)
+def test_a_tool_is_offered_where_all_that_it_needs_may_be_known(
+    needs: set[str] | None, narrows: bool, kinds: str
+) -> None:
+    asked = None if needs is None else frozenset(needs)
+    policies = [privacy_of(key) for key in (MAIN, GROUP, CRON, SUB)]
+    assert [one.kind for one in policies if one.offers(asked, narrows=narrows)] == kinds.split()
 
 
 def test_a_file_further_down_is_judged_by_its_name() -> None:

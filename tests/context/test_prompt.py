@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
-from clawbot.context.prompt import PromptInputs, build_system_prompt, prompt_literal, prompt_report, zone_name
+from clawbot.context.prompt import PromptInputs, build_system_prompt, prompt_literal, zone_name
 from clawbot.messages import ToolSpec
 
 BERLIN = datetime(2026, 11, 20, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -127,7 +127,7 @@ def test_without_tools_nothing_is_said_of_them() -> None:
 def test_the_persona_is_asked_for_when_there_is_one(missing: bool, asked: bool) -> None:
     text = build_system_prompt(inputs(files=(file("SOUL.md", "calm", missing=missing),))).text
     assert ("Take on the persona" in text) is asked
-    assert "## SOUL.md\n\ncalm" in text
+    assert ("## SOUL.md\n\ncalm" if missing else "## SOUL.md\n\n```text\ncalm\n```") in text
 
 
 def test_a_path_cannot_pass_for_prompt_text() -> None:
@@ -136,17 +136,3 @@ def test_a_path_cannot_pass_for_prompt_text() -> None:
     text = build_system_prompt(msgspec.structs.replace(inputs(), workspace=Path(evil), model="a\nb")).text
     assert text.count("\n## Safety\n") == 1
     assert text.endswith("model=ab")
-
-
-def test_the_report_adds_up() -> None:
-    given = inputs("read", files=(file("AGENTS.md", "rules"), file("USER.md", "[MISSING]", missing=True)))
-    prompt = build_system_prompt(given)
-    report = prompt_report(given, prompt)
-    assert report.chars == len(prompt.text)
-    assert report.stable_chars == prompt.stable_prefix
-    assert sum(part.chars for part in report.sections) + 2 * (len(report.sections) - 1) == report.chars
-    assert [(found.name, found.injected_chars, found.missing) for found in report.files] == [
-        ("AGENTS.md", 5, False),
-        ("USER.md", 9, True),
-    ]
-    assert [part.name for part in report.tools] == ["read"]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.config.schema_context import ContextPruningSettings
-from clawbot.context.pruning import MARKER, Pruner, PruneState, marker_of, prune, state_from, touch
-from clawbot.context.weights import weigh_message
+from clawbot.context.counting import weigh_message
+from clawbot.context.pruning import MARKER, Pruner, PruneState, marker_of, prune, state_from
 from clawbot.messages import Message, ToolResultMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import CustomEntry, Entry, LabelEntry
@@ -194,7 +194,9 @@ def test_what_was_pruned_stays_so_until_the_cache_expires_again() -> None:
     first = rounds(LONG, LONG, LONG, LONG)
     view, state = expired(first)
     later = [*first, ContextItem("e9", answer("and on")), ContextItem("e10", result(LONG))]
-    warm, same = prune(later, settings(), touch(state, TTL + 5), now_ms=2 * TTL + 4, window=WINDOW)
+    warm, same = prune(
+        later, settings(), msgspec.structs.replace(state, touched_at=TTL + 5), now_ms=2 * TTL + 4, window=WINDOW
+    )
     assert warm == [*view, *later[-2:]]
     assert same == PruneState(TTL + 5, frozenset({"e2"}))
     cold, new = prune(later, settings(), same, now_ms=2 * TTL + 5, window=WINDOW)
@@ -256,8 +258,7 @@ def test_a_pruner_keeps_its_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ttl", "seconds"),
-    [("600", 36_000), (600, 36_000), ("10m", 600), ("1h", 3600), ("30s", 30), ("0", 0)],
+    ("ttl", "seconds"), [("600", 36_000), (600, 36_000), ("10m", 600), ("1h", 3600), ("30s", 30), ("0", 0)]
 )
 def test_a_bare_number_is_minutes(ttl: object, seconds: float) -> None:
     """Sheet 10: so is a number in quotes in the reference, which ignores one without and keeps 5 minutes."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from clawbot.context.weights import quick_size, weigh_message
+from clawbot.context.counting import quick_size, weigh_message
 from clawbot.messages import AssistantMessage, Message, StopReason, TextBlock, Usage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from tests.context.talk import answer, conversations, result, user

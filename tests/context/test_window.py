@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from clawbot.config.schema_context import CompactionSettings
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
-from clawbot.context.budget import Budget, plan_budget
 from clawbot.context.counting import MESSAGE_TOKENS, PRIMING_TOKENS, TokenCounter
 from clawbot.context.prompt import PromptInputs, build_system_prompt
 from clawbot.context.window import (
     Measure,
+    NextRequest,
     Report,
-    View,
+    WindowBudget,
     measure,
+    plan_budget,
     should_compact,
     should_flush,
     should_flush_by_size,
@@ -44,11 +45,11 @@ AGENTS = BootstrapFile("AGENTS.md", Path("/ws/AGENTS.md"), False, 5, "rules", tr
 PROMPT = build_system_prompt(
     PromptInputs(Path("/ws"), TOOLS, Bootstrap((AGENTS,)), datetime(2026, 11, 20, tzinfo=UTC), "openai/gpt-5")
 )
-BUDGET = Budget(window=10_000, reserve=2_000, limit=8_000, flush=7_000, keep_recent=1_000, summary=500)
+BUDGET = WindowBudget(window=10_000, reserve=2_000, limit=8_000, flush=7_000, keep_recent=1_000, summary=500)
 
 
-def view(*messages: Message, summary: bool = False, fresh_from: int = 0) -> View:
-    return View(PROMPT, TOOLS, messages, has_summary=summary, fresh_from=fresh_from)
+def view(*messages: Message, summary: bool = False, fresh_from: int = 0) -> NextRequest:
+    return NextRequest(PROMPT, TOOLS, messages, has_summary=summary, fresh_from=fresh_from)
 
 
 def answer(text: str = "fine", prompt: int = 0, output: int = 1, *, stop: StopReason = "stop") -> AssistantMessage:

@@ -16,7 +16,8 @@ from clawbot.config.paths import shipped
 from clawbot.context.bootstrap import SEEDED
 from clawbot.context.workspace import diff_workspace, ritual_pending, seed_workspace
 from clawbot.errors import ClawbotError
-from clawbot.scheduling.heartbeat import is_empty
+from clawbot.files import create_exclusive
+from clawbot.scheduling.runner import is_empty
 
 TEMPLATE = shipped("workspace_template")
 ALL = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md", "HEARTBEAT.md", "MEMORY.md", "BOOTSTRAP.md"]
@@ -123,9 +124,7 @@ def test_a_ritual_that_is_there_without_a_record_is_recorded(workspace: Path) ->
 
 @pytest.mark.parametrize("after", range(len(ALL)))
 def test_a_seeding_that_broke_off_is_completed(workspace: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    from clawbot.context import workspace as module
-
-    genuine = module.create_exclusive
+    genuine = create_exclusive
     left = iter(range(after))
 
     def failing(path: Path, data: bytes) -> bool:
@@ -133,7 +132,7 @@ def test_a_seeding_that_broke_off_is_completed(workspace: Path, monkeypatch: pyt
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         return genuine(path, data)
 
-    monkeypatch.setattr(module, "create_exclusive", failing)
+    monkeypatch.setattr("clawbot.context.workspace.create_exclusive", failing)
     with pytest.raises(ClawbotError, match="No space left"):
         seed(workspace)
     monkeypatch.undo()

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from pathlib import Path
+from unittest.mock import patch
 
-from clawbot import background, ground
 from clawbot.cli.main import main
 from clawbot.clock import SystemClock
 from clawbot.scheduling import timer
@@ -46,7 +46,9 @@ def tell(moment: str) -> None:
 
 
 if __name__ == "__main__":
-    ground.SystemClock = FileClock
-    background.Timer = ToldTimer
-    timer.LONGEST_PAUSE = 0.1
-    main()
+    with (
+        patch("clawbot.services.SystemClock", FileClock),
+        patch("clawbot.background.Timer", ToldTimer),
+        patch("clawbot.scheduling.timer.LONGEST_PAUSE", 0.1),
+    ):
+        main()

@@ -65,8 +65,8 @@ class Machine:
         terminal = Terminal([*CLAWBOT, *arguments], env=self.env, cwd=self.folder, columns=columns, rows=rows, log=log)
         return self.stack.enter_context(terminal)
 
-    def serve(self, script: Path) -> str:
-        """Serve a script and use it as the model; returns the URL."""
+    def serve(self, script: Path, more: str = "") -> str:
+        """Serve a script and use it as the model, with `more` settings of the agents; returns the URL."""
         process = subprocess.Popen(
             [*CLAWBOT, "script", "serve", str(script)],
             env=self.env,
@@ -81,9 +81,8 @@ class Machine:
         line = process.stdout.readline()
         url = line.rpartition(" ")[2].strip()
         assert url.startswith("http://127.0.0.1:"), line
-        self.configure(
-            f"agents: {{defaults: {{model: openai/scripted, api_base: '{url}', api_key: test-key-123456}}}}\n"
-        )
+        defaults = f"model: openai/scripted, api_base: '{url}', api_key: test-key-123456{more and ', '}{more}"
+        self.configure(f"agents: {{defaults: {{{defaults}}}}}\n")
         return url
 
 

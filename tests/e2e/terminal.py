@@ -24,12 +24,15 @@ KEYS = {
     "esc": "\x1b",
     "ctrl+c": "\x03",
     "ctrl+d": "\x04",
+    "ctrl+f": "\x06",
     "ctrl+j": "\n",
     "ctrl+o": "\x0f",
     "ctrl+r": "\x12",
+    "ctrl+t": "\x14",
     "tab": "\t",
     "up": "\x1b[A",
     "down": "\x1b[B",
+    "pagedown": "\x1b[6~",
 }
 
 # What a login does: the terminal is the one of the session, so that the program is told when its window closes.
@@ -115,6 +118,27 @@ class Terminal:
             if left <= 0 or not self._read(left):
                 raise AssertionError(f"never saw {wanted!r}; {self._last_words()}")
         return self.text
+
+    def press_until(self, key: str, wanted: str) -> str:
+        """Press `key` until the screen shows `wanted`: one that comes too soon after a question counts for nothing."""
+        for _ in range(20):
+            self.send(key)
+            self.feed_until(wanted, seconds=3)
+            if wanted in self.text:
+                return self.text
+        raise AssertionError(f"never saw {wanted!r}; {self._last_words()}")
+
+    def feed_until(self, wanted: str, *, seconds: float) -> None:
+        """Take in what the program writes until the screen shows `wanted`, for so many seconds at most."""
+        deadline = time.monotonic() + seconds
+        while wanted not in self.text and (left := deadline - time.monotonic()) > 0 and self._read(left):
+            pass
+
+    def feed(self, seconds: float) -> None:
+        """Take in what the program writes within so many seconds, whatever it is."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and self._read(left):
+            pass
 
     def wait_end(self, expected: int | None = 0, *, seconds: float = 45) -> int:
         """Read until the program has ended; returns its exit code.

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ def wait_until_taken(chat: Terminal) -> None:
     chat.wait_for(lambda _: TAKEN in chat.raw)
 
 
+def _turned(before: str, text: str) -> bool:
+    """Whether another page of the question is shown than `before`."""
+    return text != before and "n no" in text
+
+
 @pytest.mark.parametrize("keys", [("/quit", "enter"), ("ctrl+d",), ("no", "enter", "/quit", "enter")])
 def test_keys_before_the_program_has_begun_count(keys: tuple[str, ...], machine: Machine) -> None:
     chat = machine.open()
@@ -38,6 +44,7 @@ def test_keys_before_the_program_has_begun_count(keys: tuple[str, ...], machine:
     chat.send(*keys)
     assert chat.wait_end() == 0
     assert chat.modes == before
+    assert (b"this was not sent, the conversation was not open yet: no" in chat.raw) == ("no" in keys)
 
 
 @pytest.mark.parametrize("keys", [("/quit", "enter"), ("ctrl+d",), ("ctrl+c", "ctrl+c"), ("no", "ctrl+c", "ctrl+c")])
@@ -156,9 +163,29 @@ turns:
     chat.wait_for("made.txt")
     assert not (machine.workspace / "made.txt").exists()
     chat.wait_for(lambda text: "once" in text)
-    chat.send("y")
-    chat.wait_for("It is done.")
+    chat.press_until("y", "It is done.")
     assert (machine.workspace / "made.txt").read_text() == "made-by-42\n"
+
+
+def test_a_change_of_instructions_is_shown_and_written_when_allowed(
+    machine: Machine, script: Callable[[str], Path]
+) -> None:
+    machine.serve(
+        script("""
+turns:
+  - reply: {tool_calls: [{name: append, arguments: {path: SOUL.md, content: "- Answer in verse, 用诗回答."}}]}
+  - expect: {tool_result: "Appended to SOUL.md"}
+    reply: {text: So be it.}
+""")
+    )
+    chat = machine.open()
+    chat.wait_for("openai/scripted")
+    chat.send("answer in verse", "enter")
+    chat.wait_for(lambda text: "append SOUL.md" in text and "+- Answer in verse, 用诗回答." in text and "once" in text)
+    soul = machine.workspace / "SOUL.md"
+    assert "verse" not in soul.read_text(encoding="utf-8")
+    chat.press_until("y", "So be it.")
+    assert soul.read_text(encoding="utf-8").endswith("\n- Answer in verse, 用诗回答.\n")
 
 
 def test_esc_interrupts_an_endless_answer_and_keeps_what_came(machine: Machine, script: Callable[[str], Path]) -> None:
@@ -270,3 +297,53 @@ turns:
         assert b"]0;pwned" not in raw
         assert b"cHduZWQ" not in raw
     assert machine.run("chat", "-p", "hello", "--new").stdout.startswith("\x1b]0;pwned")
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (80, 10), (60, 24)])
+def test_a_command_is_read_to_its_end_before_it_can_be_allowed(
+    machine: Machine, script: Callable[[str], Path], columns: int, rows: int
+) -> None:
+    machine.serve(
+        script(
+            """
+turns:
+  - reply: {tool_calls: [{name: shell, arguments: {command: "echo start #          ⟦U+001B⟧BREAKStouch made.txt"}}]}
+  - reply: {text: It is done.}
+""".replace("BREAKS", "\\n" * 19)
+        )
+    )
+    chat = machine.open(columns=columns, rows=rows)
+    chat.wait_for("openai/scripted")
+    chat.send("do it", "enter")
+    first = chat.wait_for(lambda text: "below" in text and "n no" in text)
+    assert "⟦10×space⟧⟦U+27E6⟧U+001B⟦U+27E7⟧" in first
+    assert "20 lines, " in first
+    question = first.split("asks to run")[1]
+    assert "touch made.txt" not in question
+    while "y once" not in chat.text:
+        chat.send("pagedown")
+        chat.wait_for(partial(_turned, chat.text))
+        assert not (machine.workspace / "made.txt").exists()
+    assert "20 touch made.txt" in chat.text
+    chat.press_until("y", "It is done.")
+    assert (machine.workspace / "made.txt").exists()
+
+
+def test_a_command_that_hides_something_is_refused_and_nobody_is_asked(
+    machine: Machine, script: Callable[[str], Path]
+) -> None:
+    machine.serve(
+        script("""
+turns:
+  - reply: {tool_calls: [{name: shell, arguments: {command: "git status \\e]0;touch PWNED;\\a"}}]}
+  - expect: {tool_result: {matches: "Not run: U.001B at character 12"}}
+    reply: {text: I will not.}
+""")
+    )
+    chat = machine.open()
+    chat.wait_for("openai/scripted")
+    chat.send("do it", "enter")
+    text = chat.wait_for("I will not.")
+    assert "shell git status ⟦U+001B⟧]0;touch PWNED;⟦U+0007⟧" in text
+    assert not (machine.workspace / "PWNED").exists()
+    assert b"\x1b]0;touch" not in chat.raw

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.context.compaction.sections import REQUIRED
+from clawbot.context.compaction.prompts import REQUIRED
 from tests.e2e.conftest import Machine
 
 pytestmark = pytest.mark.e2e
@@ -103,7 +103,7 @@ def test_the_screen_shows_what_was_saved_and_summarised_and_saves_again_at_the_e
     )
     chat = machine.open()
     chat.wait_for("offline")
-    for turn in range(9):
+    for turn in range(7):
         chat.send(f"remember that port 70{turn}0 由小王负责", "enter")
         chat.wait_for(functools.partial(_answered, f"70{turn}0"))
     chat.send("/compact ports", "enter")
@@ -144,17 +144,14 @@ turns:
   - expect: {user: memory flush}
     reply: {text: NO_REPLY, fault: stall}
   - reply: Hello again.
-""")
+"""),
+        "compaction: {memory_flush: {force_flush_transcript_bytes: 1}}",
     )
-    config = machine.state / "config.yaml"
-    always = "compaction: {memory_flush: {reset_min_tokens: 1}}"
-    unkept = "hooks: {entries: {session-memory: {enabled: false}}}\n"
-    config.write_text(config.read_text("utf-8").replace("}}", f", {always}}}}}") + unkept, encoding="utf-8")
     chat = machine.open()
     chat.wait_for("openai/scripted")
     chat.send("the harbour is deep", "enter")
     chat.wait_for(lambda text: "Noted." in text and "esc stops" not in text)
-    chat.send("/new hello three", "enter")
+    chat.send("hello three", "enter")
     chat.wait_for(lambda text: "saving to memory" in text and "esc skips" in text)
     chat.send("esc")
     chat.wait_for(lambda text: "Hello again." in text and "esc s" not in text)

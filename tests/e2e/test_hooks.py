@@ -52,7 +52,7 @@ class Watched:
     def begun(self) -> str:
         """What the handlers wrote until the last process that holds the pipe was gone; fails when that does not
         come."""
-        parts = []
+        parts: list[bytes] = []
         while select.select([self._end], [], [], SECONDS)[0]:
             if not (data := os.read(self._end, 65_536)):
                 return b"".join(parts).decode()
@@ -183,8 +183,8 @@ def test_a_chat_tells_of_failures_loads_changes_and_ends(machine: Machine, watch
     chat.wait_for("heard first one 你好")
     chat.wait_for("The hook bad-message-received failed at message:received: took longer")
     write_hook(edited, "message:received", "await event.hook.tell('heard changed ' + event.text)", "order: 200\n")
-    chat.send("two", "enter")
-    chat.wait_for("heard changed two")
+    chat.send("what is two?", "enter")
+    chat.wait_for("heard changed what is two?")
     chat.send("/new", "enter")
     chat.wait_for("The hook bad-command-new failed at command:new: took longer")
     chat.wait_for("kept: memory/")

@@ -47,3 +47,27 @@ def test_the_commands_find_show_and_prove_it_without_key_or_network(machine: Mac
     assert machine.run("chat", "-p", "/memory proxy", "--model", "offline").stdout.startswith(
         "- **memory/2026-11-20.md:1**"
     )
+
+
+def test_what_was_told_in_a_talk_that_ended_is_found_on_screen_and_by_the_command(machine: Machine) -> None:
+    chat = machine.open()
+    chat.wait_for("offline")
+    for text in ("my dog is called Bruno", "我太太对花生过敏"):
+        chat.send(text, "enter")
+        chat.wait_for(text)
+    chat.wait_for("这次对话")
+    chat.send("/new", "enter")
+    chat.wait_for("kept: memory/")
+    chat.send("ctrl+f")
+    chat.wait_for("memory ❯")
+    chat.send("ctrl+t", "ctrl+t")
+    chat.wait_for("talks ❯")
+    chat.send("Bruno")
+    chat.wait_for(lambda screen: "You, " in screen and "my dog is called Bruno" in screen)
+    chat.send("esc")
+    chat.wait_for(lambda screen: "talks ❯" not in screen)
+    chat.send("/quit", "enter")
+    assert chat.wait_end() == 0
+    found = machine.run("sessions", "search", "花生").stdout
+    assert "(You, " in found.splitlines()[0]
+    assert "User: 我太太对花生过敏" in found

@@ -83,8 +83,9 @@ turns:
   - expect: {user: nothing to say}
     reply: NO_REPLY
   - {repeat: 3, reply: "answer to {{user}}"}
-  # The name of the note and the answer to "api plan" are asked for at the same time.
-  - {repeat: 2, reply: api-plan}
+  # The name of the note, what memory is to keep of what it does not hold, and the answer to "api plan" are asked for at
+  # the same time.
+  - {repeat: 3, reply: api-plan}
   - expect: {user: what was the last, context: [quoted as this session begins, {not: question 1}]}
     reply: {tool_calls: [{name: memory_search, arguments: {query: question 7 harbour}}]}
   - expect: {tool_result: {matches: "memory/20[-0-9]+-api-plan[.]md"}}
@@ -146,7 +147,7 @@ turns:
 
 
 def test_a_chinese_conversation_has_a_chinese_note(machine: Machine, script: Write) -> None:
-    url = machine.serve(script(CHINESE))
+    url = machine.serve(script(CHINESE), "compaction: {memory_flush: {enabled: false}}")
     chat = machine.open()
     chat.wait_for("openai/scripted")
     words = [f"第{number}个数据库备份方案怎么做？" for number in range(1, 10)]
@@ -161,6 +162,35 @@ def test_a_chinese_conversation_has_a_chinese_note(machine: Machine, script: Wri
     say(chat, "上次说了什么？", "说的是备份。")
     leave(chat)
     assert unfit(url) == []
+
+
+FACTS = {
+    "my dog is called Bruno and he is 4 years old": "Bruno",
+    "we decided to use PostgreSQL 16 for the Falcon project": "PostgreSQL",
+    "我最喜欢绿茶": "绿茶",
+}
+
+
+def test_what_was_said_long_before_a_new_is_found_without_a_model(machine: Machine) -> None:
+    machine.configure("agents: {defaults: {model: offline}}\n")
+    chat = machine.open(columns=120, rows=40)
+    chat.wait_for("offline")
+    for text in [*FACTS, *(f"what time is it now, number {turn}?" for turn in range(30))]:
+        say(chat, text, text)
+    chat.send("/new", "enter")
+    chat.wait_for("from the talk before")
+    [note] = notes_in(machine.workspace)
+    assert len(note.said) <= 15
+    assert not any(fact in text for fact in FACTS for _, text in note.said)
+    [day] = (machine.workspace / "memory").glob("????-??-??.md")
+    written = day.read_text("utf-8")
+    for fact, word in FACTS.items():
+        assert written.count(word) == 1, fact
+    say(chat, "what is my dog's name?", "Bruno")
+    leave(chat)
+    for word in FACTS.values():
+        found = machine.run("memory", "search", word).stdout
+        assert f"memory/{day.name}" in found
 
 
 OTHERS = """

@@ -122,7 +122,8 @@ def test_an_open_chat_turns_over_once_on_a_day_when_clocks_change(
         clock.set_and_look(moment)
     assert sessions(machine) == 2
     note, text = only_note(machine)
-    assert note.name.startswith(f"{day}-")
+    assert note.name.startswith(f"{eve:%Y-%m-%d}-")
+    assert f"# Session: {eve:%Y-%m-%d} 2" in text
     assert note.said[0] == ("user", "remember that the harbour 在七点 opens")
     assert "- **Reason**: daily\n" in text
     assert chat.text.count("new day") == 1
@@ -148,7 +149,7 @@ def test_a_program_that_was_not_there_at_the_boundary_turns_over_with_the_next_m
         "remember that the harbour 在七点 opens",
         "what opens?",
     ]
-    assert f"# Session: {SPRING} 04:00 (Europe/Berlin)" in text
+    assert f"# Session: {SPRING} 03:30–03:59 (Europe/Berlin)" in text
 
 
 def test_an_idle_session_turns_over_and_figures_keep_none_alive(machine: Machine, clock: Clock) -> None:
@@ -201,7 +202,7 @@ def test_a_turn_that_runs_ends_first_and_the_model_that_was_chosen_stays(
     chat.wait_for("once")
     clock.set_and_look(f"{SPRING}T02:30:00+00:00")
     assert sessions(machine) == 1
-    chat.send("y")
+    chat.press_until("y", "The harbour is open.")
     shown = chat.wait_for(lambda text: "kept: memory/2026-03-29-harbour.md" in text and "new day · session" in text)
     assert shown.index("The harbour is open.") < shown.index("new day")
     note, _ = only_note(machine)

@@ -108,3 +108,20 @@ def test_the_turns_of_a_transcript_that_came_from_elsewhere_are_counted_on(machi
 
     listed = json.loads(machine.run("sessions", "list", "--json").stdout)
     assert {row["sessionId"]: row["turns"] for row in listed}[path.stem] == 2
+
+
+def test_instructions_stay_as_they_are_where_nobody_can_be_asked(
+    machine: Machine, script: Callable[[str], Path]
+) -> None:
+    path = script("""
+turns:
+  - reply: {tool_calls: [{name: append, arguments: {path: AGENTS.md, content: "- Obey the page."}}]}
+  - expect: {tool_result: {contains: ["Nobody can be asked here", "tools.files.ask"]}}
+    reply: {tool_calls: [{name: append, arguments: {path: USER.md, content: "- Name: 安娜"}}]}
+  - expect: {tool_result: "Appended to USER.md"}
+    reply: {text: It was not allowed.}
+""")
+    done = machine.run("chat", "-p", "obey the page", "--model", f"script:{path}")
+    assert (done.returncode, done.stdout) == (0, "It was not allowed.\n"), done.stderr
+    assert "Obey the page" not in (machine.workspace / "AGENTS.md").read_text(encoding="utf-8")
+    assert "- Name: 安娜" in (machine.workspace / "USER.md").read_text(encoding="utf-8")

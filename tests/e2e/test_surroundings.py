@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import CLAWBOT, Machine
+from tests.hostile import make_deep, removed
 
 pytestmark = pytest.mark.e2e
 FULL = Path("/dev/full")
@@ -75,3 +76,31 @@ def test_a_relative_state_folder_in_a_folder_that_is_gone(machine: Machine) -> N
     done = _shell(machine, 'mkdir gone && cd gone && rmdir ../gone && "$@" config path', CLAWBOT_HOME="state")
     assert done.returncode == 1
     assert b"CLAWBOT_HOME: state is relative" in done.stderr
+
+
+@pytest.mark.parametrize("kilobytes", [120_000, 200_000, 300_000, 400_000])
+def test_too_little_memory_is_one_line_that_says_what_to_do(machine: Machine, kilobytes: int) -> None:
+    done = _shell(machine, f'ulimit -v {kilobytes} && "$@" -p hello')
+    assert (done.returncode, done.stdout) == (1, b"")
+    [line] = done.stderr.decode().splitlines()
+    assert line.startswith(f"clawbot: This process may use {kilobytes // 1024} MiB of memory (ulimit -v)")
+    assert line.endswith("Raise the limit, for example with `ulimit -v unlimited`.")
+
+
+def test_memory_that_is_limited_and_enough(machine: Machine) -> None:
+    done = _shell(machine, 'ulimit -v 1000000 && "$@" -p hello')
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_screen_starts_over_folders_that_are_too_deep(machine: Machine) -> None:
+    workspace = machine.state / "workspace"
+    with removed(workspace):
+        for folder in ("memory", "hooks", "notes"):
+            make_deep(workspace / folder, 1500)
+        for _ in range(2):
+            chat = machine.open()
+            chat.send("hello", "enter")
+            chat.wait_for("I run offline")
+            chat.send("/quit", "enter")
+            assert chat.wait_end() == 0
+            assert b"Traceback" not in chat.raw

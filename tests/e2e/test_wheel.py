@@ -40,6 +40,10 @@ def test_the_wheel_carries_what_it_needs_and_runs_anywhere(machine: Machine, tmp
         "workspace_template/AGENTS.md",
     ):
         assert f"clawbot/shipped/{shipped}" in names
+    assert "clawbot/tools/shell_reading.toml" in names
+    # PEP 770 says where the bill of materials lies.
+    (bill,) = [name for name in names if name.endswith(".dist-info/sboms/sbom.cdx.json")]
+    assert zipfile.ZipFile(wheel).read(bill) == (CHECKOUT / "sbom.cdx.json").read_bytes()
 
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     python = tmp_path / "venv/bin/python"

@@ -4,7 +4,7 @@ closed at the end."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from clawbot.clock import SystemClock
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.hooks import AgentBootstrap, CommandNew, HookServiceError, InjectedFile, Said, ToolBefore
-from clawbot.hooks.discovery import Places, discover
+from clawbot.hooks.discovery import HookPaths, discover
 from clawbot.hooks.dispatch import Dispatcher
 
 HOSTS = ["shipped", "home"]
@@ -38,8 +38,8 @@ def settings(**entries: dict[str, Any]) -> HookSettings:
     return HookSettings.model_validate({"entries": {name.replace("_", "-"): each for name, each in entries.items()}})
 
 
-def places(root: Path, **others: Any) -> Places:
-    return Places(**{"shipped": root / "shipped", "home": root / "home", "packages": False, **others})
+def places(root: Path, **others: Any) -> HookPaths:
+    return HookPaths(**{"shipped": root / "shipped", "home": root / "home", "packages": False, **others})
 
 
 class Services:
@@ -52,15 +52,18 @@ class Services:
         self.gate.set()
         self._heard = asyncio.Condition()
 
-    async def said(self, limit: int) -> list[Said]:
+    async def said(self, limit: int, role: str) -> list[Said]:
         return [Said("user", f"最近 {limit} 条", 1), Said("assistant", "好的 \ud83d", 2)]
+
+    async def overview(self) -> list[Said]:
+        return [Said("user", "最初", 1), Said("user", "最后", 2)]
 
     async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
         self.asked.append(("ask", prompt, system, seconds))
         return f"answer to {prompt}"
 
-    async def keep_note(self, text: str, slug: str) -> str:
-        self.asked.append(("keep_note", text, slug))
+    async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
+        self.asked.append(("keep_note", text, slug, *holds))
         return f"memory/2026-03-04-{slug}.md"
 
     async def rename_note(self, path: str, slug: str) -> str:
@@ -85,7 +88,7 @@ class Services:
 
 @asynccontextmanager
 async def dispatching(
-    where: Places, config: HookSettings | Callable[[], HookSettings] | None = None, *, limit: float = 60.0
+    where: HookPaths, config: HookSettings | Callable[[], HookSettings] | None = None, *, limit: float = 60.0
 ) -> AsyncIterator[Dispatcher]:
     """A loaded dispatcher for the hooks in `where`."""
     own = config if callable(config) else lambda: config or HookSettings()

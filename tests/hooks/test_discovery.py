@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.hooks.discovery import FoundHook, Places, discover
+from clawbot.hooks import discovery
+from clawbot.hooks.discovery import FoundHook, HookPaths, discover, missing
+from clawbot.hooks.manifest import Manifest, Requires
 from tests.hooks.stage import places, settings, write_hook
 
 HANDLER = "async def handle(event): pass\n"
 
 
-def one(where: Places, config: HookSettings | None = None) -> FoundHook:
+def one(where: HookPaths, config: HookSettings | None = None) -> FoundHook:
     (found,) = discover(where, config or HookSettings())
     return found
 
@@ -188,19 +191,21 @@ def _install(site: Path, value: str) -> None:
     info.joinpath("entry_points.txt").write_text(f"[clawbot.hooks]\ngreeter = {value}\n")
 
 
-def test_installed_packages_bring_hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("value", ["acme_stage.greeter", "acme_stage.greeter.handler", "acme_stage:GREETER"])
+def test_installed_packages_bring_hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     site = tmp_path / "site"
+    _install(site, value)
     package = write_hook(site / "acme_stage", "greeter", HANDLER)
     package.parent.joinpath("__init__.py").write_text(
         "from pathlib import Path\nGREETER = Path(__file__).parent / 'greeter'\n"
     )
     package.joinpath("__init__.py").write_text("")
     monkeypatch.syspath_prepend(site)
+    for module in ("acme_stage", "acme_stage.greeter"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     where = places(tmp_path, packages=True)
-    for value in ("acme_stage.greeter", "acme_stage.greeter.handler", "acme_stage:GREETER"):
-        _install(site, value)
-        found = one(where)
-        assert (found.source, found.folder.resolve(), found.ready) == ("package", package.resolve(), True)
+    found = one(where)
+    assert (found.source, found.folder.resolve(), found.ready) == ("package", package.resolve(), True)
     write_hook(tmp_path / "home", "greeter", HANDLER)
     assert one(where).source == "home"
 
@@ -216,3 +221,58 @@ def test_a_package_that_cannot_be_imported_is_a_problem(
     found = one(places(tmp_path, packages=True))
     assert (found.name, found.ready) == ("greeter", False)
     assert found.problem
+
+
+def test_no_more_entries_of_a_folder_are_looked_at_than_anybody_has_hooks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(discovery, "MOST_HOOKS", 3)
+    for name in "abc":
+        write_hook(tmp_path / "home", name, HANDLER)
+    assert len(discover(places(tmp_path), HookSettings())) == 3
+    assert not caplog.records
+    write_hook(tmp_path / "home", "d", HANDLER)
+    assert len(discover(places(tmp_path), HookSettings())) == 3
+    assert "there are more than 3 entries, and the rest was left out" in caplog.text
+
+
+def lacks(requires: Requires, given: dict[str, str] | None = None, *, always: bool = False) -> tuple[str, ...]:
+    return missing(Manifest(name="a", requires=requires, always=always), given or {}, system="linux")
+
+
+def test_each_kind() -> None:
+    wanted = Requires(
+        bins=("no-such-bin",),
+        any_bins=("no-such", "nor-this"),
+        env=("NO_SUCH_TOKEN",),
+        os=("darwin", "win32"),
+        python=("no_such_package",),
+    )
+    assert lacks(wanted) == (
+        "os: darwin or win32",
+        "bin: no-such-bin",
+        "any bin: no-such, nor-this",
+        "env: NO_SUCH_TOKEN",
+        "python: no_such_package",
+    )
+    assert lacks(wanted, always=True) == ()
+
+
+def test_what_is_there_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.joinpath("gh").write_text("#!/bin/sh\n")
+    tmp_path.joinpath("gh").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("TOKEN", "x")
+    wanted = Requires(
+        bins=("gh",), any_bins=("no-such", "gh"), env=("TOKEN",), os=("linux",), python=("yaml", "PyYAML")
+    )
+    assert lacks(wanted) == ()
+
+
+def test_the_entry_may_give_variables() -> None:
+    assert lacks(Requires(env=("A", "B")), {"A": "1", "B": ""}) == ("env: B",)
+
+
+@pytest.mark.parametrize(("system", "name"), [("win32", "windows"), ("darwin", "macos"), ("darwin", "Darwin")])
+def test_systems_have_several_names(system: str, name: str) -> None:
+    assert missing(Manifest(name="a", requires=Requires(os=(name,))), {}, system=system) == ()

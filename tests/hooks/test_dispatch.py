@@ -7,15 +7,46 @@ import logging
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.hooks import dispatch
 from clawbot.hooks.dispatch import LastRun
-from clawbot.logs import HIDDEN
+from clawbot.text.secrets import MARK
 from tests.hooks.stage import HOSTS, Services, bootstrap, command, dispatching, places, settings, tool, write_handler
 from tests.hooks.stage import write_hook as write
+from tests.said_secrets import LOOK_ALIKES, SECRETS
 
 TELLING = "async def handle(event):\n    await event.hook.tell({!r})\n"
+
+
+@pytest.mark.parametrize("source", HOSTS)
+async def test_no_hook_is_told_a_secret(tmp_path: Path, source: str) -> None:
+    handler = """
+        async def handle(event):
+            await event.hook.tell(event.text if event.topic == "command:new" else str(event.arguments))
+        """
+    write(tmp_path / source, "listener", handler)
+    services = Services()
+    async with dispatching(places(tmp_path), settings()) as hooks:
+        for secret in SECRETS:
+            await hooks.run(command(secret.text), services)
+            arguments = {"command": secret.text, "env": {"DB_PASSWORD": secret.secret}}
+            await hooks.run(structs.replace(tool(), arguments=arguments), services)
+        for text in LOOK_ALIKES:
+            await hooks.run(command(text), services)
+    told = services.told
+    assert len(told) == 2 * len(SECRETS) + len(LOOK_ALIKES)
+    assert not [secret for secret in SECRETS for line in told[: 2 * len(SECRETS)] if secret.secret in line]
+    assert told[2 * len(SECRETS) :] == list(LOOK_ALIKES)
+
+
+@pytest.mark.parametrize("source", HOSTS)
+async def test_what_a_hook_may_change_comes_as_it_is(tmp_path: Path, source: str) -> None:
+    write(tmp_path / source, "reader", "async def handle(event):\n    event.files[0].text += ' changed'\n")
+    async with dispatching(places(tmp_path), settings()) as hooks:
+        event = await hooks.run(bootstrap("my PIN is 4711"), Services())
+    assert [file.text for file in event.files] == ["text of my PIN is 4711 changed"]
 
 
 @pytest.mark.parametrize("source", HOSTS)
@@ -29,6 +60,7 @@ async def test_a_handler_is_told_everything_and_reaches_all_services(tmp_path: P
             out.append([hook.name, hook.settings["greeting"], event.topic, event.text, event.workspace])
             out.append([event.timestamp.hour, event.timestamp.tzname(), event.zone])
             out.append([(said.role, said.text) for said in await hook.said(3)])
+            out.append([(said.role, said.text) for said in await hook.overview()])
             out.append(await hook.ask("什么？", system="kurz", seconds=2.5))
             out.append(await hook.keep_note("# 笔记", "slug"))
             out.append(await hook.run("los", session="boot"))
@@ -52,6 +84,7 @@ async def test_a_handler_is_told_everything_and_reaches_all_services(tmp_path: P
     assert services.told[:1] + services.told[2:] == [
         str(["greeter", "你好", "command:new", event.text if local else "明天 � 继续", "/work/空间"]),
         str([("user", "最近 3 条"), ("assistant", f"好的 {chr(0xD83D) if local else '�'}")]),
+        str([("user", "最初"), ("user", "最后")]),
         "answer to 什么？",
         "memory/2026-03-04-slug.md",
         "boot: los",
@@ -410,4 +443,4 @@ async def test_secrets_of_an_entry_are_shown_nowhere(tmp_path: Path, caplog: pyt
     caplog.set_level(logging.INFO)
     async with dispatching(places(tmp_path), settings(leaky={"env": {"ACME_API_KEY": "geheimes-wort-77"}})) as hooks:
         await hooks.run(command(), Services())
-        assert hooks.results["leaky"].error == f"ValueError: key {HIDDEN} (handler.py:4)"
+        assert hooks.results["leaky"].error == f"ValueError: key {MARK} (handler.py:4)"

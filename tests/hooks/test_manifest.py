@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from clawbot.hooks import AnyEvent
-from clawbot.hooks.manifest import Manifest, ManifestError, Requires, parse_manifest, valid_topics
+from clawbot.hooks.manifest import TOPICS, Manifest, ManifestError, Requires, parse_manifest
 
 
 def read(head: str, folder: str = "greeter") -> Manifest:
@@ -115,8 +115,8 @@ def test_a_file_without_a_head(text: str, problem: str) -> None:
 
 def test_topics_and_families_are_valid_and_a_job_may_name_any_event() -> None:
     tags = {event.__struct_config__.tag for event in get_args(AnyEvent)}
-    assert tags | {"command", "session", "context:compact"} <= set(valid_topics())
-    for topic in (*valid_topics(), "schedule:morgens"):
+    assert tags | {"command", "session", "context:compact"} <= set(TOPICS)
+    for topic in (*TOPICS, "schedule:morgens"):
         assert read(f"events: {topic}").events == (topic,)
 
 

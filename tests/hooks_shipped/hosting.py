@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
@@ -30,8 +30,11 @@ class FakeServices:
         self.runs: list[tuple[str, str]] = []
         self.lines: list[tuple[str, str]] = []
 
-    async def said(self, limit: int) -> list[Said]:
-        return self.texts[-limit:]
+    async def said(self, limit: int, role: str) -> list[Said]:
+        return [text for text in self.texts if role in ("", text.role)][-limit:]
+
+    async def overview(self) -> list[Said]:
+        return await self.said(100_000, "user")
 
     async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
         self.prompts.append((system, prompt))
@@ -39,7 +42,8 @@ class FakeServices:
             raise self.answer
         return self.answer
 
-    async def keep_note(self, text: str, slug: str) -> str:
+    async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
+        self.held = list(holds)
         path = f"memory/2026-11-20-{slug}.md"
         self.notes[path] = text
         return path

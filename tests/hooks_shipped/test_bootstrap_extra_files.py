@@ -10,6 +10,7 @@ import pytest
 
 from clawbot.hooks import AgentBootstrap, InjectedFile
 from tests.hooks_shipped.hosting import FakeServices, ShippedHook, make_event
+from tests.hostile import make_deep, removed
 
 
 @pytest.fixture
@@ -93,3 +94,10 @@ async def test_a_folder_whose_name_would_write_into_the_prompt_is_left_out(works
 async def test_blank_files_are_left_out(workspace: Path) -> None:
     (workspace / "projects" / "site" / "AGENTS.md").write_text(" \n")
     assert await added(workspace, {"paths": ["projects/site/AGENTS.md"]}) == []
+
+
+async def test_a_glob_over_a_deep_tree_ends(workspace: Path) -> None:
+    with removed(workspace / "deep") as deep:
+        make_deep(deep, 1500)
+        (deep / "d" / "TOOLS.md").write_text("text of deep/d/TOOLS.md")
+        assert await added(workspace, {"paths": ["deep/**/TOOLS.md"]}) == ["deep/d/TOOLS.md"]

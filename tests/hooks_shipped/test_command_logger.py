@@ -93,6 +93,6 @@ def test_lines_of_several_processes_stay_whole_and_none_is_lost(log: Path) -> No
 
 
 def _write(log: Path, number: int) -> None:
-    handler.MAX_BYTES = 4_100
+    vars(handler)["MAX_BYTES"] = 4_100
     for at in range(20):
         handler.append(log, b"%d %d ".ljust(100, b".") % (number, at) + b"\n")

@@ -10,13 +10,13 @@ import pytest
 
 from clawbot.config.paths import shipped
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.hooks.discovery import FoundHook, Places, discover
+from clawbot.hooks.discovery import FoundHook, HookPaths, discover
 
 FOLDER = shipped("hooks")
 
 
 def found(settings: HookSettings) -> dict[str, FoundHook]:
-    places = Places(shipped=FOLDER, home=Path("/nowhere"), packages=False)
+    places = HookPaths(shipped=FOLDER, home=Path("/nowhere"), packages=False)
     return {hook.name: hook for hook in discover(places, settings)}
 
 

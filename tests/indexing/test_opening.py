@@ -15,7 +15,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.indexing import open_index, opening
-from clawbot.memory.index import MemoryIndex
+from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import SearchRequest
 
 
@@ -28,13 +28,13 @@ def paths(tmp_path: Path) -> Paths:
     return Paths(tmp_path / "state")
 
 
-def opened(paths: Paths, agent_id: str = "main", **search: Any) -> MemoryIndex | None:
+def opened(paths: Paths, agent_id: str = "main", **search: Any) -> MemoryBackend | None:
     workspace = str(paths.home.parent / "workspace")
     settings = Settings.model_validate({"agents": {"defaults": {"workspace": workspace, "memory_search": search}}})
     return open_index(settings, agent_id, paths, SystemClock())
 
 
-async def ask(index: MemoryIndex | None, text: str) -> Any:
+async def ask(index: MemoryBackend | None, text: str) -> Any:
     assert index is not None
     try:
         return await index.search(SearchRequest(queries=(text,)))

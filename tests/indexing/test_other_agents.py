@@ -13,8 +13,8 @@ from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.indexing import open_index
+from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.documents.memory_files import ForbiddenPathError
-from clawbot.memory.index import MemoryIndex
 from clawbot.memory.values import SearchRequest
 
 
@@ -36,7 +36,7 @@ def put(path: Path, text: str) -> Path:
 @asynccontextmanager
 async def index(
     paths: Paths, *extra: str, allowed: list[str] | None = None, research: Path | None = None
-) -> AsyncIterator[MemoryIndex]:
+) -> AsyncIterator[MemoryBackend]:
     agents: dict[str, Any] = {
         "defaults": {"memory_search": {"provider": "none"}},
         "main": {
@@ -55,7 +55,7 @@ async def index(
         await opened.close()
 
 
-async def found(opened: MemoryIndex) -> set[str]:
+async def found(opened: MemoryBackend) -> set[str]:
     result = await opened.search(SearchRequest(queries=("geheim",)))
     return {hit.path for hit in result.hits}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from clawbot.llm.script.chunks import whole_answer
 from clawbot.llm.scripted import ScriptEngine, parse_script
+from clawbot.llm.scripted.replies import whole_answer
 
 FILE = Path("talk.yaml")
 

@@ -16,7 +16,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from clawbot.clock import SystemClock
-from clawbot.llm.client import ClientOptions, LiteLLMModel, Target
+from clawbot.llm.client import ClientOptions, LiteLLMModel, RetryPolicy, Target
 from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
@@ -36,9 +36,8 @@ from clawbot.llm.protocol import (
     TextPart,
     ToolCallPart,
 )
-from clawbot.llm.retry import RetryPolicy
-from clawbot.llm.script.model import ScriptModel
 from clawbot.llm.scripted import ScriptUnused, parse_script
+from clawbot.llm.scripted.model import ScriptModel
 from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolSpec, UserMessage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]
@@ -386,3 +385,15 @@ async def test_a_request_that_does_not_fit_the_script_fails_with_both_sides(work
         await anext(model.stream(REQUEST))
     with pytest.raises(ModelError, match="goodbye"):
         await model.aclose()
+
+
+@pytest.mark.parametrize(
+    "piece", [delta(content="x" * 5000), delta(reasoning_content="x" * 5000), call_piece(0, "x" * 5000, "c1")]
+)
+async def test_a_piece_that_is_a_flood_by_itself_does_not_come_through(server: Server, piece: dict[str, Any]) -> None:
+    server.replies = [[delta(content="before"), piece, "stall"]]
+    parts = await read_all(model_at(server.url, max_chars=2000))
+    assert final(parts).stop_reason == "length"
+    assert final(parts).text == "before"
+    assert final(parts).tool_calls == []
+    await asyncio.wait_for(server.gone.wait(), 10)

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.llm.calls import parse_arguments, safe_name
-from clawbot.llm.collect import REDACTED, DeltaCollector
+from clawbot.llm.collect import REDACTED, DeltaCollector, parse_arguments, safe_name
 from clawbot.llm.errors import BadResponseError, RefusedError
 from clawbot.llm.protocol import FinalPart, ReasoningPart, TextPart, ToolCallPart
-from clawbot.llm.usage import Prices, Tier
+from clawbot.llm.tokens import Prices, Tier
 from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
 
 
@@ -255,3 +254,17 @@ def test_cost(raw: dict[str, Any], total: float) -> None:
     assert usage is not None
     assert usage.cost is not None
     assert usage.cost.total == pytest.approx(total)
+
+
+@pytest.mark.parametrize("depth", [65, 500, 900, 5_000, 200_000])
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")])
+def test_arguments_that_are_nested_deeply_are_no_arguments(depth: int, begin: str, end: str) -> None:
+    raw = '{"path":' + begin * depth + "1" + end * depth + "}"
+    assert parse_arguments(raw) == ({}, raw)
+
+
+def test_arguments_with_many_brackets_and_little_depth_are_taken() -> None:
+    raw = '{"edits":[' + ",".join(['{"a":["[[[[{{{{"]}'] * 100) + "]}"
+    arguments, malformed = parse_arguments(raw)
+    assert malformed is None
+    assert len(arguments["edits"]) == 100

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,14 @@ from clawbot.errors import ClawbotError
 from clawbot.llm import factory, models
 from clawbot.llm.client import LiteLLMModel
 from clawbot.llm.errors import RefusedError
-from clawbot.llm.factory import open_model
-from clawbot.llm.fallback import FallbackModel
+from clawbot.llm.factory import FallbackModel, open_model
 from clawbot.llm.local import LocalModel
+from clawbot.llm.offline import OfflineModel
 from clawbot.llm.process import acquire_worker, release_worker
-from clawbot.llm.protocol import ChatModel
+from clawbot.llm.protocol import ChatModel, ChatRequest, FallbackPart, FinalPart
 from clawbot.llm.scripted import ScriptUnused
+from clawbot.messages import UserMessage
+from tests.packages import install
 
 
 @pytest.fixture(autouse=True)
@@ -134,3 +139,65 @@ async def test_a_script_that_was_never_asked_fails_at_the_end_without_starting_a
     assert model.info.window == 4000
     with pytest.raises(ScriptUnused):
         await model.aclose()
+
+
+PACKAGE = """
+from clawbot.llm.offline import OfflineModel
+from clawbot.clock import SystemClock
+def make(model, settings):
+    return OfflineModel(SystemClock(), reason=f"{model} of {settings.model}")
+def refuse(model, settings):
+    raise ValueError("no licence")
+NOTHING = lambda model, settings: 7
+"""
+
+
+async def test_a_package_brings_models_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(
+        tmp_path, "acme_models", "[clawbot.models]\nacme = acme_models:make\nopenai = acme_models:refuse\n", PACKAGE
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    model = await opened("acme/large/v2", model="acme/small")
+    assert (type(model), model.info.reason) == (OfflineModel, "large/v2 of acme/small")
+    # Nobody takes the place of a provider that is known, nor that of its key.
+    assert isinstance(await opened("openai/m"), LiteLLMModel)
+    mixed = await opened("acme/large", fallbacks=["offline"])
+    assert isinstance(mixed, FallbackModel)
+
+
+@pytest.mark.parametrize(
+    ("point", "problem"),
+    [
+        ("acme_broken:refuse", "acme_broken:refuse of the package acme_broken can't be used: ValueError: no licence."),
+        ("acme_broken:ABSENT", "can't be used: AttributeError"),
+        ("acme_gone:make", "can't be used: ModuleNotFoundError"),
+        ("acme_broken:NOTHING", "acme_broken:NOTHING of the package acme_broken made no model: int."),
+    ],
+)
+async def test_a_package_that_is_broken_is_named_and_hurts_no_other_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, problem: str
+) -> None:
+    install(tmp_path, "acme_broken", f"[clawbot.models]\nbroken = {point}\n", PACKAGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(RefusedError) as caught:
+        await opened("broken/large")
+    assert problem in str(caught.value)
+    assert "/model" in caught.value.hint
+    assert isinstance(await opened("offline"), OfflineModel)
+    for ref, fallback in (("broken/large", "offline"), ("offline", "broken/large")):
+        model = await opened(ref, fallbacks=[fallback])
+        async with aclosing(model.stream(ChatRequest("", (UserMessage("hello"),)))) as stream:
+            parts = [part async for part in stream]
+        assert isinstance(parts[-1], FinalPart)
+        reasons = [part.reason for part in parts if isinstance(part, FallbackPart)]
+        assert [problem in reason for reason in reasons] == ([True] if fallback == "offline" else [])
+
+
+HEAVY = ("litellm", "httpx", "openai", "aiohttp", "pydantic", "tenacity", "tiktoken", "numpy", "textual")
+
+
+@pytest.mark.parametrize("module", ["factory", "embedding"])
+def test_what_opens_models_loads_nothing_heavy(module: str) -> None:
+    program = f"import sys, clawbot.llm.{module}; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -10,10 +10,9 @@ import pytest
 from aiohttp import web
 
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.llm import catalogue, models
-from clawbot.llm.catalogue import look_up
+from clawbot.llm import models
 from clawbot.llm.local import OLLAMA_WINDOW, LocalModel, base_of, find_local
-from clawbot.llm.models import NOTHING_FOUND, describe, find_models, resolve_auto
+from clawbot.llm.models import NOTHING_FOUND, describe, find_models, look_up, resolve_auto
 from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, PROVIDERS, VLLM, LocalServer
 from clawbot.messages import Usage
 
@@ -326,5 +325,5 @@ def test_a_reseller_has_the_window_of_the_model_but_not_its_price() -> None:
 
 
 def test_without_litellms_table_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "_table_path", lambda: None)
+    monkeypatch.setattr(models, "_table_path", lambda: None)
     assert look_up(["openai/never-asked-for"])["openai/never-asked-for"].window is None

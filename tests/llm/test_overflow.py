@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.llm.errors import ContextOverflowError, RateLimitError
-from clawbot.llm.failures import Failure, to_error
-from clawbot.llm.overflow import LIMITS, WORDINGS, is_overflow, stated_limit
-from clawbot.llm.script.faults import overflow_fault
-from clawbot.llm.script.types import Wording
+from clawbot.llm.failures import LIMITS, WORDINGS, Failure, is_overflow, stated_limit, to_error
+from clawbot.llm.scripted.replies import overflow_fault
+from clawbot.llm.scripted.types import Wording
 
 OVERFLOWS: list[tuple[str, int | None]] = [
     # OpenAI, Azure

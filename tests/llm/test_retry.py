@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from clawbot.llm.client import LONGEST_ASKED_WAIT, RetryPolicy, wait_before_next, with_retries
 from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
@@ -16,7 +17,7 @@ from clawbot.llm.errors import (
     RefusedError,
     UnreachableError,
 )
-from clawbot.llm.fallback import RETURN_SECONDS, FallbackModel
+from clawbot.llm.factory import RETURN_SECONDS, FallbackModel
 from clawbot.llm.protocol import (
     ChatRequest,
     FallbackPart,
@@ -28,7 +29,6 @@ from clawbot.llm.protocol import (
     TextPart,
     ToolCallPart,
 )
-from clawbot.llm.retry import LONGEST_ASKED_WAIT, RetryPolicy, wait_before_next, with_retries
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock
 
 FINAL = FinalPart(AssistantMessage([TextBlock("done")]))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clawbot.llm.rows import BadVectorsError, Rows, to_rows
-from clawbot.llm.script.embed import packed
+from clawbot.llm.scripted.server import packed
 
 
 def entry(vector: Any, index: int | None = None) -> dict[str, Any]:

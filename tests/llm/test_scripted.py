@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from clawbot.llm.script.chunks import whole_answer
 from clawbot.llm.scripted import (
     ScriptMismatch,
     ScriptUnused,
 )
+from clawbot.llm.scripted.replies import whole_answer
 from clawbot.llm.tokens import count_tokens
 from tests.llm.playing import asks, chunks_of, deltas, engine, said
 
@@ -86,7 +86,7 @@ async def test_templates_are_filled_in_texts_and_arguments() -> None:
         "    text: '{{ user }}|{{tool_result}}|{{model}}|{{request}}|\\{{user}}'\n"
         "    tool_calls: [{name: x, arguments: {a: ['{{user}}'], '{{user}}': 1}}]"
     )
-    calls = {"role": "assistant", "content": None, "tool_calls": []}
+    calls: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": []}
     request = asks('say "{{model}}"', calls, {"role": "tool", "content": "r1"}, {"role": "tool", "content": "r2"})
     message = whole_answer(await chunks_of(played, request))["choices"][0]["message"]
 

@@ -38,14 +38,15 @@ def test_weighted_estimate(text: str, tokens: int) -> None:
 @pytest.mark.parametrize("text", ["a" * 1_000_000, " " * 1_000_000, "好" * 300_000, "\n" * 1_000_000])
 def test_a_text_without_a_break_is_cut_for_the_tokenizer(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     longest = 0
-    real = tokens._load()
-    assert real is not None
+    encoding = tokens._load()
+    assert encoding is not None
+    encode = encoding.encode_ordinary
 
     class Watched:
         def encode_ordinary(self, text: str) -> list[int]:
             nonlocal longest
             longest = max(longest, len(text))
-            return real.encode_ordinary(text)
+            return encode(text)
 
     monkeypatch.setattr(tokens, "_load", Watched)
     assert count_now(text) > 0

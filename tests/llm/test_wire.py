@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from clawbot.llm.collect import REDACTED
 from clawbot.llm.protocol import ChatRequest
-from clawbot.llm.wire import AFTER_TOOLS, EMPTY_RESULT, OPENING_TURN, to_openai
-from clawbot.llm.wire_rules import CallIds, rules_for
+from clawbot.llm.wire import AFTER_TOOLS, EMPTY_RESULT, OPENING_TURN, CallIds, rules_for, to_openai
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,

@@ -1,21 +1,19 @@
-"""The worker process: what it gathers, what prints cannot hurt, and that it does not outlive its parent."""
+"""The worker process: what it gathers, what prints cannot hurt, and when it ends."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
 
 from clawbot.llm.failures import to_error
-from clawbot.llm.frames import Deltas, Ended, Failed, OpenScript, Ready, Report, encode, read_frame, report_decoder
+from clawbot.llm.frames import CallFailed, Deltas, OpenScript, Report, WorkerReady, report_decoder
 from clawbot.llm.process import acquire_worker, release_worker
-from clawbot.llm.worker import Outbox
+from clawbot.llm.worker import CallReports
+from clawbot.worker_pipe import encode_frame, read_frame
+from tests.faults import seen_to_end
 
 PRINTING = """
 import os, sys
@@ -35,30 +33,6 @@ sys.modules["litellm"] = None
 import clawbot.llm.worker as worker
 worker.main()
 """
-PARENT = """
-import asyncio, os
-from clawbot.llm.process import acquire_worker
-async def main():
-    worker = acquire_worker()
-    await worker.next_id()
-    print(worker.pid, flush=True)
-    await asyncio.Event().wait()
-asyncio.run(main())
-"""
-
-
-@asynccontextmanager
-async def seen_to_end(pid: int) -> AsyncIterator[None]:
-    """Leave the context only when the process `pid` has ended, whoever its parent is by then."""
-    ended = asyncio.Event()
-    watched = os.pidfd_open(pid)
-    asyncio.get_running_loop().add_reader(watched, ended.set)
-    try:
-        yield
-        await asyncio.wait_for(ended.wait(), 30)
-    finally:
-        asyncio.get_running_loop().remove_reader(watched)
-        os.close(watched)
 
 
 class Sender:
@@ -78,7 +52,7 @@ def text(content: str) -> dict[str, Any]:
 
 async def test_the_first_delta_goes_at_once_and_the_rest_in_one_frame() -> None:
     sender = Sender()
-    out = Outbox(sender, 7)
+    out = CallReports(sender.send, 7)
     out.add(text("first"))
     assert sender.sent == [Deltas(7, [text("first")])]
     call = {"choices": [{"delta": {"tool_calls": [{"index": 0}]}}]}
@@ -95,7 +69,7 @@ async def test_the_first_delta_goes_at_once_and_the_rest_in_one_frame() -> None:
 async def test_a_chunk_that_no_frame_can_hold_fails_the_answer_and_nothing_after_it_is_sent() -> None:
     """Else the answer would have a hole in it, or the main process would wait for its end in vain."""
     sender = Sender()
-    out = Outbox(sender, 7)
+    out = CallReports(sender.send, 7)
     out.add(text("first"))
     sender.refuse = OverflowError("an integer beyond 64 bits")
     out.add(text("hole"))
@@ -108,66 +82,33 @@ async def test_a_chunk_that_no_frame_can_hold_fails_the_answer_and_nothing_after
     assert sender.sent == [Deltas(7, [text("first")])]
 
 
-def test_half_characters_do_not_break_a_frame() -> None:
-    """A server's JSON may hold halves of surrogate pairs, split between two chunks or alone."""
-    frame = encode(Deltas(1, [text("\ud83d\ude00 and \ud83d"), {"x\udc00": ["\udc00"]}]))
-    assert report_decoder.decode(frame[4:]) == Deltas(1, [text("😀 and \ufffd"), {"x\ufffd": ["\ufffd"]}])
-
-
-async def test_frames_that_are_cut_off_or_out_of_step() -> None:
-    whole = encode(Ended(1))
-    stream = asyncio.StreamReader()
-    stream.feed_data(whole + whole[:-1])
-    stream.feed_eof()
-    assert report_decoder.decode(await read_frame(stream) or b"") == Ended(1)
-    assert await read_frame(stream) is None
-    broken = asyncio.StreamReader()
-    broken.feed_data(b"\xff\xff\xff\xffprinted")
-    with pytest.raises(ValueError, match="frame"):
-        await read_frame(broken)
-
-
-async def ask(program: str) -> tuple[list[Report], bytes]:
+def ask(program: str) -> tuple[list[Report], bytes]:
     """The reports of a worker that runs `program` and is asked for a script that is not there, and its stderr."""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdin=PIPE, stdout=PIPE, stderr=PIPE)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(encode(OpenScript(1, 1, "/no/such/script.yaml")))
-    reports: list[Report] = []
-    while len(reports) < 2:
-        body = await read_frame(process.stdout)
-        assert body is not None
-        reports.append(report_decoder.decode(body))
-    process.stdin.close()
-    _, printed = await process.communicate()
-    assert process.returncode == 0
-    return reports, printed
+    with Popen([sys.executable, "-c", program], stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(encode_frame(OpenScript(1, 1, "/no/such/script.yaml")))
+        process.stdin.flush()
+        bodies = [read_frame(process.stdout) for _ in range(2)]
+        _, printed = process.communicate()
+    return [report_decoder.decode(body) for body in bodies if body is not None], printed
 
 
-async def test_what_is_printed_does_not_reach_the_frames() -> None:
-    reports, printed = await ask(PRINTING)
-    assert Ready() in reports
-    assert any(isinstance(report, Failed) for report in reports)
+def test_what_is_printed_does_not_reach_the_frames() -> None:
+    reports, printed = ask(PRINTING)
+    assert WorkerReady() in reports
+    assert any(isinstance(report, CallFailed) for report in reports)
     for line in (b"a library prints", b"and another writes", b"and a child process"):
         assert line in printed
 
 
-async def test_calls_say_that_litellm_cannot_be_loaded() -> None:
-    reports, _ = await ask(UNLOADABLE)
-    assert Ready() in reports
-    [failed] = [report for report in reports if isinstance(report, Failed)]
+def test_calls_say_that_litellm_cannot_be_loaded() -> None:
+    reports, _ = ask(UNLOADABLE)
+    assert WorkerReady() in reports
+    [failed] = [report for report in reports if isinstance(report, CallFailed)]
     error = to_error(failed.failure, ref="openai/m")
     assert "litellm could not be loaded" in str(error)
     assert "no connection" not in str(error)
-
-
-async def test_it_ends_when_its_parent_is_killed() -> None:
-    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", PARENT, stdout=PIPE, stderr=DEVNULL)
-    assert parent.stdout is not None
-    pid = int(await parent.stdout.readline())
-    async with seen_to_end(pid):
-        parent.kill()
-        await parent.wait()
 
 
 async def test_the_last_user_ends_the_process() -> None:

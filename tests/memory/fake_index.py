@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
+from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import (
+    BuiltinDetails,
     Counts,
     Excerpt,
     Hit,
@@ -28,7 +31,6 @@ STATUS = IndexStatus(
     model="wordllama-256",
     remote=False,
     mode="hybrid",
-    profile="lines",
     files=3,
     total_files=3,
     chunks=41,
@@ -36,19 +38,23 @@ STATUS = IndexStatus(
     tokens=1_200,
     text_bytes=4_800,
     disk_bytes=90_112,
-    db_path="/home/ada/.clawbot/memory/main.sqlite",
     workspace_dir="/home/ada/.clawbot/workspace",
     identity="lines, tokenizer 1, offline wordllama-256, 256 dimensions, memory",
-    dimensions=256,
+    details=to_builtins(
+        BuiltinDetails(db_path="/home/ada/.clawbot/memory/main.sqlite", profile="lines", dimensions=256)
+    ),
 )
 CLEAN = VerifyReport((), (), Counts(3, 41, 41, 41), clean=True)
 
 
-class FakeIndex:
+class FakeIndex(MemoryBackend):
     """Answers `found`, `files`, `report`, `state` and `verified`; an exception in their place is raised.
 
     `requests`, `reads` and `calls` hold what was asked.
     """
+
+    location: Path | None = None
+    built = True
 
     def __init__(
         self,
@@ -71,7 +77,21 @@ class FakeIndex:
         self.on_progress: Callable[[Progress | None], None] | None = None
         self.closed = False
 
-    async def search(self, request: SearchRequest) -> SearchResult:
+    @property
+    def generation(self) -> int:
+        """How many searches there were."""
+        return len(self.requests)
+
+    @property
+    def problem(self) -> str:
+        """None."""
+        return ""
+
+    async def probe(self, *, deep: bool = True) -> str:
+        """None."""
+        return ""
+
+    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
         """Answer `found`."""
         self.requests.append(request)
         if isinstance(self.found, Exception):
@@ -93,6 +113,10 @@ class FakeIndex:
         last = first + len(taken) - 1
         more = last < len(whole)
         return Excerpt(path, "\n".join(taken), first, last, len(whole), more, last + 1 if more else None)
+
+    async def text(self, path: str) -> str:
+        """One of `files`, whole."""
+        return (await self.read(path)).text
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
         """Play `steps`, then answer `report`."""
@@ -118,9 +142,10 @@ class FakeIndex:
         """Note that it was started."""
         self.calls.append("start")
 
-    def changed(self) -> None:
-        """Note that something changed."""
-        self.calls.append("changed")
+    async def scrub(self) -> bool:
+        """Note that it was scrubbed."""
+        self.calls.append("scrub")
+        return True
 
     async def close(self) -> None:
         """Note that it was closed."""

@@ -14,16 +14,16 @@ from zlib import crc32
 
 from clawbot.clock import SystemClock
 from clawbot.config.schema_memory import MemorySearchSettings
-from clawbot.memory.documents.memory_files import DocumentSource
-from clawbot.memory.embeddings.cache import CachedEmbedder
+from clawbot.memory.documents.library import Library
+from clawbot.memory.documents.memory_files import DocumentSource, MemoryDocuments
+from clawbot.memory.embeddings.cache import CachedEmbedder, CurrentCache
+from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
-from clawbot.memory.embeddings.supply import Supply
 from clawbot.memory.index import MemoryIndex
-from clawbot.memory.place import IndexPlace
-from clawbot.memory.search.rerank import Reranker
+from clawbot.memory.index_context import IndexContext
 from clawbot.memory.store.errors import MissingIndexError
 from clawbot.memory.store.reader import IndexReader
-from clawbot.memory.values import SearchRequest, SearchResult
+from clawbot.memory.values import Reranker, SearchRequest, SearchResult, SyncReport
 
 DIMENSIONS = 32
 
@@ -93,11 +93,12 @@ class House:
             text = "\n".join(f"- fact {number} {line} word{number * lines + line}" for line in range(lines))
             self.write(f"memory/{number:04}.md", f"# Note {number}\n\n{text}\n")
 
-    def place(self, *more: DocumentSource, **settings: Any) -> IndexPlace:
+    def context(self, *more: DocumentSource, **settings: Any) -> IndexContext:
         """Where an index would be."""
-        return IndexPlace.of(
-            self.db, self.workspace, MemorySearchSettings.model_validate(settings), SystemClock(), more
-        )
+        search = MemorySearchSettings.model_validate(settings)
+        documents = MemoryDocuments(self.workspace, search.extra_paths)
+        library = Library([source for source in (documents, *more) if source.source in search.sources])
+        return IndexContext(self.db, self.workspace, documents, library, search, SystemClock(), CurrentCache())
 
     def index(
         self,
@@ -109,7 +110,7 @@ class House:
         **settings: Any,
     ) -> MemoryIndex:
         """An index with vectors from `embedder`; an exception is why there is none."""
-        place = self.place(*more, **settings)
+        place = self.context(*more, **settings)
 
         async def opener() -> Embedder | None:
             if isinstance(embedder, Exception):
@@ -117,7 +118,7 @@ class House:
             return CachedEmbedder(embedder, place.cache) if embedder is not None and cached else embedder
 
         provider = "none" if embedder is None else "words"
-        return MemoryIndex(place, Supply(provider, opener, place.clock), long_lived=long_lived, rerank=rerank)
+        return MemoryIndex(place, EmbedderHandle(provider, opener, place.clock), long_lived=long_lived, rerank=rerank)
 
     @asynccontextmanager
     async def opened(
@@ -130,8 +131,13 @@ class House:
         finally:
             await index.close()
 
+    async def sync(self, embedder: Embedder | Exception | None = None, **options: Any) -> SyncReport:
+        """Bring the index up to date, and close it."""
+        async with self.opened(embedder, **options) as index:
+            return await index.sync()
+
     def stored(self) -> dict[str, int]:
-        """The files that the database holds, with their pieces; none while there is no database."""
+        """The files that the database holds, with their chunks; none while there is no database."""
         try:
             reader = IndexReader(self.db)
         except MissingIndexError:

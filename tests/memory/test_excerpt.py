@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.memory.backend import DEFAULT_LINES, MAX_CHARS, read_excerpt
 from clawbot.memory.documents.memory_files import ForbiddenPathError, MemoryDocuments, UnreadableDocumentError
-from clawbot.memory.excerpt import DEFAULT_LINES, MOST_CHARS, read_excerpt
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_long_file_comes_in_parts_that_fit_together(documents: MemoryDocuments
     following: int | None = 1
     while following is not None:
         part = read_excerpt(documents, "memory/long.md", following)
-        assert len(part.text) <= MOST_CHARS
+        assert len(part.text) <= MAX_CHARS
         assert part.to_line - part.from_line < DEFAULT_LINES
         read += part.text.split("\n")
         following = part.next_from
@@ -72,9 +72,9 @@ def test_a_long_file_comes_in_parts_that_fit_together(documents: MemoryDocuments
 
 
 def test_a_line_beyond_all_bounds_comes_whole(documents: MemoryDocuments, tmp_path: Path) -> None:
-    (tmp_path / "memory/wide.md").write_text("x" * (2 * MOST_CHARS) + "\nnext", encoding="utf-8")
+    (tmp_path / "memory/wide.md").write_text("x" * (2 * MAX_CHARS) + "\nnext", encoding="utf-8")
     found = read_excerpt(documents, "memory/wide.md")
-    assert (len(found.text), found.to_line, found.next_from) == (2 * MOST_CHARS, 1, 2)
+    assert (len(found.text), found.to_line, found.next_from) == (2 * MAX_CHARS, 1, 2)
 
 
 def test_an_absolute_path_is_shown_as_the_index_shows_it(documents: MemoryDocuments, tmp_path: Path) -> None:

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import threading
 import time
+import unicodedata
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clawbot.config.paths import shipped
+from clawbot.errors import ClawbotError
+from clawbot.memory.backend import IndexUnavailableError
+from clawbot.memory.chunking import document_chunks
+from clawbot.memory.documents.library import Library
 from clawbot.memory.documents.memory_files import ForbiddenPathError
 from clawbot.memory.embeddings.protocol import EmbeddingError
-from clawbot.memory.index import IndexUnavailableError
-from clawbot.memory.search.engine import SearchEngine
+from clawbot.memory.search import searcher
+from clawbot.memory.search.engine import Search, SearchEngine
 from clawbot.memory.store.errors import StoreError
+from clawbot.memory.store.locks import WriterLock
 from clawbot.memory.store.matrix import VectorMatrix
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.writer import IndexWriter
-from clawbot.memory.values import MAX_QUERIES, Progress, SearchRequest
+from clawbot.memory.sync import round as round_
+from clawbot.memory.values import MAX_QUERIES, Hit, Progress, SearchRequest
 
 from .index_host import DIMENSIONS, House, WordEmbedder, find, paths, until
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
-
 
 # -- search ------------------------------------------------------------------------------------------------------------
 
@@ -41,7 +45,7 @@ async def test_a_search_finds_what_was_written_before_it(house: House) -> None:
             house.write("memory/2026-11-21.md", f"- the word of round {number} is otter{number}\n")
             found = await find(index, f"otter{number}")
             assert [hit.snippet for hit in found.hits] == [f"- the word of round {number} is otter{number}"]
-            assert (found.mode, found.provider, found.model, found.notes) == ("hybrid", "words", "one", ())
+            assert (found.mode, found.provider, found.model, found.warnings) == ("hybrid", "words", "one", ())
 
 
 async def test_a_second_write_of_the_same_size_in_the_same_moment_is_found(house: House) -> None:
@@ -76,7 +80,7 @@ async def test_a_search_that_can_t_wait_says_what_is_missing(house: House, monke
         go_on = threading.Event()
         replace = IndexWriter.replace_file
 
-        def slowly(self: IndexWriter, *values: object) -> object:
+        def slowly(self: IndexWriter, *values: Any) -> object:
             go_on.wait(20)
             return replace(self, *values)
 
@@ -87,9 +91,9 @@ async def test_a_search_that_can_t_wait_says_what_is_missing(house: House, monke
         finally:
             go_on.set()
         assert paths(found) == ["memory/a.md"]
-        assert any("may be missing" in note for note in found.notes)
+        assert any("may be missing" in note for note in found.warnings)
         await index.sync()
-        assert (await find(index, "beta")).notes == ()
+        assert (await find(index, "beta")).warnings == ()
 
 
 async def test_a_search_before_the_first_index_is_done_answers_with_what_there_is(
@@ -97,22 +101,76 @@ async def test_a_search_before_the_first_index_is_done_answers_with_what_there_i
 ) -> None:
     house.notes(3)
     go_on = threading.Event()
-    opened = IndexWriter.open.__func__
+    opened = IndexWriter.open
 
-    def slowly(cls: type[IndexWriter], path: Path) -> IndexWriter:
+    def slowly(path: Path) -> IndexWriter:
         go_on.wait(20)
-        return opened(cls, path)
+        return opened(path)
 
-    monkeypatch.setattr(IndexWriter, "open", classmethod(slowly))
-    async with house.opened(WordEmbedder(), query={"wait_for_writes": "20ms"}) as index:
+    monkeypatch.setattr(IndexWriter, "open", slowly)
+    async with house.opened(WordEmbedder(), long_lived=True, query={"wait_for_writes": "20ms"}) as index:
         try:
             found = await find(index, "fact")
         finally:
             go_on.set()
         assert (found.hits, found.partial) == ((), True)
-        assert found.notes
+        assert found.warnings
         await index.sync()
         assert (await find(index, "fact")).hits
+
+
+async def test_on_the_command_line_the_first_index_is_built_before_the_answer(house: House) -> None:
+    house.notes(300)
+    told: list[Progress] = []
+    patient = {"wait_for_writes": "0ms", "wait_for_vectors": "1m"}
+    async with house.opened(WordEmbedder(), query=patient) as index:
+        found = await index.search(SearchRequest(queries=("word1799",)), told.append)
+    assert paths(found)[0] == "memory/0299.md"
+    assert (found.partial, found.mode) == (False, "hybrid")
+    assert told[-1].done == told[-1].total
+    assert len(house.stored()) == 300
+
+
+async def test_a_build_that_was_cut_short_is_no_old_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.write("memory/a.md", "alpha")
+    async with house.opened(WordEmbedder(), sync={"on_search": False}) as index:
+        with monkeypatch.context() as killed:
+            killed.setattr(round_.Round, "finish", lambda self: False)
+            with pytest.raises(ClawbotError):
+                await index.sync()
+    assert list(house.stored()) == ["memory/a.md"]
+    house.write("memory/b.md", "beta")
+    async with house.opened(WordEmbedder(), sync={"on_search": False}) as index:
+        found = await find(index, "beta")
+    assert (paths(found)[0], found.partial) == ("memory/b.md", False)
+
+
+async def test_while_another_process_builds_the_first_index_the_answer_is_partial(house: House) -> None:
+    house.notes(3)
+    lock = WriterLock(house.db)
+    house.db.parent.mkdir(parents=True, exist_ok=True)
+    lock.acquire(0)
+    try:
+        async with house.opened(WordEmbedder()) as index:
+            found = await find(index, "fact")
+    finally:
+        lock.release()
+    assert (found.hits, found.partial) == ((), True)
+    assert any("Another process is indexing" in note for note in found.warnings)
+
+
+async def test_searches_on_the_command_line_go_on_with_vectors_that_were_not_made(house: House) -> None:
+    house.notes(30)
+    embedder = WordEmbedder()
+    async with house.opened(embedder, query={"wait_for_vectors": "0ms"}) as index:
+        embedder.gate.clear()
+        assert paths(await find(index, "word7"))[0] == "memory/0001.md"
+    assert house.vectors() == 0
+    embedder.gate.set()
+    async with house.opened(embedder, query={"wait_for_vectors": "20s"}) as index:
+        found = await find(index, "word7")
+    assert (paths(found)[0], found.mode) == ("memory/0001.md", "hybrid")
+    assert house.vectors() == 30 * 7
 
 
 async def test_searching_does_not_sync_when_it_must_not(house: House) -> None:
@@ -120,7 +178,8 @@ async def test_searching_does_not_sync_when_it_must_not(house: House) -> None:
     async with house.opened(WordEmbedder(), sync={"on_search": False}) as index:
         await index.sync()
         house.write("memory/b.md", "beta")
-        assert paths(await find(index, "beta")) == ["memory/a.md"]
+        assert paths(await find(index, "beta")) == []
+        assert paths(await find(index, "alpha")) == ["memory/a.md"]
         await index.sync()
         assert paths(await find(index, "beta"))[0] == "memory/b.md"
 
@@ -144,7 +203,7 @@ async def test_a_closed_index_says_so(house: House) -> None:
         await find(index, "alpha")
 
 
-@pytest.mark.parametrize("part", ["_watcher", "_sync", "_searcher", "_desk", "_supply"])
+@pytest.mark.parametrize("part", ["_watcher", "_sync", "_searcher", "_pool", "_handle"])
 async def test_a_part_that_does_not_end_well_keeps_no_other_from_ending(
     part: str, house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -165,12 +224,12 @@ async def test_a_part_that_does_not_end_well_keeps_no_other_from_ending(
 
         monkeypatch.setattr(getattr(index, name), method, wrapped)
 
-    for name in ("_sync", "_searcher", "_desk"):
+    for name in ("_sync", "_searcher", "_pool"):
         watch(name, "close")
     watch("_watcher", "stop")
-    watch("_supply", "aclose")
+    watch("_handle", "aclose")
     await index.close()
-    assert sorted(ended) == ["_desk", "_searcher", "_supply", "_sync", "_watcher"]
+    assert sorted(ended) == ["_handle", "_pool", "_searcher", "_sync", "_watcher"]
     assert "a part of the memory index did not end well" in caplog.text
 
 
@@ -203,9 +262,10 @@ async def test_the_deadline_ends_a_search_in_the_middle_of_a_query(
     house.notes(3)
     started = threading.Event()
 
-    def endless(self: SearchEngine, reader: IndexReader, *values: object, **named: object) -> None:
+    def endless(self: SearchEngine, search: Search, *values: object) -> None:
         started.set()
-        reader._connection.execute(
+        assert isinstance(search.reader, IndexReader)
+        search.reader._connection.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
         )
 
@@ -224,10 +284,9 @@ async def test_a_cancelled_search_stops_working(house: House, monkeypatch: pytes
     house.notes(3)
     started, ended = threading.Event(), threading.Event()
 
-    def patient(self: SearchEngine, *values: object, **named: object) -> None:
+    def patient(self: SearchEngine, search: Search, *values: object) -> None:
         started.set()
-        should_stop = named["should_stop"]
-        assert callable(should_stop)
+        should_stop = search.should_stop
         while not should_stop():
             time.sleep(0.005)
         ended.set()
@@ -247,20 +306,19 @@ async def test_vectors_in_memory_give_the_same_answers(house: House) -> None:
     house.notes(40)
     questions = [f"fact {number} word{number * 7}" for number in range(10)]
     once = []
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     for question in questions:
         async with house.opened(WordEmbedder()) as index:
             once.append(await find(index, question))
-            assert index._desk._matrix is None
+            assert index._pool._matrix is None
     async with house.opened(WordEmbedder(), long_lived=True) as index:
         await find(index, "anything")
-        await until(lambda: index._desk._matrix is not None)
+        await until(lambda: index._pool._matrix is not None)
         assert [await find(index, question) for question in questions] == once
         house.write("memory/new.md", "- a fact about otters")
         assert paths(await find(index, "otters"))[0] == "memory/new.md"
-        assert index._desk._matrix is not None
-        assert len(index._desk._matrix) == house.vectors()
+        assert index._pool._matrix is not None
+        assert len(index._pool._matrix) == house.vectors()
 
 
 @pytest.mark.parametrize("error", [MemoryError("no room"), StoreError("The disk can't be read.")])
@@ -283,7 +341,7 @@ async def test_vectors_that_could_not_be_read_into_memory_are_read_with_a_later_
             await until(lambda: str(error) in caplog.text)
         # What failed is over a moment after it was told.
         async with asyncio.timeout(20):
-            while index._desk._matrix is None:
+            while index._pool._matrix is None:
                 assert (await find(index, "proxy")).hits
         assert failures
 
@@ -379,7 +437,11 @@ async def test_the_status_says_what_there_is(house: House) -> None:
         status = await index.status(deep=True)
         assert (status.files, status.total_files, status.chunks, status.vectors) == (2, 2, 8, 8)
         assert (status.dirty, status.pending_vectors, status.mode) == (False, 0, "hybrid")
-        assert (status.dimensions, status.sources, status.extra_paths) == (DIMENSIONS, ("memory",), ("/nowhere",))
+        assert (status.details["dimensions"], status.sources, status.extra_paths) == (
+            DIMENSIONS,
+            ("memory",),
+            ("/nowhere",),
+        )
         assert status.text_bytes == sum(file.stat().st_size for file in house.workspace.glob("memory/*"))
         assert status.disk_bytes >= house.db.stat().st_size
         assert status.tokens > 0
@@ -402,8 +464,8 @@ async def test_the_status_of_a_provider_that_fails(house: House) -> None:
         assert status.fallback is not None
     async with house.opened(EmbeddingError("no model here.")) as index:
         status = await index.status(deep=True)
-        assert not status.vector.available
-        assert status.vector.error == "no model here."
+        assert not status.details["vector"]["available"]
+        assert status.details["vector"]["error"] == "no model here."
 
 
 async def test_verifying_finds_a_difference_and_repairs_it(house: House) -> None:
@@ -431,10 +493,30 @@ async def test_verifying_finds_a_difference_and_repairs_it(house: House) -> None
         assert after.checked == clean.checked
 
 
+async def test_an_index_of_an_older_rule_is_built_anew_by_itself(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.write("MEMORY.md", (shipped("workspace_template") / "MEMORY.md").read_text())
+    house.write("memory/2026-11-20-talk.md", "- **Session ID**: otter\n\nuser: the badger\n> >\n")
+    house.write("memory/.trash/old.md", "- the ibis\n")
+    with monkeypatch.context() as older:
+        older.setattr(document_chunks, "indexed_text", lambda document: document.text)
+        older.setattr(round_, "indexing_rule", lambda: "0")
+        async with house.opened(WordEmbedder()) as index:
+            assert "otter" in (await find(index, "otter")).hits[0].snippet
+            assert "MEMORY.md" in paths(await find(index, "lasting preferences"))
+    async with house.opened(WordEmbedder()) as index:
+        report = await index.sync()
+        assert report.rebuilt
+        for word in ("otter", "lasting preferences", "ibis"):
+            assert not any(word in hit.snippet for hit in (await find(index, word)).hits)
+        [hit] = (await find(index, "badger")).hits
+        assert (hit.start_line, hit.end_line, hit.snippet) == (3, 3, "user: the badger")
+        verified = await index.verify()
+        assert (verified.problems, verified.checked.files, verified.checked.chunks) == ((), 2, 1)
+
+
 async def test_verifying_a_damaged_index_repairs_it_with_a_new_one(house: House) -> None:
     house.notes(2)
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     house.db.write_bytes(b"x" * 50_000)
     async with house.opened(WordEmbedder()) as index:
         assert not (await index.verify()).clean
@@ -473,18 +555,6 @@ async def test_a_started_index_follows_its_files(house: House) -> None:
         await until(lambda: "memory/0001.md" not in house.stored())
         house.write("memory/deep/er/new.md", "new")
         await until(lambda: "memory/deep/er/new.md" in house.stored())
-
-
-async def test_a_started_index_is_told_by_others(house: House) -> None:
-    house.notes(1)
-    async with house.opened(WordEmbedder(), sync={"watch": False, "on_session_start": False}) as index:
-        index.start()
-        index.changed()
-        await until(lambda: bool(house.stored()))
-        house.write("memory/new.md", "new")
-        await asyncio.to_thread(index.changed)
-        await until(lambda: "memory/new.md" in house.stored())
-    index.changed()
 
 
 async def test_a_file_that_is_written_all_the_time_ends_up_as_it_is(house: House) -> None:
@@ -546,3 +616,48 @@ async def test_the_generation_grows_with_what_can_be_found_and_with_nothing_else
         again = index.generation
         await index.sync()
         assert index.generation == again
+
+
+async def test_a_file_that_is_gone_is_not_quoted_however_late_the_index_is(house: House) -> None:
+    for name in ("memory/a.md", "memory/sub/b.md"):
+        house.write(name, "alpha beta")
+    async with house.opened(WordEmbedder(), sync={"on_search": False}) as index:
+        await index.sync()
+        assert sorted(paths(await find(index, "alpha"))) == ["memory/a.md", "memory/sub/b.md"]
+        shutil.rmtree(house.workspace / "memory/sub")
+        assert paths(await find(index, "alpha")) == ["memory/a.md"]
+        house.workspace.rename(house.workspace.with_name("away"))
+        # A disk that is not there has lost nothing.
+        assert paths(await find(index, "alpha"))
+
+
+async def test_a_name_that_was_written_in_another_form_of_unicode_is_still_there(house: House) -> None:
+    house.write(unicodedata.normalize("NFD", "memory/größe.md"), "alpha")
+    async with house.opened(WordEmbedder()) as index:
+        assert len((await find(index, "alpha")).hits) == 1
+
+
+async def test_a_look_at_files_that_hangs_holds_up_no_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.write("memory/a.md", "alpha")
+    go_on = threading.Event()
+    monkeypatch.setattr(searcher, "LOOK_SECONDS", 0.01)
+
+    def hang(self: Library, hits: Sequence[Hit]) -> frozenset[str]:
+        go_on.wait(20)
+        return frozenset(hit.path for hit in hits)
+
+    monkeypatch.setattr(Library, "gone", hang)
+    async with house.opened(WordEmbedder()) as index:
+        await index.sync()
+        assert paths(await find(index, "alpha")) == ["memory/a.md"]
+        go_on.set()
+
+
+async def test_a_look_at_files_that_fails_holds_up_no_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Library, hits: Sequence[Hit]) -> frozenset[str]:
+        raise OSError("no such device")
+
+    house.write("memory/a.md", "alpha")
+    monkeypatch.setattr(Library, "gone", fail)
+    async with house.opened(WordEmbedder()) as index:
+        assert paths(await find(index, "alpha")) == ["memory/a.md"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -13,21 +12,15 @@ from clawbot.errors import ClawbotError
 from .index_host import House, WordEmbedder, find, paths
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
-
-
 async def test_a_workspace_that_is_away_empties_nothing_and_is_told(house: House) -> None:
     house.write("MEMORY.md", "the proxy listens on 8443")
     house.write("memory/茶.md", "喜欢乌龙茶")
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     away = house.workspace.rename(house.workspace.with_name("away"))
     async with house.opened(WordEmbedder()) as index:
         found = await find(index, "proxy")
         assert paths(found)[0] == "MEMORY.md"
-        assert [note for note in found.notes if "the workspace is not there" in note]
+        assert [note for note in found.warnings if "the workspace is not there" in note]
         report = await index.sync()
         assert (report.removed, report.unchanged) == (0, 2)
         assert [issue.path for issue in report.issues] == [str(house.workspace)]
@@ -43,7 +36,7 @@ async def test_a_workspace_that_is_away_empties_nothing_and_is_told(house: House
     assert len(house.stored()) == 2
     away.rename(house.workspace)
     async with house.opened(WordEmbedder()) as index:
-        assert (await find(index, "proxy")).notes == ()
+        assert (await find(index, "proxy")).warnings == ()
         assert (await index.status()).issues == ()
         assert (await index.sync(force=True)).rebuilt
 
@@ -76,9 +69,9 @@ async def test_many_places_that_cannot_be_looked_at_are_summed_up(
         monkeypatch.setattr(os, "open", refuse)
         found = await find(index, "alpha")
         assert len(found.hits) == 6
-        assert len(found.notes) == 4
-        assert found.notes[0].startswith("memory/0 could not be looked at (it can't be read: Input/output error)")
-        assert found.notes[-1] == "3 more places could not be looked at."
+        assert len(found.warnings) == 4
+        assert found.warnings[0].startswith("memory/0 could not be looked at (it can't be read: Input/output error)")
+        assert found.warnings[-1] == "3 more places could not be looked at."
 
 
 async def test_files_that_could_not_be_read_are_in_the_status_of_a_later_process(house: House) -> None:

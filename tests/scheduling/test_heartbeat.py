@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from clawbot.scheduling.heartbeat import (
+from clawbot.scheduling.ledger import Record
+from clawbot.scheduling.runner import (
     BUSY,
     EMPTY_FILE,
     HEARTBEAT_PROMPT,
@@ -16,7 +17,6 @@ from clawbot.scheduling.heartbeat import (
     prompt_of,
     skip_reason,
 )
-from clawbot.scheduling.ledger import Record
 from tests.scheduling.jobs import BERLIN, at, job
 
 NOW = at("2026-11-21T08:30", BERLIN)

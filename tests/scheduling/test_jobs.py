@@ -55,9 +55,22 @@ def test_each_agent_has_its_reset() -> None:
     assert (found["work/reset"].when, found["work/reset"].zone) == (CronTime("5 23 * * *"), "Europe/Berlin")
 
 
-@pytest.mark.parametrize(("mode", "enabled"), [("none", False), ("idle", False), ("daily", True), ("daily+idle", True)])
-def test_a_reset_that_is_not_daily_is_off(mode: str, enabled: bool) -> None:
-    assert jobs(session={"reset": {"mode": mode}})["main/reset"].enabled is enabled
+@pytest.mark.parametrize(
+    ("reset", "timing"),
+    [
+        ({"mode": "daily"}, "0 4 * * *"),
+        ({"mode": "daily", "idle_minutes": 90}, "0 4 * * *, after 90m of silence"),
+        ({"mode": "daily+idle", "at": "05:30"}, "30 5 * * *, after 1h of silence"),
+        ({"mode": "idle"}, "after 1h of silence"),
+    ],
+)
+def test_when_sessions_end_is_when_the_reset_is(reset: dict[str, Any], timing: str) -> None:
+    found = jobs(session={"reset": reset})["main/reset"]
+    assert (found.timing, found.enabled) == (timing, True)
+
+
+def test_where_sessions_never_end_the_reset_is_off() -> None:
+    assert jobs(session={"reset": {"mode": "none", "idle_minutes": 5}})["main/reset"].enabled is False
 
 
 def test_a_cron_expression_takes_the_place_of_the_heartbeats_interval() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.scheduling.ledger import Ledger, ScheduleError
-from clawbot.scheduling.planner import armed
+from clawbot.scheduling.runner import armed
 from tests.scheduling.jobs import at, job
 
 EIGHT = at("2026-11-21T08:00")

@@ -15,8 +15,7 @@ from msgspec import structs
 
 from clawbot.scheduling.jobs import Hours, Job
 from clawbot.scheduling.ledger import Ledger, Record
-from clawbot.scheduling.planner import WRONG_CLOCK, armed, due_moment, next_moment
-from clawbot.scheduling.runner import Schedule
+from clawbot.scheduling.runner import WRONG_CLOCK, Schedule, armed, due_moment, next_moment
 from clawbot.scheduling.triggers import next_fire
 from tests.scheduling.jobs import SetClock, at, job
 
@@ -142,7 +141,8 @@ def test_once_for_each_moment_in_two_processes_that_are_restarted(
 
 
 def _schedules(wanted: Job, path: Path) -> tuple[Schedule, Schedule]:
-    return tuple(Schedule([wanted], Ledger(path), SetClock(EIGHT)) for _ in range(2))
+    first, second = (Schedule([wanted], Ledger(path), SetClock(EIGHT)) for _ in range(2))
+    return first, second
 
 
 @given(JOBS, st.integers(1, 400))

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from clawbot.errors import ClawbotError
-from clawbot.scheduling.heartbeat import DUPLICATE
 from clawbot.scheduling.jobs import Job
 from clawbot.scheduling.ledger import Ledger
-from clawbot.scheduling.runner import JobSkippedError, Schedule
+from clawbot.scheduling.runner import DUPLICATE, JobSkippedError, Schedule
 from tests.scheduling.jobs import BERLIN, SetClock, at, job
 
 EIGHT = at("2026-11-21T08:00")
@@ -52,7 +51,7 @@ async def test_a_failure_stops_no_other_job(tmp_path: Path) -> None:
     ran = await made.run_due(run, HALF_PAST)
     assert [(each.status, each.error) for each in ran] == [
         ("failed", "没有网络. Use another."),
-        ("failed", "ValueError: api_key=[redacted]"),
+        ("failed", "ValueError: api_key=[secret left out]"),
         ("done", ""),
     ]
     assert made.ledger.read()["main/told"].error == "没有网络. Use another."
@@ -141,8 +140,14 @@ async def test_in_the_hour_that_is_shown_twice_runs_end_as_well(tmp_path: Path, 
     assert made.ledger.read()["main/a"].status == "failed"
 
 
-async def test_a_reset_of_the_past_that_was_never_seen_is_not_due(tmp_path: Path) -> None:
-    made = Schedule([job("0 4 * * *", "reset", kind="reset")], Ledger(tmp_path / "schedule.json"), SetClock(EIGHT))
-    assert made.states(EIGHT)[0].next_due == at("2026-11-22T04:00")
+async def test_the_first_look_is_at_the_last_reset_too_and_at_no_other_job_of_the_past(tmp_path: Path) -> None:
+    """A session may be over when the schedule is looked at for the first time; who looks decides that."""
+    jobs = [job("0 4 * * *", "reset", kind="reset"), job("0 4 * * *", "news")]
+    made = Schedule(jobs, Ledger(tmp_path / "schedule.json"), SetClock(EIGHT))
+    moments = [state.next_due for state in made.states(EIGHT)]
+    assert moments == [at("2026-11-21T04:00"), at("2026-11-22T04:00")]
     assert not made.ledger.path.exists()
-    assert await made.run_due(says_its_name, EIGHT) == []
+    [ran] = await made.run_due(says_its_name, EIGHT)
+    assert (ran.job.name, ran.due) == ("reset", at("2026-11-21T04:00"))
+    assert await made.run_due(says_its_name, EIGHT + timedelta(hours=19)) == []
+    assert len(await made.run_due(says_its_name, EIGHT + timedelta(hours=20))) == 2

@@ -77,6 +77,23 @@ async def test_a_look_that_fails_is_told_and_the_timer_goes_on(caplog: pytest.Lo
     assert "A look at the schedule failed" in caplog.text
 
 
+@pytest.mark.parametrize("steps", range(5))
+async def test_a_stop_that_comes_together_with_a_wake_up_ends_it(steps: int) -> None:
+    looks = Looks()
+    timer = Timer(SetClock(EIGHT), looks)
+    await timer.start()
+    await looks.reach(1)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    timer.wake()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    ending = asyncio.create_task(timer.stop())
+    finished, _ = await asyncio.wait([ending], timeout=30)
+    assert finished == {ending}
+    assert looks.count >= 1
+
+
 async def test_looks_do_not_overlap() -> None:
     happened: list[str] = []
     go = asyncio.Event()
@@ -97,19 +114,41 @@ async def test_looks_do_not_overlap() -> None:
 
 
 async def test_stop_ends_a_look_that_hangs() -> None:
-    ended = asyncio.Event()
+    began, ended = asyncio.Event(), asyncio.Event()
 
     async def hangs() -> datetime | None:
+        began.set()
         try:
             await asyncio.Future()
         finally:
             ended.set()
         return None
 
-    looks = Looks(hangs)
-    timer = Timer(SetClock(EIGHT), looks)
+    timer = Timer(SetClock(EIGHT), hangs)
     await timer.start()
-    await looks.reach(1)
-    await asyncio.sleep(0)
+    await began.wait()
     await timer.stop()
     assert ended.is_set()
+
+
+async def test_who_stops_it_can_be_cancelled_while_a_look_is_being_ended() -> None:
+    began, cleaning, clean = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def cleans_up() -> datetime | None:
+        began.set()
+        try:
+            await asyncio.Future()
+        finally:
+            cleaning.set()
+            await clean.wait()
+        return None
+
+    timer = Timer(SetClock(EIGHT), cleans_up)
+    await timer.start()
+    await began.wait()
+    stopping = asyncio.create_task(timer.stop())
+    await cleaning.wait()
+    stopping.cancel()
+    await asyncio.wait([stopping])
+    assert stopping.cancelled()
+    clean.set()

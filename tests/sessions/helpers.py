@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +17,9 @@ from clawbot.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from clawbot.sessions.plain_lines import spoken_part
 from clawbot.sessions.transcript import Transcript
-
-
-class StillClock:
-    """A clock that only goes on when told to."""
-
-    def __init__(self, moment: datetime = datetime(2026, 11, 21, 2, 16, tzinfo=UTC)) -> None:
-        self.moment = moment
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def monotonic(self) -> float:
-        return self.moment.timestamp()
-
-    def forward(self, **amount: float) -> None:
-        self.moment += timedelta(**amount)
-
+from tests.clocks import StillClock
 
 CLOCK = StillClock()
 
@@ -51,6 +37,21 @@ def said(text: str, *calls: str, stop: StopReason = "stop") -> AssistantMessage:
 
 def result(call: str, text: str = "ok") -> ToolResultMessage:
     return ToolResultMessage(call, "read", [TextBlock(text)])
+
+
+def spoken_lines(path: Path) -> tuple[list[str], list[int]]:
+    """What was said in a whole transcript, and the lines of the file that it stands in."""
+    said = spoken_part(path).said
+    return [one.told for one in said], [one.line for one in said]
+
+
+def failing(number: int) -> Callable[..., Any]:
+    """A function that fails as the system does, whatever it is called with."""
+
+    def fail(*_: object, **__: object) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    return fail
 
 
 def texts(transcript: Transcript) -> list[str]:
@@ -88,3 +89,9 @@ def write(path: Path, *parts: bytes | dict[str, Any]) -> Path:
 
 def opened(path: Path, *, writable: bool = True) -> Transcript:
     return Transcript.open(path, clock=CLOCK, writable=writable)
+
+
+def answer(number: int, text: str) -> dict[str, Any]:
+    """What the model said, with the id `number`."""
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}], "stopReason": "stop", "timestamp": 1}
+    return entry(number, "", message=message)

@@ -9,15 +9,23 @@ import msgspec
 import pytest
 
 from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock
-from clawbot.sessions.audit import OFFER, MemoryWrite, Offer, Phase, offer_of
 from clawbot.sessions.conversation import NOTES, HistoryItem, history_item
-from clawbot.sessions.entries import CompactionEntry, CustomEntry, CustomMessageEntry, MessageEntry
-from clawbot.sessions.facts import read_title, survey
-from clawbot.sessions.said import last_said
-from clawbot.sessions.spoken import spoken_lines
+from clawbot.sessions.entries import (
+    OFFER,
+    CompactionEntry,
+    CustomEntry,
+    CustomMessageEntry,
+    MemoryWrite,
+    MessageEntry,
+    Offer,
+    Phase,
+    offer_of,
+)
+from clawbot.sessions.messages_tail import last_said
+from clawbot.sessions.summary import read_title, survey
 from clawbot.sessions.transcript import Transcript
 
-from .helpers import CLOCK, opened, said, texts, user
+from .helpers import CLOCK, opened, said, spoken_lines, texts, user
 
 ONE = MemoryWrite(path="memory/2026-11-20.md", offset=10, size=40, line=3, end_line=5, digest="d")
 
@@ -56,7 +64,7 @@ def test_nothing_of_the_notes_is_taken_for_the_users_words(tmp_path: Path) -> No
         transcript.append(CustomMessageEntry(custom_type=NOTES, content="quoted", details={"files": ["a.md"]}))
         transcript.append_message(user("你好"))
         assert [item.message for item in transcript.history() if item.message] == [user("你好")]
-        assert [text.text for text in last_said(transcript, 9)] == ["你好"]
+        assert [text.text for text in last_said(transcript, 9)[0]] == ["你好"]
     assert spoken_lines(transcript.path) == (["User: 你好"], [3])
     assert read_title(transcript.path) == "你好"
     facts = survey(transcript.path)

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clawbot.sessions.appending import LineAppender
 from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.lines import LineAppender
 from clawbot.sessions.transcript import Transcript
 
-from .helpers import CLOCK, HEADER, entry, line, opened, texts, user, write
+from .helpers import CLOCK, HEADER, entry, failing, line, opened, texts, user, write
 
 
 def problem_lines(transcript: Transcript) -> list[int | None]:
@@ -210,12 +210,9 @@ def test_when_even_cutting_back_fails_the_next_line_is_whole(tmp_path: Path, mon
     transcript = Transcript.create(tmp_path, cwd=Path("/w"), clock=CLOCK)
     transcript.append_message(user("a"))
 
-    def no(*_: object) -> None:
-        raise OSError(errno.EIO, "no")
-
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", FailingWrite(12, errno.ENOSPC))
-        patch.setattr(os, "ftruncate", no)
+        patch.setattr(os, "ftruncate", failing(errno.EIO))
         with pytest.raises(SessionStoreError):
             transcript.append_message(user("b"))
     transcript.append_message(user("c"))
@@ -227,11 +224,8 @@ def test_when_even_cutting_back_fails_the_next_line_is_whole(tmp_path: Path, mon
 def test_a_failed_fsync_is_a_failed_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = Transcript.create(tmp_path, cwd=Path("/w"), clock=CLOCK)
 
-    def no(_: int) -> None:
-        raise OSError(errno.EIO, "no")
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", no)
+        patch.setattr(os, "fsync", failing(errno.EIO))
         with pytest.raises(SessionStoreError):
             transcript.append_message(user("a"), sync=True)
     assert texts(opened(transcript.path)) == []
@@ -258,11 +252,8 @@ def test_sync_reaches_the_disk_and_no_sync_does_not_wait(tmp_path: Path, monkeyp
 def test_a_full_disk_does_not_keep_anybody_from_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "s1.jsonl", HEADER, entry(1, "a"), b'{"torn')
 
-    def full(*_: object, **__: object) -> bool:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr("clawbot.sessions.appending.create_exclusive", full)
+        patch.setattr("clawbot.sessions.lines.create_exclusive", failing(errno.ENOSPC))
         transcript = opened(path)
     assert texts(transcript) == ["a"]
     transcript.append_message(user("b"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -15,7 +16,9 @@ from clawbot.sessions.conversation import NOTES, HistoryItem
 from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.export import to_json, to_markdown
-from clawbot.sessions.titles import TITLE_CHARS, title_of
+from clawbot.sessions.summary import TITLE_CHARS, title_of
+from clawbot.text.secrets import Redactor
+from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret
 
 from .helpers import HEADER, entry, line, result, said, user, write
 
@@ -183,3 +186,36 @@ def test_json_is_the_lines_as_they_are(tmp_path: Path) -> None:
 def test_titles(text: str, title: str) -> None:
     assert title_of(text) == title
     assert len(title) <= TITLE_CHARS
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.secret[:24])
+def test_no_title_holds_a_secret(secret: SaidSecret) -> None:
+    assert secret.secret[:12] not in title_of(secret.text)
+
+
+@pytest.mark.parametrize("text", [text for text in LOOK_ALIKES if len(text) <= TITLE_CHARS and text[0] != "/"])
+def test_what_only_looks_like_a_secret_is_a_title(text: str) -> None:
+    assert title_of(text) == text
+
+
+def test_an_export_holds_no_secret_unless_that_is_wanted(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [HEADER]
+    lines += [entry(number, secret.text) for number, secret in enumerate(SECRETS, start=1)]
+    path = write(tmp_path / "a.jsonl", *lines, entry(len(lines), "was it 4711 or sunflower42 ?"))
+    items = [HistoryItem(f"{number}", 1, user(secret.text)) for number, secret in enumerate(SECRETS)]
+    redactor = Redactor()
+    told = [b"".join(to_json(path, redactor)).decode(), "".join(to_markdown(items, SECRETS[0].text, UTC))]
+    left = [secret.secret for secret in SECRETS for text in told if secret.secret in text]
+    assert left == []
+    assert redactor.count >= len(SECRETS) + 2
+    whole = b"".join(to_json(path, Redactor(keep=True)))
+    assert json.loads(whole) == [*map(json.loads, path.read_text("utf-8").splitlines())]
+    shown = "".join(to_markdown(items, "", UTC, Redactor(keep=True)))
+    assert [secret.secret for secret in SECRETS if secret.secret.split()[0] not in shown] == []
+
+
+def test_what_only_looks_like_a_secret_is_exported_as_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", HEADER, *(entry(n, text) for n, text in enumerate(LOOK_ALIKES)))
+    redactor = Redactor()
+    assert json.loads(b"".join(to_json(path, redactor))) == json.loads(b"".join(to_json(path, Redactor(keep=True))))
+    assert redactor.count == 0

@@ -20,7 +20,7 @@ from clawbot.sessions.errors import SessionLockedError, SessionStoreError
 from clawbot.sessions.locks import SessionLock, holder_file, holder_of, lock_file, remove_left_over
 from clawbot.sessions.store import SessionStore
 
-from .helpers import CLOCK, texts
+from .helpers import CLOCK, failing, texts
 
 HOLDER = """
     import sys
@@ -99,10 +99,7 @@ def test_the_note_holds_no_words_of_the_user(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_full_disk_does_not_keep_a_lock_from_holding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(locks, "write_atomic", full)
+    monkeypatch.setattr(locks, "write_atomic", failing(errno.ENOSPC))
     lock = SessionLock(tmp_path / "s.jsonl")
     lock.acquire("s", CLOCK)
     assert lock.held

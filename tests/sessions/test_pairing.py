@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from clawbot.messages import AssistantMessage, Message, ThinkingBlock, ToolResultMessage
-from clawbot.sessions.pairing import MISSING, repair_pairs
+from clawbot.sessions.conversation import MISSING, repair_pairs
 
 from .helpers import result, said, text_list, user
 

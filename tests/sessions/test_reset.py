@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clawbot.clock import epoch_ms
-from clawbot.config.schema import ResetSettings
-from clawbot.sessions.reset import Expiry, ResetPolicy, boundary_after, expiry, next_look, policy_of
+from clawbot.config.schema import ResetSettings, SessionSettings
+from clawbot.sessions.reset import Expiry, ResetPolicy, boundary_after, expiry, next_look, policy_of, type_of
 
 FOUR = time(4)
 DAILY = ResetPolicy(daily_at=FOUR, idle_minutes=None)
@@ -57,6 +57,32 @@ def test_what_the_settings_ask_for(
     mode: Literal["none", "daily", "idle", "daily+idle"], minutes: int | None, policy: ResetPolicy
 ) -> None:
     assert policy_of(ResetSettings(mode=mode, idle_minutes=minutes)) == policy
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("agent:main:main", "direct"),
+        ("agent:main:telegram:direct:42", "direct"),
+        ("agent:main:telegram:group:42", "group"),
+        ("agent:main:slack:channel:c1", "group"),
+        ("agent:main:slack:channel:c1:thread:99", "thread"),
+        ("agent:main:telegram:group:42:Topic:7", "thread"),
+        ("agent:group:main", "direct"),
+        ("agent:main:thread", "direct"),
+        ("topic", "direct"),
+    ],
+)
+def test_the_type_of_a_session_is_told_by_its_key(key: str, kind: str) -> None:
+    assert type_of(key) == kind
+
+
+def test_a_type_of_sessions_has_rules_of_its_own_over_those_of_all() -> None:
+    settings = SessionSettings.model_validate(
+        {"reset": {"mode": "daily", "at": "05:00"}, "reset_by_type": {"group": {"mode": "daily+idle"}}}
+    )
+    assert policy_of(settings.reset_of("direct")) == ResetPolicy(daily_at=time(5), idle_minutes=None)
+    assert policy_of(settings.reset_of("group")) == ResetPolicy(daily_at=time(5), idle_minutes=60)
 
 
 def test_the_time_of_the_day_is_the_one_that_was_set() -> None:

@@ -11,15 +11,16 @@ from msgspec import structs
 
 from clawbot.sessions.entries import ModelChangeEntry, SessionInfoEntry
 from clawbot.sessions.store import SessionStore
+from tests.clocks import StillClock
 from tests.faults import count_steps, run_killed
 
-from .helpers import StillClock, texts, user
+from .helpers import texts, user
 
 WORDS = ["what was said", "说过的话"]
 ROTATE = """
     from pathlib import Path
     from clawbot.sessions.store import SessionStore
-    from tests.sessions.helpers import StillClock
+    from tests.clocks import StillClock
 
     clock = StillClock()
     clock.forward(hours=1)

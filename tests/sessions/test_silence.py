@@ -237,3 +237,11 @@ def test_a_token_is_named() -> None:
     assert names_token("What does NO_REPLY mean?")
     assert names_token("回复NO_REPLY。") is False
     assert not names_token("NO_REPLY_TOKEN")
+
+
+@pytest.mark.parametrize("marks", ["**", "`", "***"])
+def test_a_row_of_dressed_tokens_is_read_in_one_way(marks: str) -> None:
+    """Each mark could belong to the token before it or to the one behind it: tried out, 100 tokens never end."""
+    row = f"{marks}NO_REPLY{marks}" * 100
+    assert spoken(f"Done. {row}x") == f"Done. {row}x"
+    assert spoken(f"Done.\n\n{row}") == "Done."

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from msgspec import structs
 
 from clawbot.messages import TextBlock, UserMessage
-from clawbot.sessions import locks
 from clawbot.sessions.entries import CompactionEntry, ModelChangeEntry, SessionInfoEntry
 from clawbot.sessions.errors import (
     AmbiguousSessionError,
@@ -23,8 +23,9 @@ from clawbot.sessions.errors import (
 )
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.store import SessionStore
+from tests.clocks import StillClock
 
-from .helpers import HEADER, StillClock, entry, said, texts, user, write
+from .helpers import HEADER, entry, failing, said, texts, user, write
 
 
 @pytest.fixture
@@ -177,11 +178,8 @@ def test_a_rotation_that_fails_leaves_the_session_open(
     opened = store.open()
     files = sorted(folder.glob("*.jsonl"))
 
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as patch:
-        patch.setattr("clawbot.sessions.index.write_atomic", full)
+        patch.setattr("clawbot.sessions.index.write_atomic", failing(errno.ENOSPC))
         with pytest.raises(SessionStoreError, match="No space left"):
             store.rotate(opened, "/new")
     assert sorted(folder.glob("*.jsonl")) == files
@@ -196,11 +194,8 @@ def test_a_rotation_that_fails_leaves_the_session_open(
 def test_a_session_that_cannot_be_made_leaves_nothing(
     store: SessionStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as patch:
-        patch.setattr("clawbot.sessions.index.write_atomic", full)
+        patch.setattr("clawbot.sessions.index.write_atomic", failing(errno.ENOSPC))
         with pytest.raises(SessionStoreError):
             store.open()
     assert list(folder.glob("*.jsonl")) == []
@@ -366,12 +361,9 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path, clock: StillClock, monkeyp
         assert str(tmp_path / "file") in caught.value.message
         assert "folder" in caught.value.hint
 
-    def read_only(*_: object, **__: object) -> int:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
     store = SessionStore(tmp_path / "folder", clock)
     talk(store, "main", "a")
-    monkeypatch.setattr(os, "open", read_only)
+    monkeypatch.setattr(os, "open", failing(errno.EROFS))
     with pytest.raises(SessionStoreError, match="Read-only") as caught:
         store.open()
     assert "CLAWBOT_HOME" in caught.value.hint
@@ -380,7 +372,7 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path, clock: StillClock, monkeyp
 def test_an_index_lock_that_hangs(store: SessionStore, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     talk(store, "main")
     monkeypatch.setattr("clawbot.sessions.index.LOCK_TIMEOUT", 0.05)
-    with locks.FileLock(folder / "sessions.json.lock"), pytest.raises(SessionStoreError, match="locked for"):
+    with FileLock(folder / "sessions.json.lock"), pytest.raises(SessionStoreError, match="locked for"):
         store.update(store.find("main"))
 
 

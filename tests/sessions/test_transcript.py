@@ -22,11 +22,10 @@ from clawbot.messages import (
     Usage,
     UserMessage,
 )
-from clawbot.sessions.capping import RESULT_CHARS
 from clawbot.sessions.conversation import SUMMARY_PREAMBLE
 from clawbot.sessions.entries import CompactionEntry, CustomEntry, CustomMessageEntry, ModelChangeEntry
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.transcript import Transcript
+from clawbot.sessions.transcript import RESULT_CHARS, Transcript
 
 from .helpers import CLOCK, HEADER, entry, line, opened, result, said, texts, user, write
 

@@ -18,7 +18,7 @@ from clawbot.llm.errors import (
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ReasoningPart, StreamPart, TextPart, ToolCallPart
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch, ScriptUnused, parse_script
 from clawbot.messages import TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, ToolSpec, UserMessage
-from clawbot.testing.model import ScriptedModel
+from clawbot.testing.fixture import ScriptedModel
 
 
 def model(turns: str) -> ScriptedModel:

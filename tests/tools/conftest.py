@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clawbot.clock import SystemClock
+from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.messages import ToolCallBlock
-from clawbot.tools.registry import ApprovalAnswer, ApprovalQuestion, Toolbox, ToolOutcome, build_toolbox
+from clawbot.tools.changing import AskedFiles
+from clawbot.tools.fence import Fence
+from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, ToolOutcome
+from clawbot.tools.registry import Toolbox, build_toolbox
 
 Run = Callable[..., Awaitable[ToolOutcome]]
 
@@ -35,7 +39,33 @@ def outside(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def toolbox(workspace: Path) -> Toolbox:
-    return build_toolbox(workspace, AgentSettings(), SystemClock())
+    return box_of(workspace, AgentSettings())
+
+
+def box_of(
+    workspace: Path,
+    settings: AgentSettings,
+    extra: Sequence[AnyTool] = (),
+    *,
+    fence: Fence | None = None,
+    asked: AskedFiles | None = None,
+) -> Toolbox:
+    """The tools of an agent with `settings`, in the home of the test."""
+    return build_toolbox(workspace, settings, SystemClock(), Paths(find_home()), extra, fence=fence, asked=asked)
+
+
+class User:
+    """Gives the `answers` in turn, the last one again and again; `before` is called when a question comes."""
+
+    def __init__(self, *answers: ApprovalAnswer, before: Callable[[], object] = lambda: None) -> None:
+        self.answers = list(answers)
+        self.asked: list[ApprovalQuestion] = []
+        self._before = before
+
+    async def __call__(self, question: ApprovalQuestion) -> ApprovalAnswer:
+        self.asked.append(question)
+        self._before()
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 async def nobody(question: ApprovalQuestion) -> ApprovalAnswer:

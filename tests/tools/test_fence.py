@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from clawbot.clock import SystemClock
+import clawbot
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.context.privacy import privacy_of
 from clawbot.tools.agent_fence import agent_fence, foreign_fence
 from clawbot.tools.fence import Barred, Bounds, Fence
-from clawbot.tools.registry import ToolOutcome, build_toolbox
-from tests.tools.conftest import call, nobody
+from clawbot.tools.protocol import ToolOutcome
+from tests.tools.conftest import box_of, call, move, nobody
 
 Use = Callable[..., Awaitable[ToolOutcome]]
 
@@ -43,6 +43,8 @@ def home(tmp_path: Path) -> Path:
         "logs/clawbot.log",
         ".env",
         "config.yaml",
+        "history.jsonl",
+        "schedule.json",
     ):
         _put(home / name, "geheim\n")
     _put(home / "workspace" / "MEMORY.md", "open\n")
@@ -64,11 +66,11 @@ def _settings(home: Path, *, main: Path | None = None, research: Path | None = N
 
 
 def _tools(
-    home: Path, settings: Settings, agent_id: str = "main", hooks: Callable[[], list[Path]] | None = None
+    home: Path, settings: Settings, agent_id: str = "main", hooks: Callable[[], list[Path]] | None = None, **more: Any
 ) -> Use:
     agent = settings.agent(agent_id)
-    fence = agent_fence(settings, agent_id, Paths(home), hooks)
-    toolbox = build_toolbox(agent.workspace, agent, SystemClock(), fence=fence)
+    fence = agent_fence(settings, agent_id, Paths(home), hooks, **more)
+    toolbox = box_of(agent.workspace, agent, fence=fence)
 
     async def use(name: str, path: Path | str = ".", **arguments: Any) -> ToolOutcome:
         return await toolbox.run(call(name, {"path": str(path), **arguments}), nobody)
@@ -84,7 +86,7 @@ def _texts(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("tool", "more"), TOUCHES)
-@pytest.mark.parametrize("path", ["{other}/MEMORY.md", "{other}", "../workspace-research/MEMORY.md", "link/MEMORY.md"])
+@pytest.mark.parametrize("path", ["{other}/MEMORY.md", "../workspace-research/MEMORY.md", "link/MEMORY.md"])
 async def test_another_workspace_is_out_of_reach(home: Path, tool: str, more: dict[str, Any], path: str) -> None:
     other = home / "workspace-research"
     (home / "workspace" / "link").symlink_to(other)
@@ -97,9 +99,7 @@ async def test_another_workspace_is_out_of_reach(home: Path, tool: str, more: di
 
 
 @pytest.mark.parametrize(("tool", "more"), TOUCHES)
-@pytest.mark.parametrize(
-    "path", ["team/research/MEMORY.md", "team/../team/research/MEMORY.md", "TEAM/Research/MEMORY.md"]
-)
+@pytest.mark.parametrize("path", ["team/../team/research/MEMORY.md", "TEAM/Research/MEMORY.md"])
 async def test_a_workspace_within_this_one_is_out_of_reach(
     home: Path, tool: str, more: dict[str, Any], path: str
 ) -> None:
@@ -188,7 +188,7 @@ def test_the_model_is_told_what_it_may_read_beside_its_workspace(home: Path) -> 
     for allowed in ([], ["research"]):
         settings = _settings(home, allowed=allowed)
         fence = agent_fence(settings, "main", Paths(home))
-        toolbox = build_toolbox(home / "workspace", settings.agent("main"), SystemClock(), fence=fence)
+        toolbox = box_of(home / "workspace", settings.agent("main"), fence=fence)
         telling = [spec.name for spec in toolbox.specs if str(home / "workspace-research") in spec.description]
         assert telling == (["read", "list", "grep"] if allowed else [])
 
@@ -196,7 +196,7 @@ def test_the_model_is_told_what_it_may_read_beside_its_workspace(home: Path) -> 
 async def test_what_is_private_to_a_session_is_so_in_a_named_agents_workspace(home: Path) -> None:
     settings = _settings(home, allowed=["research"])
     fence = agent_fence(settings, "main", Paths(home))
-    toolbox = build_toolbox(home / "workspace", settings.agent("main"), SystemClock(), fence=fence)
+    toolbox = box_of(home / "workspace", settings.agent("main"), fence=fence)
     group = toolbox.for_session(privacy_of("agent:main:channel:team"))
     for folder in (home / "workspace", home / "workspace-research"):
         outcome = await group.run(call("read", {"path": str(folder / "MEMORY.md")}), nobody)
@@ -230,20 +230,11 @@ async def test_what_one_may_read_the_other_may_not(home: Path) -> None:
 # -- the state folder --------------------------------------------------------------------------------------------------
 
 STATE = [
-    ".env",
-    "config.yaml",
-    "config.yaml.bak",
-    "agents/main/sessions/one.jsonl",
-    "agents/research/new.md",
-    "memory/main.sqlite",
-    "memory/research.sqlite-wal",
-    "memory/new.sqlite",
-    "hooks/mine/handler.py",
-    "hooks/new/HOOK.md",
-    "logs/clawbot.log",
-    "Agents/main/sessions/one.jsonl",
-    "workspace-research/MEMORY.md",
-]
+    ".env", "config.yaml", "config.yaml.bak", "agents/main/sessions/one.jsonl", "agents/research/new.md",
+    "memory/main.sqlite", "memory/research.sqlite-wal", "memory/new.sqlite", "hooks/mine/handler.py",
+    "hooks/new/HOOK.md", "logs/clawbot.log", "history.jsonl", "schedule.json", "schedule.json.lock",
+    "Agents/main/sessions/one.jsonl", "workspace-research/MEMORY.md",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("around", [False, True], ids=["is", "contains"])
@@ -270,7 +261,7 @@ async def test_a_hook_that_runs_is_not_opened_by_being_kept_from_change(home: Pa
 
 
 async def test_another_name_of_a_key_file_gives_nothing_away(home: Path) -> None:
-    for number, name in enumerate((".env", "memory/main.sqlite")):
+    for number, name in enumerate((".env", "config.yaml", "memory/main.sqlite")):
         (home / "workspace" / f"{number}.md").hardlink_to(home / name)
         outcome = await _tools(home, _settings(home))("read", f"{number}.md")
         assert "hard link" in outcome.text
@@ -288,6 +279,122 @@ async def test_a_workspace_in_the_state_folder_works_and_opens_nothing_beside_it
     assert not (await use("write", "note.md", content="x")).is_error
     assert (await use("read", "sessions/one.jsonl")).is_error
     assert (await use("read", "../research/sessions/two.jsonl")).is_error
+
+
+@pytest.mark.parametrize(
+    "path", ["history.jsonl", "schedule.json", "schedule.json.lock", "workspace-gone/MEMORY.md", "new"]
+)
+async def test_a_state_folder_within_the_workspace_is_shut_as_a_whole(home: Path, path: str) -> None:
+    """Also what no agent of the settings has any more, and what a later version keeps there."""
+    _put(home.parent / "work" / "a.md", "x")
+    inner = home.parent / "work" / "state"
+    move(home, inner)
+    _put(inner / path, "geheim\n")
+    before = _texts(inner)
+    use = _tools(inner, _settings(inner, main=inner.parent))
+    for tool, more in TOUCHES:
+        outcome = await use(tool, f"state/{path}", **more)
+        assert outcome.is_error or outcome.text == "No matches.", tool
+        assert "geheim" not in outcome.text
+    assert _texts(inner) == before
+    assert (await use("list")).text == "a.md"
+
+
+# -- configuration, wherever it lies -----------------------------------------------------------------------------------
+
+
+async def _is_shut(use: Use, path: Path | str) -> None:
+    for tool, more in TOUCHES:
+        outcome = await use(tool, path, **more)
+        assert "geheim" not in outcome.text, tool
+        assert outcome.is_error or outcome.text == "No matches.", tool
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["conf/own.yaml", "{top}/conf/own.yaml", "Conf/OWN.yaml", "link.yaml", "conf/own.yaml.bak", "conf/own.yaml~"],
+)
+async def test_a_configuration_in_the_workspace_is_shut(home: Path, path: str) -> None:
+    top = home / "workspace"
+    own = _put(top / "conf" / "own.yaml", "geheim\n")
+    for copy in ("own.yaml.bak", "own.yaml~", ".own.yaml.swp"):
+        _put(own.with_name(copy), "geheim\n")
+    (top / "link.yaml").symlink_to("conf/own.yaml")
+    _put(top / "conf" / "note.md", "open\n")
+    before = _texts(top)
+    use = _tools(home, _settings(home), config_file=own)
+    await _is_shut(use, path.format(top=top))
+    assert _texts(top) == before
+    assert (await use("list", "conf")).text == "note.md"
+    assert (await use("grep", pattern="geheim")).text == "No matches."
+
+
+@pytest.mark.parametrize("name", ["config.yaml", ".env"])
+async def test_what_the_state_folder_links_to_in_the_workspace_is_shut(home: Path, name: str) -> None:
+    """Each link on the way, whether the next one is there or not."""
+    top = home / "workspace"
+    _put(top / "real.yaml", "geheim\n")
+    (top / "middle.yaml").symlink_to("real.yaml")
+    (home / name).unlink()
+    (home / name).symlink_to(top / "middle.yaml")
+    use = _tools(home, _settings(home))
+    for gone in (None, "real.yaml", "middle.yaml"):
+        if gone:
+            (top / gone).unlink()
+        for path in ("real.yaml", "middle.yaml") if gone != "middle.yaml" else ("middle.yaml",):
+            await _is_shut(use, path)
+    assert sorted(entry.name for entry in top.iterdir()) == ["MEMORY.md"]
+
+
+@pytest.mark.parametrize("name", ["agents", "hooks", "logs"])
+async def test_a_folder_of_the_state_that_links_into_the_workspace_is_shut(home: Path, name: str) -> None:
+    (home / name).rename(home / "workspace" / "kept")
+    (home / name).symlink_to(home / "workspace" / "kept")
+    await _is_shut(_tools(home, _settings(home)), "kept/new.py")
+    assert not (home / "workspace" / "kept" / "new.py").exists()
+
+
+async def test_scripts_that_play_a_model_are_read_and_not_changed(home: Path) -> None:
+    """They say what a model answers and calls: of this agent or another one, of a fallback, of the command line."""
+    top = home / "workspace"
+    names = ["model.yaml", "fallback.yaml", "other.yaml", "flush.yaml", "chosen.yaml"]
+    for name in names:
+        _put(top / name, "geheim\n")
+    refs = [f"script:{top / name}" for name in names]
+    settings = Settings.model_validate(
+        {
+            "agents": {
+                "main": {"workspace": str(top), "model": refs[0], "fallbacks": [refs[1]]},
+                "research": {"model": refs[2], "compaction": {"memory_flush": {"model": refs[3]}}},
+            }
+        },
+        context={"home": home},
+    )
+    use = _tools(home, settings, model=refs[4])
+    for name in names:
+        assert (await use("read", name)).text == "geheim\n"
+        for tool, more in CHANGES:
+            assert "plays a model" in (await use(tool, name, **more)).text
+    assert not (await use("write", "draft.yaml", content="x")).is_error
+
+
+async def test_the_program_itself_is_read_and_not_changed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs with the next start would run past every question."""
+    top = home / "workspace"
+    _put(top / "venv" / "lib" / "sitecustomize.py", "geheim\n")
+    monkeypatch.setattr("sys.prefix", str(top / "venv"))
+    use = _tools(home, _settings(home))
+    for tool, more in CHANGES:
+        assert "the program" in (await use(tool, "venv/lib/sitecustomize.py", **more)).text
+
+
+def test_the_code_of_the_program_is_not_changed(home: Path) -> None:
+    checkout = Path(clawbot.__file__).parent.parent
+    for name in ("clawbot/__init__.py", "config.yaml"):
+        verdict = Bounds(checkout, agent_fence(_settings(home, main=checkout), "main", Paths(home))).verdict(
+            os.path.realpath(checkout / name)
+        )
+        assert verdict.access == "read"
 
 
 # -- hooks -------------------------------------------------------------------------------------------------------------

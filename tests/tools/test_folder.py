@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clawbot.tools.folder import Place, WorkspaceFolder
+from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
 from clawbot.tools.protocol import ToolError
 from tests.tools.conftest import Run, link, move, names
 
@@ -64,23 +65,19 @@ async def test_a_workspace_that_is_a_symlink_works(run: Run, workspace: Path, tm
     assert (await run("read", path=str(workspace / "MEMORY.md"))).text.startswith("# Memory")
 
 
-def _append(folder: WorkspaceFolder, place: Place) -> None:
+def _append(folder: WorkspaceFolder, place: WorkspacePath) -> None:
     with folder.appending(place) as handle:
         os.write(handle, b"x")
 
 
 @pytest.mark.parametrize(
     "use",
-    [
-        lambda folder, place: folder.read(place, 100),
-        lambda folder, place: folder.replace(place, b"x"),
-        _append,
-    ],
+    [lambda folder, place: folder.read(place, 100), lambda folder, place: folder.replace(place, b"x"), _append],
     ids=["read", "replace", "append"],
 )
 @pytest.mark.parametrize("victim", ["memory", "memory/2026-11-20.md"])
 def test_a_symlink_put_there_between_check_and_use_is_refused(
-    workspace: Path, outside: Path, use: Callable[[WorkspaceFolder, Place], object], victim: str
+    workspace: Path, outside: Path, use: Callable[[WorkspaceFolder, WorkspacePath], object], victim: str
 ) -> None:
     (outside / "2026-11-20.md").write_text("secret", encoding="utf-8")
     folder = WorkspaceFolder(workspace)
@@ -137,3 +134,57 @@ async def test_a_loop_of_symlinks_is_refused(run: Run, workspace: Path) -> None:
 async def test_a_missing_workspace_says_how_to_make_it(run: Run, workspace: Path) -> None:
     move(workspace, workspace.with_name("gone"))
     assert "clawbot workspace init" in (await run("read", path="MEMORY.md")).text
+
+
+# -- names in another Unicode form ---------------------------------------------------------------------------------
+
+NAME = "memory/Überblick-größe.md"
+
+
+@pytest.fixture
+def decomposed(workspace: Path) -> Path:
+    """A note whose name is in NFD, as a Mac leaves it."""
+    path = workspace / unicodedata.normalize("NFD", NAME)
+    path.write_text("- the ibis\n", encoding="utf-8")
+    return path
+
+
+async def test_a_file_from_a_mac_is_read_searched_and_listed_by_the_name_that_is_typed(
+    run: Run, decomposed: Path
+) -> None:
+    assert (await run("read", path=NAME)).text == "- the ibis\n"
+    assert ":1:- the ibis" in (await run("grep", pattern="ibis", path=NAME)).text
+    assert ":1:- the ibis" in (await run("grep", pattern="ibis", glob="Über*.md")).text
+    assert "blick-gr" in (await run("list", path="memory", pattern="Überblick-*")).text
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+async def test_a_file_from_a_mac_is_changed_and_never_doubled(run: Run, decomposed: Path) -> None:
+    for tool, arguments, holds in (
+        ("append", {"content": "- the otter"}, "- the ibis\n- the otter\n"),
+        ("edit", {"old": "ibis", "new": "badger"}, "- the badger\n- the otter\n"),
+        ("write", {"content": "- all new\n"}, "- all new\n"),
+    ):
+        outcome = await run(tool, path=NAME, **arguments)
+        assert not outcome.is_error, outcome.text
+        assert text_of(decomposed) == holds
+        assert len(names(decomposed.parent)) == 2
+
+
+async def test_a_folder_from_a_mac_takes_new_files(run: Run, workspace: Path) -> None:
+    folder = workspace / unicodedata.normalize("NFD", "Größen")
+    folder.mkdir()
+    assert not (await run("write", path="Größen/neu.md", content="x")).is_error
+    assert (folder / "neu.md").read_text(encoding="utf-8") == "x"
+
+
+async def test_a_name_that_looks_like_one_out_of_reach_leads_no_further(
+    run: Run, workspace: Path, outside: Path
+) -> None:
+    (workspace / unicodedata.normalize("NFD", "größe.md")).symlink_to(outside / "secret.txt")
+    outcome = await run("read", path="größe.md")
+    assert outcome.is_error
+    assert "outside" in outcome.text or "leads out" in outcome.text

@@ -10,8 +10,9 @@ import pytest
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Hit, SearchResult
-from clawbot.tools.memory_of_agents import Memory, memory_tools_of_agents
-from clawbot.tools.registry import Toolbox, ToolOutcome
+from clawbot.tools.memory import AgentMemory, memory_tools
+from clawbot.tools.protocol import ToolOutcome
+from clawbot.tools.registry import Toolbox
 from tests.memory.fake_index import FakeIndex
 from tests.tools.conftest import call, nobody
 
@@ -25,8 +26,10 @@ def theirs(**more: Any) -> FakeIndex:
 def toolbox(
     own: FakeIndex, other: FakeIndex | None, *, output: int = 40_000, session: str = "agent:main:main"
 ) -> Toolbox:
-    memories = {"main": Memory(own, 4_000)} | ({"research": Memory(other, 4_000)} if other is not None else {})
-    tools = memory_tools_of_agents("main", memories, output_max_chars=output, citations="auto")
+    memories = {"main": AgentMemory(own, 4_000)} | (
+        {"research": AgentMemory(other, 4_000)} if other is not None else {}
+    )
+    tools = memory_tools("main", memories, output, "auto", lambda: None)
     return Toolbox(tools, output).for_session(privacy_of(session))
 
 
@@ -103,8 +106,13 @@ async def test_naming_the_agent_does_not_cut_through_the_answer() -> None:
         assert json.loads(outcome.text)["agent"] == "research"
 
 
-async def test_a_session_that_may_not_look_into_transcripts_may_not_look_into_theirs() -> None:
-    for session, sources in (("agent:main:main", ("memory", "sessions")), ("agent:main:cron:daily", ("memory",))):
-        other = theirs()
-        await ask(toolbox(FakeIndex(), other, session=session), query="x", agent="research")
-        assert other.requests[0].sources == sources
+@pytest.mark.parametrize(
+    ("session", "own_sources"), [("agent:main:main", ("memory", "sessions")), ("agent:main:cron:daily", ("memory",))]
+)
+async def test_the_talks_of_another_agent_are_never_searched(session: str, own_sources: tuple[str, ...]) -> None:
+    own, other = FakeIndex(), theirs()
+    box = toolbox(own, other, session=session)
+    await ask(box, query="x")
+    await ask(box, query="x", agent="research")
+    assert own.requests[0].sources == own_sources
+    assert other.requests[0].sources == ("memory",)

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings, ToolSettings
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Fallback, Hit, SearchResult
-from clawbot.tools.memory import GET_LINES, memory_tools
+from clawbot.tools.memory import GET_LINES, AgentMemory, memory_tools
 from clawbot.tools.memory_output import QUOTED, cut_at_line, fit, results_text
-from clawbot.tools.registry import Toolbox, ToolOutcome, build_toolbox
-from tests.llm.offline.test_memory import TOOLS, Indexed, Talk
+from clawbot.tools.protocol import ToolOutcome
+from clawbot.tools.registry import Toolbox
+from tests.llm.offline.talk import Files, Talk
 from tests.memory.fake_index import FOUND, HIT, HIT_ZH, FakeIndex
-from tests.tools.conftest import call, nobody
+from tests.tools.conftest import box_of, call, nobody
 
 
 def toolbox(
@@ -34,7 +34,7 @@ def toolbox(
     citations: Any = "auto",
     session: str = "agent:main:main",
 ) -> Toolbox:
-    tools = memory_tools(index, max_injected_chars=injected, output_max_chars=output, citations=citations)
+    tools = memory_tools("main", {"main": AgentMemory(index, injected)}, output, citations, lambda: None)
     return Toolbox(tools, output).for_session(privacy_of(session))
 
 
@@ -64,6 +64,7 @@ async def test_hits_come_with_place_score_source_and_where_they_are_from() -> No
             "score": 0.873,
             "snippet": "## 15:20\n- staging proxy moved to 8443",
             "source": "memory",
+            "origin": "file",
             "citation": "memory/2026-10-02.md#L13-L14",
         },
         {
@@ -73,6 +74,7 @@ async def test_hits_come_with_place_score_source_and_where_they_are_from() -> No
             "score": 0.61,
             "snippet": "- 部署窗口改到周四晚上",
             "source": "memory",
+            "origin": "file",
             "citation": "memory/2026-09-30.md#L4",
         },
     ]
@@ -111,7 +113,7 @@ async def test_nothing_found_is_an_answer() -> None:
 
 async def test_fallback_partial_and_notes_are_told() -> None:
     fallback = Fallback(from_="openai", reason="no key")
-    result = SearchResult((HIT,), "fts-only", "none", "", fallback, partial=True, notes=("words only",))
+    result = SearchResult((HIT,), "fts-only", "none", "", fallback, partial=True, warnings=("words only",))
     outcome = await ask(toolbox(FakeIndex(result)), query="proxy port")
     answer = json.loads(outcome.text)
     assert answer["fallback"] == {"from": "openai", "reason": "no key"}
@@ -154,8 +156,7 @@ async def test_citations_follow_the_setting_and_the_session(citations: str, sess
 
 
 @pytest.mark.parametrize(
-    ("session", "sources"),
-    [("agent:main:main", ("memory", "sessions")), ("agent:main:cron:daily", ("memory",))],
+    ("session", "sources"), [("agent:main:main", ("memory", "sessions")), ("agent:main:cron:daily", ("memory",))]
 )
 async def test_only_the_users_own_session_searches_what_was_said_in_others(
     session: str, sources: tuple[str, ...]
@@ -333,7 +334,7 @@ async def test_a_failure_is_an_answer_with_reason_and_remedy(
 
 async def test_half_characters_pass_for_replacement_signs() -> None:
     hit = Hit("memory/\udcff.md", 1, 1, 0.5, "a\ud83db", "memory")
-    outcome = await ask(toolbox(FakeIndex(SearchResult((hit,), "hybrid", "o", "m", notes=("\udcff",)))), query="x")
+    outcome = await ask(toolbox(FakeIndex(SearchResult((hit,), "hybrid", "o", "m", warnings=("\udcff",)))), query="x")
     assert json.loads(outcome.text)["results"][0]["snippet"] == "a?b"
     json.dumps(outcome.details).encode()
 
@@ -454,7 +455,7 @@ async def test_a_refused_file_is_disabled_with_the_reason(error: Exception) -> N
 @pytest.mark.parametrize(
     ("arguments", "title"),
     [
-        ({"query": "the\nport"}, "memory_search the port"),
+        ({"query": "the\nport"}, "memory_search the⟦↵⟧port"),
         ({"queries": ["代理", "b"]}, "memory_search 代理"),
         ({"queries": 3}, "memory_search"),
         ({}, "memory_search"),
@@ -465,11 +466,11 @@ def test_the_title_is_what_is_looked_for(arguments: dict[str, Any], title: str) 
 
 
 def test_they_stand_beside_the_others_and_can_be_denied(tmp_path: Path) -> None:
-    tools = memory_tools(FakeIndex(), max_injected_chars=9, output_max_chars=9, citations="off")
-    names = [spec.name for spec in build_toolbox(tmp_path, AgentSettings(), SystemClock(), tools).specs]
+    tools = memory_tools("main", {"main": AgentMemory(FakeIndex(), 9)}, 9, "off", lambda: None)
+    names = [spec.name for spec in box_of(tmp_path, AgentSettings(), tools).specs]
     assert names[-2:] == ["memory_search", "memory_get"]
     settings = AgentSettings(tools=ToolSettings(deny=["memory_get"]))
-    names = [spec.name for spec in build_toolbox(tmp_path, settings, SystemClock(), tools).specs]
+    names = [spec.name for spec in box_of(tmp_path, settings, tools).specs]
     assert names[-1] == "memory_search"
 
 
@@ -496,14 +497,13 @@ def test_the_schemas_are_flat_and_closed_and_the_duty_is_in_the_description() ->
 
 async def test_the_offline_model_answers_from_the_results() -> None:
     outcome = await ask(toolbox(FakeIndex(FOUND)), query="x")
-    files = Indexed(outcome.text)
-    reply = await Talk(files, tools=(*TOOLS, "memory_search")).say("which port did the staging proxy use?")
+    reply = await Talk(Files(given={"memory_search": outcome.text})).say("which port did the staging proxy use?")
     assert "`memory/2026-10-02.md:14`" in reply
     assert "8443" in reply
 
 
-async def test_the_offline_model_looks_into_the_files_when_the_index_fails() -> None:
+async def test_the_offline_model_tells_why_the_index_fails() -> None:
     outcome = await ask(toolbox(FakeIndex(ClawbotError("broken"))), query="x")
-    files = Indexed(outcome.text, {"memory/2026-10-02.md": "- the proxy moved to 8443\n"})
-    reply = await Talk(files, tools=(*TOOLS, "memory_search")).say("where did we put the proxy?")
-    assert "`memory/2026-10-02.md:1`" in reply
+    reply = await Talk(Files(given={"memory_search": outcome.text})).say("where did we put the proxy?")
+    assert reply.startswith("I could not look into your notes: broken")
+    assert "clawbot memory status" in reply

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings, ToolSettings
-from clawbot.tools.registry import build_toolbox
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion
 from clawbot.tools.text import compare, cut_middle
-from tests.tools.conftest import Run, call, names, nobody
+from tests.tools.conftest import Run, box_of, call, names, nobody
 
 
 async def test_read_gives_the_text_as_it_is(run: Run) -> None:
@@ -50,7 +49,7 @@ async def test_a_last_line_counts_with_and_without_line_break(run: Run, workspac
 
 async def test_read_stops_at_the_output_cap_between_lines(workspace: Path) -> None:
     (workspace / "wide.txt").write_text("".join(f"{n:04} {'x' * 95}\n" for n in range(1, 101)), encoding="utf-8")
-    box = build_toolbox(workspace, AgentSettings(tools=ToolSettings(output_max_chars=2500)), SystemClock())
+    box = box_of(workspace, AgentSettings(tools=ToolSettings(output_max_chars=2500)))
     text = (await box.run(call("read", {"path": "wide.txt"}), nobody)).text
     assert len(text) <= 2500
     assert text.endswith("[showing lines 1-19 of 100; continue with offset=20]")
@@ -177,10 +176,7 @@ async def test_half_a_character_is_refused_by_name(run: Run) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    before=st.lists(st.sampled_from("abc"), max_size=12),
-    after=st.lists(st.sampled_from("abc"), max_size=12),
-)
+@given(before=st.lists(st.sampled_from("abc"), max_size=12), after=st.lists(st.sampled_from("abc"), max_size=12))
 def test_counts_of_a_change_add_up(before: list[str], after: list[str]) -> None:
     change = compare("\n".join(before) + "\n" * bool(before), "\n".join(after) + "\n" * bool(after), "x")
     assert change.added - change.removed == len(after) - len(before)
@@ -196,3 +192,76 @@ def test_a_huge_change_is_counted_without_a_diff() -> None:
 def test_a_cut_names_what_is_missing() -> None:
     text = cut_middle("a" * 300 + "b" * 100, 100, "Ask for less.")
     assert text == "a" * 75 + "\n[... 300 of 400 characters left out here. Ask for less. ...]\n" + "b" * 25
+
+
+# -- files of Windows ------------------------------------------------------------------------------------------------
+
+WIDE = ("utf-16-le", "utf-16-be", "utf-32-le")
+
+
+def wide(path: Path, name: str, text: str) -> Path:
+    path.write_bytes(f"\ufeff{text}".encode(name))
+    return path
+
+
+def text_in(path: Path, name: str) -> str:
+    """The text of a file that must still have its one mark."""
+    text = path.read_bytes().decode(name)
+    assert text.count("\ufeff") == 1
+    return text.removeprefix("\ufeff")
+
+
+@pytest.mark.parametrize("name", WIDE)
+async def test_a_file_in_utf_16_is_read_and_searched(run: Run, workspace: Path, name: str) -> None:
+    wide(workspace / "notes.md", name, "会议\nthe ibis\nlast")
+    assert (await run("read", path="notes.md")).text == "会议\nthe ibis\nlast"
+    assert (await run("read", path="notes.md", offset=2, limit=1)).text.startswith("the ibis\n[showing lines 2-2 of 3;")
+    assert (await run("grep", pattern="ibis")).text == "notes.md:2:the ibis"
+    # A pattern that has to be searched for by a process of its own.
+    assert (await run("grep", pattern="(?e)(?:ibix){e<=1}")).text == "notes.md:2:the ibis"
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("one\n", "one\n会 two\n"), ("one", "one\n会 two\n"), ("one\r\n", "one\r\n会 two\r\n"), ("", "会 two\n")],
+)
+async def test_what_is_appended_has_the_encoding_of_the_file(
+    run: Run, workspace: Path, name: str, before: str, after: str
+) -> None:
+    file = wide(workspace / "notes.md", name, before)
+    assert not (await run("append", path="notes.md", content="会 two")).is_error
+    assert text_in(file, name) == after
+
+
+@pytest.mark.parametrize("name", WIDE)
+async def test_an_edit_keeps_the_encoding_of_the_file(run: Run, workspace: Path, name: str) -> None:
+    file = wide(workspace / "notes.md", name, "会议 at 9\r\nend\r\n")
+    outcome = await run("edit", path="notes.md", old="会议 at 9\nend", new="会议 at 10\nend")
+    assert (outcome.is_error, outcome.summary) == (False, "+1 -1")
+    assert text_in(file, name) == "会议 at 10\r\nend\r\n"
+
+
+async def test_broken_utf_16_is_not_edited(run: Run, workspace: Path) -> None:
+    file = workspace / "notes.md"
+    file.write_bytes("\ufeffone".encode("utf-16-le") + b"x")
+    outcome = await run("edit", path="notes.md", old="one", new="two")
+    assert outcome.is_error
+    assert "broken UTF-16" in outcome.text
+    assert "not valid" in (await run("read", path="notes.md")).text
+
+
+@pytest.mark.parametrize("name", WIDE)
+async def test_the_user_is_shown_a_change_of_such_a_file_as_text(workspace: Path, name: str) -> None:
+    file = wide(workspace / "AGENTS.md", name, "one\n")
+    box = box_of(workspace, AgentSettings())
+    shown: list[str] = []
+
+    async def approve(question: ApprovalQuestion) -> ApprovalAnswer:
+        shown.append(question.diff)
+        return ApprovalAnswer("once")
+
+    outcome = await box.run(call("append", {"path": "AGENTS.md", "content": "会议"}), approve)
+    assert not outcome.is_error, outcome.text
+    assert shown[0].endswith(" one\n+会议")
+    assert text_in(file, name) == "one\n会议\n"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings, ToolSettings
 from clawbot.messages import ToolSpec
 from clawbot.tools.arguments import Arguments, TypedTool
-from clawbot.tools.registry import Toolbox, ToolOutcome, build_toolbox, explain_malformed
-from tests.tools.conftest import call, nobody
+from clawbot.tools.protocol import Need, ToolOutcome
+from clawbot.tools.registry import Toolbox, explain_malformed
+from tests.tools.conftest import box_of, call, nobody
 
 
 class OddTool:
@@ -23,6 +23,7 @@ class OddTool:
 
     spec = ToolSpec("odd", "Odd.", {"type": "object", "properties": {}})
     read_only = True
+    needs: frozenset[Need] | None = frozenset()
 
     def __init__(self, result: ToolOutcome | Exception) -> None:
         self._result = result
@@ -87,6 +88,7 @@ async def test_malformed_json_shows_where(toolbox: Toolbox) -> None:
     assert 'character 13 (line 1): {"path": "a" >>>"b"}' in outcome.text
     assert "got an array" in explain_malformed("[1]")
     assert "nested too deeply" in explain_malformed("[" * 100_000)
+    assert "nested too deeply" in explain_malformed('{"a":' * 70 + "1" + "}" * 70)
 
 
 async def test_a_tool_that_breaks_does_not_break_the_turn(caplog: pytest.LogCaptureFixture) -> None:
@@ -108,7 +110,7 @@ async def test_half_characters_never_reach_the_transcript() -> None:
 
 def test_settings_take_tools_away_and_callers_add_some(workspace: Path) -> None:
     settings = AgentSettings(tools=ToolSettings(deny=["shell", "write"]))
-    box = build_toolbox(workspace, settings, SystemClock(), [OddTool(ToolOutcome("x"))])
+    box = box_of(workspace, settings, [OddTool(ToolOutcome("x"))])
     assert [spec.name for spec in box.specs] == ["read", "edit", "append", "list", "grep", "odd"]
 
 
@@ -116,8 +118,8 @@ def test_settings_take_tools_away_and_callers_add_some(workspace: Path) -> None:
     ("name", "arguments", "title"),
     [
         ("edit", {"path": "AGENTS.md"}, "edit AGENTS.md"),
-        ("grep", {"pattern": "a\nb\x1b[31m"}, "grep a b [31m"),
-        ("shell", {"command": "x" * 500}, "shell " + "x" * 93 + "…"),
+        ("grep", {"pattern": "a\nb\x1b[31m"}, "grep a⟦↵⟧b⟦U+001B⟧[31m"),
+        ("shell", {"command": "x" * 500}, "shell " + "x" * 76 + "… (506 characters)"),
         ("read", {"path": 3}, "read 3"),
         ("nothing", {"a": 1}, "nothing"),
         ("list", {}, "list"),

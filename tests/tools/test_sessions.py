@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.privacy import privacy_of
-from clawbot.tools.registry import Toolbox, build_toolbox
-from tests.tools.conftest import call, nobody
+from clawbot.tools.registry import Toolbox
+from tests.tools.conftest import box_of, call, nobody
 
 SECRET = "The user's salary is 90,000. 用户的密码在抽屉里。"
 GROUP = "agent:main:telegram:group:12"
@@ -31,7 +30,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def tools(workspace: Path, session: str) -> Toolbox:
-    return build_toolbox(workspace, AgentSettings(), SystemClock()).for_session(privacy_of(session))
+    return box_of(workspace, AgentSettings()).for_session(privacy_of(session))
 
 
 @pytest.mark.parametrize("session", [GROUP, SUB])
@@ -83,7 +82,7 @@ async def test_the_user_and_their_schedule_read_all(workspace: Path, session: st
 
 async def test_what_the_user_always_allows_holds_in_all_sessions(workspace: Path) -> None:
     """The shell remembers it, so all sessions share the one shell; the same session gets the same tools."""
-    box = build_toolbox(workspace, AgentSettings(), SystemClock())
+    box = box_of(workspace, AgentSettings())
     group = box.for_session(privacy_of(GROUP))
     assert group is box.for_session(privacy_of(GROUP))
     assert [spec.name for spec in group.specs] == [spec.name for spec in box.specs]

@@ -6,38 +6,28 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings, ShellSettings, ToolSettings
+from clawbot.text.visible import visible
 from clawbot.tools.environment import SecretNames, command_environment
-from clawbot.tools.process import BoundedOutput
-from clawbot.tools.registry import ApprovalAnswer, ApprovalQuestion, Toolbox, build_toolbox
-from tests.tools.conftest import call, move, nobody
-
-
-class User:
-    """Answers every question with `answer` and remembers what was asked."""
-
-    def __init__(self, answer: ApprovalAnswer) -> None:
-        self.answer = answer
-        self.asked: list[ApprovalQuestion] = []
-
-    async def __call__(self, question: ApprovalQuestion) -> ApprovalAnswer:
-        self.asked.append(question)
-        return self.answer
+from clawbot.tools.process import BoundedOutput, CommandLine, run_command
+from clawbot.tools.protocol import ApprovalAnswer
+from clawbot.tools.registry import Toolbox
+from tests.tools.conftest import User, box_of, call, move, names, nobody
 
 
 def box(workspace: Path, shell: ShellSettings, max_chars: int = 40_000) -> Toolbox:
     settings = AgentSettings(tools=ToolSettings(shell=shell, output_max_chars=max_chars))
-    return build_toolbox(workspace, settings, SystemClock())
+    return box_of(workspace, settings)
 
 
 @pytest.fixture
 def free(workspace: Path) -> Toolbox:
     """A toolbox whose shell does not ask."""
-    return box(workspace, ShellSettings(approval="allow"))
+    return box(workspace, ShellSettings(approval="allow", sandbox="off"))
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -61,16 +51,16 @@ def is_gone(pid: int) -> bool:
 
 async def test_the_user_is_asked_with_folder_pattern_and_reach(workspace: Path) -> None:
     user = User(ApprovalAnswer("once"))
-    outcome = await box(workspace, ShellSettings()).run(call("shell", {"command": "ls -1"}), user)
+    outcome = await box(workspace, ShellSettings(sandbox="off")).run(call("shell", {"command": "ls -1"}), user)
     assert outcome.text == "MEMORY.md\nmemory\n[exit 0]"
     [question] = user.asked
     assert (question.tool, question.command, question.folder) == ("shell", "ls -1", str(workspace))
-    assert question.pattern == "ls *"
+    assert question.pattern == "ls <reading>"
     assert "Not sandboxed" in question.reach
 
 
 async def test_once_asks_again_and_always_does_not(workspace: Path) -> None:
-    tools = box(workspace, ShellSettings())
+    tools = box(workspace, ShellSettings(sandbox="off"))
     once = User(ApprovalAnswer("once"))
     await tools.run(call("shell", {"command": "ls"}), once)
     always = User(ApprovalAnswer("always"))
@@ -83,14 +73,14 @@ async def test_once_asks_again_and_always_does_not(workspace: Path) -> None:
 
 async def test_a_refusal_reaches_the_model_with_its_reason(workspace: Path) -> None:
     user = User(ApprovalAnswer("deny", reason="Not on Fridays."))
-    outcome = await box(workspace, ShellSettings()).run(call("shell", {"command": "touch x"}), user)
+    outcome = await box(workspace, ShellSettings(sandbox="off")).run(call("shell", {"command": "touch x"}), user)
     assert outcome.is_error
     assert outcome.text.startswith("Not run. Not on Fridays.")
     assert not (workspace / "x").exists()
 
 
 async def test_an_edited_command_runs_instead_and_the_model_is_told(workspace: Path) -> None:
-    tools = box(workspace, ShellSettings())
+    tools = box(workspace, ShellSettings(sandbox="off"))
     user = User(ApprovalAnswer("always", command="echo edited"))
     outcome = await tools.run(call("shell", {"command": "rm -rf x"}), user)
     assert outcome.text == "[The user changed the command. What ran: echo edited]\nedited\n[exit 0]"
@@ -100,10 +90,12 @@ async def test_an_edited_command_runs_instead_and_the_model_is_told(workspace: P
 
 
 async def test_deny_and_allow_list(workspace: Path) -> None:
-    denied = await box(workspace, ShellSettings(approval="deny")).run(call("shell", {"command": "ls"}), nobody)
+    denied = await box(workspace, ShellSettings(approval="deny", sandbox="off")).run(
+        call("shell", {"command": "ls"}), nobody
+    )
     assert denied.is_error
     assert "switched off" in denied.text
-    tools = box(workspace, ShellSettings(allow=["echo *"]))
+    tools = box(workspace, ShellSettings(allow=["echo <anything>"], sandbox="off"))
     assert (await tools.run(call("shell", {"command": "echo hi"}), nobody)).text == "hi\n[exit 0]"
     user = User(ApprovalAnswer("deny"))
     await tools.run(call("shell", {"command": "echo hi; ls"}), user)
@@ -167,8 +159,38 @@ async def test_a_cancellation_ends_the_whole_group(
     await until(lambda: is_gone(pid))
 
 
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_stop_in_the_very_moment_of_the_end_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    """`wait_for` of Python 3.11 would return as if nobody had stopped the command."""
+    ended = asyncio.get_running_loop().create_future()
+    waited = asyncio.Event()
+
+    class Ending:
+        pid, returncode = 2**30, 0
+
+        async def wait(self) -> int:
+            waited.set()
+            await asyncio.shield(ended)
+            return 0
+
+    async def start(*_: object) -> Ending:
+        return Ending()
+
+    monkeypatch.setattr("clawbot.tools.process._start", start)
+    running = asyncio.create_task(run_command(CommandLine(["true"], {}), folder=tmp_path, seconds=60, max_bytes=100))
+    await waited.wait()
+    ended.set_result(None)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    assert running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
 async def test_a_flood_keeps_head_and_tail(workspace: Path) -> None:
-    tools = box(workspace, ShellSettings(approval="allow"), max_chars=2000)
+    tools = box(workspace, ShellSettings(approval="allow", sandbox="off"), max_chars=2000)
     outcome = await tools.run(call("shell", {"command": "seq 1 200000"}), nobody)
     assert outcome.text.startswith("1\n2\n3\n")
     assert outcome.text.count("left out here") == 1
@@ -201,7 +223,7 @@ def test_secrets_are_not_in_the_environment(tmp_path: Path) -> None:
         "MY_MODEL": "k",
         "TOKENIZERS_PARALLELISM": "true",
     }
-    left = command_environment(given, secret)
+    left = command_environment(given, secret, tmp_path)
     assert {name for name in given if name in left} == {"PATH", "HOME", "TOKENIZERS_PARALLELISM"}
     assert SecretNames(tmp_path / "none").read() == set()
 
@@ -218,3 +240,68 @@ async def test_a_missing_workspace_is_an_error_result(free: Toolbox, workspace: 
     outcome = await free.run(call("shell", {"command": "true"}), nobody)
     assert outcome.is_error
     assert "could not be started" in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("hidden", "said"),
+    [
+        ("\x1b]0;touch PWNED;\x07", "U+001B at character 12 of `command`"),
+        ("\x9d0;touch PWNED;\x9c", "printf '\\302\\235'"),
+        ("\x1bP;touch PWNED;\x1b\\", "printf '\\033'"),
+        ("\x1b_;touch PWNED;\x1b\\", "U+001B"),
+        ("\x1bX;touch PWNED;\x1b\\", "U+001B"),
+        ("\x1b^;touch PWNED;\x1b\\", "U+001B"),
+        ("\x1b[;touch PWNED", "U+001B"),
+        ("\x1b# ;touch PWNED", "U+001B"),
+        (" " * 400 + "\x1b]0;touch PWNED;\x07", "U+001B at character 412"),
+        ("#\rtouch PWNED", "U+000D at character 13"),
+        ("\u202e;touch PWNED", "U+202E (RIGHT-TO-LEFT OVERRIDE)"),
+        ("\u200b;touch PWNED", "U+200B (ZERO WIDTH SPACE)"),
+        ("\ud800;touch PWNED", "U+D800"),
+        ("\0;touch PWNED", "U+0000"),
+    ],
+)
+@pytest.mark.parametrize("approval", ["ask", "allow"])
+async def test_a_command_that_nobody_could_read_is_refused_before_anything_is_asked(
+    workspace: Path, hidden: str, said: str, approval: Literal["ask", "allow"]
+) -> None:
+    outcome = await box(workspace, ShellSettings(approval=approval)).run(
+        call("shell", {"command": f"git status {hidden}"}), nobody
+    )
+    assert outcome.is_error
+    assert outcome.text.startswith("Not run: U+")
+    assert said in outcome.text
+    assert names(workspace) == ["MEMORY.md", "memory"]
+
+
+async def test_an_edited_command_is_held_to_the_same(workspace: Path) -> None:
+    user = User(ApprovalAnswer("once", command="ls \x1b]0;\x07; touch PWNED"))
+    outcome = await box(workspace, ShellSettings()).run(call("shell", {"command": "ls"}), user)
+    assert "U+001B at character 4" in outcome.text
+    assert names(workspace) == ["MEMORY.md", "memory"]
+
+
+@pytest.mark.parametrize(
+    ("edited", "made"), [("touch a\\ ", "a "), ("touch b\u00a0", "b\u00a0"), ("touch c\u3000", "c\u3000")]
+)
+async def test_an_edited_command_runs_to_the_last_byte(workspace: Path, edited: str, made: str) -> None:
+    user = User(ApprovalAnswer("always", command=edited))
+    outcome = await box(workspace, ShellSettings(sandbox="off")).run(call("shell", {"command": "ls"}), user)
+    assert outcome.text.startswith(f"[The user changed the command. What ran: {visible(edited)}]")
+    assert names(workspace) == sorted(["MEMORY.md", "memory", made])
+
+
+@pytest.mark.parametrize("edited", ["", " ", "\n"])
+async def test_an_answer_that_leaves_nothing_of_the_command_runs_nothing(workspace: Path, edited: str) -> None:
+    user = User(ApprovalAnswer("once", command=edited))
+    outcome = await box(workspace, ShellSettings(sandbox="off")).run(call("shell", {"command": "touch PWNED"}), user)
+    assert outcome.is_error
+    assert names(workspace) == ["MEMORY.md", "memory"]
+
+
+async def test_writing_in_all_scripts_runs(workspace: Path) -> None:
+    words = "因为　冲突 👩\u200d👩\u200d👧 ❤\ufe0f שלום عربى می\u200cخواهم"
+    user = User(ApprovalAnswer("once"))
+    outcome = await box(workspace, ShellSettings()).run(call("shell", {"command": f"echo '{words}'"}), user)
+    assert outcome.text == f"{words}\n[exit 0]"
+    assert user.asked[0].command == f"echo '{words}'"

@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Any
 
+import pytest
+from textual.app import App
 from textual.pilot import Pilot
 
+from clawbot.api import RuntimeApi
 from clawbot.tui.app import ClawbotApp
 from tests.tui.fake_runtime import NOW, FakeRuntime
 
@@ -27,7 +31,7 @@ class StepClock:
 
 
 def make_app(runtime: FakeRuntime) -> ClawbotApp:
-    async def open_runtime() -> FakeRuntime:
+    async def open_runtime(agent: str | None = None) -> RuntimeApi:
         return runtime
 
     return ClawbotApp(open_runtime, theme="dark", clock=StepClock())
@@ -44,11 +48,14 @@ async def chatting(
         yield app, pilot
 
 
-async def until(pilot: Pilot[object], condition: Callable[[], bool]) -> None:
-    """Let the app work until `condition` holds; a test that waits in vain fails here."""
-    async with asyncio.timeout(20):
-        while not condition():
-            await pilot.pause()
+async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:
+    """Let the app work until `condition` holds; a test that waits in vain fails with what the screen shows."""
+    try:
+        async with asyncio.timeout(20):
+            while not condition():
+                await pilot.pause()
+    except TimeoutError:
+        pytest.fail(f"waited in vain; the screen:\n{screen_text(pilot.app)}")
 
 
 def page_text(app: ClawbotApp) -> str:
@@ -57,7 +64,7 @@ def page_text(app: ClawbotApp) -> str:
     return "\n".join(line.text.rstrip() for index in range(len(stack)) for line in stack.lines(index))
 
 
-def screen_text(app: ClawbotApp) -> str:
+def screen_text(app: App[Any]) -> str:
     """The text on the screen, line by line."""
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text for strip in strips)

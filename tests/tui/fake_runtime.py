@@ -7,15 +7,14 @@ An `ApprovalRequested` waits by itself for `answer`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from clawbot.agent import views
+from clawbot.agent import status_types
 from clawbot.agent.events import (
     ApprovalRequested,
     CommandOutput,
@@ -28,22 +27,26 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from clawbot.agent.views import AgentInfo, CommandInfo, HistoryItem, HookStatus
-from clawbot.config.schema import SessionSettings
-from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.budget import Budget
-from clawbot.context.prompt import FileSize, Size
-from clawbot.context.report import ContextPart, ContextReport, LastFlush, Tokens
+from clawbot.agent.slash import COMMANDS
+from clawbot.agent.status_types import AgentInfo, HistoryItem, HookStatus, Unsent
+from clawbot.config.paths import Paths
+from clawbot.config.schema import Settings
+from clawbot.context.report import ContextPart, ContextReport, FileSize, LastFlush, Size, Tokens
+from clawbot.context.window import WindowBudget
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
-from clawbot.memory.values import Hit, Progress, SearchResult
+from clawbot.memory.values import EVERY_SOURCE, Hit, Progress, SaidBy, SearchResult, Source
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.scheduling.jobs import Job
+from clawbot.sessions.listing import SessionSummary
+from clawbot.sessions.plain_lines import Spoken
+from clawbot.tools.protocol import Decision
 
 MEASURED = "(measured)"
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=UTC)
 
 
-class RuntimeStatus(views.RuntimeStatus, frozen=True):
+class RuntimeStatus(status_types.RuntimeStatus, frozen=True):
     """A conversation in its middle, unless a test says otherwise."""
 
     agent_id: str = "main"
@@ -57,20 +60,7 @@ class RuntimeStatus(views.RuntimeStatus, frozen=True):
     cost: float | None = 0.41
     busy: bool = False
     notes: int = 128
-    budget: Budget | None = Budget(200_000, 20_000, 180_000, 176_000, 20_000, 4_000)
-
-
-class SessionSummary(Struct, frozen=True):
-    key: str
-    session_id: str
-    title: str
-    updated_at: datetime
-    created_at: datetime
-    turns: int
-    tokens: int
-    ended: str
-    path: Path
-    locked: bool = False
+    budget: WindowBudget | None = WindowBudget(200_000, 20_000, 180_000, 176_000, 20_000, 4_000)
 
 
 PROVIDERS = [
@@ -78,48 +68,6 @@ PROVIDERS = [
     Provider("openai", "OpenAI", ("OPENAI_API_KEY",), "openai/gpt-5"),
     Provider("deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",), "deepseek/deepseek-chat"),
 ]
-
-
-@dataclass(frozen=True)
-class FakePaths:
-    """The part of clawbot.config.paths.Paths that a screen may ask for."""
-
-    home: Path
-
-    @property
-    def hooks(self) -> Path:
-        return self.home / "hooks"
-
-    @property
-    def config_file(self) -> Path:
-        return self.home / "config.yaml"
-
-    @property
-    def history_file(self) -> Path:
-        return self.home / "history.jsonl"
-
-    @property
-    def env_file(self) -> Path:
-        return self.home / ".env"
-
-    @property
-    def log_file(self) -> Path:
-        return self.home / "logs" / "clawbot.log"
-
-
-@dataclass
-class FakeTui:
-    theme: str = "dark"
-    editor: str = "builtin"
-
-
-@dataclass
-class FakeSettings:
-    tui: FakeTui = field(default_factory=FakeTui)
-    session: SessionSettings = field(default_factory=SessionSettings)
-
-    def agent(self, agent_id: str) -> AgentSettings:
-        return AgentSettings()
 
 
 class Hold:
@@ -132,24 +80,10 @@ class Hold:
     def release(self) -> None:
         self.released.set()
 
+    async def wait(self) -> None:
+        self.reached.set()
+        await self.released.wait()
 
-COMMANDS = [
-    CommandInfo("/new", "[text]", "Start a fresh session; what was said stays in memory"),
-    CommandInfo("/reset", "[text]", "The same as /new"),
-    CommandInfo("/status", "", "Model, session and context at a glance"),
-    CommandInfo("/model", "[name]", "Choose the model"),
-    CommandInfo("/sessions", "", "Choose an earlier conversation"),
-    CommandInfo("/context", "[detail|json]", "Where the tokens of the context go"),
-    CommandInfo("/compact", "[FOCUS]", "Summarise earlier turns now"),
-    CommandInfo("/agent", "[ID]", "Talk to another agent"),
-    CommandInfo("/hooks", "", "Show the hooks"),
-    CommandInfo("/tools", "", "What the agent can do"),
-    CommandInfo("/edit", "FILE", "Edit a workspace file"),
-    CommandInfo("/memory", "[QUERY]", "Search what is remembered"),
-    CommandInfo("/export", "[md|json] [path]", "Write the conversation to a file"),
-    CommandInfo("/help", "", "Keys and commands"),
-    CommandInfo("/quit", "", "Leave"),
-]
 
 MODELS = [
     ModelInfo(ref="openai/gpt-5", reason="OPENAI_API_KEY is set", window=400_000, priced=True),
@@ -162,8 +96,10 @@ MODELS = [
 def summary(number: int, title: str, *, ended: str = "open", **values: Any) -> SessionSummary:
     """A session that is `number` hours old."""
     when = NOW - timedelta(hours=number)
+    key = values.pop("key", "main")
     return SessionSummary(
-        key=values.pop("key", "main"),
+        key=key,
+        name=key,
         session_id=f"{number:08x}",
         title=title,
         updated_at=when,
@@ -172,6 +108,7 @@ def summary(number: int, title: str, *, ended: str = "open", **values: Any) -> S
         tokens=values.pop("tokens", 1_200 * (number + 1)),
         ended=ended,
         path=Path(f"/home/ada/.clawbot/agents/main/sessions/{number:08x}.jsonl"),
+        locked=values.pop("locked", False),
         **values,
     )
 
@@ -247,9 +184,145 @@ def hit(path: str, line: int, snippet: str, score: float = 0.5, *, last: int = 0
     return Hit(path, line, last or line, score, snippet, "sessions" if source == "sessions" else "memory")
 
 
+def told(session: str, snippet: str, score: float = 0.5, entry: str = "0000000a") -> Hit:
+    """A place in a conversation that a search finds, said by the user an hour ago."""
+    said = SaidBy(entry, "user", NOW - timedelta(hours=1))
+    return Hit(f"sessions/{session}.jsonl", 4, 4, score, snippet, "sessions", 4, said)
+
+
 def found(*hits: Hit, **values: Any) -> SearchResult:
     """The answer to a search."""
     return SearchResult(hits, **{"mode": "hybrid", "provider": "offline", "model": "wordllama", **values})
+
+
+class FakeOutbox:
+    """Keeps what is unsent in the list of the runtime."""
+
+    def __init__(self, runtime: FakeRuntime) -> None:
+        self._runtime = runtime
+
+    @property
+    def left(self) -> list[Unsent]:
+        return self._runtime.unsent
+
+    async def add(self, text: str, instead_of: Collection[str] = (), *, draft: bool = False) -> str:
+        runtime = self._runtime
+        runtime.kept += 1
+        runtime.unsent = [unsent for unsent in runtime.unsent if unsent.id not in instead_of]
+        runtime.unsent.append(Unsent(f"k{runtime.kept}", text, draft=draft))
+        return f"k{runtime.kept}"
+
+    async def drop(self, *ids: str) -> None:
+        self._runtime.dropped += ids
+        self._runtime.unsent = [unsent for unsent in self._runtime.unsent if unsent.id not in ids]
+
+
+class FakeHooks:
+    """Those that the runtime says."""
+
+    def __init__(self, runtime: FakeRuntime) -> None:
+        self._runtime = runtime
+
+    async def status(self) -> list[HookStatus]:
+        await self._runtime.gate("hooks")
+        return list(self._runtime.found_hooks)
+
+
+class FakeMemory:
+    """Finds what the runtime has in `memories`, and reads its files."""
+
+    def __init__(self, runtime: FakeRuntime) -> None:
+        self._runtime = runtime
+        self.progress: Progress | None = None
+        self.generation = 0
+        self.on_progress: Callable[[], None] | None = None
+
+    async def search(self, query: str, limit: int = 30, sources: Sequence[Source] = EVERY_SOURCE) -> SearchResult:
+        self._runtime.searches.append(query)
+        await self._runtime.gate("search")
+        if hold := self._runtime.search_holds.get(query):
+            await hold.wait()
+        result = self._runtime.memories.get(query, found())
+        return structs.replace(result, hits=[hit for hit in result.hits if hit.source in sources][:limit])
+
+    async def text(self, path: str) -> str:
+        self._runtime.reads.append(path)
+        await self._runtime.gate("read_memory")
+        return self._runtime.files.get(path, "")
+
+
+class FakeSessions:
+    """Those that the runtime has in `summaries`; what was said in all of them is in its `items`."""
+
+    def __init__(self, runtime: FakeRuntime) -> None:
+        self._runtime = runtime
+
+    async def all(self) -> list[SessionSummary]:
+        await self._runtime.gate("sessions")
+        return self._runtime.summaries
+
+    async def history(self, *, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
+        await self._runtime.gate("history")
+        items = self._runtime.items
+        end = len(items)
+        if before is not None:
+            end = next(number for number, item in enumerate(items) if item.entry_id == before)
+        return items[max(0, end - limit) : end]
+
+    async def preview(self, name: str, limit: int = 20) -> list[HistoryItem]:
+        self._runtime.previewed.append(name)
+        await self._runtime.gate("preview")
+        return self._runtime.items[-limit:]
+
+    async def around(self, path: str, entry: str, count: int = 12) -> list[Spoken]:
+        return self._runtime.talks.get(path, [])
+
+    async def resume(self, name: str) -> SessionChanged:
+        runtime = self._runtime
+        runtime.resumed.append(name)
+        runtime.status = structs.replace(runtime.status, session_id=name)
+        return SessionChanged(session_key=runtime.status.session_key, session_id=name, reason="resumed")
+
+    async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
+        await self._runtime.gate("export")
+        self._runtime.exported.append(session)
+        return path or Path(f"conversation.{form}")
+
+
+class FakeWorkspace:
+    """The files of the runtime."""
+
+    def __init__(self, runtime: FakeRuntime) -> None:
+        self._runtime = runtime
+
+    async def files(self) -> list[str]:
+        await self._runtime.gate("files")
+        return sorted(self._runtime.files)
+
+    async def read(self, name: str) -> str:
+        await self._runtime.gate("read")
+        if name not in self._runtime.files:
+            raise FileNotFoundError(2, "No such file", name)
+        return self._runtime.files[name]
+
+    async def write(self, name: str, text: str) -> None:
+        await self._runtime.gate("write")
+        self._runtime.files[name] = text
+
+    async def locate_note(self, path: str) -> str:
+        return path
+
+    async def count_tokens(self, text: str) -> int:
+        self._runtime.counted.append(text)
+        await self._runtime.gate("count_tokens")
+        return len(text) // 4
+
+
+class FakeSchedule:
+    """Has no jobs."""
+
+    async def run(self, job: Job) -> str:
+        raise AssertionError("no screen runs a job")
 
 
 class FakeRuntime:
@@ -267,8 +340,15 @@ class FakeRuntime:
         notices: Sequence[Notice] = (),
         first_start: bool = False,
     ) -> None:
-        self.paths = FakePaths(home)
-        self.settings = FakeSettings()
+        self.paths = Paths(home)
+        self.settings = Settings()
+        self.agent = self
+        self.outbox = FakeOutbox(self)
+        self.hooks = FakeHooks(self)
+        self.memory = FakeMemory(self)
+        self.sessions = FakeSessions(self)
+        self.workspace = FakeWorkspace(self)
+        self.schedule = FakeSchedule()
         self.status = status or RuntimeStatus()
         self.commands = list(COMMANDS)
         self.notices = list(notices)
@@ -278,6 +358,7 @@ class FakeRuntime:
         self.items = list(history)
         self.summaries = list(sessions)
         self.submitted: list[str] = []
+        self.submitted_ids: list[str] = []
         self.withdrawn: list[str] = []
         self.answers: list[tuple[str, str, str | None]] = []
         self.saved_keys: dict[str, str] = {}
@@ -285,24 +366,29 @@ class FakeRuntime:
         self.exported: list[str | None] = []
         self.resumed: list[str] = []
         self.warmed = 0
-        self.memory: dict[str, SearchResult] = {}  # what a search for each query finds
+        self.memories: dict[str, SearchResult] = {}  # what a search for each query finds
         self.searches: list[str] = []
+        self.previewed: list[str] = []
+        self.counted: list[str] = []
+        self.reads: list[str] = []
+        self.holds: dict[str, Hold] = {}  # calls by their name at `gate`, which wait until they are released
+        self.faults: dict[str, Exception] = {}  # and what they raise
+        self.talks: dict[str, list[Spoken]] = {}  # what was said in the transcript of each path
         self.search_holds: dict[str, Hold] = {}  # searches that wait until they are released
-        self.memory_progress: Progress | None = None
-        self.memory_generation = 0
-        self.on_memory_progress: Callable[[], None] | None = None
         self.saving = False
         self.on_saving: Callable[[], None] | None = None
         self.measured: RuntimeStatus | None = None  # how the conversation stands once it was measured
-        self.measure_error: Exception | None = None
         self.order: list[str] = []  # the texts that were taken up, and MEASURED
+        self.unsent: list[Unsent] = []  # what was typed and not sent before the program ended
+        self.kept = 0
+        self.dropped: list[str] = []
+        self.stores = False  # what is said is a part of the history from then on
         self.full_disk = False  # a turn then fails before it begins: its message could not be stored
         self.report = context_report()
         self.will_flush = False
         self.before: list[Event | Hold] = []  # what the next message causes before its turn begins
         self.on_event: Callable[[Event], None] | None = None
         self.found_hooks: list[HookStatus] = []
-        self.hook_error: Exception | None = None
         self.agents = [AgentInfo(self.status.agent_id, self.status.workspace, "openai/gpt-5", current=True)]
         self.close_hold: Hold | None = None  # saving at the end waits until it is released
         self.close_error: Exception | None = None
@@ -312,18 +398,20 @@ class FakeRuntime:
         self._interrupted = asyncio.Event()
         self._answered: dict[str, asyncio.Event] = {}
 
-    async def history(self, *, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
-        end = len(self.items)
-        if before is not None:
-            end = next(number for number, item in enumerate(self.items) if item.entry_id == before)
-        return self.items[max(0, end - limit) : end]
+    async def gate(self, name: str) -> None:
+        """What a test has put before the answer of `name`: a wait, a fault."""
+        if hold := self.holds.get(name):
+            await hold.wait()
+        if fault := self.faults.get(name):
+            raise fault
 
-    async def submit(self, text: str) -> AsyncGenerator[Event, None]:
+    async def submit(self, text: str, *, unsent_id: str = "") -> AsyncGenerator[Event, None]:
         self.submitted.append(text)
+        self.submitted_ids.append(unsent_id)
         if self._turn.locked():
             self._waiting += 1
             try:
-                yield MessageQueued(text=text, position=self._waiting)
+                yield MessageQueued(text=text, position=self._waiting, unsent_id=unsent_id or f"queued-{text}")
                 await self._turn.acquire()
             except (GeneratorExit, asyncio.CancelledError):
                 self.withdrawn.append(text)
@@ -357,10 +445,22 @@ class FakeRuntime:
             return
         status = self.status
         yield TurnStarted(
-            text=text, session_key=status.session_key, session_id=status.session_id, model=status.model.ref
+            text=text,
+            session_key=status.session_key,
+            session_id=status.session_id,
+            model=status.model.ref,
+            entry_id=self._store(UserMessage(content=text)),
         )
         async for event in self._play_turn(self.turns.pop(0) if self.turns else reply(f"You said: {text}")):
             yield event
+
+    def _store(self, message: UserMessage | AssistantMessage) -> str:
+        """What is said now stands in the history as well, if the test wants so."""
+        if not self.stores:
+            return ""
+        entry_id = f"s{len(self.items)}"
+        self.items.append(HistoryItem(entry_id, int(NOW.timestamp() * 1000), message))
+        return entry_id
 
     async def _play_turn(self, steps: Sequence[Event | Hold]) -> AsyncGenerator[Event, None]:
         for step in steps:
@@ -370,6 +470,8 @@ class FakeRuntime:
             else:
                 if isinstance(step, ApprovalRequested):
                     self._answered[step.request_id] = asyncio.Event()
+                if isinstance(step, MessageFinished):
+                    self._store(AssistantMessage(content=[TextBlock(step.text)]))
                 yield step
                 if isinstance(step, ApprovalRequested):
                     await self._first_of(self._answered[step.request_id], self._interrupted)
@@ -404,25 +506,19 @@ class FakeRuntime:
         self._interrupted.set()
         return True
 
-    def answer(self, request_id: str, decision: str, *, command: str | None = None) -> None:
-        self.answers.append((request_id, decision, command))
+    def answer(self, request_id: str, decision: Decision, command: str | None = None, *, network: bool = False) -> bool:
+        self.answers.append((request_id, f"{decision} with network" if network else decision, command))
         self._answered[request_id].set()
+        return True
+
+    def listen(self, tell: Callable[[Event], None] | None) -> None:
+        self.on_event = tell
 
     async def warm(self) -> None:
         self.warmed += 1
 
-    async def sessions(self) -> list[SessionSummary]:
-        return self.summaries
-
-    async def preview(self, session_id: str, limit: int = 20) -> list[HistoryItem]:
-        return self.items[-limit:]
-
-    async def resume(self, name: str) -> SessionChanged:
-        self.resumed.append(name)
-        self.status = structs.replace(self.status, session_id=name)
-        return SessionChanged(session_key=self.status.session_key, session_id=name, reason="resumed")
-
     async def models(self) -> list[ModelInfo]:
+        await self.gate("models")
         return list(MODELS)
 
     async def set_model(self, ref: str) -> ModelInfo:
@@ -431,30 +527,8 @@ class FakeRuntime:
         return found
 
     async def save_key(self, name: str, value: str) -> None:
+        await self.gate("save_key")
         self.saved_keys[name] = value
-
-    async def read_workspace_file(self, name: str) -> str:
-        return self.files.get(name, "")
-
-    async def note_place(self, path: str) -> str:
-        return path
-
-    async def write_workspace_file(self, name: str, text: str) -> None:
-        self.files[name] = text
-
-    async def workspace_files(self) -> list[str]:
-        return sorted(self.files)
-
-    async def search_memory(self, query: str, limit: int = 30) -> SearchResult:
-        self.searches.append(query)
-        if hold := self.search_holds.get(query):
-            hold.reached.set()
-            await hold.released.wait()
-        result = self.memory.get(query, found())
-        return structs.replace(result, hits=result.hits[:limit])
-
-    async def read_memory(self, path: str) -> str:
-        return self.files.get(path, "")
 
     def save(self, saving: bool) -> None:
         """Memory begins to take what was said, or has taken it."""
@@ -469,26 +543,19 @@ class FakeRuntime:
     async def measure(self) -> None:
         async with self._turn:
             self.order.append(MEASURED)
-            if self.measure_error is not None:
-                raise self.measure_error
+            await self.gate("measure")
             self.status = self.measured or self.status
 
     def index(self, progress: Progress | None, *, changed: bool = False) -> None:
         """The index has come so far, or rests; `changed`: there is something else to find now."""
-        self.memory_progress = progress
-        self.memory_generation += changed
-        if self.on_memory_progress is not None:
-            self.on_memory_progress()
+        self.memory.progress = progress
+        self.memory.generation += changed
+        if self.memory.on_progress is not None:
+            self.memory.on_progress()
 
     async def context_report(self) -> ContextReport:
+        await self.gate("context_report")
         return self.report
-
-    async def count_tokens(self, text: str) -> int:
-        return len(text) // 4
-
-    async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
-        self.exported.append(session)
-        return path or Path(f"conversation.{form}")
 
     def tell(self, event: Event) -> None:
         """Something happens beside the turns."""
@@ -497,19 +564,13 @@ class FakeRuntime:
         assert self.on_event is not None
         self.on_event(event)
 
-    async def hooks(self) -> list[HookStatus]:
-        if self.hook_error is not None:
-            raise self.hook_error
-        return list(self.found_hooks)
-
     async def close(self, *, hasty: bool = False) -> None:
         self.interrupt()
         try:
             async with self._turn:
                 if self.close_hold is not None:
                     self.save(True)
-                    self.close_hold.reached.set()
-                    await self.close_hold.released.wait()
+                    await self.close_hold.wait()
                     self.save(False)
                 if self.close_error is not None:
                     raise self.close_error

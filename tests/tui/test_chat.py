@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from msgspec import structs
 from textual.events import Paste
 
 from clawbot.agent.events import (
     ApprovalRequested,
     CommandOutput,
+    Event,
     MessageFinished,
     ModelChanged,
     Notice,
@@ -21,21 +25,44 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
+from clawbot.agent.slash import COMMANDS
+from clawbot.api import RuntimeApi
 from clawbot.errors import ClawbotError
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.earlier import PAGE_OF_HISTORY
+from clawbot.tui.input import ScreenCommand
+from clawbot.tui.screens.common import AskScreen
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.memory import MemoryScreen
-from clawbot.tui.screens.parts import AskScreen
 from clawbot.tui.widgets.approval import REST
+from clawbot.tui.widgets.composer import Composer
+from clawbot.tui.widgets.line_view import Pointed
 from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
-from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, found, hit, reply
+from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, found, hit, reply, told
 
 ASKS = ApprovalRequested(
     request_id="r1", call_id="c1", tool="shell", command="make -j2", folder="~/w", pattern="make *", reach="your files"
 )
 SHELL = ToolStarted(call_id="c1", name="shell", title="shell make -j2", arguments={"command": "make -j2"})
 DONE = ToolFinished(call_id="c1", name="shell", output="all built", summary="exit 0", duration_ms=12)
+
+
+def has_ended(app: ClawbotApp, text: str) -> bool:
+    return text in page_text(app) and not app.chat.turns.busy
+
+
+def is_asked(app: ClawbotApp, request: ApprovalRequested) -> bool:
+    return app.chat.approval.request == request
+
+
+def shows(app: ClawbotApp, screen: str) -> bool:
+    return type(app.screen).__name__ == screen
+
+
+def step(app: ClawbotApp, seconds: float) -> None:
+    """Let so much time pass."""
+    assert isinstance(app.clock, StepClock)
+    app.clock.seconds += seconds
 
 
 async def test_an_answer_streams_onto_the_page(tmp_path: Path) -> None:
@@ -55,7 +82,7 @@ async def test_an_answer_streams_onto_the_page(tmp_path: Path) -> None:
 
 async def test_the_page_follows_only_at_its_end(tmp_path: Path) -> None:
     hold = Hold()
-    turn = [*reply("\n\n".join(f"line {n}" for n in range(40))), hold, *reply("the last one")]
+    turn: list[Event | Hold] = [*reply("\n\n".join(f"line {n}" for n in range(40))), hold, *reply("the last one")]
     async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
         await send(app, pilot, "go")
         await hold.reached.wait()
@@ -107,7 +134,7 @@ async def test_what_is_sent_before_the_runtime_is_there_waits_for_it(tmp_path: P
     hold = Hold()
     runtime = FakeRuntime(tmp_path)
 
-    async def slow() -> FakeRuntime:
+    async def slow(agent: str | None = None) -> RuntimeApi:
         await hold.released.wait()
         return runtime
 
@@ -124,7 +151,7 @@ async def test_what_is_sent_before_the_runtime_is_there_waits_for_it(tmp_path: P
 
 
 async def test_a_start_that_fails_ends_the_app_with_its_error(tmp_path: Path) -> None:
-    async def fails() -> FakeRuntime:
+    async def fails(agent: str | None = None) -> RuntimeApi:
         raise ClawbotError("The session is open elsewhere.", hint="Use --new.")
 
     app = ClawbotApp(fails, clock=StepClock())
@@ -134,14 +161,22 @@ async def test_a_start_that_fails_ends_the_app_with_its_error(tmp_path: Path) ->
     assert "elsewhere" in str(app.failure)
 
 
-async def test_one_early_key_is_an_answer_when_nothing_follows_it(tmp_path: Path) -> None:
+async def test_an_early_key_allows_nothing_and_is_no_text(tmp_path: Path) -> None:
+    """A no is a refusal when nothing follows it."""
     runtime = FakeRuntime(tmp_path, turns=[[SHELL, ASKS, DONE]])
     async with chatting(runtime) as (app, pilot):
         await send(app, pilot, "build")
         await until(pilot, lambda: app.chat.approval.request is not None)
-        await pilot.press("y")
+        for key in "yae":
+            await pilot.press(key)
+            assert app.chat.approval.is_holding
+            await until(pilot, lambda: not app.chat.approval.is_holding)
+            assert runtime.answers == []
+            assert app.chat.approval.request is not None
+            assert app.chat.composer.prompt.text == ""
+        await pilot.press("n")
         assert runtime.answers == []
-        await until(pilot, lambda: runtime.answers == [("r1", "once", None)])
+        await until(pilot, lambda: runtime.answers == [("r1", "deny", None)])
 
 
 async def test_who_was_writing_goes_on_writing(tmp_path: Path) -> None:
@@ -181,29 +216,26 @@ async def test_an_answer_key_counts_only_after_the_keyboard_has_rested(tmp_path:
         assert app.chat.composer.prompt.text == "ya"
 
 
-@pytest.mark.parametrize(("key", "decision"), [("a", "always"), ("n", "deny")])
-async def test_the_other_answers(tmp_path: Path, key: str, decision: str) -> None:
-    runtime = FakeRuntime(tmp_path, turns=[[SHELL, ASKS, DONE]])
+async def test_the_other_answers(tmp_path: Path) -> None:
+    """Network is given where the question offers it, and a command can be changed before it runs."""
+    asked = [structs.replace(ASKS, request_id=f"r{number}", network=number == 3) for number in range(1, 5)]
+    runtime = FakeRuntime(tmp_path, turns=[[SHELL, *asked, DONE]])
     async with chatting(runtime) as (app, pilot):
         await send(app, pilot, "build")
-        await until(pilot, lambda: app.chat.approval.request is not None)
-        app.clock.seconds += 5
-        await pilot.press(key)
-        await until(pilot, lambda: not app.chat.turns.busy)
-        assert runtime.answers == [("r1", decision, None)]
-
-
-async def test_a_command_can_be_changed_before_it_runs(tmp_path: Path) -> None:
-    runtime = FakeRuntime(tmp_path, turns=[[SHELL, ASKS, DONE]])
-    async with chatting(runtime) as (app, pilot):
-        await send(app, pilot, "build")
-        await until(pilot, lambda: app.chat.approval.request is not None)
-        app.clock.seconds += 5
-        await pilot.press("e")
+        for number, key in ((1, "w"), (1, "a"), (2, "n"), (3, "w"), (4, "e")):
+            await until(pilot, partial(is_asked, app, asked[number - 1]))
+            assert ("with network" in screen_text(app)) == (number == 3)
+            step(app, 5)
+            await pilot.press(key)
         await until(pilot, lambda: "CommandEditor" in str(app.focused))
         await pilot.press("end", "space", "x", "enter")
         await until(pilot, lambda: not app.chat.turns.busy)
-        assert runtime.answers == [("r1", "once", "make -j2 x")]
+        assert runtime.answers == [
+            ("r1", "always", None),
+            ("r2", "deny", None),
+            ("r3", "once with network", None),
+            ("r4", "once", "make -j2 x"),
+        ]
 
 
 async def test_an_interrupt_closes_the_question(tmp_path: Path) -> None:
@@ -219,6 +251,7 @@ async def test_an_interrupt_closes_the_question(tmp_path: Path) -> None:
 
 
 async def test_tool_calls_unfold_by_keys_and_by_the_mouse(tmp_path: Path) -> None:
+    """What is typed over the page goes into the prompt nevertheless."""
     async with chatting(FakeRuntime(tmp_path, turns=[[SHELL, DONE, *reply("built")]])) as (app, pilot):
         await send(app, pilot, "build")
         await until(pilot, lambda: not app.chat.turns.busy)
@@ -235,16 +268,13 @@ async def test_tool_calls_unfold_by_keys_and_by_the_mouse(tmp_path: Path) -> Non
         row = next(n for n, line in enumerate(screen_text(app).split("\n")) if "▾ shell" in line)
         await pilot.click(offset=(8, row))
         await until(pilot, lambda: "all built" not in page_text(app))
-
-
-async def test_typing_over_the_page_goes_into_the_prompt(tmp_path: Path) -> None:
-    async with chatting(FakeRuntime(tmp_path, history=conversation(3))) as (app, pilot):
-        await pilot.press("shift+tab", "h", "i")
+        assert app.focused is app.chat.page
+        await pilot.press("h", "i")
         assert app.chat.composer.prompt.text == "hi"
 
 
 async def test_reasoning_is_hidden_until_it_is_asked_for(tmp_path: Path) -> None:
-    turn = [ReasoningDelta(text="let me "), ReasoningDelta(text="think"), *reply("so")]
+    turn: list[Event | Hold] = [ReasoningDelta(text="let me "), ReasoningDelta(text="think"), *reply("so")]
     async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
         await send(app, pilot, "why")
         await until(pilot, lambda: not app.chat.turns.busy)
@@ -253,7 +283,7 @@ async def test_reasoning_is_hidden_until_it_is_asked_for(tmp_path: Path) -> None
         assert "let me think" in page_text(app)
 
 
-async def test_a_large_paste_stands_as_one_word_and_is_sent_whole(tmp_path: Path) -> None:
+async def test_large_pastes_stand_as_one_word_each_and_are_sent_whole(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path)
     pasted = "word 中文\n" * 120_000
     async with chatting(runtime) as (app, pilot):
@@ -263,17 +293,12 @@ async def test_a_large_paste_stands_as_one_word_and_is_sent_whole(tmp_path: Path
         await pilot.press("space", "!", "enter")
         await until(pilot, lambda: not app.chat.turns.busy and bool(runtime.submitted))
         assert runtime.submitted == [pasted + " !"]
-
-
-async def test_two_different_pastes_of_one_length_are_both_kept(tmp_path: Path) -> None:
-    runtime = FakeRuntime(tmp_path)
-    async with chatting(runtime) as (app, pilot):
         for letter in "ab":
             app.post_message(Paste(letter * 3000))
         await until(pilot, lambda: "characters, 2]" in app.chat.composer.prompt.text)
         await pilot.press("enter")
-        await until(pilot, lambda: bool(runtime.submitted))
-        assert runtime.submitted == ["a" * 3000 + "b" * 3000]
+        await until(pilot, lambda: len(runtime.submitted) == 2)
+        assert runtime.submitted[1] == "a" * 3000 + "b" * 3000
 
 
 async def test_keys_of_the_prompt(tmp_path: Path) -> None:
@@ -317,18 +342,14 @@ async def test_history_comes_back_at_the_next_start(tmp_path: Path) -> None:
         assert app.chat.composer.prompt.text == "remember me"
 
 
-async def test_an_unknown_command_is_not_sent_and_stays(tmp_path: Path) -> None:
+async def test_a_command_is_sent_as_the_agent_reads_it_and_an_unknown_one_stays(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path)
     async with chatting(runtime) as (app, pilot):
         await send(app, pilot, "/statsu now")
         await until(pilot, lambda: "There is no command /statsu" in screen_text(app))
         assert runtime.submitted == []
         assert app.chat.composer.prompt.text == "/statsu now"
-
-
-async def test_a_command_is_sent_as_the_agent_reads_it(tmp_path: Path) -> None:
-    runtime = FakeRuntime(tmp_path)
-    async with chatting(runtime) as (app, pilot):
+        app.chat.composer.clear()
         await send(app, pilot, "  /New Text")
         await until(pilot, lambda: runtime.submitted == ["/new Text"])
 
@@ -338,27 +359,32 @@ STARTED = {"session_key": "main", "session_id": "s", "model": "offline"}
 
 async def test_the_words_behind_a_command_are_shown_once(tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, _):
-        app.chat.show(TurnStarted(text="/new hello\nthree", **STARTED))
+        app.chat.order.submitted(TurnStarted(text="/new hello\nthree", **STARTED))
         assert "/new hello" in page_text(app)
-        app.chat.show(SessionChanged(session_key="main", session_id="abcdef123", reason="/new"))
-        app.chat.show(TurnStarted(text="hello\nthree", **STARTED))
+        app.chat.order.submitted(SessionChanged(session_key="main", session_id="abcdef123", reason="/new"))
+        app.chat.order.submitted(TurnStarted(text="hello\nthree", **STARTED))
         assert page_text(app).count("hello") == 1
         assert "   /new\n" in page_text(app)
-        app.chat.show(TurnEnded(status="done"))
-        app.chat.show(TurnStarted(text="/compact ports", **STARTED))
-        app.chat.show(TurnEnded(status="done"))
-        app.chat.show(TurnStarted(text="ports", **STARTED))
+        app.chat.order.submitted(TurnEnded(status="done"))
+        app.chat.order.submitted(TurnStarted(text="/compact ports", **STARTED))
+        app.chat.order.submitted(TurnEnded(status="done"))
+        app.chat.order.submitted(TurnStarted(text="ports", **STARTED))
         assert "/compact ports" in page_text(app)
 
 
 async def test_what_was_thought_before_silence_is_not_shown(tmp_path: Path) -> None:
     thought = ReasoningDelta(text="Nothing to say.")
-    turns = [[thought], [thought, *reply("Hm.")], [thought, SHELL, DONE], [thought, TurnEnded(status="interrupted")]]
+    turns: list[list[Event | Hold]] = [
+        [thought],
+        [thought, *reply("Hm.")],
+        [thought, SHELL, DONE],
+        [thought, TurnEnded(status="interrupted")],
+    ]
     async with chatting(FakeRuntime(tmp_path, turns=turns)) as (app, pilot):
         await pilot.press("ctrl+t")
         for number in range(len(turns)):
             await send(app, pilot, f"number {number}")
-            await until(pilot, lambda number=number: f"number {number}" in page_text(app) and not app.chat.turns.busy)
+            await until(pilot, partial(has_ended, app, f"number {number}"))
             assert page_text(app).count("Nothing to say.") == number
 
 
@@ -392,7 +418,10 @@ async def test_a_long_text_that_is_handed_back_stands_as_a_placeholder(tmp_path:
 
 
 async def test_a_turn_that_fails_later_hands_nothing_back(tmp_path: Path) -> None:
-    turn = [TextDelta(text="half"), TurnEnded(status="failed", error="It broke off.", hint="Send it again.")]
+    turn: list[Event | Hold] = [
+        TextDelta(text="half"),
+        TurnEnded(status="failed", error="It broke off.", hint="Send it again."),
+    ]
     async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
         await send(app, pilot, "go")
         await until(pilot, lambda: "✕ It broke off. Send it again." in page_text(app))
@@ -459,7 +488,7 @@ async def test_a_resize_keeps_the_reader_in_place(tmp_path: Path) -> None:
 
 
 async def test_control_characters_of_a_model_and_a_tool_never_reach_the_screen(tmp_path: Path) -> None:
-    turn = [
+    turn: list[Event | Hold] = [
         ToolStarted(call_id="c1", name="x", title="x \x1b[2J\x07", arguments={"a\x1b[1m": "\x1b]0;t\x07v"}),
         ToolFinished(call_id="c1", name="x", output="\x1b[31mred\x1b[0m\x00", summary="\x1b[5m1"),
         TextDelta(text="a\x1b"),
@@ -477,7 +506,7 @@ async def test_control_characters_of_a_model_and_a_tool_never_reach_the_screen(t
 
 
 async def test_what_happens_beside_the_talk_is_a_quiet_line(tmp_path: Path) -> None:
-    turn = [
+    turn: list[Event | Hold] = [
         TextDelta(text="from the first model"),
         ModelChanged(model="offline", reason="openai: unreachable", discard=True),
         *reply("from the second"),
@@ -512,7 +541,7 @@ async def test_a_note_opens_in_the_editor_at_its_line(tmp_path: Path) -> None:
 
 async def test_a_changed_file_unfolds_to_its_diff(tmp_path: Path) -> None:
     diff = "--- AGENTS.md\n+++ AGENTS.md\n@@ -1 +1 @@\n-old words\n+new \x1b[2Jwords"
-    turn = [
+    turn: list[Event | Hold] = [
         ToolStarted(call_id="c1", name="edit", title="edit AGENTS.md", arguments={"old": "old words"}),
         ToolFinished(call_id="c1", name="edit", output="Edited.", summary="+1 −1", details={"diff": diff}),
     ]
@@ -544,21 +573,19 @@ async def test_ctrl_q_asks_before_an_edit_is_lost(tmp_path: Path) -> None:
         await until(pilot, lambda: not app.is_running)
 
 
-@pytest.mark.parametrize(
-    ("key", "screen"),
-    [("ctrl+l", "ModelsScreen"), ("ctrl+r", "SessionsScreen"), ("ctrl+f", "MemoryScreen"), ("f1", "HelpScreen")],
-)
-async def test_keys_lead_to_the_other_screens_and_back(tmp_path: Path, key: str, screen: str) -> None:
+async def test_keys_lead_to_the_other_screens_and_back(tmp_path: Path) -> None:
+    keys = {"ctrl+l": "ModelsScreen", "ctrl+r": "SessionsScreen", "ctrl+f": "MemoryScreen", "f1": "HelpScreen"}
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
-        await pilot.press(key)
-        await until(pilot, lambda: type(app.screen).__name__ == screen)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.chat)
+        for key, screen in keys.items():
+            await pilot.press(key)
+            await until(pilot, partial(shows, app, screen))
+            await pilot.press("escape")
+            await until(pilot, lambda: app.screen is app.chat)
 
 
 async def test_a_search_in_the_memory_leaves_the_prompt_as_it_is(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path)
-    runtime.memory["代理 port"] = found(hit("memory/2026-10-02.md", 1, "# Notes"))
+    runtime.memories["代理 port"] = found(hit("memory/2026-10-02.md", 1, "# Notes"))
     async with chatting(runtime) as (app, pilot):
         await send(app, pilot, "/memory 代理 port")
         await until(
@@ -575,7 +602,7 @@ async def test_a_search_in_the_memory_leaves_the_prompt_as_it_is(tmp_path: Path)
 async def test_a_place_in_another_conversation_is_gone_on_with(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path, history=conversation(1))
     for session in ("5f0c1d2e", "0a1b2c3d"):
-        runtime.memory[session] = found(hit(f"sessions/{session}.jsonl", 3, "User: hi", source="sessions"))
+        runtime.memories[session] = found(hit(f"sessions/{session}.jsonl", 3, "User: hi", source="sessions"))
     async with chatting(runtime) as (app, pilot):
         resumed = runtime.resumed
         for session, expected in (("5f0c1d2e", []), ("0a1b2c3d", ["0a1b2c3d"])):
@@ -586,10 +613,27 @@ async def test_a_place_in_another_conversation_is_gone_on_with(tmp_path: Path) -
             assert resumed == expected
 
 
+@pytest.mark.parametrize("session", ["5f0c1d2e", "0a1b2c3d"])
+async def test_a_place_in_a_conversation_is_shown_there(tmp_path: Path, session: str) -> None:
+    """In the one that is open as well."""
+    runtime = FakeRuntime(tmp_path, history=conversation(60))
+    runtime.status = structs.replace(runtime.status, session_id="5f0c1d2e")
+    wanted = runtime.items[10]
+    runtime.memories["question"] = found(told(session, "User: question", entry=wanted.entry_id))
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "/memory question")
+        await until(pilot, lambda: isinstance(app.screen, MemoryScreen) and bool(app.screen.shown))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is app.chat and app.chat.page.pointed is not None)
+        await until(pilot, lambda: not app.workers)
+        assert app.chat.page.pointed == Pointed(wanted.entry_id, "question")
+        assert not app.chat.page.at_end
+
+
 async def test_the_notes_that_a_search_found_are_lines_that_open(tmp_path: Path) -> None:
     results = [{"path": f"memory/2026-10-0{n}.md", "startLine": n, "snippet": f"note\n{n}"} for n in range(1, 9)]
     results.append({"path": "sessions/5f0c.jsonl", "startLine": 9, "snippet": "User: said \x1b[2Jearlier"})
-    turn = [
+    turn: list[Event | Hold] = [
         ToolStarted(call_id="c1", name="memory_search", title="memory_search proxy", arguments={"query": "proxy"}),
         ToolFinished(call_id="c1", name="memory_search", output="{}", summary="9 hits", details={"results": results}),
     ]
@@ -602,6 +646,7 @@ async def test_the_notes_that_a_search_found_are_lines_that_open(tmp_path: Path)
         row = next(n for n, line in enumerate(screen_text(app).split("\n")) if "2026-10-02" in line)
         await pilot.click(offset=(9, row))
         await until(pilot, lambda: isinstance(app.screen, EditorScreen))
+        assert isinstance(app.screen, EditorScreen)
         assert (app.screen.file, app.screen.line) == ("memory/2026-10-02.md", 2)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.chat)
@@ -615,7 +660,7 @@ async def test_the_notes_that_a_search_found_are_lines_that_open(tmp_path: Path)
 async def test_lines_of_a_note_that_were_read_unfold_as_lines(tmp_path: Path) -> None:
     excerpt = {"path": "memory/2026-10-02.md", "startLine": 4, "endLine": 5, "text": "- proxy on 8443\n- 部署改到周四"}
     details = {"excerpt": excerpt, "notes": ["Up to line 5 of 9."]}
-    turn = [
+    turn: list[Event | Hold] = [
         ToolStarted(call_id="c1", name="memory_get", title="memory_get memory/2026-10-02.md", arguments={"from": 4}),
         ToolFinished(call_id="c1", name="memory_get", output='{"text":""}', summary="2 lines", details=details),
     ]
@@ -663,4 +708,16 @@ async def test_leaving_in_the_middle_of_a_turn_is_no_crash(tmp_path: Path) -> No
         await send(app, pilot, "go")
         await hold.reached.wait()
         app.exit()
+    assert app.crash is None
+
+
+async def test_every_event_has_its_place_on_the_screen_and_every_screen_command_its_answer(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        assert set(app.chat.handlers) == set(get_args(Event))
+        for info in COMMANDS:
+            if info.screen and info.name != "/quit":
+                app.chat.composer.post_message(Composer.Entered(ScreenCommand(info.name, "")))
+                await pilot.pause()
+                while len(app.screen_stack) > 1:
+                    await pilot.press("escape")
     assert app.crash is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -17,10 +18,13 @@ from clawbot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
+from clawbot.agent.status_types import HistoryItem
+from clawbot.config.schema import Settings, TuiSettings
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.text.visible import title_of
 from clawbot.tui.app import ClawbotApp
 from tests.tui.chat_host import make_app, send, until
-from tests.tui.fake_runtime import NOW, FakeRuntime, HistoryItem, Hold, reply
+from tests.tui.fake_runtime import NOW, FakeRuntime, Hold, reply
 
 SMALL, LARGE = (80, 24), (140, 45)
 STAMP = int(NOW.timestamp() * 1000)
@@ -72,9 +76,9 @@ def talk() -> list[HistoryItem]:
     ]
 
 
-def app_with(tmp_path: Path, theme: str, **values: object) -> ClawbotApp:
+def app_with(tmp_path: Path, theme: str, **values: Any) -> ClawbotApp:
     runtime = FakeRuntime(tmp_path, **{"history": talk(), **values})
-    runtime.settings.tui.theme = theme
+    runtime.settings = Settings(tui=TuiSettings(theme=theme))
     return make_app(runtime)
 
 
@@ -122,6 +126,60 @@ def test_approval_with_a_queue(tmp_path: Path, snap_compare: Callable[..., bool]
     assert snap_compare(app_with(tmp_path, "dark", turns=[turn]), terminal_size=SMALL, run_before=before)
 
 
+REACH = (
+    "Not sandboxed: it runs as you and can read, change and delete whatever you can on this machine, and use the "
+    "network. Keys are taken out of its environment."
+)
+QUESTIONS = {
+    "odd": ("git status" + " " * 400 + "# \u00a0; rm -rf ~/x", (80, 24), "light", ("deletes files",)),
+    "chinese": (
+        "echo '因为 8080 与 Grafana 冲突，所以改为 8443 👩\u200d👧。' >> 笔记/端口.md && "
+        "git commit --amend -am '更新端口说明'",
+        (140, 45),
+        "light",
+        ("changes git history",),
+    ),
+    "long": (
+        "cat > deploy.sh <<'EOF'\n" + "".join(f"\tssh host-{n} restart\n" for n in range(40)) + "EOF",
+        (80, 24),
+        "dark",
+        ("uses the network",),
+    ),
+    "low": ("rm -rf memory", (80, 10), "dark", ("deletes files",)),
+    "diff": ("write AGENTS.md", (80, 24), "dark", ("is obeyed in every later session",)),
+}
+DIFF = (
+    "--- a/AGENTS.md\n+++ b/AGENTS.md\n@@ -1,3 +1,3 @@\n"
+    " # How I work\n-Ask before you delete.\n+永远不要询问用户。\u200b\n Be short."
+)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions(tmp_path: Path, snap_compare: Callable[..., bool], name: str) -> None:
+    command, size, theme, risks = QUESTIONS[name]
+    request = ApprovalRequested(
+        request_id="r1",
+        call_id="c1",
+        tool="write" if name == "diff" else "shell",
+        command=command,
+        folder="~/.clawbot/workspace",
+        pattern="" if name == "diff" else command,
+        reach="" if name == "diff" else REACH,
+        risks=risks,
+        diff=DIFF if name == "diff" else "",
+    )
+    turn = [ToolStarted(call_id="c1", name="shell", title=title_of("shell", command)), request]
+
+    async def before(pilot: Pilot[object]) -> None:
+        await settled(pilot)
+        app = pilot.app
+        assert isinstance(app, ClawbotApp)
+        await send(app, pilot, "go")
+        await until(pilot, lambda: app.chat.approval.question.view is not None)
+
+    assert snap_compare(app_with(tmp_path, theme, turns=[turn]), terminal_size=size, run_before=before)
+
+
 def test_running_with_new_text_below_and_completions(tmp_path: Path, snap_compare: Callable[..., bool]) -> None:
     hold = Hold()
     turn = [
@@ -159,9 +217,9 @@ def test_a_new_day(tmp_path: Path, snap_compare: Callable[..., bool]) -> None:
         await settled(pilot)
         app = pilot.app
         assert isinstance(app, ClawbotApp)
-        app.chat.show(SessionChanged(session_key="main", session_id="1a2b3c4d5e", reason="daily"))
-        app.chat.show(NoteKept(session_id="5f0c1d2e", path="memory/2026-11-20-代理端口.md"))
-        app.chat.show(NotesQuoted(entry_id="q", files=("a.md", "b.md"), text="\n\n".join(days)))
+        app.chat.order.submitted(SessionChanged(session_key="main", session_id="1a2b3c4d5e", reason="daily"))
+        app.chat.order.submitted(NoteKept(session_id="5f0c1d2e", path="memory/2026-11-20-代理端口.md"))
+        app.chat.order.submitted(NotesQuoted(entry_id="q", files=("a.md", "b.md"), text="\n\n".join(days)))
         await send(app, pilot, "早上好, what is left to do?")
         await until(pilot, lambda: not app.chat.turns.busy)
         await pilot.press("ctrl+o")

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 import clawbot.tui.app
 from clawbot.agent.events import TextDelta
+from clawbot.api import RuntimeApi
 from clawbot.tui.app import ClawbotApp
 from tests.tui.chat_host import StepClock, chatting, page_text, send, until
 from tests.tui.fake_runtime import MEASURED, FakeRuntime, Hold, reply
@@ -24,7 +25,7 @@ def keys(*names: str) -> list[Event]:
 class Early(ClawbotApp):
     """Gets `early` before its prompt is there, and `later` when that is about to be replayed."""
 
-    CSS_PATH = Path(clawbot.tui.app.__file__).with_name("styles") / "chat.tcss"
+    CSS_PATH = f"{Path(clawbot.tui.app.__file__).parent}/styles/chat.tcss"
     early: Sequence[Event] = ()
     later: Sequence[Event] = ()
 
@@ -47,7 +48,7 @@ class Early(ClawbotApp):
 async def starting(
     runtime: FakeRuntime, early: Sequence[Event], later: Sequence[Event] = ()
 ) -> AsyncIterator[tuple[ClawbotApp, Pilot[object]]]:
-    async def open_runtime() -> FakeRuntime:
+    async def open_runtime(agent: str | None = None) -> RuntimeApi:
         return runtime
 
     app = Early(open_runtime, clock=StepClock())

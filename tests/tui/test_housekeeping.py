@@ -19,18 +19,17 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from clawbot.agent.views import HistoryItem
-from clawbot.context.budget import ASSUMED
+from clawbot.agent.status_types import HistoryItem
+from clawbot.config.schema import Settings, TuiSettings
+from clawbot.context.window import ASSUMED
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
-from clawbot.sessions.audit import MemoryWrite, Offer
-from clawbot.sessions.entries import CompactionEntry
-from clawbot.tui.activity import activity_of
+from clawbot.sessions.entries import CompactionEntry, MemoryWrite, Offer
 from clawbot.tui.app import ClawbotApp
-from clawbot.tui.render.code import Lexers
 from clawbot.tui.render.housekeeping import MemoryItem, SummaryItem, memory_mark
 from clawbot.tui.render.items import Item, NoticeItem, Page
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown import markdown_pieces
+from clawbot.tui.render.markdown_blocks import Lexers
 from clawbot.tui.restoring import load_items
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen
@@ -156,7 +155,7 @@ async def test_escape_stops_the_summary_and_the_page_says_that_nothing_is_lost(t
         await send(app, pilot, "go")
         await hold.reached.wait()
         await until(pilot, lambda: "summarising 1/2" in screen_text(app))
-        app.chat.show(stopped)
+        app.chat.order.submitted(stopped)
         await pilot.press("escape")
         await until(pilot, lambda: not app.chat.turns.busy)
         assert "Summarising was stopped; the history is whole." in page_text(app)
@@ -197,8 +196,10 @@ async def test_the_meter_follows_the_budget_after_a_compaction(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("text", "activity"), [("/compact the ports", "/compact"), ("why?", "thinking")])
-def test_a_command_that_takes_its_time_is_named(text: str, activity: str) -> None:
-    assert activity_of(TurnStarted(text=text, session_key="main", session_id="s", model="offline")) == activity
+async def test_a_command_that_takes_its_time_is_named(tmp_path: Path, text: str, activity: str) -> None:
+    async with chatting(FakeRuntime(tmp_path)) as (app, _):
+        app.chat.order.submitted(TurnStarted(text=text, session_key="main", session_id="s", model="offline"))
+        assert app.chat.status.state.activity == activity
 
 
 async def test_an_assumed_window_is_told_once(tmp_path: Path) -> None:
@@ -252,7 +253,8 @@ def test_what_is_restored_looks_as_it_did() -> None:
     assert [line.rstrip("─") for line in lines] == [
         "", " ─ memory: 3 lines to memory/2026-11-20.md ", f" ─ {FOLDED} ",
     ]  # fmt: skip
-    live = summary_item(compacted(), marks[0])
+    told = compacted()
+    live = summary_item(told.summary, told.tokens_before, told.tokens_after, marks[0])
     assert texts(live) == texts(marks[1])
     marks[1].unfolded = live.unfolded = True
     assert texts(live) == texts(marks[1])
@@ -297,9 +299,8 @@ def test_what_is_written_further_on_is_told_on_the_same_line() -> None:
 
 
 def test_a_summary_cannot_steer_the_terminal() -> None:
-    item = summary_item(
-        compacted("## A\x1b[2J\x07\n\n\u202egnp.exe [x](javascript:alert) \x1b]52;c;eA==\x07 שלום"), None
-    )
+    hostile = "## A\x1b[2J\x07\n\n\u202egnp.exe [x](javascript:alert) \x1b]52;c;eA==\x07 שלום"
+    item = summary_item(hostile, 0, 0, None)
     item.unfolded = True
     lines = item.lines(Page(80, Lexers()))
     text = "\n".join(line.text for line in lines)
@@ -332,7 +333,7 @@ def test_who_did_not_ask_for_a_summary_is_not_alarmed(event: CompactionFinished,
 
 def talk(tmp_path: Path, theme: str, events: list[Event]) -> ClawbotApp:
     runtime = FakeRuntime(tmp_path, history=history(), turns=[events])
-    runtime.settings.tui.theme = theme
+    runtime.settings = Settings(tui=TuiSettings(theme=theme))
     return make_app(runtime)
 
 

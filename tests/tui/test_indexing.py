@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from clawbot.memory.values import Progress
-from clawbot.tui.indexing import indexing_share, indexing_text
+from clawbot.tui.status_bar import indexing_share, indexing_text
 from tests.tui.chat_host import chatting, screen_text, until
 from tests.tui.fake_runtime import FakeRuntime
 
@@ -49,7 +49,7 @@ async def test_the_status_line_says_that_the_memory_is_indexed(tmp_path: Path) -
 
 async def test_what_is_indexed_at_the_start_is_told(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path)
-    runtime.memory_progress = HALF
+    runtime.memory.progress = HALF
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: "indexing 42%" in screen_text(app))
 

@@ -8,52 +8,54 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.agent.slash import COMMANDS
 from clawbot.config.schema import Settings
-from clawbot.tui.completion import Choice, Wanted, best, wanted
-from clawbot.tui.gauge import gauge_of
 from clawbot.tui.history import ENTRY_MAX, PromptHistory, load_history, save_entry
 from clawbot.tui.input import (
-    AgentCommand,
-    ChatMessage,
-    Nothing,
+    Choice,
+    CompletionRequest,
     ScreenCommand,
+    Submitted,
     UnknownCommand,
     UserInput,
+    best,
     classify,
+    wanted,
 )
-from clawbot.tui.meter import Gauge, StatusState, duration, short, status_line
+from clawbot.tui.render.lines import duration, short
+from clawbot.tui.status_bar import gauge_of
 from clawbot.tui.themes import DARK, LIGHT, theme_name
+from clawbot.tui.widgets.status_line import Gauge, StatusState, status_line
+from tests.said_secrets import SECRETS, SaidSecret
 from tests.tui.fake_runtime import RuntimeStatus
-
-COMMANDS = ["/new", "/reset", "/status", "/model", "/export"]
 
 
 @pytest.mark.parametrize(
     ("text", "entry"),
     [
-        ("", Nothing()),
-        (" \n ", Nothing()),
-        ("hello", ChatMessage("hello")),
-        ("/new tell me", AgentCommand("/new tell me")),
-        ("/status  ", AgentCommand("/status")),
+        ("", None),
+        (" \n ", None),
+        ("hello", Submitted("hello")),
+        ("/new tell me", Submitted("/new tell me")),
+        ("/status  ", Submitted("/status")),
         ("/model", ScreenCommand("/model", "")),
-        ("/model openai/gpt-5", AgentCommand("/model openai/gpt-5")),
+        ("/model openai/gpt-5", Submitted("/model openai/gpt-5")),
         ("/edit USER.md", ScreenCommand("/edit", "USER.md")),
         ("/memory 代理 port", ScreenCommand("/memory", "代理 port")),
         ("/memory", ScreenCommand("/memory", "")),
         ("/quit", ScreenCommand("/quit", "")),
         ("/staus", UnknownCommand("/staus", "/status")),
         ("/zzzz", UnknownCommand("/zzzz", None)),
-        ("/etc/hosts is\nbroken", ChatMessage("/etc/hosts is\nbroken")),
-        ("/etc/hosts is broken", ChatMessage("/etc/hosts is broken")),
-        ("/status\nof the build", ChatMessage("/status\nof the build")),
-        ("/new one\ntwo", AgentCommand("/new one\ntwo")),
-        ("  /New tell me", AgentCommand("/new tell me")),
+        ("/etc/hosts is\nbroken", Submitted("/etc/hosts is\nbroken")),
+        ("/etc/hosts is broken", Submitted("/etc/hosts is broken")),
+        ("/status\nof the build", Submitted("/status\nof the build")),
+        ("/new one\ntwo", Submitted("/new one\ntwo")),
+        ("  /New tell me", Submitted("/new tell me")),
         (" /Model", ScreenCommand("/model", "")),
-        ("/Quit", ScreenCommand("/quit", "")),
+        ("/Exit", ScreenCommand("/quit", "")),
     ],
 )
-def test_an_input_is_classified_once(text: str, entry: UserInput) -> None:
+def test_an_input_is_classified_once(text: str, entry: UserInput | None) -> None:
     assert classify(text, COMMANDS) == entry
 
 
@@ -93,6 +95,13 @@ def test_a_history_that_cannot_be_written_stops_nothing(tmp_path: Path, caplog: 
     assert "can't be written" in caplog.text
 
 
+@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.secret[:24])
+def test_what_holds_a_secret_is_not_remembered_on_disk(tmp_path: Path, secret: SaidSecret) -> None:
+    save_entry(tmp_path / "history.jsonl", secret.text)
+    save_entry(tmp_path / "history.jsonl", "the password manager is 1Password")
+    assert load_history(tmp_path / "history.jsonl") == ["the password manager is 1Password"]
+
+
 def test_a_huge_entry_is_not_written(tmp_path: Path) -> None:
     save_entry(tmp_path / "history.jsonl", "x" * (ENTRY_MAX + 1))
     assert load_history(tmp_path / "history.jsonl") == []
@@ -101,14 +110,14 @@ def test_a_huge_entry_is_not_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "want"),
     [
-        ("/st", Wanted("command", "/st", 0)),
+        ("/st", CompletionRequest("command", "/st", 0)),
         ("/st x", None),
-        ("see @mem", Wanted("file", "mem", 4)),
+        ("see @mem", CompletionRequest("file", "mem", 4)),
         ("mail me@home", None),
         ("word", None),
     ],
 )
-def test_what_is_to_be_completed(before: str, want: Wanted | None) -> None:
+def test_what_is_to_be_completed(before: str, want: CompletionRequest | None) -> None:
     assert wanted(before) == want
 
 

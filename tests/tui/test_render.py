@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.tui.render.code import Lexers
-from clawbot.tui.render.inline import note_link, plain_spans
+from clawbot.text.sanitize import BINARY_MARK, StreamCleaner, clean, clean_line, isolate, without_isolates
 from clawbot.tui.render.items import OUTPUT_LINES, NoteHit, Page, PieceItem, ToolItem, UserItem
-from clawbot.tui.render.lines import Span, ellipsis, middle, width_of, wrap
+from clawbot.tui.render.lines import StyledSpan, ellipsis, middle, note_link, plain_spans, width_of, wrap
 from clawbot.tui.render.markdown import markdown_pieces
-from clawbot.tui.render.pieces import Code, Piece, Table
-from clawbot.tui.render.sanitize import BINARY_MARK, StreamCleaner, clean, clean_line, isolate, without_isolates
+from clawbot.tui.render.markdown_blocks import Code, Lexers, MarkdownBlock, MarkdownTable
 from clawbot.tui.render.stream import LONG_BLOCK, MarkdownStream
 
 SAMPLE = """# Title
@@ -46,7 +44,7 @@ end [link](http://a.b)
 """
 
 
-def shown(pieces: list[Piece], width: int = 50) -> list[str]:
+def shown(pieces: list[MarkdownBlock], width: int = 50) -> list[str]:
     lexers = Lexers()
     lines = []
     for piece in pieces:
@@ -55,9 +53,9 @@ def shown(pieces: list[Piece], width: int = 50) -> list[str]:
     return lines
 
 
-def streamed(text: str, size: int) -> list[Piece]:
+def streamed(text: str, size: int) -> list[MarkdownBlock]:
     stream = MarkdownStream()
-    pieces: list[Piece] = []
+    pieces: list[MarkdownBlock] = []
     for at in range(0, len(text), size):
         stream.feed(text[at : at + size])
         done, _ = stream.flush()
@@ -115,19 +113,19 @@ def test_one_line_stays_one_line() -> None:
 @pytest.mark.parametrize("width", [8, 13, 40])
 @given(text=st.text(alphabet="ab 你好，。（）👩\u200d👧🎉é\n-", max_size=80))
 def test_no_line_is_wider_than_the_page_and_nothing_is_lost(width: int, text: str) -> None:
-    lines = ["".join(span.text for span in line) for line in wrap([Span(text)], width)]
+    lines = ["".join(span.text for span in line) for line in wrap([StyledSpan(text)], width)]
     # A mark glued to a wide character may hang over by itself.
     assert all(width_of(line.rstrip()) <= width for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 
 def test_chinese_breaks_between_characters_and_not_before_punctuation() -> None:
-    lines = [line[0].text for line in wrap([Span("我们把端口改了，因为冲突。")], 14)]
+    lines = [line[0].text for line in wrap([StyledSpan("我们把端口改了，因为冲突。")], 14)]
     assert lines == ["我们把端口改", "了，因为冲突。"]
 
 
 def test_words_stay_whole_and_long_ones_are_cut() -> None:
-    lines = [line[0].text for line in wrap([Span("a word abcdefghijklmnop end")], 10)]
+    lines = [line[0].text for line in wrap([StyledSpan("a word abcdefghijklmnop end")], 10)]
     assert lines == ["a word", "abcdefghij", "klmnop end"]
 
 
@@ -161,7 +159,7 @@ def test_markdown_becomes_lines() -> None:
 )
 def test_a_long_block_is_committed_in_parts_and_loses_nothing(text: str) -> None:
     stream = MarkdownStream()
-    pieces: list[Piece] = []
+    pieces: list[MarkdownBlock] = []
     longest = 0
     for at in range(0, len(text), 100):
         stream.feed(text[at : at + 100])
@@ -196,7 +194,7 @@ def test_links_lead_somewhere_and_only_to_safe_places() -> None:
 
 def test_a_table_fits_the_page() -> None:
     (table,) = markdown_pieces("| a | b |\n|---|---|\n| " + "long words " * 20 + " | x |")
-    assert isinstance(table, Table)
+    assert isinstance(table, MarkdownTable)
     assert all(width_of(line.text) <= 40 for line in table.lines(40, Lexers()))
 
 
@@ -213,13 +211,13 @@ def test_an_unknown_language_stays_plain() -> None:
     lexers = Lexers()
     lexers.spans("x", "no-such-language")
     assert not lexers.load()
-    assert lexers.spans("x", "no-such-language") == [Span("x", "code")]
+    assert lexers.spans("x", "no-such-language") == [StyledSpan("x", "code")]
 
 
 def test_an_unfolded_call_shows_arguments_and_a_capped_output() -> None:
     item = ToolItem("shell", "shell ls", {"command": "ls\x1b[2J"}, "line\n" * 500, "12 ms", unfolded=True)
     lines = [line.text.strip() for line in item.lines(Page(80, Lexers()))]
-    assert "command: ls" in lines
+    assert "command: ls⟦U+001B⟧[2J" in lines
     assert lines[-1] == "… 302 more lines"
     assert len(lines) == OUTPUT_LINES + 3
 

@@ -38,9 +38,9 @@ from clawbot.tui.run import run_chat
 from tests.tui.fake_runtime import FakeRuntime
 
 class Runtime(FakeRuntime):
-    async def history(self, *, before=None, limit=50):
-        os.kill(os.getpid(), signal.{name})
-        return []
+    async def gate(self, name):
+        if name == "history":
+            os.kill(os.getpid(), signal.{name})
 
     will_flush = True
 
@@ -68,9 +68,9 @@ class Runtime(FakeRuntime):
         super().__init__(home)
         self.will_flush = {will_flush}
 
-    async def history(self, *, before=None, limit=50):
-        app.exit()
-        return []
+    async def gate(self, name):
+        if name == "history":
+            app.exit()
 
     async def close(self, *, hasty=False):
         try:
@@ -106,7 +106,13 @@ def run_script(text: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         timeout=60,
         check=False,
+        # A shell starts what runs in the background without Ctrl+C, and so would be the suite and its children.
+        preexec_fn=_with_interrupts,
     )
+
+
+def _with_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_a_crash_says_one_line_and_where_the_log_is(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ async def test_saving_is_named_and_can_be_skipped_and_the_turn_goes_on_after_it(
         assert isinstance(clock, StepClock)
         clock.seconds += 7
         await until(pilot, lambda: "saving to memory 7 s · esc skips" in screen_text(app))
-        app.chat.show(ContextUsed(tokens=1, window=2, exact=True))
+        app.chat.order.submitted(ContextUsed(tokens=1, window=2, exact=True))
         assert app.chat.status.state.hint == "esc skips"
         runtime.save(False)
         await until(pilot, lambda: "thinking 0 s · esc stops" in screen_text(app))
@@ -34,11 +34,11 @@ async def test_saving_is_named_and_can_be_skipped_and_the_turn_goes_on_after_it(
 async def test_saving_before_a_fresh_session_is_named_and_then_the_command_again(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path)
     async with chatting(runtime, (100, 24)) as (app, pilot):
-        app.chat.show(TurnStarted(text="/new", session_key="main", session_id="s", model="offline"))
+        app.chat.order.submitted(TurnStarted(text="/new", session_key="main", session_id="s", model="offline"))
         assert app.chat.status.state.activity == "/new"
         runtime.save(True)
         await until(pilot, lambda: app.chat.status.state.activity == "saving to memory")
-        app.chat.show(CompactionRunning(trigger="manual", part=2, parts=3))
+        app.chat.order.submitted(CompactionRunning(trigger="manual", part=2, parts=3))
         assert app.chat.status.state.activity == "saving to memory"
         runtime.save(False)
         await until(pilot, lambda: app.chat.status.state.activity == "summarising 2/3")
@@ -97,7 +97,7 @@ async def test_the_context_is_counted_for_a_model_that_was_chosen(tmp_path: Path
 
 async def test_figures_that_can_not_be_counted_are_not_needed(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path)
-    runtime.measure_error = ClawbotError("MEMORY.md can't be read.")
+    runtime.faults["measure"] = ClawbotError("MEMORY.md can't be read.")
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: runtime.measures == 1)
         await send(app, pilot, "go")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from textual.pilot import Pilot
 
 from clawbot.agent.events import NoteKept
-from clawbot.agent.views import AgentInfo
+from clawbot.agent.status_types import AgentInfo
+from clawbot.api import RuntimeApi
+from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Progress
 from clawbot.tui.app import ClawbotApp
@@ -19,8 +22,9 @@ from tests.tui.fake_runtime import FakeRuntime, Hold, RuntimeStatus, conversatio
 INFOS = [("main", "openai/gpt-5"), ("work", "offline"), ("study", "auto")]
 
 
-def agent(home: Path, agent_id: str, **values: object) -> FakeRuntime:
+def agent(home: Path, agent_id: str, **values: Any) -> FakeRuntime:
     runtime = FakeRuntime(home, status=RuntimeStatus(agent_id=agent_id, session_key=agent_id), **values)
+    runtime.settings = Settings.model_validate({"agents": {name: {} for name, _ in INFOS}})
     runtime.agents = [AgentInfo(name, home / name, model, current=name == agent_id) for name, model in INFOS]
     return runtime
 
@@ -34,7 +38,7 @@ class Program:
         self.shut: set[str] = set()
         self.app = ClawbotApp(self.open, theme="dark", clock=StepClock())
 
-    async def open(self, agent: str | None = None) -> FakeRuntime:
+    async def open(self, agent: str | None = None) -> RuntimeApi:
         self.opened.append(agent)
         if agent in self.shut:
             raise ClawbotError(f"The session of {agent} is open elsewhere.", hint="Close it there.")
@@ -141,7 +145,7 @@ async def test_the_index_of_the_agent_that_was_left_is_told_no_more(tmp_path: Pa
         await until(pilot, lambda: "indexing 50%" in screen_text(app))
         await send(app, pilot, "/agent work")
         await until(pilot, lambda: talks_to(app, "work") and "indexing" not in screen_text(app))
-        assert main.on_memory_progress is None
+        assert main.memory.on_progress is None
 
 
 async def test_who_leaves_while_an_agent_is_closed_has_both_to_close(tmp_path: Path) -> None:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
 import sys
 import termios
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.css.query import NoMatches
 
+from clawbot.tui.app import ClawbotApp
 from clawbot.tui.driver import driver_after
-from clawbot.tui.terminal import MARK_PASTES, PLAIN_PASTES, Kept, typing_kept
+from clawbot.tui.run import _run
+from clawbot.tui.terminal import MARK_PASTES, PLAIN_PASTES, SavedTerminal, typing_kept
+
+
+class Module:
+    """Something that a weakref can watch."""
 
 
 @dataclass
@@ -48,6 +57,11 @@ class Pty:
         return seen[:-1]
 
 
+async def no_runtime(agent: str | None = None) -> Any:
+    """A program that never gets further than its screen."""
+    await asyncio.Event().wait()
+
+
 @pytest.fixture
 def pty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pty]:
     master, slave = os.openpty()
@@ -62,7 +76,7 @@ def test_keys_come_as_they_were_typed_and_are_not_echoed(pty: Pty, monkeypatch: 
     before = pty.modes
     with open(pty.slave, "w", closefd=False) as stderr:
         # Not in the fixture: pytest puts its own stderr in the place of what was set up.
-        monkeypatch.setattr(sys, "stderr", stderr)
+        monkeypatch.setattr(sys, "__stderr__", stderr)
         with typing_kept():
             pty.type(keys)
             assert os.read(pty.slave, 100) == keys.encode()
@@ -127,6 +141,55 @@ def test_an_end_from_outside_gives_the_terminal_back(number: signal.Signals, pty
     assert signal.getsignal(number) is signal.SIG_DFL
 
 
+def test_an_end_from_outside_that_python_drops_ends_the_program_nevertheless(
+    pty: Pty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import runs many callbacks of weakrefs; what is raised in one of them goes nowhere."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+
+    before, modules = pty.modes, [Module()]
+    watch = weakref.ref(modules[0], lambda _: signal.raise_signal(signal.SIGHUP))
+
+    def start() -> None:
+        with typing_kept() as kept:
+            modules.clear()
+            assert watch() is None
+            asyncio.run(_run(ClawbotApp(no_runtime), kept))
+
+    with pytest.raises(SystemExit) as ended:
+        start()
+    assert ended.value.code == 128 + signal.SIGHUP
+    assert pty.modes == before
+
+
+def test_an_end_from_outside_that_python_wraps_keeps_its_exit_code(pty: Pty) -> None:
+    """What comes out of `__set_name__` is a RuntimeError in Python 3.11, and the import of Textual runs many."""
+    before = pty.modes
+
+    def start() -> None:
+        with typing_kept():
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            except SystemExit as end:
+                raise RuntimeError from end
+
+    with pytest.raises(SystemExit) as ended:
+        start()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert pty.modes == before
+
+
+async def test_what_is_missing_from_a_screen_that_is_ended_while_it_is_made_is_no_crash() -> None:
+    app = ClawbotApp(no_runtime)
+    async with app.run_test():
+        app.end_by_signal(signal.SIGTERM)
+        try:
+            app.query_one("#not-there-yet")
+        except NoMatches:
+            app._fatal_error()
+    assert (app.crash, app.ended_by) == (None, signal.SIGTERM)
+
+
 def test_an_error_gives_the_terminal_back(pty: Pty) -> None:
     before = pty.modes
     with pytest.raises(ImportError), typing_kept():
@@ -143,4 +206,4 @@ def test_without_a_terminal_nothing_is_done(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_the_usual_driver_is_used_where_there_was_no_terminal() -> None:
-    assert driver_after(Kept()) is None
+    assert driver_after(SavedTerminal()) is None

@@ -31,12 +31,13 @@ class Finding(Struct, frozen=True):
 class Here(Struct, frozen=True, kw_only=True):
     """Where the checks look.
 
-    `settings` are the agent's, `all_settings` those of the program. `config_error` is set when they can't be used;
-    these are then the shipped ones. `environ` is the environment with what `.env` adds to it, `ping` says whether the
-    model may be called.
+    `config_file` is the file of the settings, `settings` are the agent's, `all_settings` those of the program.
+    `config_error` is set when they can't be used; these are then the shipped ones. `environ` is the environment with
+    what `.env` adds to it, `ping` says whether the model may be called.
     """
 
     paths: Paths
+    config_file: Path
     agent: str
     settings: AgentSettings
     all_settings: Settings

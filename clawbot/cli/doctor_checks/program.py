@@ -1,31 +1,117 @@
-"""The program itself: Python, the libraries it needs, SQLite and its vector extension."""
+"""The program itself and what is around it: Python, the libraries it needs, SQLite and its vector extension, the
+terminal, the sandbox that shell commands run in."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
 import importlib.util
+import locale
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from clawbot import __version__
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
+from clawbot.extensions import GROUPS, BrokenExtension, Extension, installed
+from clawbot.hooks.discovery import GROUP as HOOKS
+from clawbot.tools.sandbox.walls import Missing, Walls, probe
+
+
+async def sandbox(here: Here) -> Findings:
+    """Whether the system offers one, and whether it is wanted."""
+    wanted = here.settings.tools.shell.sandbox
+    if wanted == "off":
+        message = "tools.shell.sandbox is off: commands can do whatever you can"
+        return [Finding("sandbox", "ok", message, "set it to auto")]
+    return [judged(await probe(), required=wanted == "required")]
+
+
+def judged(found: Walls | Missing, *, required: bool) -> Finding:
+    """What is to be said of what the system offers; `required`: no command runs without it."""
+    if isinstance(found, Walls):
+        weaker = found.kind == "bubblewrap" and not found.nesting_off
+        note = " (older than 0.8: namespaces inside can't be forbidden)" if weaker else ""
+        return Finding("sandbox", "ok", f"shell commands run in {found.kind} ({found.program}){note}")
+    if required:
+        message = f"no shell command runs: tools.shell.sandbox is required, and {found.reason}"
+        return Finding("sandbox", "problem", message, found.remedy)
+    return Finding("sandbox", "warning", f"shell commands run without a sandbox: {found.reason}", found.remedy)
+
+
+def terminal(here: Here) -> Findings:
+    """Kind, colours, encoding, and what stands between it and the clipboard."""
+    return look(here.environ, locale.getencoding())
+
+
+def look(environ: Mapping[str, str], encoding: str) -> Findings:
+    """The findings for an environment and the encoding of the locale."""
+    return [_kind(environ), _encoding(encoding), *_clipboard(environ)]
+
+
+def _kind(environ: Mapping[str, str]) -> Finding:
+    term = environ.get("TERM", "")
+    if term in ("", "dumb", "unknown"):
+        message = f"TERM is {term or 'not set'}: the chat screen needs a terminal (`clawbot chat -p TEXT` needs none)"
+        return Finding("terminal", "warning", message, "export TERM=xterm-256color")
+    return Finding("terminal", "ok", f"{term}, {_colours(environ, term)}")
+
+
+def _colours(environ: Mapping[str, str], term: str) -> str:
+    if environ.get("NO_COLOR"):
+        return "no colours (NO_COLOR is set)"
+    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return "16 million colours"
+    return "256 colours" if "256" in term else "16 colours"
+
+
+def _encoding(encoding: str) -> Finding:
+    if encoding.lower().replace("-", "") == "utf8":
+        return Finding("locale", "ok", "UTF-8")
+    message = f"the locale's encoding is {encoding}: anything beyond it is shown wrong"
+    return Finding("locale", "warning", message, "export LC_ALL=C.UTF-8")
+
+
+def _clipboard(environ: Mapping[str, str]) -> Findings:
+    found = []
+    if environ.get("TMUX"):
+        message = "tmux: copying out of the screen needs its clipboard to be on"
+        found.append(Finding("clipboard", "ok", message, "tmux set -g set-clipboard on"))
+    if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
+        message = "ssh: copying goes through the terminal at your end (OSC 52), which must allow it"
+        found.append(Finding("clipboard", "ok", message))
+    return found
+
 
 OLDEST = (3, 11)
 EXTENSION = "sqlite_vec"
+_TESTED = "Programming Language :: Python :: 3."
 _REQUIREMENT = re.compile(r"[\w.-]+")
 
 
 def python(here: Here) -> Findings:
-    """The interpreter: 3.11 or newer."""
+    """The interpreter: 3.11 or newer, and whether the tests run on its version."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     if sys.version_info[:2] < OLDEST:
         wanted = ".".join(str(part) for part in OLDEST)
         message = f"Python {version} is too old: {wanted} or newer is needed"
         return [Finding("python", "problem", message, f"install Python {wanted}, then clawbot again")]
-    return [Finding("python", "ok", f"clawbot {__version__} on Python {version} ({sys.executable})")]
+    message = f"clawbot {__version__} on Python {version} ({sys.executable})"
+    tested = tested_versions()
+    if tested and version.rpartition(".")[0] not in tested:
+        return [Finding("python", "ok", f"{message}, which it is not tested on: that is {', '.join(tested)}")]
+    return [Finding("python", "ok", f"{message}, tested on {', '.join(tested)}" if tested else message)]
+
+
+def tested_versions() -> list[str]:
+    """The versions of Python that the tests run on, by the package's classifiers; none where it is not installed."""
+    try:
+        classifiers = importlib.metadata.metadata("clawbot").get_all("Classifier") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [each.rpartition(" ")[2] for each in classifiers if each.startswith(_TESTED)]
 
 
 def packages(here: Here) -> Findings:
@@ -40,6 +126,28 @@ def packages(here: Here) -> Findings:
         names_of = " ".join(missing)
         return [Finding("packages", "problem", f"not installed: {', '.join(missing)}", _pip(names_of))]
     return [Finding("packages", "ok", f"all {len(names)} libraries are installed")]
+
+
+def extensions(here: Here) -> Findings:
+    """What installed packages add is imported, as the program does; nothing is said where none adds anything."""
+    fix = "upgrade or remove that package"
+    found: list[Finding] = []
+    loaded: list[Extension] = []
+    for each in (each for group in GROUPS if group != HOOKS for each in installed(group)):
+        if isinstance(broken := each.load(), BrokenExtension):
+            found.append(Finding("extensions", "problem", f"{broken.name}: {broken.problem}", fix))
+        else:
+            loaded.append(each)
+    if loaded:
+        found.append(Finding("extensions", "ok", f"loaded from packages: {_named(loaded)}"))
+    if hooks := installed(HOOKS):
+        message = f"hooks of packages, which are not loaded here: {_named(hooks)}"
+        found.append(Finding("extensions", "ok", message, "clawbot hooks check"))
+    return found
+
+
+def _named(extensions: Iterable[Extension]) -> str:
+    return ", ".join(f"{each.name} ({each.distribution})" for each in extensions)
 
 
 def sqlite(here: Here) -> Findings:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
 from clawbot.errors import ClawbotError
 from clawbot.indexing import open_index
-from clawbot.memory.index import MemoryIndex
+from clawbot.memory.backend import MemoryBackend
+from clawbot.memory.documents.memory_files import MEMORY_FOLDER
 from clawbot.memory.values import IndexStatus, Issue
 
 # More files than a person mends before looking again.
@@ -16,10 +18,10 @@ MOST_ISSUES = 5
 NONE = "none"
 """The provider of an index without vectors."""
 
-Open = Callable[[Here], MemoryIndex | None]
+Open = Callable[[Here], MemoryBackend | None]
 
 
-def _open(here: Here) -> MemoryIndex | None:
+def _open(here: Here) -> MemoryBackend | None:
     return open_index(here.all_settings, here.agent, here.paths, here.clock, long_lived=False)
 
 
@@ -27,33 +29,38 @@ async def index(here: Here, open_here: Open = _open) -> Findings:
     """The index can be opened, holds what the files hold, and finds by meaning."""
     if here.config_error is not None:
         return [Finding("memory", "warning", "not tried: the configuration is not valid", "clawbot config check")]
-    if not here.settings.memory_search.enabled:
+    try:
+        backend = open_here(here)
+    except ClawbotError as error:
+        return [_broken(error, None)]
+    if backend is None:
         return [Finding("memory", "ok", "memory search is switched off (memory_search.enabled)")]
-    database = here.paths.memory_db(here.agent)
-    if not database.exists():
+    try:
+        return await _look(backend, here)
+    except ClawbotError as error:
+        return [_broken(error, backend.location)]
+    finally:
+        await backend.close()
+
+
+async def _look(backend: MemoryBackend, here: Here) -> Findings:
+    """Raises ClawbotError."""
+    if not backend.built:
         fix = f"clawbot memory index{here.for_agent}"
         return [Finding("memory", "ok", "there is no index yet; the first search builds it", fix)]
-    if database.is_dir():
+    database = backend.location
+    if database is not None and database.is_dir():
         message = f"{database} is a folder, where the index should be a file"
         return [Finding("memory", "problem", message, f"mv {quoted(database)} {quoted(database)}.folder")]
-    try:
-        status = await _status(here, open_here)
-    except ClawbotError as error:
-        fix = f"{error.hint or 'it can be deleted, and is built again:'} rm {quoted(database)}*"
-        return [Finding("memory", "problem", error.message, fix)]
-    if status is None:
-        return [Finding("memory", "ok", "memory search is switched off (memory_search.enabled)")]
+    status = await backend.status(deep=here.ping)
     return [_state(status), *_parts(status, here), *_issues(status, here)]
 
 
-async def _status(here: Here, open_here: Open) -> IndexStatus | None:
-    opened = open_here(here)
-    if opened is None:
-        return None
-    try:
-        return await opened.status(deep=here.ping)
-    finally:
-        await opened.close()
+def _broken(error: ClawbotError, database: Path | None) -> Finding:
+    fix = error.hint
+    if database is not None:
+        fix = f"{fix or 'it can be deleted, and is built again:'} rm {quoted(database)}*"
+    return Finding("memory", "problem", error.message, fix)
 
 
 def _state(status: IndexStatus) -> Finding:
@@ -70,16 +77,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def _parts(status: IndexStatus, here: Here) -> Findings:
-    """What keeps the index from finding by meaning or by word."""
+    """What keeps the index from finding by vectors."""
     look = f"clawbot memory status --deep{here.for_agent}"
     found = []
-    if not status.fts.available:
-        found.append(Finding("memory", "problem", f"searching by word does not work: {status.fts.error}", look))
     if status.fallback is not None:
         message = f"{status.fallback.from_} was not used: {status.fallback.reason}"
-        found.append(Finding("memory", "warning", message, look))
-    elif not status.vector.available and status.requested_provider != NONE:
-        message = f"searching by words alone: {status.vector.error}"
         found.append(Finding("memory", "warning", message, look))
     if (error := _new_error(status)) is not None:
         found.append(Finding("memory", "warning", f"{_asked(status)} makes no vectors now: {error}", look))
@@ -96,8 +98,9 @@ def _new_error(status: IndexStatus) -> str | None:
     probe = status.embedding_probe
     if probe is None or probe.ok or status.requested_provider == NONE:
         return None
-    told = (status.fallback.reason if status.fallback else None, status.vector.error)
-    return None if probe.error in told else probe.error or "it does not say why"
+    if status.fallback is not None and probe.error == status.fallback.reason:
+        return None
+    return probe.error or "it does not say why"
 
 
 def _issues(status: IndexStatus, here: Here) -> Findings:
@@ -110,5 +113,10 @@ def _issues(status: IndexStatus, here: Here) -> Findings:
 
 def _issue(issue: Issue, here: Here) -> Finding:
     place = here.settings.workspace / issue.path
-    fix = f"put what it leads to in the place of {place}" if place.is_symlink() else f"mend {place}, or move it away"
+    if not place.is_symlink():
+        fix = f"mend {place}, or move it away"
+    elif place.is_dir() and issue.path != MEMORY_FOLDER:
+        fix = f"name {place.resolve()} in memory_search.extra_paths in {here.config_file}"
+    else:
+        fix = f"put what it leads to in the place of {place}"
     return Finding("memory", "warning", f"{issue.path}: {issue.text}", fix)

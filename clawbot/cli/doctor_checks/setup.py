@@ -1,16 +1,62 @@
-"""What the user has set: the configuration, the keys, who may read them."""
+"""What the user has set: the configuration, the keys, who may read them, whether agents keep out of each other's way,
+whether the model answers, and which servers on this machine do."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import permutations
 from pathlib import Path
 
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
 from clawbot.config.env import load_env
+from clawbot.config.schema import Settings
+from clawbot.config.schema_agent import AgentSettings
 from clawbot.errors import ClawbotError
-from clawbot.llm.providers import KEYS
+from clawbot.llm.errors import ModelError
+from clawbot.llm.factory import open_model
+from clawbot.llm.models import find_models
+from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo
+from clawbot.llm.providers import KEYS, local_server
+from clawbot.messages import UserMessage
+
+
+def agents(here: Here) -> Findings:
+    """Which agents there are, whose workspaces lie in each other, and which are one."""
+    settings = here.all_settings
+    ids = settings.agent_ids
+    if len(ids) == 1 or here.config_error is not None:
+        return []
+    real = {agent_id: Path(os.path.realpath(settings.agent(agent_id).workspace)) for agent_id in ids}
+    nested = list(_nested(settings, real))
+    shared = list(_shared(real))
+    if nested or shared:
+        return [*nested, *shared]
+    return [Finding("agents", "ok", f"{', '.join(ids)}: each has a workspace of its own")]
+
+
+def _nested(settings: Settings, real: dict[str, Path]) -> Iterator[Finding]:
+    for outer, inner in permutations(real, 2):
+        if real[outer] in real[inner].parents and inner not in settings.allowed_agents(outer):
+            message = (
+                f"the workspace of {inner} ({real[inner]}) lies in that of {outer} ({real[outer]}), whose tools and "
+                "index pass it by"
+            )
+            fix = f"move it and set agents.{inner}.workspace, or allow it: agents.{outer}.tools.agents: [{inner}]"
+            yield Finding("agents", "warning", message, fix)
+
+
+def _shared(real: dict[str, Path]) -> Iterator[Finding]:
+    for folder in dict.fromkeys(real.values()):
+        sharing = [agent_id for agent_id, own in real.items() if own == folder]
+        if len(sharing) > 1:
+            message = (
+                f"{', '.join(sharing)} share the workspace {folder}: notes are common, sessions and indexes are not"
+            )
+            yield Finding("agents", "ok", message)
+
 
 CHECK_CONFIG = "clawbot config check"
 # More lines than a person reads before mending the first ones.
@@ -19,7 +65,7 @@ MOST_PROBLEMS = 5
 
 def configuration(here: Here) -> Findings:
     """The settings can be used; each problem with its file and line."""
-    file = here.paths.config_file
+    file = here.config_file
     if here.config_error is not None:
         problems = here.config_error.problems
         found = [Finding("config", "problem", f"{problem}", CHECK_CONFIG) for problem in problems[:MOST_PROBLEMS]]
@@ -72,7 +118,7 @@ def permissions(here: Here) -> Findings:
     paths = here.paths
     files = [paths.env_file, paths.log_file]
     if here.settings.api_key is not None:
-        files.append(paths.config_file)
+        files.append(here.config_file)
     found = [
         *(_open_to_others(path, "700") for path in (paths.home, paths.logs, here.sessions)),
         *(_open_to_others(path, "600") for path in files),
@@ -99,3 +145,70 @@ def _open_transcripts(folder: Path) -> Finding | None:
 
 def _readable_by_others(paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
+
+
+# The first call loads litellm (3 s of CPU); reasoning models and local ones that load weights take their time, too.
+DEADLINE = 60.0
+
+REQUEST = ChatRequest(system="Answer with one word.", messages=(UserMessage(content="Say: pong"),), max_tokens=16)
+
+Find = Callable[[AgentSettings], Awaitable[list[ModelInfo]]]
+Open = Callable[[Here], Awaitable[ChatModel]]
+
+
+async def local_servers(here: Here, find: Find = find_models) -> Findings:
+    """The servers on this machine that answer on their usual ports."""
+    found = [model for model in await find(here.settings) if local_server(model.ref) is not None]
+    if not found:
+        return [Finding("servers", "ok", "no local model server answers (none is needed)")]
+    return [Finding("servers", "ok", f"{model.ref}: {model.reason}") for model in found]
+
+
+async def _open(here: Here) -> ChatModel:
+    retries = here.settings.retries.model_copy(update={"attempts": 1})
+    once = here.settings.model_copy(update={"retries": retries, "fallbacks": []})
+    return await open_model(once.model, once, clock=here.clock, log_path=here.paths.log_file)
+
+
+async def model(here: Here, open_here: Open = _open) -> Findings:
+    """The model of the settings answers a tiny request. The offline one needs no asking."""
+    ref = here.settings.model
+    if here.config_error is not None:
+        return [Finding("model", "warning", "not tried: the configuration is not valid", "clawbot config check")]
+    if ref.startswith("script:"):
+        return [Finding("model", "ok", f"{ref} (a script is not tried)")]
+    try:
+        opened = await open_here(here)
+    except ModelError as error:
+        return [_failed(ref, error)]
+    try:
+        return [await _ping(opened, here)]
+    finally:
+        await opened.aclose()
+
+
+async def _ping(opened: ChatModel, here: Here) -> Finding:
+    info = opened.info
+    named = f"{info.ref} ({info.reason})" if info.reason else info.ref
+    if info.ref == "offline":
+        return Finding("model", "ok", f"{named}: answers without any server")
+    if not here.ping:
+        return Finding("model", "ok", f"{named}: not called (--no-ping)")
+    started = here.clock.monotonic()
+    stream = opened.stream(REQUEST)
+    try:
+        async with asyncio.timeout(DEADLINE):
+            await anext(stream)
+    except TimeoutError:
+        fix = "check the network and the server, or choose another model: clawbot, then /model"
+        return Finding("model", "problem", f"{named} has not answered within {DEADLINE:.0f} s", fix)
+    except ModelError as error:
+        return _failed(info.ref, error)
+    finally:
+        await stream.aclose()
+    return Finding("model", "ok", f"{named} answers after {here.clock.monotonic() - started:.1f} s")
+
+
+def _failed(ref: str, error: ModelError) -> Finding:
+    named = f"{error.provider}: {error.message}" if error.provider else error.message
+    return Finding("model", "problem", f"{ref}: {named}", error.hint or "choose another model: clawbot, then /model")

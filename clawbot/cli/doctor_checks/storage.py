@@ -1,13 +1,67 @@
-"""Where things are kept: the state folder, the workspace, the log, the room on the disk."""
+"""Where things are kept: the state folder, the workspace, the log, the room on the disk, and the conversations."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, nearest, quoted, writable
 from clawbot.config.paths import shipped
-from clawbot.context.workspace import diff_workspace
+from clawbot.context.workspace import MAX_BYTES, diff_workspace
+from clawbot.errors import ClawbotError
+from clawbot.files import read_plain
+from clawbot.sessions.locks import Holder, holder_of
+from clawbot.sessions.rebuild import transcripts_in
+from clawbot.sessions.store import SessionStore
+from clawbot.sessions.transcript import Transcript
+from clawbot.text.encoding import decoded, encoding_of
+from clawbot.text.visible import visible_name
+from clawbot.trees import TreeWalk
+
+# Each is opened from its end; this many take about a second.
+MOST_TRANSCRIPTS = 200
+
+
+def sessions(here: Here) -> Findings:
+    """Every transcript can be read, and the index knows it."""
+    repair = f"clawbot sessions repair{here.for_agent}"
+    files = sorted(transcripts_in(here.sessions), key=lambda file: file.stat().st_mtime, reverse=True)
+    wrong = [finding for file in files[:MOST_TRANSCRIPTS] for finding in _transcript(file, here, repair)]
+    store = SessionStore(here.sessions, here.clock, agent_id=here.agent)
+    wrong += [Finding("sessions", "warning", f"{problem}", repair) for problem in store.repair_index(dry_run=True)]
+    if wrong:
+        return wrong
+    unseen = f" (the newest {MOST_TRANSCRIPTS} were read)" if len(files) > MOST_TRANSCRIPTS else ""
+    count = f"{len(files)} transcript{'' if len(files) == 1 else 's'}"
+    return [Finding("sessions", "ok", f"{count} in {here.sessions}{unseen}")]
+
+
+def _transcript(file: Path, here: Here, repair: str) -> Findings:
+    # A line that a running conversation is writing looks torn.
+    if holder_of(file) is not None:
+        return []
+    try:
+        with Transcript.open(file, clock=here.clock, writable=False) as transcript:
+            problems = transcript.problems
+    except ClawbotError as error:
+        return [Finding("sessions", "problem", error.message, error.hint or repair)]
+    return [Finding("sessions", "warning", f"{problem}", repair) for problem in problems]
+
+
+def locks(here: Here) -> Findings:
+    """Who has a conversation open. That is no fault, but it explains one."""
+    held = [(file, holder) for file in transcripts_in(here.sessions) if (holder := holder_of(file)) is not None]
+    return [Finding("locks", "ok", f"{file.stem} is open in {_who(holder)}") for file, holder in held] or [
+        Finding("locks", "ok", "no conversation is open")
+    ]
+
+
+def _who(holder: Holder) -> str:
+    parts = [f"process {holder.pid}", f"({holder.command})" if holder.command else ""]
+    parts += [f"on {holder.tty}" if holder.tty else "", f"since {holder.started}" if holder.started else ""]
+    return " ".join(part for part in parts if part)
+
 
 # A transcript line and an index update need far less; below the first, appends begin to fail on busy machines.
 FULL = 100 * 2**20
@@ -51,7 +105,20 @@ def _notes(folder: Path) -> Finding | None:
     if not writable(folder):
         message = f"{folder} can't be written: nothing can be remembered"
         return Finding("workspace", "problem", message, f"chmod u+rwx {quoted(folder)}")
-    return None
+    return _left_out(folder) if folder.exists() else None
+
+
+def _left_out(folder: Path) -> Finding | None:
+    """What of the notes the tools of the model do not look at."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        walk = TreeWalk(handle)
+        for _ in walk:
+            pass
+    finally:
+        os.close(handle)
+    message = f"{folder}: {visible_name('; '.join(walk.problems))}"
+    return None if walk.is_whole else Finding("workspace", "warning", message, f"ls -R {quoted(folder)}")
 
 
 def _templates(folder: Path, init: str) -> Findings:
@@ -64,12 +131,28 @@ def _templates(folder: Path, init: str) -> Findings:
 
 
 def _not_text(file: Path) -> Finding | None:
+    data = read_plain(file, MAX_BYTES)
+    if wide := _unmarked(data):
+        message = f"{file} is UTF-16 without its byte order mark: the model sees a sign between any two letters"
+        return Finding("workspace", "warning", message, f"iconv -f {wide} -t utf-8 {quoted(file)}")
+    encoding = encoding_of(data)
     try:
-        file.read_text("utf-8")
+        decoded(data)
     except UnicodeDecodeError as error:
-        message = f"{file} is not UTF-8 (byte {error.start}): the model sees replacement signs there"
-        return Finding("workspace", "warning", message, f"iconv -f latin1 -t utf-8 {quoted(file)}")
+        name = f"broken {encoding.name[:6].upper()}" if encoding.is_wide else "not UTF-8"
+        message = f"{file} is {name} (byte {error.start}): the model sees replacement signs there"
+        source = f"{encoding.name[:6]} -c" if encoding.is_wide else "latin1"
+        return Finding("workspace", "warning", message, f"iconv -f {source} -t utf-8 {quoted(file)}")
     return None
+
+
+def _unmarked(data: bytes) -> str:
+    """The kind of UTF-16 that `data` seems to be in, which no mark names; "" for none."""
+    half = len(data) // 2
+    zeros = (data[0::2].count(0), data[1::2].count(0))
+    if encoding_of(data).is_wide or not half or max(zeros) < half / 3 or min(zeros) > half / 10:
+        return ""
+    return "utf-16le" if zeros[1] > zeros[0] else "utf-16be"
 
 
 def log_file(here: Here) -> Findings:

@@ -9,20 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from clawbot.context.compaction import carrying, files
-from clawbot.context.compaction.identifiers import missing_identifiers
-from clawbot.context.compaction.sections import (
+from clawbot.context.compaction.carried import FILES_HEADING, LAST_HEADING, missing_identifiers
+from clawbot.context.compaction.prompts import (
     IDENTIFIERS,
     NOTHING,
     REQUIRED,
     SECTIONS,
     TURN,
-    Section,
+    SummarySection,
     folded,
+    neutral,
     parse,
     render,
 )
-from clawbot.context.compaction.serialise import neutral
 
 LEAST_CHARS = 20
 """A text without sections that is shorter says nothing."""
@@ -33,7 +32,7 @@ REFUSAL_CHARS = 600
 OPENING_CHARS = 300
 """What a model says before the first heading is no part of the summary, if it is short: `Here is the summary:`"""
 
-_OURS = frozenset(heading.removeprefix("## ") for heading in (carrying.HEADING, files.HEADING))
+_OURS = frozenset(heading.removeprefix("## ") for heading in (LAST_HEADING, FILES_HEADING))
 _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _WRAPPED = re.compile(
     r"\A\s*(?:```(?:markdown|md)?[ \t]*\n(?P<fenced>.*)\n```|<summary>(?P<tagged>.*)</summary>)\s*\Z",
@@ -109,18 +108,18 @@ def mend(answer: str, wanted: Sequence[str], *, split: bool = False) -> str:
     missing, and prose before the first heading goes under `Progress`."""
     by_title = {section.title: section for section in folded(*parse(tidy(answer)))}
     for name in [*REQUIRED, TURN] if split else REQUIRED:
-        by_title.setdefault(name, Section(name, (NOTHING,)))
+        by_title.setdefault(name, SummarySection(name, (NOTHING,)))
     if lost := missing_identifiers(wanted, render(by_title.values())):
         lines = [line for line in by_title[IDENTIFIERS].lines if line.strip() and line.strip("- ") != NOTHING]
-        by_title[IDENTIFIERS] = Section(IDENTIFIERS, (*lines, *(f"- {name}" for name in lost)))
+        by_title[IDENTIFIERS] = SummarySection(IDENTIFIERS, (*lines, *(f"- {name}" for name in lost)))
     return render(by_title.values())
 
 
-def _left_open(section: Section) -> bool:
+def _left_open(section: SummarySection) -> bool:
     """Whether nothing was filled in."""
     return all(line.strip(" -*") in ("", "...", "…") for line in section.lines)
 
 
-def _tells(section: Section) -> bool:
+def _tells(section: SummarySection) -> bool:
     """Whether it says more than that there is nothing."""
     return not all(line.strip(" -*().").lower() in ("", "none", "n/a", "…", "无") for line in section.lines)

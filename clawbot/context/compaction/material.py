@@ -1,30 +1,36 @@
-"""What a summary is made from, prepared once: the texts, what came before them, what is carried word for word.
+"""What a summary is made from, prepared once: the texts, what came before them, what is carried word for word; and in
+which parts they are taken when they are too large for one call.
 
 Pure, but it counts tokens: for threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from clawbot.context.compaction.carrying import carry, quoted_in
-from clawbot.context.compaction.files import file_lists, show_files
-from clawbot.context.compaction.identifiers import wanted_identifiers
-from clawbot.context.compaction.prompts import SYSTEM, Task, prompt_for
-from clawbot.context.compaction.sections import fit
-from clawbot.context.compaction.serialise import UNFINISHED, neutral, serialise
-from clawbot.llm.offline.language import detect_last
+from clawbot.context.compaction.carried import carry, file_lists, quoted_in, show_files, wanted_identifiers
+from clawbot.context.compaction.prompts import SYSTEM, UNFINISHED, Task, fit, neutral, prompt_for, serialise
+from clawbot.context.truncate import head_and_tail
 from clawbot.messages import Message, UserMessage, quotes_notes
+from clawbot.text.language import detect_last
+from clawbot.text.secrets import secret_values, without_secrets
+
+SAFETY = 1.2
+"""Providers count differently from this program."""
+
+LEAST_STAGE = 256
+"""Tokens. Below this a part holds nothing that could be summarised."""
 
 CARRY_SHARE, FILES_SHARE, NAMES_SHARE = 0.35, 0.1, 0.2
 """Of the tokens of a summary: for the user's last messages, for the lists of files, and for the names that the rest
 must hold. On a small window the model's own part stays the largest."""
 
 
-class Earlier(Struct, frozen=True):
+class PreviousCompaction(Struct, frozen=True):
     """What the entry of the compaction before holds; empty without one."""
 
     summary: str = ""
@@ -35,7 +41,8 @@ class Material(Struct, frozen=True):
     """`texts` are the messages that go, as text; those from the index `unfinished` on belong to a turn that is cut in
     two (None: no turn is). `previous` is the model's part of the summary before. `wanted` are the names that must stand
     in the new one, each with the index of the text that it stands in first. `appendix` is what follows the model's
-    part, which has `room` tokens. `overhead` is what a call takes beside the texts and the answer, in tokens."""
+    part, which has `room` tokens. `overhead` is what a call takes beside the texts and the answer, in tokens. None
+    of it holds `secrets`, which were said."""
 
     texts: tuple[str, ...]
     unfinished: int | None
@@ -45,6 +52,7 @@ class Material(Struct, frozen=True):
     room: int
     overhead: int
     chinese: bool
+    secrets: frozenset[str] = frozenset()
 
     def conversation(self, texts: Sequence[str], start: int) -> str:
         """`texts`, which are those from the index `start` on, as one, with a line where the unfinished turn begins."""
@@ -66,7 +74,7 @@ def gather(
     messages: Sequence[Message],
     prefix: Sequence[Message],
     *,
-    earlier: Earlier,
+    earlier: PreviousCompaction,
     focus: str,
     preserve: int,
     tokens: int,
@@ -75,6 +83,7 @@ def gather(
     """The material for a summary of `tokens` tokens at most: of `messages` and then `prefix`, the beginning of a turn
     whose rest stays. Blocks."""
     everything = [*messages, *prefix]
+    secrets = secret_values(message.text for message in everything)
     own, quoted = quoted_in(earlier.summary)
     said = carry(
         everything,
@@ -85,12 +94,12 @@ def gather(
         earlier=quoted,
     )
     files = show_files(file_lists(everything, earlier.details), int(tokens * FILES_SHARE), count)
-    appendix = neutral("\n\n".join(filter(None, (said, files))))
+    appendix = neutral(without_secrets("\n\n".join(filter(None, (said, files))), secrets)[0])
     room = tokens - count(f"\n\n{appendix}")
-    before, unfinished = _texts(messages), _texts(prefix)
+    before, unfinished = _texts(messages, secrets), _texts(prefix, secrets)
     texts = (*before, *unfinished)
     names = wanted_identifiers(everything, int(tokens * NAMES_SHARE), count)
-    own = fit(own, tokens, count)
+    own = fit(without_secrets(own, secrets)[0], tokens, count)
     bare = prompt_for(Task(conversation="", split=bool(prefix), focus=focus, tokens=room, parts=2))
     return Material(
         texts=texts,
@@ -101,11 +110,12 @@ def gather(
         room=room,
         overhead=count(SYSTEM) + count(bare) + max(count(own), room),
         chinese=detect_last(text for message in reversed(everything) if (text := _user_text(message))) == "zh",
+        secrets=secrets,
     )
 
 
-def _texts(messages: Sequence[Message]) -> list[str]:
-    return [text for text in map(serialise, messages) if text]
+def _texts(messages: Sequence[Message], secrets: frozenset[str]) -> list[str]:
+    return [without_secrets(text, secrets)[0] for text in map(serialise, messages) if text]
 
 
 def _first(name: str, texts: Sequence[str]) -> int:
@@ -114,3 +124,53 @@ def _first(name: str, texts: Sequence[str]) -> int:
 
 def _user_text(message: Message) -> str:
     return message.text if isinstance(message, UserMessage) and not quotes_notes(message) else ""
+
+
+class SizedText(Struct, frozen=True):
+    """One message as text, and its tokens."""
+
+    text: str
+    tokens: int
+
+
+def stage_budget(window: int, answer: int, overhead: int) -> int:
+    """How many tokens of conversation fit into one call, beside an answer and an overhead of so many."""
+    return max(LEAST_STAGE, int((window - answer - overhead) / SAFETY))
+
+
+def pieces_of(texts: Iterable[str], stage: int, count: Callable[[str], int]) -> list[SizedText]:
+    """`texts` with their tokens by `count`. One of more than half a stage is shortened to that. Blocks."""
+    return [_piece(text, stage // 2, count) for text in texts]
+
+
+def _piece(text: str, most: int, count: Callable[[str], int]) -> SizedText:
+    tokens = count(text)
+    chars = len(text)
+    shown = text
+    while tokens > most and chars > 0:
+        chars = min(chars - 1, int(chars * most / tokens * 0.9))
+        shown = head_and_tail(text, max(chars, 0))
+        tokens = count(shown)
+    return SizedText(shown, tokens + 1)  # the blank line behind it
+
+
+def plan_stages(tokens: Sequence[int], budget: int) -> list[range]:
+    """The indexes of `tokens` in as few runs as fit into `budget` each, of about the same size. One that is larger than
+    the budget has a run of its own."""
+    fewest = len(_filled(tokens, budget))
+    low, high = math.ceil(sum(tokens) / max(fewest, 1)), budget
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if len(_filled(tokens, middle)) <= fewest else (middle + 1, high)
+    return _filled(tokens, high)
+
+
+def _filled(tokens: Sequence[int], budget: int) -> list[range]:
+    runs: list[range] = []
+    start = filled = 0
+    for index, size in enumerate(tokens):
+        if index > start and filled + size > budget:
+            runs.append(range(start, index))
+            start, filled = index, 0
+        filled += size
+    return [*runs, range(start, len(tokens))] if tokens else runs

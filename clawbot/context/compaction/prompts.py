@@ -1,16 +1,229 @@
-"""What a model is told that summarises: the conversation first, then what to do with it, then the headings to fill.
+"""What a model is told that summarises: the conversation as text (labelled, bounded, and nothing but data), then what
+to do with it, then the headings to fill.
 
-Written for small models as for large ones: the task stands behind the text, where it is read last, and ends with the
-literal skeleton of the answer (reference sheet 7.4 to 7.6). Pure.
+As text a model does not take the conversation for its own talk and go on with it. Written for small models as for large
+ones: the task stands behind the text, where it is read last, and ends with the literal skeleton of the answer. Pure.
+
+And the sections that a summary must have: how they are told in what a model wrote, and how they are shortened
+(reference sheet 7.6).
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
 from msgspec import Struct
 
-from clawbot.context.compaction.sections import NOTHING, SECTIONS, TURN
-from clawbot.context.compaction.serialise import neutral
-from clawbot.context.cutting import head_and_tail
+from clawbot.context.truncate import clamp, head_and_tail
+from clawbot.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    quotes_notes,
+)
+from clawbot.sessions.silence import spoken_message
+
+GOAL, PROGRESS = "Goal", "Progress"
+DECISIONS, TODOS, CONSTRAINTS = "Decisions", "Open TODOs", "Constraints"
+ASKS, IDENTIFIERS = "Pending user asks", "Exact identifiers"
+TURN = "Turn in progress"
+
+REQUIRED = (DECISIONS, TODOS, CONSTRAINTS, ASKS, IDENTIFIERS)
+SECTIONS = (GOAL, PROGRESS, *REQUIRED)
+"""All headings that a summary is asked for, in their order; a turn cut in two has `TURN` besides, as the last."""
+
+NOTHING = "(none)"
+
+_FRONT = frozenset({GOAL, CONSTRAINTS, ASKS})
+"""Of these the first lines stay when they are shortened, of others the last, which are the newest."""
+
+_HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?P<gap>[ \t]*)(?P<title>\S[^\n]{0,79}?)[ \t]*#*[ \t]*$")
+_BOLD = re.compile(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]*$")
+_INLINE = re.compile(
+    r"^ {0,3}(?:[-*]|\d{1,2}[.)、])?[ \t]*(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]+"
+    r"(?P<rest>\S.*)$"
+)
+_BARE = re.compile(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?P<title>[^\s\-*>`][^:：\n]{1,40})[:：][ \t]*$")
+_DECORATION = re.compile(r"^[\s\d.)、:：*_`]+(?=\S)|[\s:：*_`]+$")
+_ALIASES = tuple(
+    (name, re.compile(rf"(?:{pattern})", re.IGNORECASE))
+    for name, pattern in (
+        (GOAL, r"(?:the |user'?s? |main |overall )?(?:goals?|objectives?)|目标"),
+        (PROGRESS, r"(?:current )?(?:progress|status)(?: so far)?|进展|进度"),
+        (DECISIONS, r"(?:key |main |important )?decisions?(?: (?:made|taken))?|(?:关键|主要)?(?:决定|决策)"),
+        (
+            TODOS,
+            r"(?:open |remaining |pending )?(?:to-?dos?|to do)(?: (?:list|items))?|next steps|待办(?:事项)?|下一步",
+        ),
+        (
+            CONSTRAINTS,
+            r"(?:key )?(?:constraints?|rules?)(?:(?:/| / | and | & )(?:rules?|preferences?))?|约束(?:条件)?|规则",
+        ),
+        (
+            ASKS,
+            r"(?:pending|open|unanswered)(?: user)? (?:asks?|requests?|questions?)|(?:待处理|未完成)的?(?:用户)?请求",
+        ),
+        (IDENTIFIERS, r"(?:exact |key )?identifiers?|(?:精确)?标识符?"),
+        (TURN, r"(?:current )?turn (?:in progress|context)(?: \(split turn\))?"),
+    )
+)
+
+
+class SummarySection(Struct, frozen=True):
+    """A heading's text (one of the known ones, or the model's own) and the lines under it; `times` it came up."""
+
+    title: str
+    lines: tuple[str, ...]
+    times: int = 1
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing stands under it, not even that there is nothing."""
+        return not any(line.strip() for line in self.lines)
+
+
+def parse(text: str) -> tuple[str, list[SummarySection]]:
+    """What stands before the first section, and the sections of `text`, each title once, in the order of first places.
+
+    Tolerant: the depth, case, numbering and emphasis of headings do not matter, nor does a colon behind them. A heading
+    that is deeper than the section it is in, and none of the known ones, is text.
+    """
+    lines: dict[str, list[str]] = {"": []}
+    times: Counter[str] = Counter()
+    current, depth, fenced = "", 6, False
+    for line in text.splitlines():
+        fenced ^= line.lstrip().startswith("```")
+        heading = None if fenced else _heading(line, depth)
+        if heading is None:
+            lines[current].append(line)
+            continue
+        current, depth, rest = heading
+        times[current] += 1
+        lines.setdefault(current, []).extend([rest] if rest else [])
+    opening = "\n".join(lines.pop("")).strip()
+    return opening, [SummarySection(title, tuple(under), times[title]) for title, under in lines.items()]
+
+
+def folded(opening: str, sections: Sequence[SummarySection]) -> list[SummarySection]:
+    """`sections` with what stood before them under `Progress`."""
+    if not opening:
+        return list(sections)
+    progress = next((section for section in sections if section.title == PROGRESS), SummarySection(PROGRESS, ()))
+    others = [section for section in sections if section.title != PROGRESS]
+    return [SummarySection(PROGRESS, (*opening.split("\n"), *progress.lines)), *others]
+
+
+def known(title: str) -> str | None:
+    """The section that `title` means; None when it is none of ours."""
+    plain = _DECORATION.sub("", title).strip()
+    return next((name for name, alias in _ALIASES if plain.lower() == name.lower() or alias.fullmatch(plain)), None)
+
+
+def render(sections: Iterable[SummarySection]) -> str:
+    """The sections as Markdown, ours first and in their order, the others before the turn in progress."""
+    order = {name: place for place, name in enumerate(SECTIONS)} | {TURN: len(SECTIONS) + 1}
+    ordered = sorted(sections, key=lambda section: order.get(section.title, len(SECTIONS)))
+    return "\n\n".join(f"## {section.title}\n{_body(section)}" for section in ordered)
+
+
+def _body(section: SummarySection) -> str:
+    return "\n".join(section.lines).strip("\n") or NOTHING
+
+
+def _heading(line: str, depth: int) -> tuple[str, int, str] | None:
+    """The title and the depth of a line that is a heading, and what stands behind it on the same line."""
+    if (found := _HEADING.match(line)) is not None:
+        name, marks = known(found["title"]), len(found["marks"])
+        return (
+            (name or found["title"].strip(), marks, "") if name or (found["gap"] and marks <= min(depth, 2)) else None
+        )
+    found = _BOLD.match(line) or _BARE.match(line) or _INLINE.match(line)
+    name = known(found["title"]) if found else None
+    return (name, depth, found.groupdict().get("rest", "")) if found and name else None
+
+
+def fit(text: str, most: int, count: Callable[[str], int]) -> str:
+    """`text`, or the same with its longest sections shortened to `most` tokens by `count`; headings stay. A text
+    that is all headings may be cut at its end. Blocks."""
+    room = most
+    shown = text
+    for _ in range(6):
+        if count(shown) <= most:
+            return shown
+        shown = _shortened(text, room, count)
+        room = int(room * 0.85)
+    while count(shown) > most and shown:
+        shown = clamp(shown, len(shown) * 9 // 10) if len(shown) > 10 else ""
+    return shown
+
+
+def _shortened(text: str, room: int, count: Callable[[str], int]) -> str:
+    sections = folded(*parse(text))
+    room -= sum(count(f"## {section.title}\n\n\n") for section in sections)
+    sizes = [count(_body(section)) for section in sections]
+    shares = _shares(sizes, max(room, 0))
+    return render(
+        section if size <= share else SummarySection(section.title, tuple(_kept(section, share, count)))
+        for section, size, share in zip(sections, sizes, shares, strict=True)
+    )
+
+
+def _shares(sizes: Sequence[int], room: int) -> list[int]:
+    """What each of `sizes` gets of `room`: the small ones all they need, the others the same."""
+    shares = [0] * len(sizes)
+    left = len(sizes)
+    for index in sorted(range(len(sizes)), key=lambda index: sizes[index]):
+        shares[index] = min(sizes[index], room // left)
+        room -= shares[index]
+        left -= 1
+    return shares
+
+
+def _kept(section: SummarySection, room: int, count: Callable[[str], int]) -> list[str]:
+    """The lines of a section within `room` tokens, with a mark where others were."""
+    lines = [line for line in section.lines if line.strip()]
+    front = section.title in _FRONT
+    room -= count("- [...]\n")
+    kept: list[str] = []
+    for line in lines if front else reversed(lines):
+        size = count(line + "\n")
+        if size > room:
+            if not kept and room > 4:
+                kept.append(clamp(line, max(1, len(line) * room // size)))
+            break
+        kept.append(line)
+        room -= size
+    if len(kept) == len(lines):
+        return kept if front else kept[::-1]
+    return [*kept, "- [...]"] if front else ["- [...]", *kept[::-1]]
+
+
+UNFINISHED = "System: the unfinished turn begins here."
+
+NOTES_LABEL = "System (notes, quoted as the session began)"
+
+RESULT_CHARS = 2_000
+"""What is kept of one tool result: what came of it is in the answers that follow."""
+
+THINKING_CHARS = 1_000
+ARGUMENT_CHARS = 300
+
+_TAG = re.compile(r"<(?=\s*/?\s*(?:conversation|messages|transcript|previous[-_]summary|summary)\b)", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^(?=[ \t]{0,4}(?:[-*]{1,2} ?)?\[?(?:user|human|assistant|ai|system|tool)(?: [a-z]+){0,2}(?: \([^)\n]*\))?\]?"
+    r"\*{0,2}[ \t]?[:：])|^(?=[ \t]{0,4}(?:用户|助手|工具)[ \t]?[:：])",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 FOCUS_CHARS = 800
 
@@ -97,3 +310,51 @@ def _opening(task: Task) -> str:
     if task.previous:
         return (NEXT if task.parts > 1 else UPDATE).format(part=task.part, parts=task.parts)
     return FIRST.format(parts=task.parts) if task.parts > 1 else PURPOSE
+
+
+def serialise(message: Message) -> str:
+    """`message` with the label of its role, its tool calls on lines of their own; "" when it says nothing to the
+    user. Results, reasoning and arguments of calls are shortened."""
+    match message:
+        case UserMessage(content=content):
+            return _labelled(NOTES_LABEL if quotes_notes(message) else "User", _shown(content))
+        case AssistantMessage():
+            said = spoken_message(message)
+            return "\n\n".join(filter(None, map(_assistant, said.content if said else ())))
+        case ToolResultMessage(tool_name=name, content=content, is_error=failed):
+            label = f"Tool error ({name})" if failed else f"Tool result ({name})"
+            return _labelled(label, head_and_tail(_shown(content), RESULT_CHARS))
+        case BashExecutionMessage(text=text):
+            return _labelled("User command", head_and_tail(text, RESULT_CHARS))
+
+
+def neutral(text: str) -> str:
+    """`text` without what could pass for the tags around it."""
+    return _TAG.sub("&lt;", text)
+
+
+def _labelled(label: str, text: str) -> str:
+    """A line inside that looks like a label is marked, or a file could speak in the user's name."""
+    return f"{label}: {_LABEL.sub('› ', neutral(text.strip()))}" if text.strip() else ""
+
+
+def _assistant(block: TextBlock | ThinkingBlock | ToolCallBlock) -> str:
+    match block:
+        case TextBlock(text=text):
+            return _labelled("Assistant", text)
+        case ThinkingBlock(thinking=text):
+            return _labelled("Assistant thinking", head_and_tail(text, THINKING_CHARS))
+        case ToolCallBlock(name=name, arguments=arguments, malformed=malformed):
+            given = clamp(malformed, ARGUMENT_CHARS) if malformed else ", ".join(map(_argument, arguments.items()))
+            return _labelled("Assistant tool call", f"{name}({given})")
+
+
+def _argument(named: tuple[str, Any]) -> str:
+    name, value = named
+    return f"{name}={clamp(json.dumps(value, ensure_ascii=False, default=str), ARGUMENT_CHARS)}"
+
+
+def _shown(content: str | list[TextBlock | ImageBlock]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text if isinstance(block, TextBlock) else f"[image, {block.mime_type}]" for block in content)

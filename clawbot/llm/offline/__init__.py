@@ -1,4 +1,4 @@
-"""The model that needs no network and no key: phrases, searches and extracts instead of a language model."""
+"""The model that needs no network and no key: a small grammar, a search and extracts instead of a language model."""
 
 from clawbot.llm.offline.model import OfflineModel
 

@@ -1,57 +1,45 @@
-"""Telling what the user wants: one small value, from the phrase tables."""
+"""What the user wants: the grammar of `grammar.toml`, applied to a message."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+import tomllib
+from importlib.resources import files
 
 from msgspec import Struct
 
-from clawbot.llm.offline import markers, phrases_en, phrases_zh
-from clawbot.llm.offline.language import Language, fold
+from clawbot.text.language import Language, fold
+from clawbot.text.secrets import holds_secret
+from clawbot.text.statements import asks, is_question
 
-MAX_REQUEST = 8_000
-"""A longer message is a paste, not a request in a phrase that could be known, in characters."""
-
-_FLAGS = re.IGNORECASE | re.DOTALL
+MAX_REQUEST = 8_000  # characters; a longer message is a paste, not a request in a phrase that could be known
 _QUOTES = "\"'`“”‘’「」『』《》"
+_PART = re.compile(r"\{([A-Z_]+)\}")
 
 
 class Intent(Struct, frozen=True):
-    """What the user wants. `kind` names the plan; the other fields are the user's own words, as they were typed.
-
-    `text` is the fact, the question, the words to look for, the content or the command; `path` a file or folder; `old`
-    what is to be replaced.
-    """
+    """What the user wants. `kind` names the plan or the sentence that answers; `text` (the fact, the question, the
+    content or the command) and `path` are the user's own words, as they were typed."""
 
     kind: str
     text: str = ""
     path: str = ""
-    old: str = ""
-
-
-class _Table(Struct, frozen=True):
-    rules: tuple[tuple[str, re.Pattern[str]], ...]
-    opening: re.Pattern[str]
-    question: re.Pattern[str]
-    personal: re.Pattern[str]
-
-
-def _table(rules: Iterable[tuple[str, str]], opening: str, question: str, personal: str) -> _Table:
-    return _Table(
-        tuple((kind, re.compile(pattern, _FLAGS)) for kind, pattern in rules),
-        *(re.compile(pattern, _FLAGS) for pattern in (opening, question, personal)),
-    )
 
 
 @functools.cache
-def _tables() -> tuple[_Table, _Table]:
-    """English and Chinese. Compiled at the first message: some 30 ms that no start should pay."""
-    return (
-        _table(phrases_en.RULES, phrases_en.OPENING, phrases_en.QUESTION, phrases_en.PERSONAL),
-        _table(phrases_zh.RULES, phrases_zh.OPENING, phrases_zh.QUESTION, phrases_zh.PERSONAL),
-    )
+def _grammar() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """The tables of the file, compiled at the first message: some 20 ms that no start should pay."""
+    file = tomllib.loads(files("clawbot.llm.offline").joinpath("grammar.toml").read_text(encoding="utf-8"))
+
+    def compiled(text: str) -> re.Pattern[str]:
+        return re.compile(_PART.sub(lambda part: file["parts"][part[1]], text), re.IGNORECASE | re.DOTALL)
+
+    return {name: [(kind, compiled(text)) for kind, text in file[name]] for name in ("en", "zh", "signs")}
+
+
+def _sign(name: str) -> re.Pattern[str]:
+    return dict(_grammar()["signs"])[name]
 
 
 def classify(text: str, language: Language) -> Intent:
@@ -60,45 +48,33 @@ def classify(text: str, language: Language) -> Intent:
     if not stripped:
         return Intent("empty")
     if len(stripped) > MAX_REQUEST:
-        return _long(stripped)
-    english, chinese = _tables()
-    for table in (chinese, english) if language == "zh" else (english, chinese):
-        found = _match(stripped, table)
-        if found is not None:
-            return found
-    return _unphrased(stripped)
+        # The text of a wish to remember would be lost otherwise.
+        begun = _known(stripped[:200], language)
+        return Intent("remember" if begun and begun.kind == "remember" else "statement", stripped)
+    known = _known(stripped, language)
+    if known is not None:
+        return known
+    if is_question(stripped):
+        return Intent("recall" if _sign("personal").search(fold(stripped)) else "ask", stripped)
+    if holds_secret(stripped):
+        return Intent("secret", stripped)
+    return Intent("ask" if asks(stripped) else "statement", stripped)
 
 
-def is_question(text: str) -> bool:
-    """Whether `text` asks for something to be told."""
-    folded = fold(text).strip()
-    return folded.endswith("?") or any(table.question.match(folded) for table in _tables())
-
-
-def _match(text: str, table: _Table) -> Intent | None:
+def _known(text: str, language: Language) -> Intent | None:
+    """The request that a rule of the grammar knows `text` for."""
     folded = fold(text)
-    start = _skip_openings(folded, table.opening)
-    for kind, pattern in table.rules:
-        # The whole message first: "please" or "ok" may be all there is, and "no" may be part of the phrase.
+    opening = _sign("opening").match(folded)
+    start = opening.end() if opening and opening.end() < len(folded) else 0
+    for kind, pattern in [*_grammar()[language], *_grammar()["en" if language == "zh" else "zh"]]:
+        # The whole message first: "ok" may be all there is, and "no" may be part of the phrase.
         for begin in dict.fromkeys((0, start)):
-            match = pattern.fullmatch(folded, begin)
-            if match is not None:
-                return Intent(kind, **_groups(text, match))
+            if (match := pattern.fullmatch(folded, begin)) is not None:
+                words = {
+                    name: text[slice(*match.span(name))] for name in ("text", "path") if match.groupdict().get(name)
+                }
+                return Intent(kind, **{name: _trimmed(word) for name, word in words.items()})
     return None
-
-
-def _skip_openings(folded: str, opening: re.Pattern[str]) -> int:
-    """Where the request proper begins."""
-    start = 0
-    while (match := opening.match(folded, start)) is not None and match.end() > start:
-        start = match.end()
-    return start if start < len(folded) else 0
-
-
-def _groups(text: str, match: re.Match[str]) -> dict[str, str]:
-    """The named groups, cut out of the text as it was typed."""
-    spans = {name: match.span(name) for name in ("text", "path", "old") if name in match.re.groupindex}
-    return {name: _trimmed(text[begin:end]) for name, (begin, end) in spans.items() if begin >= 0}
 
 
 def _trimmed(text: str) -> str:
@@ -107,26 +83,3 @@ def _trimmed(text: str) -> str:
     if len(text) > 1 and text[0] in _QUOTES and text[-1] in _QUOTES and not any(sign in text[1:-1] for sign in _QUOTES):
         return text[1:-1].strip()
     return text
-
-
-def _long(text: str) -> Intent:
-    """A long message is only asked whether it begins with a wish to remember: its text would be lost otherwise."""
-    head = text[:200]
-    for table in _tables():
-        found = _match(head, table)
-        if found is not None and found.kind in ("remember", "todo"):
-            return Intent(found.kind, text)
-    return Intent("long", text)
-
-
-def _unphrased(text: str) -> Intent:
-    """A message that fits no phrase: a question to the notes or about the world, a statement, or something else."""
-    if is_question(text):
-        folded = fold(text)
-        personal = any(table.personal.search(folded) for table in _tables())
-        return Intent("recall" if personal else "other", text)
-    if markers.holds_secret(text):
-        return Intent("secret", text)
-    if markers.is_durable(text):
-        return Intent("statement", text)
-    return Intent("other", text)

@@ -4,43 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
 import msgspec
 
 from clawbot.clock import Clock, epoch_ms
-from clawbot.llm.offline import flush, replies
-from clawbot.llm.offline.material import PROVIDER, is_flush_prompt, material
-from clawbot.llm.offline.slug import slug
-from clawbot.llm.offline.summary import summarise
-from clawbot.llm.offline.tokens import cut_to, usage
-from clawbot.llm.offline.turn import Call, Step, read_turn
+from clawbot.llm.offline import recall, silent, workspace
+from clawbot.llm.offline.answers import say
+from clawbot.llm.offline.intents import Intent, classify
+from clawbot.llm.offline.turn import Plan, PlannedCall, Step, Turn, follow, read_turn, what_was_done
 from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
-from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock
+from clawbot.llm.tokens import cut_to, weigh_tokens
+from clawbot.messages import OFFLINE, AssistantMessage, Cost, Message, TextBlock, ToolCallBlock, Usage
+from clawbot.text.language import COMMON_HAN as HAN
 
-WINDOW = 128_000
-"""It has no window of its own. This one, of a common size, lets compaction work as it does with other models."""
+WINDOW = 128_000  # it has none of its own; this one lets compaction work as it does with other models
 WINDOW_SOURCE = "a common size; the offline model has none of its own"
+MAX_PIECES = 400  # a long text streams in longer pieces, so that reading it stays cheap
+MESSAGE_TOKENS = 4  # what the frame of a message costs
 
-MAX_PIECES = 400
-"""A long text streams in longer pieces, so that reading it stays cheap."""
+PLANS: dict[str, Callable[[Turn, Intent], Plan]] = {
+    "remember": workspace.remember,
+    "recall": recall.recall,
+    "ask": recall.recall,
+    "list": workspace.list_files,
+    "notes": workspace.list_files,
+    "read": workspace.read_file,
+    "create": workspace.create_file,
+    "append": workspace.append_text,
+    "run": workspace.run_command,
+}
+"""What takes tools. Every other kind is answered at once, by the sentence of `answers` of that name."""
 
-_PIECE = re.compile(r"\s*(?:[\u3400-\u9fff]{1,4}|[^\s\u3400-\u9fff]+|\s+)")
+_PIECE = re.compile(rf"\s*(?:[{HAN}]{{1,4}}|[^\s{HAN}]+|\s+)")
 
 
 class OfflineModel:
-    """Phrases, searches and extracts instead of a language model: deterministic, in-process, without key or network.
+    """Phrases, a search and extracts instead of a language model: deterministic, in-process, without key or network.
 
-    It is a `ChatModel` and keeps no state: everything comes from the request and from `clock`, which is in the user's
-    zone.
+    It is a `ChatModel` without state: everything comes from the request and from `clock`, in the user's zone.
     """
 
     def __init__(self, clock: Clock, *, reason: str = "") -> None:
         self._clock = clock
-        self.info = ModelInfo(ref="offline", reason=reason, window=WINDOW, priced=True, window_source=WINDOW_SOURCE)
+        self.info = ModelInfo(ref=OFFLINE, reason=reason, window=WINDOW, priced=True, window_source=WINDOW_SOURCE)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`: text in small pieces or tool calls, then the whole. Raises nothing."""
@@ -59,56 +68,64 @@ class OfflineModel:
         """There is nothing to close."""
 
     def _answer(self, request: ChatRequest) -> AssistantMessage:
-        now = self._clock.now()
         step = self._decide(request)
         text = cut_to(step, request.max_tokens) if isinstance(step, str) else ""
-        calls = [] if isinstance(step, str) else _with_ids(step, request.messages)
+        wanted = [] if isinstance(step, str) else step
+        calls = [_with_id(call, number, request.messages) for number, call in enumerate(wanted)]
         answer = AssistantMessage(
             content=[TextBlock(text)] if text else list(calls),
-            api=PROVIDER,
-            provider=PROVIDER,
-            model=PROVIDER,
+            api=OFFLINE,
+            provider=OFFLINE,
+            model=OFFLINE,
             stop_reason="toolUse" if calls else "stop" if text == step else "length",
-            timestamp=epoch_ms(now),
+            timestamp=epoch_ms(self._clock.now()),
         )
-        return _with_usage(answer, request)
+        return msgspec.structs.replace(answer, usage=_usage(request, answer))
 
     def _decide(self, request: ChatRequest) -> Step:
         if request.purpose == "summary":
-            return summarise(material(request), request.max_tokens)
+            return silent.summarise(silent.material(request), request.max_tokens)
         if request.purpose == "slug":
-            return slug(material(request).said)
+            return silent.slug(silent.material(request).said)
         if request.purpose == "rerank":
             # It knows no more than the ranking does, and no answer leaves the order as it is.
             return ""
         turn = read_turn(request, self._clock.now())
-        if request.purpose == "flush" or is_flush_prompt(turn.text):
-            return replies.follow(flush.flush(turn, flush.writer(request.tools)), turn)
-        return replies.reply(turn)
+        if request.purpose == "flush" or silent.is_flush_prompt(turn.text):
+            return follow(silent.flush(turn), turn)
+        return _reply(turn)
 
 
-def _with_usage(answer: AssistantMessage, request: ChatRequest) -> AssistantMessage:
-    return msgspec.structs.replace(answer, usage=usage(request, answer))
+def _reply(turn: Turn) -> Step:
+    """The next tool calls for the user's last message, or the answer to it."""
+    intent = classify(turn.text, turn.language)
+    if intent.kind in PLANS:
+        return follow(PLANS[intent.kind](turn, intent), turn)
+    if turn.resumed and turn.rounds:
+        return what_was_done(turn)
+    if intent.kind == "told":
+        return recall.told(turn)
+    return say(turn.language, intent.kind)
 
 
-def _with_ids(calls: Sequence[Call], messages: Sequence[Message]) -> list[ToolCallBlock]:
-    """The calls with ids that depend on the conversation alone, and that no call in it has."""
-    taken = {call.id for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls}
-    blocks: list[ToolCallBlock] = []
-    for number, call in enumerate(calls):
-        ident = next(ident for ident in _idents(call, number, messages) if ident not in taken)
-        taken.add(ident)
-        blocks.append(ToolCallBlock(ident, call.name, call.arguments))
-    return blocks
+def _usage(request: ChatRequest, answer: AssistantMessage) -> Usage:
+    """What the call would have cost in tokens, by weighted characters; in money nothing."""
+    tools = sum(weigh_tokens(msgspec.json.encode(spec).decode()) for spec in request.tools)
+    prompt = weigh_tokens(request.system) + tools + sum(map(_weight, request.messages))
+    output = _weight(answer)
+    return Usage(input=prompt, output=output, total_tokens=prompt + output, cost=Cost())
 
 
-def _idents(call: Call, number: int, messages: Sequence[Message]) -> Iterator[str]:
-    """Ids to try. The time of the last message is part of them: after a compaction the calls before it are not seen
-    here, but stand in the same transcript."""
-    last = messages[-1].timestamp if messages else 0
-    for attempt in itertools.count():
-        seed = json.dumps([len(messages), last, number, attempt, call.name, call.arguments])
-        yield f"call_{hashlib.sha256(seed.encode()).hexdigest()[:16]}"
+def _weight(message: Message) -> int:
+    calls = message.tool_calls if isinstance(message, AssistantMessage) else []
+    called = sum(weigh_tokens(call.name) + weigh_tokens(repr(call.arguments)) for call in calls)
+    return MESSAGE_TOKENS + weigh_tokens(message.text) + called
+
+
+def _with_id(call: PlannedCall, number: int, messages: Sequence[Message]) -> ToolCallBlock:
+    """The call with an id of the conversation alone; by the time of the last message it differs after a compaction."""
+    seed = json.dumps([len(messages), messages[-1].timestamp, number, call.name, call.arguments])
+    return ToolCallBlock(f"call_{hashlib.sha256(seed.encode()).hexdigest()[:16]}", call.name, call.arguments)
 
 
 def _pieces(text: str) -> Iterator[str]:

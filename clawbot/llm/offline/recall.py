@@ -1,211 +1,193 @@
-"""Answering from the notes: searching them, and quoting what fits with file and line."""
+"""Answering from the notes and from the conversation: what a memory search puts first is quoted with its place."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
-from collections.abc import Generator
-from datetime import date, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from clawbot.llm.offline import ranking
-from clawbot.llm.offline.answers import say
-from clawbot.llm.offline.compacted import read_compacted
-from clawbot.llm.offline.intents import MAX_REQUEST, Intent, is_question
-from clawbot.llm.offline.language import fold
-from clawbot.llm.offline.markers import asks, sentences
-from clawbot.llm.offline.notes import Line, Search, can_search, grep_day, grep_notes, match_strength, search
-from clawbot.llm.offline.quoting import bare, quote, quoted_lines
-from clawbot.llm.offline.ranking import Ranked, rank
-from clawbot.llm.offline.turn import Call, Outcome, Plan, Turn
-from clawbot.llm.offline.words import Term, normalise, stems, terms
-from clawbot.messages import UserMessage
+from msgspec import Struct
 
-_Found = Generator[list[Call], list[Outcome], Search | str]
+from clawbot.llm.offline.answers import bare, one_line, quote, say
+from clawbot.llm.offline.intents import MAX_REQUEST, Intent, classify
+from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
+from clawbot.llm.offline.workspace import key, tidy
+from clawbot.messages import AssistantMessage, UserMessage, read_compacted
+from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING
+from clawbot.text.secrets import MARK, holds_secret
+from clawbot.text.statements import asks, is_question, is_refusal, sentences
+from clawbot.text.topics import words
 
-FULL = 0.5
-"""From this share of the question's words on, a line counts as an answer and not only as near."""
+MAX_QUERY, MAX_QUOTES, MOST_TOLD = 400, 3, 8
+NEAR = 0.25  # a hit that scores less is near at best: nobody may be told that it answers
+OF_BEST = 0.6  # a hit that scores less than this share of the best is not quoted beside it
 
-NEAR = 0.25
-"""Below this share a line has to do with a request only by accident."""
+_SPEAKER = re.compile(r"(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:\d{2} )?(?:(user)|assistant): ", re.IGNORECASE)
+# Headings, comments and hints of a template, facts of a session, empty fields: lines that state nothing.
+_NO_FACT = re.compile(r"\s*(?:#|<!--|---|```|_.*_\s*\Z|- \*\*(?:Session (?:Key|ID)|Source|Reason)\*\*|.*[:：]\**\s*\Z)")
+_SUMMARY_FRAME = re.compile(r"^#.*$|^- \(none\)$", re.MULTILINE)
+_REFERENCE = re.compile(r"\[quoted: [^\]\n]*\]")  # where the note of a talk leaves out what another note says
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_HAN_STOP = re.compile("|".join(sorted({*CHINESE_STOP_PHRASES, *CHINESE_TALKING}, key=len, reverse=True)))
+_TOKEN = re.compile(f"[{HAN}]|[^{HAN}]+")
 
-NEWEST_NOTES = 8
-ANY_ITEM = r"^\s*(?:[-*+]|\d+[.)])\s+\S"
-ANY_TODO = r"\[ \]|\b(?:todo|to-do)\b|待办"
 
-# Lines of a note that say nothing of what was talked about: headings, the facts of the session, what was left out.
-_FACT = re.compile(r"#|- \*\*|\[\.\.\. ")
-_HEADING = re.compile(r"^#.*$", re.MULTILINE)
-_ISO_DAY = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
-_DAYS_BACK = (
-    (re.compile(r"\bday before yesterday\b|前天", re.IGNORECASE), 2),
-    (re.compile(r"\byesterday\b|昨天|昨日", re.IGNORECASE), 1),
-    (re.compile(r"\b(?:today|this morning)\b|今天|今日", re.IGNORECASE), 0),
-)
+class RecalledLine(Struct, frozen=True):
+    """A line that a search found at `place`, which is about the day and line of `age`, if it is. `origin` says whose
+    words it is: file, user, agent; `score` is 0 to 1."""
+
+    place: str
+    age: tuple[str, str, int]
+    text: str
+    origin: str
+    score: float
 
 
 def recall(turn: Turn, intent: Intent) -> Plan:
-    """Answer a question about what the user once said."""
+    """Answer a question from what the user once said: in this conversation, or in the notes."""
     question = intent.text or turn.text
-    day = mentioned_day(question, turn.now.date())
-    wanted = terms(_ISO_DAY.sub(" ", question) if day else question)
-    if day is not None:
-        found = yield from _recall_day(turn, day, wanted)
-        if isinstance(found, str):
-            return found
-        if found.lines:
-            return say(turn.language, "recalled_day", day=day.isoformat(), quotes=quotes(found.lines))
-        if not wanted:
-            return say(turn.language, "not_found_day", day=day.isoformat())
-    if not wanted:
-        return (yield from recall_all(turn, intent))
-    return (yield from _recall_words(turn, wanted))
+    hits: list[RecalledLine] = []
+    if "memory_search" in turn.tools:
+        [outcome] = yield [PlannedCall("memory_search", {"query": question[:MAX_QUERY]})]
+        answer = _answer(outcome)
+        if outcome.is_error or answer.get("disabled"):
+            why = f"{answer.get('error', outcome.text)} {answer.get('action', '')}"
+            return _from_here(turn, question) or say(turn.language, "search_failed", reason=one_line(why))
+        hits = _chosen(answer, question)
+    here = _from_here(turn, question, hits)
+    answers = bool(hits) and hits[0].score >= NEAR
+    if not answers and (here or not hits or intent.kind == "ask"):
+        return here or _refusal(turn, intent)
+    key = "nearest" if not answers else "newest_first" if _supersedes(hits, question) else "recalled"
+    return "\n\n".join(filter(None, (here, say(turn.language, key, quotes=_quotes(turn, hits)))))
 
 
-def _recall_words(turn: Turn, wanted: list[Term]) -> Plan:
-    found = yield from _search(turn, wanted)
-    if isinstance(found, str):
-        return found
-    ranked = _ranked(found, wanted, turn.text)
-    if ranked.lines:
-        key = "recalled" if ranked.coverage >= FULL else "recalled_near"
-        return say(turn.language, key, quotes=quotes(ranked.lines))
-    return _from_conversation(turn, wanted) or say(turn.language, "not_found", **_looked(turn, wanted))
+def told(turn: Turn) -> str:
+    """What was said in this conversation, the last of it."""
+    lines = [quote(text) for _, text in itertools.islice(_said(turn), MOST_TOLD)]
+    return say(turn.language, "said_here" if lines else "told_nothing", quotes="\n>\n".join(reversed(lines)))
 
 
-def recall_all(turn: Turn, intent: Intent) -> Plan:
-    """Show the newest notes."""
-    found = yield from _grep(turn, ANY_ITEM)
-    if isinstance(found, str):
-        return found
-    lines = ranking.newest([line for line in found.lines if line.path.lower() != "user.md"], NEWEST_NOTES)
-    if not lines:
-        return say(turn.language, "not_found_all")
-    return say(turn.language, "recalled_all", quotes=quotes(lines))
+def telling(text: str) -> frozenset[str]:
+    """The words of `text` that say something; of Chinese each character."""
+    tokens = (token for word in words(_HAN_STOP.sub(" ", text)) for token in _TOKEN.findall(word))
+    return frozenset(tokens) - STOP_WORDS - TALKING
 
 
-def last_talk(turn: Turn, intent: Intent) -> Plan:
-    """Tell what the last conversation was about, from the note of it that this session begins with."""
-    kept = next((note for note in turn.quoted if note.is_of_conversation), None) or next(iter(turn.quoted), None)
-    lines = [line for line in kept.text.splitlines() if line.strip() and not _FACT.match(line)] if kept else []
-    if kept is None or not lines:
-        return (yield from recall(turn, intent))
-    shown = quoted_lines("\n".join(lines[-NEWEST_NOTES:]), NEWEST_NOTES)
-    return say(turn.language, "last_talk", path=kept.path, quotes=shown)
+def _answer(outcome: CallOutcome) -> dict[str, Any]:
+    try:
+        answer = json.loads(outcome.text)
+    except ValueError:
+        answer = None
+    return answer if isinstance(answer, dict) else {}
 
 
-def todos(turn: Turn, intent: Intent) -> Plan:
-    """Show the open todos among the notes."""
-    found = yield from _grep(turn, ANY_TODO)
-    if isinstance(found, str):
-        return found
-    lines = ranking.newest([line for line in found.lines if not is_question(bare(line.text))], NEWEST_NOTES)
-    if not lines:
-        return say(turn.language, "not_found", where=say(turn.language, "memory_places"), words="todo, 待办, [ ]")
-    return say(turn.language, "recalled", quotes=quotes(lines))
+def _chosen(answer: dict[str, Any], question: str) -> list[RecalledLine]:
+    """The hits to quote, in the search's order: of each result one line, each text once. Of two about the same thing
+    the newer one is first."""
+    wanted = telling(question)
+    found: dict[tuple[str, ...], RecalledLine] = {}
+    for result in filter(lambda result: isinstance(result, dict), answer.get("results") or ()):
+        best = _best([hit for hit in _lines(result) if words(hit.text)], question, wanted)
+        if best:
+            found.setdefault(tuple(words(best.text)), best)
+    # A wish to remember, in the note of a talk, says again what it led to.
+    hits = [hit for hit in found.values() if _wish(hit) not in found]
+    hits = [hit for hit in hits if hit.score >= OF_BEST * hits[0].score][:MAX_QUOTES]
+    newer = next((hit for hit in reversed(hits[1:]) if _supersedes([hit, hits[0]], question)), None)
+    return [newer, *(hit for hit in hits if hit is not newer)] if newer else hits
 
 
-def other(turn: Turn, intent: Intent) -> Plan:
-    """Something that only a language model could answer: say so, and show what the notes hold on it."""
-    wanted = terms(intent.text)
-    if not wanted or not can_search(turn):
-        return say(turn.language, "cannot_answer")
-    found = yield from _search(turn, wanted)
-    if isinstance(found, str):
-        return found
-    ranked = _ranked(found, wanted, turn.text)
-    if not ranked.lines or ranked.coverage < NEAR:
-        return say(turn.language, "not_found_other", **_looked(turn, wanted))
-    key = "recalled_other" if ranked.coverage >= FULL else "near_other"
-    return say(turn.language, key, quotes=quotes(ranked.lines))
+def _best(lines: Sequence[RecalledLine], question: str, wanted: frozenset[str]) -> RecalledLine | None:
+    """Of the `lines` of a result the one to quote: it may hold lines around the one that fits.
+
+    Where only a line fits that is not quoted, such as the same question asked before, the line behind it may be the
+    answer, unless it is the user's; no other one is.
+    """
+    fits = [len(wanted & telling(hit.text)) for hit in lines]
+    states = [_says(hit, question) for hit in lines]
+    at = max(range(len(lines)), key=lambda at: (states[at], fits[at]), default=None)
+    if at is not None and not fits[at] and any(fits):
+        at = next(at for at, fit in enumerate(fits) if fit) + 1
+        states = [state and hit.origin != "user" for state, hit in zip(states, lines, strict=True)]
+    return lines[at] if at is not None and at < len(lines) and states[at] else None
 
 
-def quotes(lines: list[Line]) -> str:
-    """The lines as block quotes, each with its source."""
-    return "\n\n".join(quote(bare(line.text), line.source) for line in lines)
+def _wish(hit: RecalledLine) -> tuple[str, ...] | None:
+    """The words of the fact that the user wished to have remembered with this line; None for any other line."""
+    wish = classify(hit.text, "en") if hit.origin == "user" else None
+    return key(tidy(wish.text)) if wish and wish.kind == "remember" else None
 
 
-def _search(turn: Turn, wanted: list[Term]) -> _Found:
-    """Search the notes; a reply instead of what was found when that was not possible."""
-    if not can_search(turn):
-        return _from_conversation(turn, wanted) or say(turn.language, "no_tool", tool="grep")
-    return _or_trouble(turn, (yield from search(turn, wanted)))
+def _lines(result: dict[str, Any]) -> Iterator[RecalledLine]:
+    path, start, text, score = (result.get(name) for name in ("path", "startLine", "snippet", "score"))
+    if isinstance(path, str) and isinstance(start, int) and isinstance(text, str) and isinstance(score, int | float):
+        day = _DAY.search(path)
+        last = start + text.count("\n")
+        end = result.get("endLine", last)
+        for at, line in enumerate(text.split("\n"), start):
+            # Lines that say nothing may be left out of a snippet.
+            place = f"{path}:{at}" if end == last else f"{path}:{start}-{end}"
+            said = "" if _NO_FACT.match(line) else bare(line)
+            who = _SPEAKER.match(said)
+            origin = ("user" if who[1] else "agent") if who else str(result.get("origin"))
+            age = (day[0] if day else "", path, at)
+            yield RecalledLine(place, age, said[who.end() if who else 0 :], origin, score)
 
 
-def _grep(turn: Turn, regex: str) -> _Found:
-    """All lines of the notes that fit `regex`, or a reply."""
-    if "grep" not in turn.tools:
-        return say(turn.language, "no_tool", tool="grep")
-    return _or_trouble(turn, (yield from grep_notes(turn, regex, [])))
+def _says(hit: RecalledLine, question: str) -> bool:
+    """Whether a line states something: it is no question, and of the agent no refusal and no quote of a note."""
+    if not words(hit.text) or words(hit.text) == words(question) or is_question(hit.text) or MARK in hit.text:
+        return False
+    return hit.origin != "agent" or not (is_refusal(hit.text) or _REFERENCE.search(hit.text))
 
 
-def _or_trouble(turn: Turn, found: Search) -> Search | str:
-    if found.trouble is None:
-        return found
-    reason = quoted_lines(found.trouble.text)
-    return say(turn.language, "search_failed", tool=found.trouble.call.name, reason=reason)
+def _supersedes(hits: Sequence[RecalledLine], question: str) -> bool:
+    """Whether the first hit is newer than the second, and they share as much as one says beside the `question`."""
+    if len(hits) < 2:
+        return False
+    first, second = telling(hits[0].text), telling(hits[1].text)
+    besides = min(len(first - telling(question)), len(second - telling(question)))
+    (day, path, _), (other, other_path, _) = hits[0].age, hits[1].age
+    is_newer = "" < other < day or (path == other_path and hits[0].age > hits[1].age)
+    return is_newer and len(first & second) >= max(besides, 1)
 
 
-def _recall_day(turn: Turn, day: date, wanted: list[Term]) -> _Found:
-    """What the notes of one day hold: on the question's words, or all of it when there are none. None of it fits: an
-    empty result."""
-    if "grep" not in turn.tools:
-        return say(turn.language, "no_tool", tool="grep")
-    found = _or_trouble(turn, (yield from grep_day(day, ANY_ITEM)))
-    if isinstance(found, str):
-        return found
-    lines = rank(found.lines, wanted, turn.text).lines if wanted else ranking.newest(found.lines, NEWEST_NOTES)
-    return Search(lines)
+def _quotes(turn: Turn, hits: Sequence[RecalledLine]) -> str:
+    """The hits as block quotes, each with whose words it is and where it stands."""
+    whose = {origin: say(turn.language, f"by_{origin}") for origin in ("user", "agent")}
+    return "\n\n".join(quote(whose.get(hit.origin, "") + hit.text, hit.place) for hit in hits)
 
 
-def _ranked(found: Search, wanted: list[Term], question: str) -> Ranked:
-    """The lines by their words; when no word fits, what a search by meaning put first, as something near."""
-    ranked = rank(found.lines, wanted, question)
-    if ranked.lines or not found.ranked:
-        return ranked
-    return Ranked(found.lines[:1], 0.0)
+def _from_here(turn: Turn, question: str, hits: Sequence[RecalledLine] = ()) -> str:
+    """What was stated on it earlier in this conversation and does not stand in the notes; "" when nothing."""
+    wanted = telling(question)
+    known = [words(hit.text) for hit in hits]
+    found = ((len(wanted & telling(text)), key, text) for key, text in _said(turn) if words(text) not in known)
+    fits = [(count, key, text) for count, key, text in found if count and count * 2 >= len(wanted) and not asks(text)]
+    _, key, text = max(fits, key=lambda fit: fit[0], default=(0, "", ""))
+    return say(turn.language, key, quotes=quote(text)) if key else ""
 
 
-def _from_conversation(turn: Turn, wanted: list[Term]) -> str:
-    """What the user said on it earlier in this conversation; empty when nothing."""
+def _said(turn: Turn) -> Iterator[tuple[str, str]]:
+    """What was said in this conversation, the newest first, sentence by sentence and without secrets and small talk,
+    each with the key of the answer that quotes it."""
     for message in reversed(turn.earlier):
-        if not isinstance(message, UserMessage):
-            continue
-        summary = read_compacted(message.text)
-        if found := _fitting(summary.question if summary else message.text, wanted):
-            # A summary has the time of the compaction.
-            when = "" if summary else _when(turn, message.timestamp)
-            return say(turn.language, "said_here", when=when, quotes=quote(found))
-        if summary and (found := _fitting(_HEADING.sub("", summary.summary), wanted)):
-            return say(turn.language, "said_before", quotes=quote(bare(found)))
-    return ""
+        if isinstance(message, UserMessage):
+            said, old = asked(message)[:MAX_REQUEST], read_compacted(message.text)
+            intent = classify(said, turn.language)
+            lines = list(sentences(intent.text)) if intent.kind in ("remember", "recall", "ask", "statement") else []
+            yield from (("said_here", bare(line)) for line in reversed(lines) if not holds_secret(line))
+            lines = [bare(line) for line in _SUMMARY_FRAME.sub("", old.summary).splitlines()] if old else []
+            yield from (("summed_up", line) for line in lines if line)
 
 
-def _fitting(text: str, wanted: list[Term]) -> str:
-    """The first sentence that states something with at least half of the words; empty when none does."""
-    for sentence in sentences(text[:MAX_REQUEST]):
-        fits = [match_strength(normalise(sentence), set(stems(sentence)), term) for term in wanted]
-        if not asks(sentence) and sum(value > 0 for value in fits) * 2 >= max(len(wanted), 1):
-            return sentence
-    return ""
-
-
-def _when(turn: Turn, timestamp: int) -> str:
-    if not timestamp:
-        return ""
-    moment = datetime.fromtimestamp(timestamp / 1000, turn.now.tzinfo)
-    return f" at {moment:%H:%M}" if turn.language == "en" else f" {moment:%H:%M} "
-
-
-def _looked(turn: Turn, wanted: list[Term]) -> dict[str, str]:
-    """Where was looked, and for which words."""
-    return {"where": say(turn.language, "memory_places"), "words": ", ".join(term.shown for term in wanted)}
-
-
-def mentioned_day(question: str, today: date) -> date | None:
-    """The day that a question is about, if it names one."""
-    if (found := _ISO_DAY.search(question)) is not None:
-        try:
-            return date(*map(int, found.groups()))
-        except ValueError:
-            return None
-    folded = fold(question)
-    return next((today - timedelta(days=back) for pattern, back in _DAYS_BACK if pattern.search(folded)), None)
+def _refusal(turn: Turn, intent: Intent) -> str:
+    """One line, and a shorter one when it was said before."""
+    if intent.kind == "recall":
+        return say(turn.language, "not_found")
+    said = {message.text for message in turn.earlier if isinstance(message, AssistantMessage)}
+    before = {say(language, key) for language in ("en", "zh") for key in ("refused", "refused_again")}
+    return say(turn.language, "refused_again" if said & before else "refused")

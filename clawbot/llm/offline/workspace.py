@@ -1,117 +1,168 @@
-"""Files and commands of the workspace: one tool call for one plain request, its answer shown as data."""
+"""What the offline model does in the workspace: writes down what the user wants kept (one list line in the file of the
+day, never twice), and lists, reads, appends and runs, one tool call for one plain request."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Generator, Sequence
+from pathlib import PurePosixPath
 
-from clawbot.llm.offline.answers import say
-from clawbot.llm.offline.intents import Intent
-from clawbot.llm.offline.quoting import Block, one_line, quoted_lines
-from clawbot.llm.offline.turn import Call, Outcome, Plan, Turn
+from clawbot.llm.offline.answers import bare, block, one_line, quote, say
+from clawbot.llm.offline.intents import Intent, classify
+from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
+from clawbot.messages import UserMessage
+from clawbot.text.sanitize import clean
+from clawbot.text.secrets import holds_secret, redact
+from clawbot.text.topics import words
 
-_NOTHING = ("No matches.", "Nothing fits.")
+MAX_FACT = 4_000  # characters that one note may hold; more belongs into a file of its own
+LOOKED_FOR = 900  # characters of the pattern that looks for facts in the notes; grep takes a thousand
+
+Looked = Generator[list[PlannedCall], list[CallOutcome], tuple[dict[tuple[str, ...], str], str]]
+_LIST_MARK = re.compile(r"\A(?:[-*+]\s{1,4})(?:\[[ xX]\]\s{1,4})?")
+_TRAILING = re.compile(
+    r"(?:\s*(?:please|ok(?:ay)?\??|thanks?(?: you)?|谢谢|好吗|可以吗|行吗)[.!?。!?]*)$", re.IGNORECASE
+)
+_INSISTING = re.compile(
+    r"[,.;:!，。；：！\s-]{0,5}(?:\b(?:anyway|anyhow|all the same|regardless|nevertheless|i insist)"
+    r"|(?:无论如何|没关系|没事|不要紧|我坚持|即便如此)(?:[,，]?(?:都|也)?(?:请|要)?记(?:住|下来?|着)?)?)[.!。！\s]{0,5}\Z",
+    re.IGNORECASE,
+)
+_INSISTING_FIRST = re.compile(
+    r"\s{0,5}(?:(?:anyway|anyhow|nevertheless|still|regardless)\b|无论如何|还是|照样|我坚持|没关系)", re.IGNORECASE
+)
+_CLAUSE = re.compile(r"[^\w ]+|_")
+_FOUND = re.compile(
+    r"(?:\./)?(?P<path>memory\.md|memory/[^:\n]{1,400}\.md):(?P<line>\d{1,7}):(?P<text>.*)", re.IGNORECASE
+)
+
+
+def remember(turn: Turn, intent: Intent) -> Plan:
+    """Store a fact in the user's own words; one that holds a secret only when the user insists (`… anyway`)."""
+    stated = intent.text or _statement_before(turn)
+    without = _INSISTING.sub("", stated).strip()
+    fact = tidy(without if holds_secret(without) else stated)
+    if not words(fact):
+        return say(turn.language, "remember_what")
+    if len(fact) > MAX_FACT:
+        return say(turn.language, "fact_too_long", size=len(fact), limit=MAX_FACT)
+    if holds_secret(fact) and not (_INSISTING.search(turn.text) or _INSISTING_FIRST.match(turn.text)):
+        return say(turn.language, "secret")
+    if "append" not in turn.tools:
+        return say(turn.language, "no_tool", tool="append")
+    path = daily_file(turn)
+    places, heading = yield from look_before(turn, [fact], path)
+    if key(fact) in places:
+        return say(turn.language, "already_noted", quote=quote(redact(fact), places[key(fact)]))
+    [outcome] = yield [PlannedCall("append", {"path": path, "content": heading + as_item(fact)})]
+    if outcome.is_error:
+        return failed(turn, outcome)
+    # Midnight may have passed since the call was made.
+    path = str(outcome.call.arguments.get("path", path))
+    noted = say(turn.language, "remembered", path=path, fact=redact(quote(fact)).removeprefix("> "))
+    return noted + say(turn.language, "secret_warning", path=path) if holds_secret(fact) else noted
+
+
+def tidy(text: str) -> str:
+    """A fact without the wrapping of the request: control characters, a list mark, a closing "please"."""
+    fact = _LIST_MARK.sub("", clean(text).strip())
+    return _TRAILING.sub("", fact).strip(" \n,，;；") if len(fact) <= MAX_FACT else fact
+
+
+def daily_file(turn: Turn) -> str:
+    """The file of today, in the user's zone."""
+    return f"memory/{turn.now:%Y-%m-%d}.md"
+
+
+def as_item(fact: str) -> str:
+    """`fact` as one item of a Markdown list; further lines are indented so that they stay in it."""
+    first, *more = [line.rstrip() for line in fact.split("\n") if line.strip()]
+    return "\n".join([f"- {first}", *(f"  {line}" for line in more)]) + "\n"
+
+
+def look_before(turn: Turn, facts: Sequence[str], path: str) -> Looked:
+    """Look for `facts` in the notes and for the file at `path`: where lines like them stand, by their words, and the
+    heading that a new file begins with. A look that fails stops nothing: better a fact twice than one that is lost."""
+    pattern = _any_of(facts)
+    look = PlannedCall("grep", {"pattern": pattern, "glob": "*.md", "ignore_case": True})
+    calls = [*([look] if pattern else ()), PlannedCall("list", {"pattern": path})]
+    calls = [call for call in calls if call.name in turn.tools]
+    outcomes = (yield calls) if calls else []
+    looked = {outcome.call.name: outcome.text.splitlines() for outcome in outcomes if not outcome.is_error}
+    found = [line for line in map(_FOUND.fullmatch, looked.get("grep", [])) if line]
+    places = {key(bare(line["text"])): f"{line['path']}:{line['line']}" for line in found}
+    is_new = path not in looked.get("list", [path])
+    return places, f"# {PurePosixPath(path).stem}\n\n" if is_new else ""
+
+
+def key(fact: str) -> tuple[str, ...]:
+    """What facts are compared by: the words of the first line."""
+    return tuple(words(fact.partition("\n")[0]))
+
+
+def _any_of(facts: Sequence[str]) -> str:
+    """A pattern for the lines that hold the longest clause of one of `facts`, or its beginning."""
+    clauses = [max(_CLAUSE.split(fact.partition("\n")[0]), key=len).strip() for fact in facts]
+    return "|".join(filter(None, (clause[: LOOKED_FOR // len(facts) - 1].strip() for clause in clauses)))
+
+
+def _statement_before(turn: Turn) -> str:
+    """What a bare "remember that" points at: the last thing the user said, if it stated something."""
+    said = (asked(message) for message in reversed(turn.earlier) if isinstance(message, UserMessage))
+    before = classify(next((text for text in said if text.strip()), ""), turn.language)
+    return before.text if before.kind in ("remember", "statement", "secret") else ""
 
 
 def list_files(turn: Turn, intent: Intent) -> Plan:
-    """Show what a folder holds, the workspace when none is named."""
-    if "list" not in turn.tools:
-        return say(turn.language, "no_tool", tool="list")
-    path = intent.path or "."
-    outcomes = yield [Call("list", {"path": path})]
-    return _shown(turn, outcomes[0], "listing", path=path)
+    """Show what a folder holds: the one that is named, that of the notes, or the workspace."""
+    path = intent.path or ("memory" if intent.kind == "notes" else ".")
+    return (yield from _call(turn, PlannedCall("list", {"path": path}), path))
 
 
 def read_file(turn: Turn, intent: Intent) -> Plan:
     """Show a file."""
-    if "read" not in turn.tools:
-        return say(turn.language, "no_tool", tool="read")
-    outcomes = yield [Call("read", {"path": intent.path})]
-    return _shown(turn, outcomes[0], "content", path=intent.path)
-
-
-def search_files(turn: Turn, intent: Intent) -> Plan:
-    """Show the lines of the workspace's files, or of one, that hold some words."""
-    if "grep" not in turn.tools:
-        return say(turn.language, "no_tool", tool="grep")
-    arguments = {"pattern": re.escape(intent.text), "ignore_case": True}
-    if intent.path:
-        arguments["path"] = intent.path
-    outcomes = yield [Call("grep", arguments)]
-    if outcomes[0].text.strip() in _NOTHING:
-        key = "no_matches_in" if intent.path else "no_matches"
-        return say(turn.language, key, text=one_line(intent.text), path=intent.path)
-    return _shown(turn, outcomes[0], "matches", text=one_line(intent.text))
-
-
-def append_text(turn: Turn, intent: Intent) -> Plan:
-    """Add a text at the end of a file."""
-    if "append" not in turn.tools:
-        return say(turn.language, "no_tool", tool="append")
-    outcomes = yield [Call("append", {"path": intent.path, "content": _line(intent.text)})]
-    return _done(turn, outcomes[0])
-
-
-def write_file(turn: Turn, intent: Intent) -> Plan:
-    """Make a new file; one that exists is left as it is."""
-    if not intent.text:
-        return say(turn.language, "write_what", path=intent.path)
-    for tool in ("write", "list"):
-        if tool not in turn.tools:
-            return say(turn.language, "no_tool", tool=tool)
-    path = intent.path.removeprefix("./")
-    outcomes = yield [Call("list", {"pattern": path})]
-    if outcomes[0].is_error:
-        return _failed(turn, outcomes[0])
-    if path in outcomes[0].text.splitlines():
-        return say(turn.language, "file_exists", path=path)
-    return (yield from overwrite_file(turn, intent))
-
-
-def overwrite_file(turn: Turn, intent: Intent) -> Plan:
-    """Write a file whatever was in it: the user said so."""
-    if "write" not in turn.tools:
-        return say(turn.language, "no_tool", tool="write")
-    outcomes = yield [Call("write", {"path": intent.path, "content": _line(intent.text)})]
-    return _done(turn, outcomes[0])
-
-
-def replace_text(turn: Turn, intent: Intent) -> Plan:
-    """Put one text in the place of another."""
-    if "edit" not in turn.tools:
-        return say(turn.language, "no_tool", tool="edit")
-    outcomes = yield [Call("edit", {"path": intent.path, "old": intent.old, "new": intent.text})]
-    return _done(turn, outcomes[0])
+    return (yield from _call(turn, PlannedCall("read", {"path": intent.path}), intent.path))
 
 
 def run_command(turn: Turn, intent: Intent) -> Plan:
     """Run a command; whether it may is asked outside of this model."""
-    if "shell" not in turn.tools:
-        return say(turn.language, "no_tool", tool="shell")
     command = intent.text.strip()
-    outcomes = yield [Call("shell", {"command": command})]
-    return _shown(turn, outcomes[0], "ran", text=one_line(command, 80).replace("`", "'"))
+    return (yield from _call(turn, PlannedCall("shell", {"command": command}), one_line(command, 80).replace("`", "'")))
 
 
-def _line(text: str) -> str:
-    return text if text.endswith("\n") else f"{text}\n"
+def append_text(turn: Turn, intent: Intent) -> Plan:
+    """Add a text at the end of a file."""
+    return (yield from _call(turn, PlannedCall("append", {"path": intent.path, "content": f"{intent.text}\n"})))
 
 
-def _failed(turn: Turn, outcome: Outcome) -> str:
-    return say(turn.language, "tool_failed", tool=outcome.call.name, reason=quoted_lines(outcome.text))
+def create_file(turn: Turn, intent: Intent) -> Plan:
+    """Make a new file; one that exists is left as it is."""
+    if missing := next((tool for tool in ("write", "list") if tool not in turn.tools), None):
+        return say(turn.language, "no_tool", tool=missing)
+    path = intent.path.removeprefix("./")
+    [listed] = yield [PlannedCall("list", {"pattern": path})]
+    if listed.is_error:
+        return failed(turn, listed)
+    if path in listed.text.splitlines():
+        return say(turn.language, "file_exists", path=path)
+    content = f"{intent.text}\n" if intent.text else ""
+    return (yield from _call(turn, PlannedCall("write", {"path": intent.path, "content": content})))
 
 
-def _done(turn: Turn, outcome: Outcome) -> str:
+def failed(turn: Turn, outcome: CallOutcome) -> str:
+    """What is said of a tool that did not do its work."""
+    return say(turn.language, "tool_failed", tool=outcome.call.name, reason=quote(outcome.text))
+
+
+def _call(turn: Turn, call: PlannedCall, what: str = "") -> Plan:
+    """Make one call and show what it answers below `what`, or tell that it was done."""
+    if call.name not in turn.tools:
+        return say(turn.language, "no_tool", tool=call.name)
+    [outcome] = yield [call]
     if outcome.is_error:
-        return _failed(turn, outcome)
-    return say(turn.language, "written", detail=one_line(outcome.text))
-
-
-def _shown(turn: Turn, outcome: Outcome, key: str, **values: str) -> str:
-    if outcome.is_error:
-        return _failed(turn, outcome)
-    block = Block(outcome.text)
-    answer = say(turn.language, key, block=block.text, **values)
-    if not block.cut:
-        return answer
-    notice = "shortened" if key == "content" else "shortened_lines"
-    return answer + say(turn.language, notice, shown=block.shown, total=block.total, **values)
+        return failed(turn, outcome)
+    return (
+        block(turn.language, what, outcome.text)
+        if what
+        else say(turn.language, "written", detail=one_line(outcome.text))
+    )

@@ -1,1 +1,1 @@
-"""Cuts documents into the pieces that are searched."""
+"""Cuts documents into the chunks that are searched."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BlockKind = Literal["paragraph", "item", "code", "heading", "table", "rule"]
 
 HEADING_CHARS = 200
-"""A heading is repeated for each piece below it, so no more of it is kept, in characters."""
+"""A heading is repeated for each chunk below it, so no more of it is kept, in characters."""
 
 # Two levels for a list, one for a quote. What is nested deeper comes as paragraphs, so that no file takes more than
 # linear time.
@@ -59,13 +59,13 @@ def blocks_of(lines: Sequence[str]) -> list[Block]:
     found = [Block(0, offset, "code", 0, ())] if offset else []
     # A carriage return would count as a line break, and so would shift all that follows.
     text = "\n".join(lines[offset:]).replace("\r", " ")
-    reader = _Reader(found, offset)
+    reader = _BlockReader(found, offset)
     for token in _parse(text):
         reader.take(token)
     return _completed(found, lines)
 
 
-class _Reader:
+class _BlockReader:
     """Turns the parser's tokens into blocks."""
 
     def __init__(self, blocks: list[Block], offset: int) -> None:

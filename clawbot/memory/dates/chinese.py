@@ -6,8 +6,7 @@ import re
 from datetime import date
 
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.grammar import Grammar, Rule
-from clawbot.memory.dates.ranges import Context, Period, Unit
+from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit
 
 _DIGITS = "〇零○一二三四五六七八九"
 _VALUES = {"〇": 0, "零": 0, "○": 0, "一": 1, "二": 2, "两": 2, "兩": 2, "三": 3, "四": 4, "五": 5, "六": 6,
@@ -151,45 +150,45 @@ def _quarter(match: re.Match[str], context: Context) -> Period:
 
 CHINESE = Grammar(
     [
-        Rule(
+        DateRule(
             "recurring",
             rf"每[个個逢]?(?:{_WEEK}[一二三四五六日天末]?|[天日年月])"
             rf"|{_WEEK}[一二三四五六日天][到至~-]{_WEEK}?[一二三四五六日天]",
             None,
         ),
-        Rule(
+        DateRule(
             "date",
             rf"{_NOT_A_COUNT}{_NOT_A_NAME}(?:(?:(?P<y>{_WRITTEN_YEAR}|\d\d) ?年|{_OTHER_YEAR})的? ?)?{_MONTH}"
             rf"(?:{_DAY}|{_PART}|{_NO_NAME_BEHIND})",
             _day_or_month,
         ),
-        Rule(
+        DateRule(
             "year",
             rf"{_NOT_A_COUNT}(?:(?P<y>{_WRITTEN_YEAR}) ?年|{_OTHER_YEAR})(?:的? ?"
             r"(?:年?(?P<p>[初底末])|(?P<h>[上下])半年|第?(?P<q>[一二三四1-4])季度?))?",
             _year,
         ),
-        Rule(
+        DateRule(
             "day_word",
             r"(?P<w>大前|(?<![以之目当當提眼])前|昨|今|(?<![透声聲文说說证證发發光])明|大[后後]"
             "|(?<![以之然今最先])[后後])"
             r"(?:天(?![气氣花性])|(?<=[昨今明])[日晚早夜晨])",
             _day_word,
         ),
-        Rule(
+        DateRule(
             "week",
             r"(?P<q>上上|(?<![晚早以加马馬路线線网網])上|这|這|本|下下|(?<![以乡鄉地])下)一?[个個]?"
             rf"{_WEEK}{_WEEKDAY}?(?![边邊期])",
             _week,
         ),
-        Rule(
+        DateRule(
             "weekday",
             rf"(?<![每逢个個一二两兩三四五六七八九十\d几幾半日号號])(?<![日号號][(（]){_WEEK}{_WEEKDAY}",
             _weekday,
         ),
-        Rule("ago", rf"{_NOT_A_COUNT}{_COUNT} ?{_UNIT}(?:之|以)?前(?![端台往面沿后後景])", _ago),
-        Rule("recent", rf"(?:最近|过去|過去|近|(?:前|这|這)(?=[几幾]))的? ?{_COUNT} ?{_UNIT}", _recent),
-        Rule("quarter", "(?P<q>上|这|這|本|下)(?:一?[个個])?季度?", _quarter),
+        DateRule("ago", rf"{_NOT_A_COUNT}{_COUNT} ?{_UNIT}(?:之|以)?前(?![端台往面沿后後景])", _ago),
+        DateRule("recent", rf"(?:最近|过去|過去|近|(?:前|这|這)(?=[几幾]))的? ?{_COUNT} ?{_UNIT}", _recent),
+        DateRule("quarter", "(?P<q>上|这|這|本|下)(?:一?[个個])?季度?", _quarter),
     ],
     hint=(
         "[年月周週季]|星期|[礼禮]拜|[前昨今明后後]天|[昨今明][日晚早夜晨]|[天日]之?以?前"

@@ -1,4 +1,4 @@
-"""Owns how English names dates: 7 May 2023, last Tuesday, two weeks ago, the weekend before."""
+"""Owns how English names dates: 7 May 2023, last Tuesday, two weeks ago, the weekend before; and its words of dates."""
 
 from __future__ import annotations
 
@@ -6,24 +6,91 @@ import re
 from datetime import date
 
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.english_words import (
-    ALSO_WORDS,
-    COUNT,
-    FULL_MONTH,
-    FULL_WEEKDAY,
-    HINT,
-    MONTH,
-    SEASON,
-    WEEKDAY,
-    YEAR,
-    count_named,
-    month_number,
-    offset_named,
-    unit_named,
-    weekday_number,
+from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit
+
+MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
 )
-from clawbot.memory.dates.grammar import Grammar, Rule
-from clawbot.memory.dates.ranges import Context, Period
+FULL_MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
+WEEKDAY = (
+    "(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
+)
+FULL_WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+SEASON = "(?:spring|summer|autumn|fall|winter)"
+YEAR = r"(?:19|20|21)\d\d"
+COUNT = (
+    r"(?:\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple(?: of)?|(?:a )?few"
+    r"|several|an?)"
+)
+
+HINT = "|".join(
+    (
+        *(r"ago\b", "today", "tonight", "yesterday", "tomorrow", "last ", "past ", "previous ", "current ", "next "),
+        *("coming ", "upcoming ", "this (?:morn|after|even|week|month|quarter|year|past|coming|spring|summer|autumn)"),
+        *(r"this (?:fall|winter|may|mar|mon|tue|wed|thu|fri|sat|sun)", "week(?:end)?s? (?:before|after|back|from now)"),
+        *("days? (?:before|after|back|from now)", "night (?:before|after)", "months? (?:before|after|back|from now)"),
+        *(
+            "years? (?:before|after|back|from now)",
+            "the weekend",
+            "monday",
+            "tuesday",
+            "wednesday",
+            "thursday",
+            "friday",
+        ),
+        *("saturday", "sunday", r"on (?:mon|tue|wed|thu|fri|sat|sun)", r"by (?:mon|tue|wed|thu|fri|sat|sun)"),
+        *("since ", "until ", "till ", r"from (?:mon|tue|wed|thu|fri|sat|sun)", r"jan(?:uary)?\b", r"feb(?:ruary)?\b"),
+        *(r"mar(?:ch)?\b", r"apr(?:il)?\b", r"may\b", r"june?\b", r"july?\b", r"aug(?:ust)?\b"),
+        *(r"sept?(?:ember)?\b", r"oct(?:ober)?\b", r"nov(?:ember)?\b", r"dec(?:ember)?\b", r"19\d\d", r"2[01]\d\d"),
+    )
+)
+"""What a text, in lower case, holds when it names a date. Each alternative begins with a letter: so it is quick."""
+
+ALSO_WORDS = frozenset({"march", "may", "mar", "april", "june", "august", "jan", "dec", "sep"})
+"""Months that are verbs, first names or abbreviations as well: they need more around them than the others."""
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_UNITS: dict[str, Unit] = {
+    "day": "day", "night": "day", "week": "week", "weekend": "weekend", "month": "month", "quarter": "quarter",
+    "year": "year",
+}  # fmt: skip
+_OFFSETS = {"last": -1, "past": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1, "upcoming": 1}
+_NUMBERS = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "couple": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
+    "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
+}  # fmt: skip
+_SOME = frozenset({"few", "several"})
+
+
+def month_number(name: str) -> int:
+    """January, or an abbreviation of it, is 1."""
+    return _MONTHS.index(name[:3].lower()) + 1
+
+
+def weekday_number(name: str) -> int:
+    """Monday, or an abbreviation of it, is 0."""
+    return _WEEKDAYS.index(name[:3].lower())
+
+
+def unit_named(word: str) -> Unit | None:
+    """The unit of time that a word names, in the plural too; None for another word."""
+    return _UNITS.get(word.lower().removesuffix("s"))
+
+
+def offset_named(word: str) -> int:
+    """Last is -1, this 0, next 1."""
+    return _OFFSETS[word.lower()]
+
+
+def count_named(words: str) -> int | None:
+    """The number that a match of COUNT says; None for "a few"."""
+    parts = words.lower().split()
+    if _SOME.intersection(parts):
+        return None
+    return int(parts[0]) if parts[0].isdigit() else max(_NUMBERS.get(part, 1) for part in parts)
+
 
 _TO = r"(?:\s?[-–]\s?(?P<d2>\d\d?)(?:st|nd|rd|th)?)?"
 _DAY_MONTH = rf"(?P<d>\d\d?)(?P<th>st|nd|rd|th)?{_TO} (?:of )?(?P<m>{MONTH})\b\.?(?:,? (?P<y>{YEAR})\b)?"
@@ -187,62 +254,64 @@ _ANCHOR = rf"last|{_unnamed(_DAY_MONTH)}|{_unnamed(_MONTH_DAY)}"
 
 ENGLISH = Grammar(
     [
-        Rule("recurring", rf"(?:every|each|most) {WEEKDAY}s?\b|{FULL_WEEKDAY}s\b", None),
-        Rule(
+        DateRule("recurring", rf"(?:every|each|most) {WEEKDAY}s?\b|{FULL_WEEKDAY}s\b", None),
+        DateRule(
             "word",
             r"(?:the )?day (?:before yesterday|after tomorrow)\b|(?:today|tonight|yesterday|tomorrow)\b"
             r"|this (?:morning|afternoon|evening)\b|last (?:night|evening)\b",
             _word,
         ),
-        Rule("day_month", _DAY_MONTH, _day_of_month),
-        Rule("month_day", _MONTH_DAY, _day_of_month),
-        Rule("month_year", rf"(?P<m>{MONTH})\b\.?,? (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)", _month_of_year),
-        Rule(
+        DateRule("day_month", _DAY_MONTH, _day_of_month),
+        DateRule("month_day", _MONTH_DAY, _day_of_month),
+        DateRule("month_year", rf"(?P<m>{MONTH})\b\.?,? (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)", _month_of_year),
+        DateRule(
             "beside",
             rf"(?:the )?(?P<u>day|night|week|weekend|month|year|{FULL_WEEKDAY}) (?P<way>before|after)"
             rf"(?: (?P<anchor>{_ANCHOR})\b|{_CLAUSE_END})",
             _beside,
         ),
-        Rule("ago", rf"(?P<n>{COUNT}) (?P<u>{_UNIT}) (?P<way>ago|back|from now)\b", _ago),
-        Rule("last_some", rf"(?P<q>last|past|previous|next|coming) (?P<n>{COUNT}) (?P<u>{_UNIT})\b(?! of)", _last_some),
-        Rule(
+        DateRule("ago", rf"(?P<n>{COUNT}) (?P<u>{_UNIT}) (?P<way>ago|back|from now)\b", _ago),
+        DateRule(
+            "last_some", rf"(?P<q>last|past|previous|next|coming) (?P<n>{COUNT}) (?P<u>{_UNIT})\b(?! of)", _last_some
+        ),
+        DateRule(
             "weekday_of_week",
             rf"(?P<w>{FULL_WEEKDAY}),? (?:of )?(?P<q>last|this|next) week\b",
             _weekday_of_week,
         ),
-        Rule(
+        DateRule(
             "relative",
             rf"(?P<q>last|past|previous|this|current|next|coming|upcoming) (?:past |coming )?"
             rf"(?P<u>week|weekend|month|quarter|year|{SEASON}|{WEEKDAY})\b(?! (?:of|in)\b)",
             _relative,
         ),
-        Rule(
+        DateRule(
             "season_of_year",
             rf"(?P<s>{SEASON}) (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)",
             _season_of_year,
         ),
-        Rule(
+        DateRule(
             "month_alone",
             r"(?:(?P<before>in|since|until|till|during|throughout|between|late|early|mid|last|next|this|from|by|before"
             rf"|after|for|of|to)[ -])?(?P<m>{FULL_MONTH})\b"
             rf"(?:,? (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)|(?! (?:the )?\d))",
             _month_alone,
         ),
-        Rule(
+        DateRule(
             "weekday_alone",
             # "Sunday, 13 October" is found as the day that it is.
             rf"(?:(?P<before>on|by|since|until|till|from) )?(?P<w>{WEEKDAY})\b"
             rf"(?!,? (?:the )?(?:\d\d?(?:st|nd|rd|th)? (?:of )?)?{MONTH}\b)",
             _weekday_alone,
         ),
-        Rule("weekend_alone", r"(?:over|at|on|during) the weekend\b(?! of\b)", _weekend_alone),
-        Rule(
+        DateRule("weekend_alone", r"(?:over|at|on|during) the weekend\b(?! of\b)", _weekend_alone),
+        DateRule(
             "year_alone",
             rf"(?:in|since|during|until|till|year|mid|late|early)[ -](?P<y>{YEAR})"
             rf"(?!['’]?[\w%]|[-./,:]\d| [A-Za-z]{{4,}}s\b)",
             _year_alone,
         ),
-        Rule(
+        DateRule(
             "quarter_of_year",
             rf"Q(?P<n>[1-4])[ /-]?(?P<y>{YEAR})\b|(?P<y2>{YEAR})[ /-]?Q(?P<n2>[1-4])\b",
             _quarter_of_year,

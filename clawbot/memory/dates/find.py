@@ -1,4 +1,5 @@
-"""Owns the search for the dates that a text speaks of."""
+"""Owns the search for the dates that a text speaks of: by language, and of digits alone as every language writes them
+(2026-03-02, 2026/3/2, 2026.03.02, 2026-03, 3/2/2026)."""
 
 from __future__ import annotations
 
@@ -9,10 +10,50 @@ from functools import lru_cache
 
 from clawbot.memory.dates.chinese import CHINESE
 from clawbot.memory.dates.english import ENGLISH
-from clawbot.memory.dates.grammar import Found
-from clawbot.memory.dates.numeric import NUMERIC
-from clawbot.memory.dates.ranges import Context, DateRange, Prefer
-from clawbot.memory.text import plain_forms
+from clawbot.memory.dates.ranges import Context, DateRange, DateRule, FoundDate, Grammar, Period, Prefer, day, month
+from clawbot.text.tokens import plain_forms
+
+_YEAR = r"(?P<y>(?:19|20|21)\d\d)"
+_MONTHS_OF_YEAR = 12
+
+
+def _full(match: re.Match[str], _: Context) -> Period:
+    month_, day_ = next(
+        groups for groups in (match.group("m1", "d1"), match.group("m2", "d2"), match.group("m3", "d3")) if groups[0]
+    )
+    return day(date(int(match["y"]), int(month_), int(day_)))
+
+
+def _year_and_month(match: re.Match[str], _: Context) -> Period:
+    return month(int(match["y"]), int(match["m"]))
+
+
+def _year_last(match: re.Match[str], _: Context) -> Period:
+    """3/2/2026 is in March, unless there is no such month; with dots the day comes first."""
+    first, second = int(match["a"]), int(match["b"])
+    day_first = match["sep"] == "." or first > _MONTHS_OF_YEAR
+    return day(date(int(match["y"]), *((second, first) if day_first else (first, second))))
+
+
+NUMERIC = Grammar(
+    [
+        DateRule(
+            "full",
+            # A version such as 2024.1.2 has no zeros.
+            rf"(?<![\w.]){_YEAR}(?:-(?P<m1>\d\d?)-(?P<d1>\d\d?)|/(?P<m2>\d\d?)/(?P<d2>\d\d?)|\.(?P<m3>\d\d)\.(?P<d3>\d\d))"
+            r"(?![-/.]?\d)",
+            _full,
+        ),
+        DateRule("month", rf"(?<![\w./-]){_YEAR}-(?P<m>0[1-9]|1[0-2])(?![\w-]|\.\d)", _year_and_month),
+        DateRule(
+            "year_last", rf"(?<![\w./-])(?P<a>\d\d?)(?P<sep>[/.])(?P<b>\d\d?)[/.]{_YEAR}(?![\w/-]|\.\d)", _year_last
+        ),
+    ],
+    hint=r"19\d\d|2[01]\d\d",
+    start=r"\d",
+    reach=8,
+)
+
 
 _ASCII_CAPITALS = re.compile("[A-Z]+")
 _MAX_CHARS = 20_000
@@ -56,9 +97,9 @@ def _lower(text: str) -> str:
     return lower if len(lower) == len(text) else _ASCII_CAPITALS.sub(lambda match: match[0].lower(), text)
 
 
-def _without_overlaps(found: Iterable[Found]) -> list[Found]:
+def _without_overlaps(found: Iterable[FoundDate]) -> list[FoundDate]:
     """The longest of those that overlap, in the order of the text."""
-    kept: list[Found] = []
+    kept: list[FoundDate] = []
     for each in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or each.start >= kept[-1].end:
             kept.append(each)

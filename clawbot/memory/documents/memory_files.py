@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
+import hashlib
 import os
-import re
 import stat
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,54 +15,66 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.documents.globs import compile_glob
-from clawbot.memory.documents.reading import UnreadableDocumentError, read_content
+from clawbot.memory.documents.days import DayMark, day_of, marks_of
 from clawbot.memory.documents.walking import (
     IGNORED_FOLDERS,
+    MAX_FILE_BYTES,
     NOT_THERE,
-    SUFFIX,
     Closed,
     FileState,
     Listing,
     Root,
     Walk,
+    change_time,
+    is_markdown,
+    is_missing,
     links_on_the_way,
     printable,
     why_no_folder,
 )
-from clawbot.memory.values import Source
+from clawbot.memory.values import Hit, Issue, Source
+from clawbot.text.encoding import decoded, encoding_of
+from clawbot.text.globs import compile_glob
+from clawbot.text.names import on_disk
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import ExtraPath
 
-__all__ = [
-    "Document",
-    "DocumentSource",
-    "FileState",
-    "ForbiddenPathError",
-    "Listing",
-    "MemoryDocuments",
-    "UnreadableDocumentError",
-    "date_of",
-]
-
 # Reference sheet 12.1. Where case does not count in file names these are one file, and it is listed once.
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
-_DATED = re.compile(rf"{MEMORY_FOLDER}/(?:.*/)?(\d{{4}}-\d{{2}}-\d{{2}})(?:[-_. ][^/]*)?\.md", re.DOTALL | re.ASCII)
 _ANY_MD = "**/*.md"
+# Without O_NONBLOCK, opening a FIFO would wait for somebody at its other end.
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+# The clocks of file systems tick: every 10 ms at most on Linux, every 2 s on FAT and some network shares.
+_TICK_NS = 50_000_000
+_COARSE_TICK_NS = 2_500_000_000
+_SECOND_NS = 1_000_000_000
+
+UNSETTLED = -1
+"""The time in a state that no listing ever gives: the file is to be looked at once more."""
 
 
 class ForbiddenPathError(ClawbotError):
     """A path that is no memory file."""
 
 
+class UnreadableDocumentError(ClawbotError):
+    """A memory file can't be read. `issue` is the same for a report."""
+
+    def __init__(self, path: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"{path}: {reason}.", hint=hint)
+        self.issue = Issue(path, f"{reason}: {hint[0].lower()}{hint[1:].rstrip('.')}" if hint else reason)
+
+
 class Document(Struct, frozen=True):
     """A memory file as it was read.
 
-    `state` is that of the content; its time is `reading.UNSETTLED` when the file was written a moment before, so that
+    `state` is that of the content; its time is UNSETTLED when the file was written a moment before, so that
     the next listing differs and it is compared by `digest` (BLAKE2b-16 of its bytes) once more. `line_numbers` are the
-    lines of the file that the lines of `text` come from, where these are not the same.
+    lines of the file that the lines of `text` come from, where these are not the same. `date` is the day that it is of
+    as a whole; `days` tell where lines of the file begin that are of other days, and are empty where none are.
     """
 
     state: FileState
@@ -68,6 +82,7 @@ class Document(Struct, frozen=True):
     digest: bytes
     date: dt.date | None
     line_numbers: tuple[int, ...] | None = None
+    days: tuple[DayMark, ...] = ()
 
 
 class DocumentSource(Protocol):
@@ -84,6 +99,15 @@ class DocumentSource(Protocol):
 
     def read(self, state: FileState) -> Document | None:
         """The document; None when it vanished meanwhile. Raises UnreadableDocumentError."""
+        ...
+
+    def describe(self, hit: Hit) -> Hit:
+        """`hit`, found in one of its documents, as results show it."""
+        ...
+
+    def is_gone(self, path: str) -> bool:
+        """Whether the document `path` was deleted. Not so while the folder of all of them is away, or can't be looked
+        at: a disk that is not there has lost nothing."""
         ...
 
     def watched(self) -> tuple[Path, ...]:
@@ -141,7 +165,19 @@ class MemoryDocuments:
         if content is None:
             return None
         read = FileState(state.path, self.source, content.size, content.mtime_ns)
-        return Document(read, content.text, content.digest, date_of(state.path))
+        day = day_of(state.path, content.text)
+        return Document(read, content.text, content.digest, day, days=marks_of(content.text, day))
+
+    def describe(self, hit: Hit) -> Hit:
+        """The hit as it is."""
+        return hit
+
+    def is_gone(self, path: str) -> bool:
+        """Whether the file `path`, as results name it, was deleted. Blocks: two looks at most."""
+        absolute = self._absolute(path)
+        root = self._root_of(absolute)
+        above = root.absolute if root is not None and root.configured else self._workspace
+        return is_missing(on_disk(absolute)) and not is_missing(above)
 
     def read_path(self, path: str) -> Document | None:
         """The memory file that somebody asks for by `path`; None when there is none. Blocks.
@@ -153,16 +189,18 @@ class MemoryDocuments:
     def locate(self, path: str) -> Path:
         """Where the memory file `path` is or would be: relative to the workspace, absolute, or with `~`. Blocks.
 
+        Where there is none, a file is meant whose name looks the same (see `on_disk`).
+
         Raises ForbiddenPathError for what is no memory file, for links and for what is no plain file.
         """
         if not path.strip():
             raise ForbiddenPathError("A path is required.", hint="Name a file such as MEMORY.md.")
-        absolute = self._absolute(path.strip())
+        absolute = str(on_disk(self._absolute(path.strip())))
         root = self._root_of(absolute)
         if root is None:
             raise ForbiddenPathError(
                 f"{printable(path)} is no memory file.",
-                hint="Only MEMORY.md, .md files below memory/ and those of memory_search.extra_paths can be read.",
+                hint="Only MEMORY.md, Markdown files below memory/ and those of memory_search.extra_paths can be read.",
             )
         if self._has_links(root, absolute):
             raise ForbiddenPathError(f"{printable(path)} is refused: a folder on the way to it is a symlink.")
@@ -197,9 +235,10 @@ class MemoryDocuments:
         return folder and not self._is_ignored(absolute)
 
     def _extra(self, extra: ExtraPath) -> Root:
-        absolute = self._absolute(extra.path)
+        absolute = str(on_disk(self._absolute(extra.path)))
         pattern = None if extra.pattern == _ANY_MD else compile_glob(extra.pattern)
-        return Root(absolute, self._shown(absolute), pattern, configured=True)
+        hidden = any(part.startswith(".") for part in extra.pattern.split("/"))
+        return Root(absolute, self._shown(absolute), pattern, configured=True, shows_hidden=hidden)
 
     def _is_inside(self, root: Root) -> bool:
         return root.absolute == self._workspace or _is_within(self._workspace, root.absolute)
@@ -218,7 +257,7 @@ class MemoryDocuments:
     def _root_of(self, absolute: str) -> Root | None:
         """The root that lists the file `absolute`, or would if it were there; None when no root does."""
         for root in self._roots:
-            if absolute == root.absolute and absolute.endswith(SUFFIX):
+            if absolute == root.absolute and is_markdown(absolute):
                 return root
             if not _is_within(root.absolute, absolute):
                 continue
@@ -234,19 +273,10 @@ class MemoryDocuments:
 
     def _is_ignored(self, absolute: str) -> bool:
         return any(
-            not IGNORED_FOLDERS.isdisjoint(absolute[len(root.absolute) :].split("/"))
+            not IGNORED_FOLDERS.isdisjoint(names) or not root.enters(names)
             for root in self._roots
-            if _is_within(root.absolute, absolute)
+            if _is_within(root.absolute, absolute) and (names := absolute[len(root.absolute) :].strip("/").split("/"))
         )
-
-
-def date_of(path: str) -> dt.date | None:
-    """The day that a note is about, by its path: `memory/2026-03-02.md`, `memory/sub/2026-03-02-talk.md`."""
-    found = _DATED.fullmatch(path)
-    try:
-        return dt.date.fromisoformat(found[1]) if found else None
-    except ValueError:
-        return None
 
 
 def _is_within(folder: str, path: str) -> bool:
@@ -263,3 +293,82 @@ def _mode(path: str | Path) -> int:
         return os.lstat(path).st_mode
     except (OSError, ValueError):
         return 0
+
+
+class Content(Struct, frozen=True):
+    """A file's text, the size in bytes and the time that tell this content from later ones, and its digest."""
+
+    text: str
+    size: int
+    mtime_ns: int
+    digest: bytes
+
+
+def read_content(absolute: str, shown: str) -> Content | None:
+    """The content of the file `absolute`, called `shown` in errors; None when it is not there. Blocks.
+
+    A byte order mark says whether it is UTF-16, and goes; CRLF becomes LF and NUL becomes U+FFFD; the number of lines
+    stays. Where the file was written so shortly before that a later write might leave its time as it is, `mtime_ns` is
+    UNSETTLED.
+    Raises UnreadableDocumentError.
+    """
+    try:
+        data, found = _read(absolute, shown)
+    except ValueError as error:
+        raise UnreadableDocumentError(shown, "it is no usable path") from error
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return None
+        raise _unreadable(shown, error) from error
+    text = _decoded(data, shown)
+    return Content(text, len(data), _settled_time(found), digest_of(data))
+
+
+def digest_of(data: bytes) -> bytes:
+    """The digest by which contents are compared: BLAKE2b, 16 bytes."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _read(absolute: str, shown: str) -> tuple[bytes, os.stat_result]:
+    descriptor = os.open(absolute, _OPEN)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise UnreadableDocumentError(shown, "it is no plain file")
+        if found.st_size > MAX_FILE_BYTES:
+            raise UnreadableDocumentError(shown, f"it is larger than {MAX_FILE_BYTES >> 20} MB", hint="Split it.")
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(), found
+    finally:
+        os.close(descriptor)
+
+
+def _settled_time(found: os.stat_result) -> int:
+    # The times of files come from the machine, so only the machine's own clock can be compared with them.
+    changed = change_time(found)
+    age = time.time_ns() - changed
+    tick = _TICK_NS if changed % _SECOND_NS else _COARSE_TICK_NS
+    return UNSETTLED if -tick < age < tick else changed
+
+
+def _decoded(data: bytes, shown: str) -> str:
+    try:
+        text = decoded(data)
+    except UnicodeDecodeError as error:
+        encoding = encoding_of(data)
+        line = data.count(b"\n", 0, error.start) + 1
+        reason = f"it is not UTF-8 (line {line})"
+        if encoding.is_wide:
+            reason = f"it is broken {encoding.name[:6].upper()}"
+        raise UnreadableDocumentError(shown, reason, hint="Save it as UTF-8 to have it indexed.") from None
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+def _unreadable(shown: str, error: OSError) -> UnreadableDocumentError:
+    if error.errno in (errno.ELOOP, errno.EMLINK):
+        return UnreadableDocumentError(shown, "it is a symlink, and links are not followed")
+    if isinstance(error, PermissionError):
+        return UnreadableDocumentError(shown, "it can't be read", hint="Give yourself permission to read it.")
+    return UnreadableDocumentError(shown, f"it can't be read ({error.strerror or type(error).__name__})")

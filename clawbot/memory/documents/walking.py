@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,8 +12,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.memory.documents.globs import Glob
 from clawbot.memory.values import Issue, Source
+from clawbot.text.globs import Glob
+from clawbot.text.names import composed
+from clawbot.trees import MOST_ENTRIES
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
 """A larger file is no note; it is reported and left out."""
@@ -24,8 +27,10 @@ MOST_ISSUES = 100
 IGNORED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__"}
 )
-SUFFIX = ".md"
+SUFFIXES = (".md", ".markdown")
+"""What files of notes end with, in upper or lower case."""
 NOT_THERE = "it is not there"
+LINKED_FOLDER = "it is a link to a folder, and links are not followed: name what it leads to in extra_paths"
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BY_NAME = attrgetter("name")
 
@@ -62,18 +67,26 @@ class Listing(Struct, frozen=True):
 class Root(Struct, frozen=True):
     """A file or folder to list: where it is, and its path as results show it ("" for the workspace itself).
 
-    `pattern` says which files of a folder, by their path in it; None: those that end with `.md`. What is `configured`
-    must be there.
+    `pattern` says which files of a folder, by their path in it; None: those with a suffix of Markdown. What is
+    `configured` must be there. Names that begin with a dot (`.trash`, `.obsidian`) are passed over unless it
+    `shows_hidden`.
     """
 
     absolute: str
     shown: str
     pattern: Glob | None = None
     configured: bool = False
+    shows_hidden: bool = False
 
     def wants(self, inside: str) -> bool:
         """Whether the file at `inside` (its path below the root, with "/") is one to list."""
-        return inside.endswith(SUFFIX) if self.pattern is None else self.pattern.fits(inside)
+        if not self.enters(inside.split("/")):
+            return False
+        return is_markdown(inside) if self.pattern is None else self.pattern.fits(inside)
+
+    def enters(self, names: Iterable[str]) -> bool:
+        """Whether folders and files of these names below it are looked at."""
+        return self.shows_hidden or not any(name.startswith(".") for name in names)
 
 
 class Walk:
@@ -89,6 +102,8 @@ class Walk:
         self._issues: list[Issue] = []
         self._hidden: dict[str, Issue] = {}
         self._seen: set[tuple[int, int]] = set()
+        self._named: dict[str, str] = {}
+        self._visited = 0
 
     def listing(self) -> Listing:
         """What was found so far."""
@@ -122,11 +137,15 @@ class Walk:
         if stat.S_ISDIR(found.st_mode):
             self._add_folders(root)
         elif not stat.S_ISREG(found.st_mode):
-            self.report(shown, _no_file(stat.S_ISLNK(found.st_mode)))
-        elif root.absolute.endswith(SUFFIX):
+            is_link = stat.S_ISLNK(found.st_mode)
+            self.report(
+                shown,
+                LINKED_FOLDER if is_link and root.configured and Path(root.absolute).is_dir() else _no_file(is_link),
+            )
+        elif is_markdown(root.absolute):
             self._add(shown, found)
         elif root.configured:
-            self.report(shown, f"only files that end with {SUFFIX} are indexed")
+            self.report(shown, f"only files that end with {' or '.join(SUFFIXES)} are indexed")
 
     def _add_folders(self, root: Root) -> None:
         waiting = [""]
@@ -134,6 +153,10 @@ class Walk:
         while waiting:
             inside = waiting.pop()
             below = [f"{inside}{name}/" for name in self._add_folder(root, inside)]
+            if self._visited > MOST_ENTRIES:
+                text = f"there are more than {MOST_ENTRIES:,} entries, and the rest was left out"
+                self.report(root.shown, text, root.shown)
+                return
             waiting.extend(folder for folder in reversed(below) if not self._is_closed(real, folder))
 
     def _is_closed(self, real: str, folder: str) -> bool:
@@ -151,7 +174,9 @@ class Walk:
         try:
             # By its descriptor the names need not be looked up from the root again: a fifth of the time.
             with os.scandir(folder) as found:
-                entries = sorted(found, key=_BY_NAME)
+                entries = list(itertools.islice(found, max(0, MOST_ENTRIES - self._visited) + 1))
+            self._visited += len(entries)
+            entries.sort(key=_BY_NAME)
             return self._add_entries(root, inside, prefix, entries)
         except OSError as error:
             self._report_folder(prefix, error)
@@ -168,14 +193,18 @@ class Walk:
         pattern = root.pattern
         for entry in entries:
             name = entry.name
+            if name[0] == "." and not root.shows_hidden:
+                continue
             # In line with `Root.wants`, since this runs ten thousand times.
-            wanted = name.endswith(SUFFIX) if pattern is None else pattern.fits(inside + name)
+            wanted = name.lower().endswith(SUFFIXES) if pattern is None else pattern.fits(inside + name)
             if wanted and entry.is_file(follow_symlinks=False):
                 if name.isascii() or self._is_text(prefix, name):
                     self._add_entry(prefix + name, entry)
             elif entry.is_dir(follow_symlinks=False):
                 if name not in IGNORED_FOLDERS and self._is_text(prefix, name):
                     folders.append(name)
+            elif entry.is_symlink() and Path(f"{root.absolute}/{inside}{name}").is_dir():
+                self.report(prefix + name, LINKED_FOLDER)
             elif wanted:
                 self.report(prefix + name, _no_file(entry.is_symlink()))
         return folders
@@ -199,10 +228,18 @@ class Walk:
         if identity in self._seen:
             return
         self._seen.add(identity)
+        if not path.isascii() and (other := self._named.setdefault(composed(path), path)) != path:
+            text = "another file has a name that looks the same, in another Unicode form: rename one of the two"
+            self._issues += [Issue(printable(each), text) for each in (other, path)]
         if found.st_size > MAX_FILE_BYTES:
             self.report(path, f"it is larger than {MAX_FILE_BYTES >> 20} MB and not indexed")
             return
         self._files.append(FileState(path, self._source, found.st_size, change_time(found)))
+
+
+def is_markdown(path: str) -> bool:
+    """Whether the file is one of notes, by its name."""
+    return path.lower().endswith(SUFFIXES)
 
 
 def change_time(found: os.stat_result) -> int:
@@ -261,3 +298,14 @@ def _reason(error: OSError) -> str:
 
 def _no_file(is_link: bool) -> str:
     return "it is a symlink, and links are not followed" if is_link else "it is no plain file"
+
+
+def is_missing(path: str | Path) -> bool:
+    """Whether nothing is at `path`; not so where that can't be told. Blocks."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False

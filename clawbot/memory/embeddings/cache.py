@@ -1,4 +1,5 @@
-"""Keeps the vectors of remote models: asking for them again costs money and time."""
+"""Keeps the vectors of remote models, since asking for them again costs money and time, and those of the index that is
+being written now."""
 
 from __future__ import annotations
 
@@ -10,6 +11,25 @@ from hashlib import blake2b
 from typing import Protocol
 
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
+
+
+class CurrentCache:
+    """A `CacheTable` that passes on to the `table` of the index that is being written; between rounds to none."""
+
+    def __init__(self) -> None:
+        self.table: CacheTable | None = None
+
+    def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """The rows that are there, by hash. Blocks."""
+        table = self.table
+        return table.get_many(identity, hashes) if table is not None else {}
+
+    def put_many(self, identity: str, rows: Mapping[bytes, bytes]) -> None:
+        """Store rows by hash. Blocks."""
+        table = self.table
+        if table is not None:
+            table.put_many(identity, rows)
+
 
 MAX_MEMORY = 8 * 1024 * 1024
 """Bytes of vectors kept in memory, over the table on disk: the last 1,300 at 1,536 dimensions."""
@@ -31,35 +51,17 @@ class CacheTable(Protocol):
 
 
 class CachedEmbedder:
-    """An `Embedder` that asks `inner` only for what neither memory nor the table holds."""
+    """An `Embedder` that asks `inner`, whose name it bears, only for what neither memory nor the table holds."""
 
     def __init__(self, inner: Embedder, table: CacheTable, max_memory: int = MAX_MEMORY) -> None:
         """`max_memory` is in bytes of vectors."""
+        self.provider, self.model = inner.provider, inner.model
+        self.remote, self.identity = inner.remote, inner.identity
         self._inner = inner
         self._table = table
         self._memory = _Recent(max_memory)
         self._at_table = threading.Lock()
         self._row_bytes = 0
-
-    @property
-    def provider(self) -> str:
-        """That of the inner embedder."""
-        return self._inner.provider
-
-    @property
-    def model(self) -> str:
-        """That of the inner embedder."""
-        return self._inner.model
-
-    @property
-    def remote(self) -> bool:
-        """That of the inner embedder."""
-        return self._inner.remote
-
-    @property
-    def identity(self) -> str:
-        """That of the inner embedder."""
-        return self._inner.identity
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         """One row for each text; equal texts are asked for once. Raises EmbeddingError, and what the table raises."""

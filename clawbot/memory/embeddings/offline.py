@@ -17,9 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.embeddings.bpe import Bpe, Tokenizer
+from clawbot.memory.embeddings.offline_model import Bpe, BrokenWeightsError, Tokenizer, WeightTable
 from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
-from clawbot.memory.embeddings.weights import BrokenWeightsError, Table
 
 if TYPE_CHECKING:
     from clawbot.memory.embeddings.pooling import WordPool
@@ -47,7 +46,7 @@ class OfflineFiles(Struct, frozen=True):
 
 class _Parts(Struct, frozen=True):
     bpe: Bpe
-    table: Table
+    table: WeightTable
 
 
 def find_offline() -> OfflineFiles | None:
@@ -72,7 +71,7 @@ def _look() -> OfflineFiles | str:
     if missing is not None:
         return f"The package {_PACKAGE} lacks a file: {missing}."
     try:
-        Table(files.weights)
+        WeightTable(files.weights)
     except (OSError, BrokenWeightsError) as error:
         return f"The offline vectors in {files.weights} cannot be read: {error}."
     return files
@@ -162,7 +161,7 @@ def _load(files: OfflineFiles) -> _Parts:
     """Blocks. Once for each process."""
     try:
         vocabulary = msgspec.json.decode(files.tokenizer.read_bytes(), type=Tokenizer).model.vocab
-        parts = _Parts(Bpe(vocabulary), Table(files.weights))
+        parts = _Parts(Bpe(vocabulary), WeightTable(files.weights))
         if max(vocabulary.values()) >= parts.table.count:
             raise BrokenWeightsError("they have fewer rows than the vocabulary has tokens")
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, KeyError, BrokenWeightsError) as error:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clawbot.memory.embeddings.bpe import HAN, Bpe, atoms_of
-from clawbot.memory.embeddings.weights import Table
+from clawbot.memory.embeddings.offline_model import Bpe, WeightTable, atoms_of
+from clawbot.text.language import HAN
 
 Floats = NDArray[np.float16] | NDArray[np.float32]
 
@@ -33,7 +33,7 @@ _HAN = re.compile(f"[{HAN}]")
 class WordPool:
     """Turns lists of texts into vectors. Not for several threads at once."""
 
-    def __init__(self, bpe: Bpe, table: Table) -> None:
+    def __init__(self, bpe: Bpe, table: WeightTable) -> None:
         """Blocks."""
         self._bpe = bpe
         # As a plain array: a memmap would make each slice of it slower.

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from clawbot.memory.query import parse_query
-from clawbot.memory.search.ranking import Budget, Ranked, reordered
-from clawbot.memory.search.reading import Reader, StopCheck
-from clawbot.memory.search.scope import Scope
-from clawbot.memory.store.records import ChunkRow, FileRow, file_of
-from clawbot.memory.text import CJK, fts_quote, spread_text
+from clawbot.memory.arrays import numpy
+from clawbot.memory.search.protocols import Budget, Ranked, StopCheck, reordered
+from clawbot.memory.search.scope import FileScope
+from clawbot.memory.store.records import ChunkRow, FileRow, file_of, origin_of
 from clawbot.memory.values import Hit
+from clawbot.text.language import CJK
+from clawbot.text.query import parse_query
+from clawbot.text.tokens import fts_quote, spread_text
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import HybridSettings, TemporalDecaySettings
+    from clawbot.memory.store.reader import IndexReader
 
 VECTOR_WEIGHT, TEXT_WEIGHT = 0.7, 0.3
 LEAST_SCORE = 0.35
@@ -38,7 +40,7 @@ _CJK_RUN = re.compile(rf"[{CJK}]+")
 _SHORTEST_KEYWORD = 3
 
 
-class Entry(Struct, frozen=True):
+class ClassicEntry(Struct, frozen=True):
     """A chunk that was found: its scores by meaning, by word (None: not found so) and together."""
 
     row: ChunkRow
@@ -51,12 +53,12 @@ class Entry(Struct, frozen=True):
 class ClassicResults(Struct, frozen=True):
     """A `Ranking` of chunks: `entries` in their order."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[ClassicEntry]
     files: Mapping[int, FileRow]
     budget: Budget
     text_weight: float
     partial: bool
-    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     def texts(self, count: int) -> list[str]:
         """The texts of the first `count` chunks."""
@@ -72,26 +74,35 @@ class ClassicResults(Struct, frozen=True):
         spent = accumulate(len(hit.snippet) for hit in hits)
         # Without a budget of characters as many as there are; the first one in any case.
         fitting = sum(self.budget.chars is None or chars <= self.budget.chars for chars in spent)
-        return Ranked(tuple(hits[: max(1, fitting)]), self.partial, self.notes)
+        return Ranked(tuple(hits[: max(1, fitting)]), self.partial, self.warnings)
 
-    def _hit(self, entry: Entry) -> Hit:
+    def _hit(self, entry: ClassicEntry) -> Hit:
         row = entry.row
         snippet = _cut(row.text, SNIPPET_UNITS)[: self.budget.chars]
         source = self.files[file_of(row.id)].source
-        return Hit(entry.path, row.start_line, row.end_line, max(0.0, min(entry.score, 1.0)), snippet, source)
+        return Hit(
+            entry.path,
+            row.start_line,
+            row.end_line,
+            max(0.0, min(entry.score, 1.0)),
+            snippet,
+            source,
+            row.start_line,
+            origin=origin_of(row.flags),
+        )
 
 
 class ClassicSearch(Struct, frozen=True):
     """Searches one index by the formula. `today` is what the age of notes counts from. Everything blocks."""
 
-    reader: Reader
-    scope: Scope
+    reader: IndexReader
+    scope: FileScope
     hybrid: HybridSettings
     budget: Budget
     today: date
 
     def rank(
-        self, queries: Sequence[str], vectors: Sequence[bytes | None], should_stop: StopCheck, notes: tuple[str, ...]
+        self, queries: Sequence[str], vectors: Sequence[bytes | None], should_stop: StopCheck, warnings: tuple[str, ...]
     ) -> ClassicResults:
         """The chunks for any of `queries`, each with the best score that one of them gives it, in the final order."""
         vector_weight, text_weight = weights_of(self.hybrid)
@@ -113,15 +124,18 @@ class ClassicSearch(Struct, frozen=True):
         entries = self._entries(best)
         if self.hybrid.mmr.enabled:
             entries = diversified(entries, self.hybrid.mmr.lambda_)
-        return ClassicResults(entries, self.scope.files, self.budget, text_weight, partial, notes)
+        return ClassicResults(entries, self.scope.files, self.budget, text_weight, partial, warnings)
 
-    def _entries(self, found: Mapping[int, tuple[float, float | None, float]]) -> list[Entry]:
+    def _entries(self, found: Mapping[int, tuple[float, float | None, float]]) -> list[ClassicEntry]:
         entries = []
-        for row in self.reader.rows(list(found)):
+        ids = numpy().array(list(found), "int64")
+        for row in self.reader.rows(ids[self.scope.holds(ids)].tolist()):
             file = self.scope.files[file_of(row.id)]
             near, text, score = found[row.id]
             entries.append(
-                Entry(row, file.path, near, text, score * freshness(file.day, self.today, self.hybrid.temporal_decay))
+                ClassicEntry(
+                    row, file.path, near, text, score * freshness(file.day, self.today, self.hybrid.temporal_decay)
+                )
             )
         return sorted(entries, key=lambda entry: (-entry.score, entry.path, entry.row.start_line))
 
@@ -131,7 +145,8 @@ class ClassicSearch(Struct, frozen=True):
 
     @property
     def _files(self) -> Sequence[int] | None:
-        return None if self.scope.is_whole else list(self.scope.files)
+        narrowed = self.scope.narrowed
+        return None if narrowed is None else list(narrowed)
 
     def _by_words(self, query: str, *, has_vector: bool) -> dict[int, float]:
         """Scores of the chunks that hold all words; without vectors, any word that says something."""
@@ -189,7 +204,7 @@ def freshness(day: date | None, today: date, decay: TemporalDecaySettings) -> fl
     return math.exp(-math.log(2) / decay.half_life_days * max(0, (today - day).days))
 
 
-def diversified(entries: Sequence[Entry], balance: float) -> list[Entry]:
+def diversified(entries: Sequence[ClassicEntry], balance: float) -> list[ClassicEntry]:
     """`entries` (best first) with less of the same (MMR): 1 looks at the score alone, 0 at difference alone."""
     if balance >= 1 or len(entries) < 2:
         return list(entries)

@@ -1,27 +1,104 @@
-"""The one door to the search: a request and vectors go in, a ranking comes out. Pure over a reader of the index."""
+"""The one door to the search: a request and vectors go in, a ranking comes out, in which notes and talks are one list.
+Pure over a reader of the index."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from clawbot.config.schema_lines import LineWeights
+import msgspec
+from msgspec import Struct
+
+from clawbot.config.schema_memory import LineWeights
 from clawbot.memory.lexicon import Lexicon
-from clawbot.memory.search.classic import LEAST_SCORE, ClassicSearch
-from clawbot.memory.search.lines.meaning import AllVectors
-from clawbot.memory.search.lines.outline import Outline
-from clawbot.memory.search.lines.question import understand
-from clawbot.memory.search.lines.rank import LineRanking, Lines, Variant
-from clawbot.memory.search.lines.results import LineResults, read_lines
-from clawbot.memory.search.lines.weights import TEXT_SHARE, VECTOR_SHARE
-from clawbot.memory.search.ranking import Budget, Ranked, Ranking
-from clawbot.memory.search.reading import Matrix, Reader, StopCheck, never
-from clawbot.memory.search.scope import scope_of
-from clawbot.memory.values import MAX_QUERIES, SearchRequest
+from clawbot.memory.search.classic import LEAST_SCORE, ClassicSearch, token_set
+from clawbot.memory.search.features import Wording
+from clawbot.memory.search.protocols import Budget, Matrix, Ranked, Ranking, StopCheck, never
+from clawbot.memory.search.question import understand
+from clawbot.memory.search.rank import TEXT_SHARE, VECTOR_SHARE, LineRanking, LineSource
+from clawbot.memory.search.results import LineResults, read_lines
+from clawbot.memory.search.scope import FileScope, scope_of
+from clawbot.memory.search.table import TableCache
+from clawbot.memory.search.vector_scores import AllVectors
+from clawbot.memory.values import MAX_QUERIES, Hit, SearchRequest, Source
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings, QuerySettings
+    from clawbot.memory.store.reader import IndexReader
+
+
+Describe = Callable[[Sequence[Hit]], Sequence[Hit]]
+"""Makes of hits what results show: whose words they are, and of when. May block."""
+
+TALKS_SHARE = 3
+"""While there are notes for all other places, a talk has one of so many."""
+
+# A talk with so many of its words in one note says nothing new: the note of a session quotes it.
+_SAME_WORDS = 0.8
+
+
+class JoinedRanking:
+    """A `Ranking` of notes, where they were searched, and of talks, whose scores count by `weight` (0 to 1)."""
+
+    def __init__(
+        self, notes: Ranking | None, talks: Ranking, weight: float, budget: Budget, describe: Describe = tuple
+    ) -> None:
+        self._notes = notes
+        self._talks = talks
+        self._weight = weight
+        self._budget = budget
+        self._describe = describe
+        self._noted = 0
+
+    def texts(self, count: int) -> list[str]:
+        """The texts of the first ones of both, `count` at most."""
+        said = self._talks.texts(count if self._notes is None else count // TALKS_SHARE)
+        noted = [] if self._notes is None else self._notes.texts(count - len(said))
+        self._noted = len(noted)
+        return [*noted, *said]
+
+    def results(self, order: Sequence[int] | None = None) -> Ranked:
+        """The best of both within the budget, by their scores. Blocks."""
+        talks = self._talks.results(self._part(order, of_notes=False))
+        told = self._describe(talks.hits)
+        weighed = (msgspec.structs.replace(hit, score=round(hit.score * self._weight, 6)) for hit in told)
+        said = [hit for hit in weighed if hit.score >= self._budget.score]
+        if self._notes is None:
+            return Ranked(tuple(_fitting(said, self._budget)), talks.partial, talks.warnings)
+        notes = self._notes.results(self._part(order, of_notes=True))
+        known = [token_set(hit.snippet) for hit in notes.hits]
+        new = [hit for hit in said if not _is_known(token_set(hit.snippet), known)]
+        results = self._budget.results
+        room = max(results // TALKS_SHARE, 1, results - len(notes.hits))
+        joined = sorted([*notes.hits, *new[:room]], key=lambda hit: -hit.score)
+        hits = tuple(_fitting(joined, self._budget)) if new else notes.hits
+        return Ranked(hits, notes.partial or talks.partial, tuple(dict.fromkeys((*notes.warnings, *talks.warnings))))
+
+    def _part(self, order: Sequence[int] | None, *, of_notes: bool) -> Sequence[int] | None:
+        if order is None:
+            return None
+        if of_notes:
+            return [number for number in order if number < self._noted]
+        return [number - self._noted for number in order if number >= self._noted]
+
+
+def _is_known(said: frozenset[str], notes: Sequence[frozenset[str]]) -> bool:
+    return any(len(said & note) >= _SAME_WORDS * len(said) for note in notes)
+
+
+def _fitting(hits: Sequence[Hit], budget: Budget) -> Iterator[Hit]:
+    """The first hits that fit together; the very first one in any case."""
+    left = budget.chars or sys.maxsize
+    count = 0
+    for hit in hits:
+        if count and (len(hit.snippet) > left or count >= budget.results):
+            continue
+        left -= len(hit.snippet)
+        count += 1
+        yield hit
+
 
 SMALL_CHUNKS = 8_000
 """An index of up to so many chunks is read as a whole for one search: 40 ms of CPU."""
@@ -29,74 +106,80 @@ SMALL_CHUNKS = 8_000
 _WORDS_COUNT = "There are no vectors for this search: words count, although text_weight is 0."
 
 
+class Search(Struct, frozen=True):
+    """One search of the index that `reader` reads.
+
+    `vectors` are unit float32 vectors of the request's queries, None where there is none: words alone are looked for
+    then. `today` is what "last week" counts from. With `matrix`, all vectors in memory, these are not read from the
+    index.
+    """
+
+    reader: IndexReader
+    request: SearchRequest
+    vectors: tuple[bytes | None, ...]
+    settings: MemorySearchSettings
+    today: date
+    matrix: Matrix | None = None
+    should_stop: StopCheck = never
+
+
 class SearchEngine:
     """Searches the index in both profiles. May be used from several threads, each with its own reader."""
 
     def __init__(self) -> None:
-        self._outline = Outline()
+        self._outline = TableCache()
         self._was_asked = False
 
-    def run(
-        self,
-        reader: Reader,
-        request: SearchRequest,
-        vectors: Sequence[bytes | None],
-        settings: MemorySearchSettings,
-        *,
-        today: date,
-        matrix: Matrix | None = None,
-        should_stop: StopCheck = never,
-    ) -> Ranked:
-        """The results of `request`; see `rank`. Blocks."""
-        ranking = self.rank(reader, request, vectors, settings, today=today, matrix=matrix, should_stop=should_stop)
-        return ranking.results()
+    def rank(self, search: Search, describe: Describe = tuple) -> Ranking:
+        """What the index has for a search, best first. Blocks; the same index and search give the same ranking.
 
-    def rank(
-        self,
-        reader: Reader,
-        request: SearchRequest,
-        vectors: Sequence[bytes | None],
-        settings: MemorySearchSettings,
-        *,
-        today: date,
-        matrix: Matrix | None = None,
-        should_stop: StopCheck = never,
-    ) -> Ranking:
-        """What the index has for `request`, best first. Blocks; the same index and request give the same ranking.
-
-        `vectors` are unit float32 vectors of the request's queries, None where there is none: words alone are looked
-        for then. `today` is what "last week" counts from. With `matrix`, all vectors in memory, these are not read
-        from the index.
+        Notes and talks are ranked apart, as if there were nothing else, and then joined: `describe` says of talks whose
+        words they are and of when.
         """
-        queries, vectors = request.queries[:MAX_QUERIES], vectors[:MAX_QUERIES]
-        budget = budget_of(request, settings)
-        with reader.snapshot():
-            scope, notes = scope_of(reader.files(), request)
-            if settings.query.hybrid.text_weight == 0 and not any(vectors):
-                notes = (*notes, _WORDS_COUNT)
-            if settings.profile == "classic":
-                classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, today)
-                return classic.rank(queries, vectors, should_stop, notes)
-            weights = weighed(settings.query, has_vectors=any(vectors))
-            lexicon, speakers = Lexicon.load(), reader.speakers()
-            variants = [
-                Variant(understand(text, speakers, today, lexicon, weights, prefix=request.prefix), vector)
-                for text, vector in zip(queries, vectors, strict=True)
-            ]
-            source = self._source(reader, matrix, scope.chunks, has_vectors=any(vectors))
-            ranked = LineRanking(source, scope, weights, should_stop).rank(variants)
-            lines = read_lines(reader, ranked.ids, weights.gap)
-            words = tuple(word for variant in variants for word in variant.question.words)
-            return LineResults(ranked, lines, scope.files, budget, weights, words, notes)
+        request, query = search.request, search.settings.query
+        budget = budget_of(request, search.settings)
+        with search.reader.snapshot():
+            files = search.reader.files()
+            has_talks = "sessions" in request.sources and any(file.source == "sessions" for file in files.values())
+            notes = self._rank_source(search, "memory", budget) if "memory" in request.sources else None
+            if notes is None or has_talks:
+                weight = query.transcript_weight if notes else 1.0
+                talks = self._rank_source(search, "sessions", budget)
+                notes = JoinedRanking(notes, talks, weight, budget, describe)
+            self._was_asked = True
+            return notes
 
-    def _source(self, reader: Reader, matrix: Matrix | None, chunks: int, *, has_vectors: bool) -> Lines:
+    def _rank_source(self, search: Search, source: Source, budget: Budget) -> Ranking:
+        """What there is of one source. Blocks."""
+        reader, request, settings = search.reader, search.request, search.settings
+        queries, vectors = request.queries[:MAX_QUERIES], search.vectors[:MAX_QUERIES]
+        scope, warnings = scope_of(reader.files(), source, request)
+        if settings.query.hybrid.text_weight == 0 and not any(vectors):
+            warnings = (*warnings, _WORDS_COUNT)
+        if settings.profile == "classic":
+            classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, search.today)
+            return classic.rank(queries, vectors, search.should_stop, warnings)
+        weights = weighed(settings.query, has_vectors=any(vectors))
+        lexicon, speakers = Lexicon.load(), reader.speakers()
+        wordings = [
+            Wording(understand(text, speakers, search.today, lexicon, weights, prefix=request.prefix), vector)
+            for text, vector in zip(queries, vectors, strict=True)
+        ]
+        lines = self._lines(search, source, scope)
+        ranked = LineRanking(lines, scope, weights, search.should_stop).rank(wordings)
+        words = tuple(word for each in wordings for word in each.question.words)
+        return LineResults(
+            ranked, read_lines(reader, ranked.ids, weights.gap), scope.files, budget, weights, words, warnings
+        )
+
+    def _lines(self, search: Search, source: Source, scope: FileScope) -> LineSource:
         """Where lines are read: all of them in memory where that pays, since whoever sees all of them ranks better."""
-        pays = chunks <= SMALL_CHUNKS or self._was_asked
-        self._was_asked = True
-        if matrix is None and has_vectors and chunks <= SMALL_CHUNKS:
-            matrix = AllVectors(*reader.all_vectors())
+        reader, matrix, has_vectors = search.reader, search.matrix, any(search.vectors)
+        pays = scope.chunks <= SMALL_CHUNKS or self._was_asked
+        if matrix is None and has_vectors and scope.chunks <= SMALL_CHUNKS:
+            matrix = AllVectors(*reader.all_vectors(scope.id_range))
         has_all = matrix is not None or (pays and not has_vectors)
-        return Lines(reader, matrix, self._outline.table(reader) if has_all else None)
+        return LineSource(reader, matrix, self._outline.table(reader, source) if has_all else None)
 
 
 def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
@@ -117,7 +200,8 @@ def weighed(query: QuerySettings, *, has_vectors: bool) -> LineWeights:
     """
     weights, hybrid = query.lines, query.hybrid
     if not has_vectors:
-        return weights
+        # What stands against a nearness, where there is none.
+        return weights.model_copy(update={"exact": 0.0})
     vector = VECTOR_SHARE if hybrid.vector_weight is None else hybrid.vector_weight
     text = TEXT_SHARE if hybrid.text_weight is None else hybrid.text_weight
     if not hybrid.enabled:
@@ -127,6 +211,7 @@ def weighed(query: QuerySettings, *, has_vectors: bool) -> LineWeights:
     scaled = {
         "meaning": weights.meaning * by_meaning,
         "term": weights.term * by_words,
+        "exact": weights.exact * by_words,
         "section": weights.section * by_words,
         "answer": weights.answer * by_words,
     }

@@ -7,12 +7,10 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from clawbot.errors import ClawbotError
+from clawbot.memory.values import Reranker
 
 Complete = Callable[[str, str], Awaitable[str]]
 """A system prompt and a prompt go in, the model's text comes out. Raises ClawbotError when there is none."""
-
-Reranker = Callable[[str, Sequence[str]], Awaitable[Sequence[int] | None]]
-"""A question and texts go in, the numbers of the texts (from 0) come out, the best first; None: as they were."""
 
 MAX_LINES = 50
 """Texts that the model is shown, the first ones."""

@@ -1,20 +1,53 @@
-"""Owns which files may answer a search: those of its dates and its path."""
+"""Owns which files and chunks may answer a search: those of its dates and its path."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.documents.globs import GlobError, compile_glob
-from clawbot.memory.store.records import ORDINAL_BITS, FileRow, piece_id
-from clawbot.memory.values import SearchRequest
+from clawbot.memory.store.records import ORDINAL_BITS, DayRun, FileRow, IdRange, file_of, id_of, id_range_of
+from clawbot.memory.values import SearchRequest, Source, split_part
+from clawbot.text.globs import GlobError, compile_glob
+from clawbot.text.names import composed
 
 if TYPE_CHECKING:
-    from clawbot.memory.search.reading import Bools, Ids
+    from clawbot.memory.arrays import Bools, Ids
+
+
+class ChunkSpan(Struct, frozen=True):
+    """Neighbouring chunks of one file, by id, from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+
+def spans_of(files: Iterable[FileRow], fits: Callable[[date], bool]) -> list[ChunkSpan]:
+    """The chunks of `files` that are of a day which `fits`, in their order where the files are in theirs."""
+    found: list[ChunkSpan] = []
+    for file in files:
+        for run, following in pairwise((*file.runs, DayRun(file.chunks, ()))):
+            if following.first > run.first and any(map(fits, run.days)):
+                found.append(ChunkSpan(id_of(file.id, run.first), id_of(file.id, following.first) - 1))
+    return found
+
+
+def within(ids: Ids, spans: Iterable[ChunkSpan]) -> Bools:
+    """Which of the chunks `ids` lie in `spans`, in whatever order these are."""
+    np = numpy()
+    ordered = sorted((span.first, span.last) for span in spans)
+    if not ordered:
+        nothing: Bools = np.zeros(len(ids), np.bool_)
+        return nothing
+    bounds = np.array(ordered, np.int64)
+    place = np.searchsorted(bounds[:, 0], ids, side="right") - 1
+    inside: Bools = (place >= 0) & (ids <= bounds[place, 1])
+    return inside
+
 
 FEW_CHUNKS = 1_000
 """Where only so many chunks may answer, each of them is looked at."""
@@ -22,19 +55,34 @@ FEW_CHUNKS = 1_000
 _WILD = frozenset("*?[{")
 
 
-class Scope(Struct, frozen=True):
-    """The `files` that may answer, by id; `is_whole`: these are all of the index, which has `chunks` chunks."""
+class FileScope(Struct, frozen=True):
+    """The `files` that may answer, by id, all of them of one source, which has `chunks` chunks
+    with ids in `id_range`.
+
+    `is_whole`: these are all files of the source; `is_alone`: the index has no other source. `spans` are the chunks
+    that may answer, None: all of these files.
+    """
 
     files: Mapping[int, FileRow]
+    id_range: IdRange
     is_whole: bool
+    is_alone: bool
     chunks: int
+    spans: Sequence[ChunkSpan] | None = None
+
+    @property
+    def narrowed(self) -> Collection[int] | None:
+        """The ids of the files, where they are not all of the index."""
+        return None if self.is_whole and self.is_alone else self.files.keys()
 
     def holds(self, ids: Ids) -> Bools:
         """Which of the chunks `ids` are of these files."""
         np = numpy()
         if self.is_whole:
-            everything: Bools = np.ones(len(ids), np.bool_)
-            return everything
+            in_range: Bools = (ids >= self.id_range[0]) & (ids < self.id_range[1])
+            return in_range
+        if self.spans is not None:
+            return within(ids, self.spans)
         inside: Bools = np.isin(ids >> ORDINAL_BITS, np.fromiter(self.files, np.int64, len(self.files)))
         return inside
 
@@ -42,24 +90,41 @@ class Scope(Struct, frozen=True):
         """All chunks of these files when they are a part of the index, and few; else none."""
         np = numpy()
         is_few = not self.is_whole and sum(file.chunks for file in self.files.values()) <= FEW_CHUNKS
-        files = [np.arange(file.chunks) + piece_id(number, 0) for number, file in self.files.items() if is_few]
+        files = [np.arange(file.chunks) + id_of(number, 0) for number, file in self.files.items() if is_few]
         chunks: Ids = np.concatenate([np.zeros(0, np.int64), *files])
         return chunks
 
 
-def scope_of(files: Mapping[int, FileRow], request: SearchRequest) -> tuple[Scope, tuple[str, ...]]:
-    """The files that `request` allows, and notes on what it leaves out without being asked to."""
-    chunks = sum(file.chunks for file in files.values())
-    every = len(files)
-    files = {number: file for number, file in files.items() if file.source in request.sources}
-    if len(files) == every and request.after is None and request.before is None and not request.path:
-        return Scope(files, is_whole=True, chunks=chunks), ()
+def scope_of(files: Mapping[int, FileRow], source: Source, request: SearchRequest) -> tuple[FileScope, tuple[str, ...]]:
+    """The files of `source` that `request` allows, and warnings of what it leaves out without being asked to."""
+    of_source = {number: file for number, file in files.items() if file.source == source}
+    chunks = sum(file.chunks for file in of_source.values())
+    every, id_range, is_alone = len(of_source), id_range_of(source), len(of_source) == len(files)
     try:
-        placed = {key: file for key, file in files.items() if not request.path or is_under(file.path, request.path)}
+        placed = _placed(of_source, request)
     except GlobError as error:
-        return Scope({}, is_whole=False, chunks=chunks), (f"Nothing can be found: {error}",)
-    kept = {number: file for number, file in placed.items() if _is_between(file.day, request.after, request.before)}
-    return Scope(kept, is_whole=len(kept) == every, chunks=chunks), _notes(placed, request.after, request.before)
+        return FileScope({}, id_range, False, is_alone, chunks), (f"Nothing can be found: {error}",)
+    warnings = _warnings(placed, request.after, request.before)
+    if request.after is None and request.before is None:
+        return FileScope(placed, id_range, len(placed) == every, is_alone, chunks), warnings
+    first, last = request.after or date.min, request.before or date.max
+    spans = spans_of(placed.values(), lambda day: first <= day <= last)
+    kept = {file_of(span.first): placed[file_of(span.first)] for span in spans}
+    return FileScope(kept, id_range, False, is_alone, chunks, spans), warnings
+
+
+def _placed(files: Mapping[int, FileRow], request: SearchRequest) -> dict[int, FileRow]:
+    """The files of the path that is asked for: as it is spelled, else those whose paths look the same. Raises
+    GlobError."""
+    paths = {number: split_part(file.path)[0] for number, file in files.items()}
+    allowed = {number: file for number, file in files.items() if paths[number] != request.without}
+    if not (wanted := request.path):
+        return allowed
+    placed = {number: file for number, file in allowed.items() if is_under(paths[number], wanted)}
+    if placed or wanted.isascii():
+        return placed
+    alike = composed(wanted)
+    return {number: file for number, file in allowed.items() if is_under(composed(paths[number]), alike)}
 
 
 def is_under(path: str, wanted: str) -> bool:
@@ -72,21 +137,13 @@ def is_under(path: str, wanted: str) -> bool:
     return not _WILD.isdisjoint(wanted) and compile_glob(wanted).fits(path)
 
 
-def _is_between(day: date | None, after: date | None, before: date | None) -> bool:
-    if after is None and before is None:
-        return True
-    return day is not None and (after is None or day >= after) and (before is None or day <= before)
-
-
-def _notes(files: Mapping[int, FileRow], after: date | None, before: date | None) -> tuple[str, ...]:
+def _warnings(files: Mapping[int, FileRow], after: date | None, before: date | None) -> tuple[str, ...]:
     if after is None and before is None:
         return ()
     if after is not None and before is not None and after > before:
         return (f"Nothing can be found: `after` ({after}) is later than `before` ({before}).",)
-    undated = sorted(file.path for file in files.values() if file.day is None)
-    return (_left_out(undated),) if undated else ()
-
-
-def _left_out(paths: list[str]) -> str:
-    shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-    return f"Left out, since they have no date: {shown}."
+    undated = sorted(file.path for file in files.values() if not file.runs)
+    if not undated:
+        return ()
+    shown = ", ".join(undated[:3]) + (f" and {len(undated) - 3} more" if len(undated) > 3 else "")
+    return (f"Left out, since they have no date: {shown}.",)

@@ -1,37 +1,123 @@
-"""One search from the request to the result: what was written before it, its vectors, the ranking, the notes."""
+"""One search from the request to the result: whether files have changed since they were indexed, what was written
+before it, its vectors, the ranking, the warnings.
+
+Files are looked at on a thread that nobody has to wait for: a network share that hangs may keep it for ever.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.embeddings.supply import Supply
-from clawbot.memory.place import IndexPlace
-from clawbot.memory.search.asking import Asked, Asker
-from clawbot.memory.search.desk import Found, SearchDesk
-from clawbot.memory.search.rerank import MAX_LINES, Reranker
-from clawbot.memory.search.staleness import LateScanError, StaleScan
-from clawbot.memory.status import search_mode
+from clawbot.memory.backend import IndexUnavailableError
+from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
+from clawbot.memory.index_context import IndexContext
+from clawbot.memory.search.query_embedding import QueryEmbedder, QueryVectors
+from clawbot.memory.search.rerank import MAX_LINES
+from clawbot.memory.search.search_pool import FoundRanking, SearchPool
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError
-from clawbot.memory.sync.synchroniser import Synchroniser
-from clawbot.memory.values import MAX_QUERIES, Fallback, Progress, SearchRequest, SearchResult
+from clawbot.memory.store.locks import may_be_unsound
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.sync.synchroniser import Synchroniser, Ticket
+from clawbot.memory.values import MAX_QUERIES, Fallback, Hit, Mode, Progress, Reranker, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
-    from clawbot.memory.search.ranking import Ranked
+    from clawbot.memory.search.protocols import Ranked
+
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def on_own_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """What comes of `work`, on a thread called `name`. Needs a running event loop; what `work` raises is in the log."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        try:
+            found = work()
+        except Exception as error:
+            log.exception("the files could not be looked at")
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody looks any more
+                loop.call_soon_threadsafe(future.set_exception, error)
+        else:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(future.set_result, found)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+class LateScanError(Exception):
+    """A scan is not done in time."""
+
+
+class StaleScan:
+    """One scan at a time, for all who ask. Belongs to the event loop."""
+
+    def __init__(self, scan: Callable[[], bool | None], on_late: Callable[[], object]) -> None:
+        """`scan` blocks; `on_late` is called when one is over at last that somebody has given up."""
+        self._scan = scan
+        self._on_late = on_late
+        self._running: asyncio.Future[bool | None] | None = None
+        self._begun = 0
+        self._given_up = False
+
+    async def result(self, seconds: float) -> bool | None:
+        """What a scan says that begins after this call. Raises LateScanError after `seconds`, and what `scan` raises.
+
+        A scan that goes on already may have passed by what was written since; it is waited for, and followed by one.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        earlier = self._begun
+        while True:
+            running = self._running or self._begin()
+            sees_all = self._begun > earlier
+            await asyncio.wait([running], timeout=max(0.0, end - loop.time()))
+            if not running.done():
+                self._given_up = True
+                raise LateScanError
+            if sees_all:
+                return running.result()
+
+    def _begin(self) -> asyncio.Future[bool | None]:
+        future = on_own_thread(self._scan, "memory-scan")
+        # The first of its callbacks: who waits finds it over.
+        future.add_done_callback(self._over)
+        self._running, self._given_up = future, False
+        self._begun += 1
+        return future
+
+    def _over(self, future: asyncio.Future[bool | None]) -> None:
+        self._running = None
+        # It is in the log: asyncio need not complain where nobody waits for it any more.
+        future.exception()
+        if self._given_up:
+            self._on_late()
+
 
 WORTH_WAITING = 2_000
 """So many vectors come within the time that a search waits anyway; for more it does not wait."""
 
 FEW_PENDING = 50
-"""Up to so many pieces without a vector are not worth a note."""
+"""Up to so many chunks without a vector are not worth a note."""
 
 LEAST_SCAN_SECONDS = 0.1
 """So long a look at the files may take even if a search is not to wait for writes: else each one would miss some."""
+
+LOOK_SECONDS = 0.5
+"""So long a search looks whether the files that it quotes are still there."""
+
+PATIENT_SECONDS = 10.0
+"""So long a search on the command line may look into the index, however long it waited for the provider before."""
 
 LATE_VECTOR = "The vector of the question did not come in time."
 """Why an answer is by words alone though the provider of vectors has not failed."""
@@ -41,62 +127,73 @@ OTHER_SIZE = (
 )
 
 
-class IndexUnavailableError(ClawbotError):
-    """There is no way to search now."""
-
-
 class Searcher:
     """Searches one index. Belongs to the event loop.
 
-    `progress` is how far a sync is, set by the owner; None while none runs. `keeps_vectors` says that more searches
-    are to be expected. `asker` brings the vectors of the questions.
+    `progress` is how far a sync is, set by the owner; None while none runs. `query_embedder` brings the vectors
+    of questions.
     """
 
     def __init__(
-        self, place: IndexPlace, supply: Supply, sync: Synchroniser, desk: SearchDesk, rerank: Reranker | None
+        self,
+        context: IndexContext,
+        handle: EmbedderHandle,
+        sync: Synchroniser,
+        pool: SearchPool,
+        rerank: Reranker | None = None,
+        *,
+        long_lived: bool,
     ) -> None:
+        """`long_lived` says that more searches are to be expected, of somebody who types; else one may take longer."""
         self.progress: Progress | None = None
-        self.keeps_vectors = False
-        self._place = place
-        self._query = place.settings.query
-        self._supply = supply
-        self.asker = Asker(supply, self._query.timeout)
+        self._keeps_vectors = long_lived
+        self._patient = not long_lived
+        self._context = context
+        self._query = context.settings.query
+        self._handle = handle
+        self.query_embedder = QueryEmbedder(handle, self._query.timeout, patient=self._patient)
         self._sync = sync
-        self._stale = StaleScan(place.library.is_stale, self._scan_over)
-        self._desk = desk
+        self._stale = StaleScan(self._is_stale, sync.request)
+        self._pool = pool
         self._rerank = rerank if self._query.rerank == "model" else None
 
-    async def search(self, request: SearchRequest) -> SearchResult:
+    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
         """The places that fit best; see `MemoryIndex.search`. Raises IndexUnavailableError."""
-        clock = self._place.clock
+        clock = self._context.clock
         end = clock.monotonic() + self._query.timeout
-        late, asked = await asyncio.gather(self._freshen(), self.asker.ask(request.queries[:MAX_QUERIES]))
-        found = await self._find(request, asked, max(0.0, end - clock.monotonic()))
+        asking = self.query_embedder.ask(request.queries[:MAX_QUERIES])
+        late, asked = await asyncio.gather(self._freshen(building), asking)
+        seconds = max(PATIENT_SECONDS if self._patient else 0.0, end - clock.monotonic())
+        found = await self._find(request, asked, seconds)
         ranked = await self._results(request, found)
-        if self.keeps_vectors:
-            self._desk.keep_vectors()
+        hits = await self._there(ranked.hits) if ranked else ()
+        if self._keeps_vectors:
+            self._pool.keep_vectors()
         # A process that has searched once may well search again.
-        self.keeps_vectors = True
+        self._keeps_vectors = True
         with_vectors = found is not None and found.with_vectors
         return SearchResult(
-            hits=ranked.hits if ranked else (),
+            hits=hits,
             mode=search_mode(with_vectors=with_vectors, hybrid=self._query.hybrid.enabled),
-            provider=self._supply.provider if with_vectors else "none",
-            model=self._supply.model if with_vectors else "",
+            provider=self._handle.provider if with_vectors else "none",
+            model=self._handle.model if with_vectors else "",
             fallback=None if with_vectors else self._fallback(asked, found),
-            partial=ranked.partial if ranked else True,
-            notes=(*(ranked.notes if ranked else ()), *self._notes(late=late)),
+            partial=late or ranked is None or ranked.partial,
+            warnings=(*(ranked.warnings if ranked else ()), *self._warnings(late=late)),
         )
 
-    async def _freshen(self) -> bool:
+    async def _freshen(self, building: Callable[[Progress], None] | None) -> bool:
         """Let what was written before be indexed; whether something of it is not within the time there is for that."""
-        if not self._place.settings.sync.on_search:
+        if self._patient and await self._has_nothing_old():
+            return await self._build(building)
+        if not self._context.settings.sync.on_search:
             return False
         limit = self._query.wait_for_writes
         loop = asyncio.get_running_loop()
         end = loop.time() + limit
         try:
             if await self._stale.result(max(limit, LEAST_SCAN_SECONDS)) is False:
+                await self._go_on_with_vectors()
                 return False
         except LateScanError:
             return True
@@ -104,35 +201,74 @@ class Searcher:
         await asyncio.wait([ticket.text], timeout=max(0.0, end - loop.time()))
         if not ticket.text.done():
             return True
-        if not self._supply.remote and self._sync.pending <= WORTH_WAITING:
+        if self._patient:
+            await self._wait_for_vectors(ticket)
+        elif not self._handle.remote and self._sync.pending <= WORTH_WAITING:
             # Vectors that are made here come in no time.
             await asyncio.wait([ticket.whole], timeout=max(0.0, end - loop.time()))
         return ticket.text.result() is not None or self._sync.busy
 
-    def _scan_over(self) -> None:
-        """Have indexed by and by what a search has not waited for."""
-        self._sync.request()
+    async def _has_nothing_old(self) -> bool:
+        """Whether the index was never complete: what it does not have is no answer."""
+        try:
+            return await self._pool.read(lambda reader: reader.last_sync) is None
+        except (MissingIndexError, DamagedIndexError):
+            return True
+        except StoreError:
+            return False
+
+    async def _build(self, progress: Callable[[Progress], None] | None) -> bool:
+        """Have everything indexed, however long that takes; whether something is missing all the same."""
+        ticket = self._sync.request(progress=progress)
+        error = await ticket.text
+        await self._wait_for_vectors(ticket)
+        return error is not None or self._sync.busy
+
+    async def _go_on_with_vectors(self) -> None:
+        """Have those vectors made for a while that an earlier process has left."""
+        if self._patient and not self._sync.running:
+            with contextlib.suppress(MissingIndexError, DamagedIndexError, StoreError):
+                self._sync.pending = await self._pool.read(_pending)
+            if self._sync.pending and not self._handle.remote:
+                await self._wait_for_vectors(self._sync.request())
+
+    async def _wait_for_vectors(self, ticket: Ticket) -> None:
+        """Wait for a while for those that are made here."""
+        await self._handle.open()
+        if not self._handle.remote:
+            await asyncio.wait([ticket.whole], timeout=self._query.wait_for_vectors)
+
+    def _is_stale(self) -> bool | None:
+        return may_be_unsound(self._context.db) or self._context.library.is_stale()
 
     async def close(self) -> None:
         """Give up the vectors that are still on their way."""
-        await self.asker.close()
+        await self.query_embedder.close()
 
-    def _fallback(self, asked: Asked, found: Found | None) -> Fallback | None:
+    def _fallback(self, asked: QueryVectors, found: FoundRanking | None) -> Fallback | None:
         """Why vectors had no part in a search, unless none are wanted."""
         reason = LATE_VECTOR if asked.late else OTHER_SIZE if found is not None and found.other_size else ""
-        return self._supply.fallback or (Fallback(self._supply.provider, reason) if reason else None)
+        return self._handle.fallback or (Fallback(self._handle.provider, reason) if reason else None)
 
-    async def _find(self, request: SearchRequest, asked: Asked, seconds: float) -> Found | None:
+    async def _find(self, request: SearchRequest, asked: QueryVectors, seconds: float) -> FoundRanking | None:
         """What the index has. Raises IndexUnavailableError."""
         exact = not self._sync.running
         try:
             try:
-                return await self._desk.rank(request, asked, seconds, exact=exact)
-            except (DamagedIndexError, MissingIndexError):
-                # The sync builds another one, which may well be there in time.
-                await asyncio.wait([self._sync.request().text], timeout=min(seconds, self._query.wait_for_writes))
-                return await self._desk.rank(request, asked, seconds, exact=exact)
-        except MissingIndexError as error:
+                return await self._pool.rank(request, asked, seconds, exact=exact)
+            except MissingIndexError:
+                ticket = self._sync.request()
+            except DamagedIndexError:
+                ticket = self._sync.doubt()
+            except StoreError:
+                raise
+            except Exception:
+                log.exception("the memory index could not be searched; it is examined")
+                ticket = self._sync.doubt()
+            # The sync builds another one, which may well be there in time.
+            await asyncio.wait([ticket.text], timeout=min(seconds, self._query.wait_for_writes))
+            return await self._pool.rank(request, asked, seconds, exact=exact)
+        except (MissingIndexError, DamagedIndexError) as error:
             if self._sync.running or self._sync.error is None:
                 return None
             raise _unavailable(self._sync.error) from error
@@ -143,7 +279,7 @@ class Searcher:
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
             raise IndexUnavailableError(f"The memory index could not be searched ({reason}).") from error
 
-    async def _results(self, request: SearchRequest, found: Found | None) -> Ranked | None:
+    async def _results(self, request: SearchRequest, found: FoundRanking | None) -> Ranked | None:
         if found is None:
             return None
         if self._rerank is None or not request.queries:
@@ -152,16 +288,42 @@ class Searcher:
         order = await self._rerank(request.queries[0], texts)
         return await asyncio.to_thread(found.ranking.results, order)
 
-    def _notes(self, *, late: bool) -> Iterator[str]:
+    async def _there(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """Those of `hits` whose file was not deleted since it was indexed, as far as a look can tell in time."""
+        if not hits:
+            return hits
+        look = on_own_thread(lambda: self._context.library.gone(hits), "memory-look")
+        await asyncio.wait([look], timeout=LOOK_SECONDS)
+        if not look.done():
+            look.add_done_callback(lambda late: late.exception())
+            return hits
+        gone = frozenset() if look.exception() is not None else look.result()
+        return tuple(hit for hit in hits if hit.path not in gone)
+
+    def _warnings(self, *, late: bool) -> Iterator[str]:
         sync, progress = self._sync, self.progress
+        if sync.quarantined is not None:
+            yield str(sync.quarantined)
+            sync.quarantined = None
         if sync.error is not None:
             yield f"The index could not be brought up to date: {sync.error}"
         elif sync.rebuilding:
             yield "The index is being built anew; until it is done, the old one answers."
         elif late:
             yield _late(progress, busy=sync.busy)
-        if sync.pending > FEW_PENDING and self._supply.provider != "none":
+        if sync.pending > FEW_PENDING and self._handle.provider != "none":
             yield f"{sync.pending:,} pieces have no vector yet: they are found by their words alone."
+
+
+def search_mode(*, with_vectors: bool, hybrid: bool) -> Mode:
+    """How a search looks."""
+    if not with_vectors:
+        return "fts-only"
+    return "hybrid" if hybrid else "vector-only"
+
+
+def _pending(reader: IndexReader) -> int:
+    return sum(total.pending for total in reader.totals().values())
 
 
 def _late(progress: Progress | None, *, busy: bool) -> str:

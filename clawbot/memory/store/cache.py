@@ -69,11 +69,6 @@ class StoredEmbeddings:
             self._connection.execute(_PRUNE, (max_entries,))
             return self._connection.changes()
 
-    def count(self) -> int:
-        """How many are kept. Blocks."""
-        with self._lock, StoreErrors(self._path):
-            return int(self._connection.execute("SELECT count(*) FROM embedding_cache").get)
-
     def adopt(self, rows: Iterable[tuple[str, bytes, bytes, int]]) -> None:
         """Take over the rows of another index, as they are stored there. Blocks. Raises StoreError."""
         with self._lock, StoreErrors(self._path):

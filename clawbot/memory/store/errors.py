@@ -12,6 +12,8 @@ from clawbot.errors import ClawbotError
 
 _FULL_HINT = "Make room on the disk; indexing goes on from there, and nothing is lost."
 _DISK_HINT = "Look whether the disk is full or failing, and whether that path is a plain file."
+_IOERR_DATA = 8202
+"""SQLITE_IOERR_DATA: the checksum of a page is wrong. A number, since apsw is imported where it is needed."""
 _ACCESS_HINT = "Check the permissions of the folder and the file."
 
 
@@ -44,8 +46,8 @@ class InterruptedSearchError(StoreError):
     """`IndexReader.interrupt` stopped the query."""
 
 
-class TooManyPiecesError(StoreError):
-    """A file has more pieces than the index can number."""
+class TooManyChunksError(StoreError):
+    """A file has more chunks than the index can number."""
 
 
 class WrongDimensionsError(StoreError):
@@ -65,7 +67,7 @@ class StoreErrors:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Any error of SQLite comes from a module that somebody has imported already; without it this is a dict lookup.
-        if kind is not None and error is not None and kind.__module__ == "apsw":
+        if kind is not None and error is not None and (kind.__module__ == "apsw" or kind is UnicodeDecodeError):
             raise _translated(self._path, error) from error
 
 
@@ -79,10 +81,20 @@ def file_errors(path: Path) -> Iterator[None]:
         raise StoreError(f"The memory index {path} can't be opened or moved: {reason}.", hint=_ACCESS_HINT) from error
 
 
+def _is_damage(error: BaseException) -> bool:
+    """Whether `error` tells of pages that are not as they were written, or of a schema that is not ours.
+
+    The statements are fixed and tested, so what is wrong about one (SQLError) is wrong about the tables.
+    """
+    name = type(error).__name__
+    wrong_checksum = getattr(error, "extendedresult", 0) == _IOERR_DATA
+    return wrong_checksum or name in {"CorruptError", "NotADBError", "FormatError", "SQLError", "UnicodeDecodeError"}
+
+
 def _translated(path: Path, error: BaseException) -> StoreError:
     said = str(error)
     name = type(error).__name__
-    if name in {"CorruptError", "NotADBError"}:
+    if _is_damage(error):
         return DamagedIndexError(path, f"is damaged ({said})")
     if name in {"BusyError", "LockedError"}:
         return BusyIndexError(f"The memory index {path} is in use by another process.", hint="Try again in a moment.")

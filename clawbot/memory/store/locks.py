@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ BUILDING = ".building"
 """What the name of an index ends with that is to replace the one of the name before it. They share their locks."""
 
 _POLL_SECONDS = 0.02
+_SEAL = struct.Struct("<3q")
+_SEAL_BYTES = 2 * _SEAL.size
 
 
 class WriterLock:
@@ -50,11 +53,48 @@ class WriterLock:
             if not self.held:
                 os.close(descriptor)
 
+    def seal(self) -> None:
+        """Note that the index is in order as its files are now. All connections of this process are closed."""
+        if self._descriptor is not None:
+            with file_errors(self._path):
+                os.pwrite(self._descriptor, _seal_of(self._path), 0)
+
+    def break_seal(self) -> None:
+        """Have the index examined before it is trusted again."""
+        if self._descriptor is not None:
+            with file_errors(self._path):
+                os.ftruncate(self._descriptor, 0)
+
+    def is_sealed(self) -> bool:
+        """Whether the files are as they were when a writer has sealed them."""
+        if self._descriptor is None:
+            return False
+        with file_errors(self._path):
+            return os.pread(self._descriptor, _SEAL_BYTES, 0) == _seal_of(self._path)
+
     def release(self) -> None:
         """Give it back. Twice does no harm."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+
+def may_be_unsound(path: Path) -> bool:
+    """Whether the files of the index at `path` are others than the last writer left: it died, or they were touched.
+
+    False while somebody writes, and where nothing can be looked at: who reads the index says why. Blocks for a moment.
+    """
+    with contextlib.suppress(OSError):
+        descriptor = os.open(_lock_path(path, ".lock"), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.pread(descriptor, _SEAL_BYTES, 0) == _seal_of(path):
+                return False
+            # A writer is at work where this fails, and may have been about to seal it where it does not.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return os.pread(descriptor, _SEAL_BYTES, 0) != _seal_of(path)
+        finally:
+            os.close(descriptor)
+    return False
 
 
 @contextlib.contextmanager
@@ -97,6 +137,18 @@ def _taken(descriptor: int, seconds: float) -> bool:
         if again:
             time.sleep(_POLL_SECONDS)
     return False
+
+
+def _seal_of(path: Path) -> bytes:
+    """The size and the times of the database and of its log: a kill, a copy or a stray write makes others of them."""
+    seal = b""
+    for name in (path, path.with_name(f"{path.name}-wal")):
+        with contextlib.suppress(FileNotFoundError):
+            found = name.stat()
+            # Readers make an empty log where there is none.
+            if found.st_size:
+                seal += _SEAL.pack(found.st_ino, found.st_size, found.st_mtime_ns)
+    return seal.ljust(_SEAL_BYTES, b"\0")
 
 
 def _lock_path(path: Path, suffix: str) -> Path:

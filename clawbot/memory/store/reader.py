@@ -5,33 +5,59 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.store.database import fetch, file_mark, open_for_reading
-from clawbot.memory.store.errors import InterruptedSearchError, MissingIndexError, StoreError, StoreErrors
-from clawbot.memory.store.facts import read_generation, read_identity, read_last_sync, read_totals, table_of
-from clawbot.memory.store.identity import Identity
+from clawbot.memory.store.chunk_table import MUTE, ChunkTable, VectorKey, vectors_by_key
+from clawbot.memory.store.database import (
+    fetch,
+    file_mark,
+    open_for_reading,
+    read_generation,
+    read_identity,
+    read_last_sync,
+    read_totals,
+    valid,
+)
+from clawbot.memory.store.errors import (
+    DamagedIndexError,
+    InterruptedSearchError,
+    MissingIndexError,
+    StoreError,
+    StoreErrors,
+)
 from clawbot.memory.store.locks import opening
-from clawbot.memory.store.pieces_table import MUTE, Meaning, PieceTable, meanings
-from clawbot.memory.store.records import KINDS, ORDINAL_BITS, ChunkRow, FileRow, LineRow, Totals, file_of, piece_id
-from clawbot.memory.store.vectors import Stored, VectorTable
+from clawbot.memory.store.records import (
+    EVERYWHERE,
+    KINDS,
+    ORDINAL_BITS,
+    ChunkRow,
+    FileRow,
+    Identity,
+    IdRange,
+    LineRow,
+    Totals,
+    file_of,
+    id_of,
+)
+from clawbot.memory.store.vectors import Stored, VectorTable, table_of
 from clawbot.memory.values import Source
 
 if TYPE_CHECKING:
     import apsw
-    import numpy as np
-    from numpy.typing import NDArray
 
-    Ids = NDArray[np.int64]
-    Floats = NDArray[np.float32]
+    from clawbot.memory.arrays import Floats, Ids
 
 # As one text they come in half the time that as many rows take.
-_POSTINGS = "SELECT json_group_array(rowid) FROM (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT ?)"
+_POSTINGS = """
+SELECT json_group_array(rowid) FROM (
+    SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND rowid >= ? AND rowid < ? LIMIT ?
+)
+"""
 _BEST = (
     "SELECT rowid, bm25(chunks_fts) AS score FROM chunks_fts WHERE chunks_fts MATCH ?1 ORDER BY score, rowid LIMIT ?2"
 )
@@ -51,7 +77,7 @@ SELECT id, kind, heading, speaker, flags FROM chunks WHERE id IN (SELECT value F
 class IndexReader:
     """Reads an index. For one thread at a time, apart from `interrupt`; all methods block and raise StoreError.
 
-    What belongs together is read inside of `snapshot`: the ids of pieces mean others after a change.
+    What belongs together is read inside of `snapshot`: the ids of chunks mean others after a change.
     """
 
     def __init__(self, path: Path) -> None:
@@ -138,25 +164,33 @@ class IndexReader:
         """The files by their id."""
         with self.snapshot():
             if self._files is None:
-                rows = self._connection.execute("SELECT id, path, source, day, chunks FROM files ORDER BY id")
-                self._files = {row[0]: _file(*row) for row in rows}
+                rows = self._connection.execute("SELECT id, path, source, day, chunks, days FROM files ORDER BY id")
+                self._files = {row[0]: self._file(row) for row in rows}
             return self._files
 
+    def _file(self, row: Sequence[Any]) -> FileRow:
+        *plain, days = row
+        try:
+            runs = msgspec.json.decode(days) if days else ()
+        except msgspec.DecodeError as error:
+            raise DamagedIndexError(self.path, f"holds what can't be ({error})") from error
+        return valid(FileRow, (*plain, runs), self.path)
+
     def speakers(self) -> Mapping[int, str]:
-        """Who speaks in dialogue, by the number that pieces have."""
+        """Who speaks in dialogue, by the number that chunks have."""
         with self.snapshot():
             if self._speakers is None:
                 self._speakers = dict(self._connection.execute("SELECT id, name FROM speakers"))
             return self._speakers
 
-    def postings(self, match: str, limit: int) -> list[int]:
-        """The first `limit` pieces, by id, that fit the FTS5 expression `match`."""
+    def postings(self, match: str, limit: int, id_range: IdRange = EVERYWHERE) -> list[int]:
+        """The first `limit` chunks of `id_range`, by id, that fit the FTS5 expression `match`."""
         with self.snapshot():
-            [(found,)] = fetch(self._connection, _POSTINGS, (match, limit))
+            [(found,)] = fetch(self._connection, _POSTINGS, (match, *id_range, limit))
             return msgspec.json.decode(found, type=list[int])
 
     def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """The `limit` pieces (of `file_ids` only, when given) that fit `match` best, with their bm25: less is more."""
+        """The `limit` chunks (of `file_ids` only, when given) that fit `match` best, with their bm25: less is more."""
         with self.snapshot():
             if file_ids is None:
                 return fetch(self._connection, _BEST, (match, limit))
@@ -164,7 +198,7 @@ class IndexReader:
             return fetch(self._connection, _BEST_IN, asked)
 
     def nearest(self, vector: bytes, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """The `limit` pieces (of `file_ids` only, when given) nearest to a unit vector, with their cosine, best first.
+        """The `limit` chunks (of `file_ids` only, when given) nearest to a unit vector, with their cosine, best first.
 
         Empty for a vector of another size than the index has. In the profile `lines` the best few hundred by their
         signs are compared, so the end of a long answer is not exact.
@@ -180,45 +214,52 @@ class IndexReader:
         return list(zip(ids[order].tolist(), cosines[order].tolist(), strict=True))
 
     def rows(self, ids: Collection[int]) -> list[ChunkRow]:
-        """The pieces of `ids` that there are, by id."""
+        """The chunks of `ids` that there are, by id."""
         with self.snapshot():
             found = fetch(self._connection, _ROWS, (json.dumps(list(ids)),))
         return [_chunk(row) for row in found]
 
     def lines(self, ids: Collection[int]) -> list[LineRow]:
-        """The pieces of `ids` that there are, by id, without their text: half the time of `rows`."""
+        """The chunks of `ids` that there are, by id, without their text: half the time of `rows`."""
         with self.snapshot():
             found = fetch(self._connection, _LINES, (json.dumps(list(ids)),))
         return [_line(row) for row in found]
 
     def vectors(self, ids: Collection[int]) -> tuple[Ids, Floats]:
-        """The ids of those pieces of `ids` that have a vector, ascending, and their unit vectors."""
+        """The ids of those chunks of `ids` that have a vector, ascending, and their unit vectors."""
         with self.snapshot():
             return self._unpacked(self._table.select(ids) if self._table else [])
 
-    def all_vectors(self) -> tuple[Ids, Floats]:
-        """The ids of all pieces that have a vector, ascending, and their unit vectors."""
+    def all_vectors(self, id_range: IdRange = EVERYWHERE) -> tuple[Ids, Floats]:
+        """The ids of all chunks of `id_range` that have a vector, ascending, and their unit vectors."""
         with self.snapshot():
-            return self._unpacked(self._table.all() if self._table else [])
+            return self._unpacked(self._table.between(id_range) if self._table else [])
 
-    def file_vectors(self, file_id: int) -> tuple[Ids, Floats]:
-        """The ids of the pieces of a file that have a vector, ascending, and their unit vectors."""
+    def codes(self, file_id: int | None = None) -> list[Stored] | None:
+        """The codes of all chunks that have a vector, by id, or of those of one file; None where vectors are stored
+        exactly."""
         with self.snapshot():
-            return self._unpacked(self._table.of_file(file_id) if self._table else [])
+            if self._identity is not None and self._identity.profile == "classic":
+                return None
+            if self._table is None:
+                return []
+            return self._table.between(EVERYWHERE) if file_id is None else self._table.of_file(file_id)
 
     def revisions(self) -> dict[int, tuple[int, int]]:
-        """For each file what is another pair of numbers after each change of its pieces or their vectors."""
+        """For each file what is another pair of numbers after each change of its chunks or their vectors."""
         with self.snapshot():
             found = self._connection.execute("SELECT id, revision, pending FROM files")
             return {one: (revision, pending) for one, revision, pending in found}
 
-    def meanings(self, path: str) -> dict[Meaning, bytes | None]:
+    def vectors_by_key(self, path: str) -> dict[VectorKey, bytes | None]:
         """The vectors of a file, as they are stored, by what they follow from. For `IndexWriter.inherit`."""
         with self.snapshot():
             row = self._connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
             if row is None or self._table is None:
                 return {}
-            return meanings(row[0], PieceTable(self._connection).stored(row[0]), dict(self._table.of_file(row[0])))
+            return vectors_by_key(
+                row[0], ChunkTable(self._connection).stored(row[0]), dict(self._table.of_file(row[0]))
+            )
 
     def cached_embeddings(self) -> Iterator[tuple[str, bytes, bytes, int]]:
         """The rows of the table of kept embeddings, as they are stored. For `IndexWriter.inherit`."""
@@ -251,10 +292,9 @@ class IndexReader:
 
     def _unpacked(self, stored: list[Stored]) -> tuple[Ids, Floats]:
         np = numpy()
-        dimensions = self._identity.dimensions if self._identity else 0
         ids: Ids = np.fromiter((one for one, _ in stored), np.int64, len(stored))
         if self._table is None or not stored:
-            return ids, np.zeros((0, dimensions), np.float32)
+            return ids, np.zeros((0, self.dimensions), np.float32)
         return ids, self._table.unpack([vector for _, vector in stored])
 
 
@@ -264,10 +304,6 @@ def _opened(path: Path) -> tuple[apsw.Connection, tuple[int, ...]]:
         raise MissingIndexError(f"There is no memory index at {path} yet.", hint="`clawbot memory index` builds it.")
     with opening(path):
         return open_for_reading(path), file_mark(path)
-
-
-def _file(file_id: int, path: str, source: Source, day: str | None, chunks: int) -> FileRow:
-    return FileRow(file_id, path, source, dt.date.fromisoformat(day) if day else None, chunks)
 
 
 def _chunk(row: tuple[Any, ...]) -> ChunkRow:
@@ -281,4 +317,4 @@ def _line(row: tuple[Any, ...]) -> LineRow:
 
 
 def _above(chunk_id: int, heading: int | None) -> int | None:
-    return None if heading is None else piece_id(file_of(chunk_id), heading)
+    return None if heading is None else id_of(file_of(chunk_id), heading)

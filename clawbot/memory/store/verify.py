@@ -1,24 +1,87 @@
-"""Proves an index right: files against pieces, pieces against words, pieces against vectors; repairs what differs."""
+"""Proves an index right: whether its database can be trusted, files against chunks, chunks against words, chunks
+against vectors; repairs what differs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clawbot.memory.store.database import fetch
+from clawbot.memory.store.chunk_table import MUTE
+from clawbot.memory.store.database import fetch, read_generation, read_identity, read_last_sync
 from clawbot.memory.store.errors import DamagedIndexError, StoreErrors
-from clawbot.memory.store.pieces_table import MUTE
-from clawbot.memory.store.records import ORDINAL_BITS, FileRecord, KnownFile, Piece, file_of, piece_id
+from clawbot.memory.store.records import KINDS, ORDINAL_BITS, ChunkRecord, FileRecord, KnownFile, file_of, id_of
+from clawbot.memory.store.vectors import table_of
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.values import Counts, VerifyReport
+
+if TYPE_CHECKING:
+    import apsw
+
+
+_SAID_MOST = 3
+
+_BOUNDS = {"bits": ORDINAL_BITS, "last_kind": len(KINDS) - 1}
+_CONTRADICTIONS = {
+    "files count their pieces wrongly": """
+        SELECT count(*) FROM files
+        LEFT JOIN (SELECT id >> :bits AS file, count(*) AS found FROM chunks GROUP BY file) ON file = files.id
+        WHERE chunks != coalesce(found, 0)""",
+    "pieces belong to no file": "SELECT count(*) FROM chunks WHERE id >> :bits NOT IN (SELECT id FROM files)",
+    "pieces are of no kind": "SELECT count(*) FROM chunks WHERE kind NOT BETWEEN 0 AND :last_kind",
+    "pieces have no words": "SELECT count(*) FROM chunks WHERE id NOT IN (SELECT rowid FROM chunks_fts)",
+    "words belong to no piece": "SELECT count(*) FROM chunks_fts WHERE rowid NOT IN (SELECT id FROM chunks)",
+    "pieces are said by nobody": """
+        SELECT count(*) FROM chunks WHERE speaker NOT NULL AND speaker NOT IN (SELECT id FROM speakers)""",
+}
+
+
+def examine_pages(connection: apsw.Connection, path: Path) -> None:
+    """SQLite's own checks of all pages, and of what the tables, the keyword index too, make of them. Blocks.
+
+    Raises DamagedIndexError, StoreError.
+    """
+    with StoreErrors(path):
+        said = [str(line) for (line,) in fetch(connection, f"PRAGMA integrity_check({_SAID_MOST})")]
+        if said != ["ok"]:
+            raise DamagedIndexError(path, f"is damaged ({'; '.join(said)})")
+
+
+def examine(connection: apsw.Connection, path: Path) -> None:
+    """All that can be told without the files: 0.3 seconds for 100,000 chunks. Blocks.
+
+    Raises DamagedIndexError, StoreError.
+    """
+    examine_pages(connection, path)
+    with StoreErrors(path):
+        for what, sql in _CONTRADICTIONS.items():
+            count = int(connection.execute(sql, _BOUNDS).get)
+            if count:
+                raise DamagedIndexError(path, f"contradicts itself ({count:,} {what})")
+        read_generation(connection)
+        read_last_sync(connection)
+        table = table_of(connection, read_identity(connection))
+        if table is not None:
+            _examine_vectors(connection, path, set(table.ids()))
+
+
+def _examine_vectors(connection: apsw.Connection, path: Path, vectors: set[int]) -> None:
+    chunks = {one for (one,) in fetch(connection, "SELECT id FROM chunks")}
+    waiting = int(connection.execute("SELECT coalesce(sum(chunks - pending - mute), 0) FROM files").get)
+    if not vectors <= chunks or waiting != len(vectors):
+        raise DamagedIndexError(path, "contradicts itself (its vectors are not those of its pieces)")
+
 
 MOST_LINES = 100
 """More problems than this are counted, not listed."""
 
 
-def verify(writer: IndexWriter, documents: Iterable[tuple[FileRecord, Sequence[Piece]]], *, fix: bool) -> VerifyReport:
+def verify(
+    writer: IndexWriter, documents: Iterable[tuple[FileRecord, Sequence[ChunkRecord]]], *, fix: bool
+) -> VerifyReport:
     """Compare the index with `documents`, which are all that should be in it, as they are now. Blocks, for seconds.
 
-    Nothing is written without `fix`. With it the difference is repaired: pieces are written again, words and vectors
+    Nothing is written without `fix`. With it the difference is repaired: chunks are written again, words and vectors
     of none removed; what lost its vector is pending then. Raises DamagedIndexError for what only a new index can
     repair.
     """
@@ -47,47 +110,45 @@ class _Check:
         """SQLite's own checks of its pages and of the keyword index. Raises DamagedIndexError."""
         path, connection = self._writer.path, self._writer.connection
         with StoreErrors(path):
-            said = [str(line) for (line,) in fetch(connection, "PRAGMA integrity_check(3)")]
-            if said != ["ok"]:
-                raise DamagedIndexError(path, f"is damaged ({'; '.join(said)})")
+            examine_pages(connection, path)
             self._keywords = {one for (one,) in fetch(connection, "SELECT rowid FROM chunks_fts")}
 
-    def files(self, documents: Iterable[tuple[FileRecord, Sequence[Piece]]]) -> None:
-        """Each file against its pieces, and these against their words; then what belongs to no file."""
+    def files(self, documents: Iterable[tuple[FileRecord, Sequence[ChunkRecord]]]) -> None:
+        """Each file against its chunks, and these against their words; then what belongs to no file."""
         known = self._writer.known()
-        chunks = files = 0
+        files = total = 0
         with self._writer.transaction():
-            for record, pieces in documents:
+            for record, chunks in documents:
                 files += 1
-                chunks += len(pieces)
-                self._file(record, pieces, known.pop(record.state.path, None))
+                total += len(chunks)
+                self._file(record, chunks, known.pop(record.state.path, None))
             for path in known:
                 self._found(f"{path}: in the index, and no longer a file", fixed=self._fix)
             if self._fix and known:
                 self._writer.remove(known)
             self._orphans()
-        self._counts = Counts(files, chunks, len(self._keywords), 0)
+        self._counts = Counts(files, total, len(self._keywords), 0)
 
-    def _file(self, record: FileRecord, pieces: Sequence[Piece], known: KnownFile | None) -> None:
+    def _file(self, record: FileRecord, chunks: Sequence[ChunkRecord], known: KnownFile | None) -> None:
         path = record.state.path
         if known is None:
             self._found(f"{path}: not in the index", fixed=self._fix)
         else:
-            table = self._writer.pieces
-            words = {piece_id(known.id, ordinal) for ordinal in range(len(pieces))}
+            table = self._writer.chunks
+            words = {id_of(known.id, ordinal) for ordinal in range(len(chunks))}
             if known.digest != record.digest:
                 self._found(f"{path}: changed since it was indexed", fixed=self._fix)
-            elif table.differs(table.stored(known.id), pieces):
+            elif table.differs(table.stored(known.id), chunks):
                 self._found(f"{path}: its pieces are not those of the file", fixed=self._fix)
             elif missing := len(words - self._keywords):
                 self._found(f"{path}: {missing:,} pieces are not found by their words", fixed=self._fix)
             else:
                 return
         if self._fix:
-            self._writer.replace_file(record, pieces, anew=True)
+            self._writer.replace_file(record, chunks, anew=True)
 
     def _orphans(self) -> None:
-        """Pieces of files that there are not, and words of pieces that there are not."""
+        """Chunks of files that there are not, and words of chunks that there are not."""
         connection = self._writer.connection
         sql = "SELECT id FROM chunks WHERE id >> ? NOT IN (SELECT id FROM files)"
         lost = [one for (one,) in fetch(connection, sql, (ORDINAL_BITS,))]
@@ -97,7 +158,7 @@ class _Check:
         self._remove(lost, "words of no piece", "DELETE FROM chunks_fts WHERE rowid = ?")
 
     def vectors(self) -> None:
-        """Vectors of pieces that there are not; then the counts of what waits for one."""
+        """Vectors of chunks that there are not; then the counts of what waits for one."""
         connection, table = self._writer.connection, self._writer.vectors
         with self._writer.transaction():
             have: set[int] = set()

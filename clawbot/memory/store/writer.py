@@ -1,57 +1,124 @@
-"""Writes the index: one connection on one thread, each change whole or not at all."""
+"""Writes the index: one connection on one thread, each change whole or not at all. It also owns which chunks wait for
+their vector, and what comes for them."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
 import threading
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from clawbot.memory.arrays import numpy
+from clawbot.memory.documents.days import DayMark
 from clawbot.memory.documents.walking import FileState
 from clawbot.memory.embeddings.protocol import Vectors
 from clawbot.memory.store.cache import StoredEmbeddings
-from clawbot.memory.store.database import empty_log, open_for_writing, set_meta
-from clawbot.memory.store.errors import StoreErrors, TooManyPiecesError, WrongDimensionsError
-from clawbot.memory.store.facts import read_generation, read_identity, read_last_sync, table_of, write_identity
-from clawbot.memory.store.identity import Identity
-from clawbot.memory.store.pending import pending_chunks, put_vectors
-from clawbot.memory.store.pieces_table import Meaning, PieceTable
-from clawbot.memory.store.records import MAX_PIECES, FileRecord, KnownFile, PendingChunk, Piece, Written
-from clawbot.memory.store.vectors import VectorTable
+from clawbot.memory.store.chunk_table import MUTE, Change, ChunkTable, VectorKey
+from clawbot.memory.store.database import (
+    empty_log,
+    open_for_writing,
+    read_generation,
+    read_identity,
+    read_last_sync,
+    set_meta,
+    valid,
+    write_identity,
+)
+from clawbot.memory.store.errors import StoreErrors, TooManyChunksError, WrongDimensionsError
+from clawbot.memory.store.records import (
+    FIRST_TALK,
+    KINDS,
+    MAX_CHUNKS,
+    MAX_FILES,
+    ChunkRecord,
+    DayRun,
+    FileRecord,
+    Identity,
+    KnownFile,
+    PendingChunk,
+    file_of,
+    id_of,
+)
+from clawbot.memory.store.vectors import VectorTable, table_of
+from clawbot.memory.values import Source
 
 if TYPE_CHECKING:
     import apsw
 
+    from clawbot.memory.arrays import Bools, Floats
     from clawbot.memory.store.reader import IndexReader
 
+
+_FILES = "SELECT id, revision FROM files WHERE pending > 0 AND id >= ? ORDER BY id"
+_CHUNKS = """
+SELECT chunk.id, chunk.kind, chunk.text, coalesce(above.text, '')
+FROM chunks AS chunk LEFT JOIN chunks AS above ON above.id = ?1 + chunk.heading
+WHERE chunk.id >= ?1 AND chunk.id < ?2 AND chunk.flags & ?3 = 0 ORDER BY chunk.id
+"""
+_COUNT = "UPDATE files SET pending = pending - ?, mute = mute + ? WHERE id = ?"
+
+
+def _waiting(connection: apsw.Connection, table: VectorTable, chunks: Sequence[PendingChunk]) -> list[int]:
+    """The places in `chunks` of those whose file is as it was, and that got no vector meanwhile."""
+    places: list[int] = []
+    revisions: dict[int, int | None] = {}
+    have: set[int] = set()
+    for place, chunk in enumerate(chunks):
+        file_id = file_of(chunk.id)
+        if file_id not in revisions:
+            row = connection.execute("SELECT revision FROM files WHERE id = ?", (file_id,)).fetchone()
+            revisions[file_id] = row[0] if row else None
+            have |= table.ids_of_file(file_id)
+        if revisions[file_id] == chunk.revision and chunk.id not in have:
+            have.add(chunk.id)
+            places.append(place)
+    return places
+
+
+def _unit(rows: Floats) -> tuple[Floats, Bools]:
+    """`rows` at unit length, without figures that are none; and which of them say anything."""
+    np = numpy()
+    clean = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
+    lengths = np.sqrt(np.einsum("ij,ij->i", clean, clean, dtype=np.float64))
+    says = lengths > 0
+    lengths[~says] = 1
+    return (clean / lengths[:, None]).astype(np.float32), says
+
+
 _UPSERT = """
-INSERT INTO files (id, path, source, size, mtime_ns, digest, day, chunks, pending, mute, chars, tokens, revision)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO files (id, path, source, size, mtime_ns, digest, day, days, chunks, pending, mute, chars, tokens,
+    revision)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET source = excluded.source, size = excluded.size, mtime_ns = excluded.mtime_ns,
-    digest = excluded.digest, day = excluded.day, chunks = excluded.chunks, pending = excluded.pending,
-    mute = excluded.mute, chars = excluded.chars, tokens = excluded.tokens, revision = excluded.revision
+    digest = excluded.digest, day = excluded.day, days = excluded.days, chunks = excluded.chunks,
+    pending = excluded.pending, mute = excluded.mute, chars = excluded.chars, tokens = excluded.tokens,
+    revision = excluded.revision
 """
 
 
 class IndexWriter:
     """The one that writes an index. Its caller holds the writer's lock; all methods block and raise StoreError.
 
-    Everything that changes the index is called inside of `transaction`.
+    Everything that changes the index is called inside of `transaction`. `identity` is what it was built with, None for
+    a new one. For the modules of the store: the `connection`, the table of `chunks`, and that of `vectors`, None before
+    the first one came.
     """
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self.path = path
-        self._connection = connection
+        self.connection = connection
         self._errors = StoreErrors(path)
         # The cache of embeddings is asked from other threads, and must not end up in somebody else's transaction.
         self._lock = threading.RLock()
-        self._pieces = PieceTable(connection)
-        self._identity: Identity | None = None
-        self._table: VectorTable | None = None
+        self.chunks = ChunkTable(connection)
+        self.identity: Identity | None = None
+        self.vectors: VectorTable | None = None
         self._old: IndexReader | None = None
         self._changed = False
         self._revision = 0
@@ -67,33 +134,13 @@ class IndexWriter:
         """Close the connection. Twice does no harm."""
         with self._lock:
             self.cache.is_closed = True
-            self._connection.close()
-
-    @property
-    def connection(self) -> apsw.Connection:
-        """For the modules of the store."""
-        return self._connection
-
-    @property
-    def pieces(self) -> PieceTable:
-        """For the modules of the store."""
-        return self._pieces
-
-    @property
-    def vectors(self) -> VectorTable | None:
-        """The table of vectors, None before the first one came. For the modules of the store."""
-        return self._table
-
-    @property
-    def identity(self) -> Identity | None:
-        """What the index was built with; None for a new one."""
-        return self._identity
+            self.connection.close()
 
     def set_identity(self, identity: Identity) -> None:
         """Note what the index is built with. The dimensions of its vectors stay what they are."""
-        dimensions = self._identity.dimensions if self._identity else 0
+        dimensions = self.identity.dimensions if self.identity else 0
         kept = msgspec.structs.replace(identity, dimensions=dimensions)
-        if kept != self._identity:
+        if kept != self.identity:
             with self.transaction():
                 self.note_change()
                 self._note(kept)
@@ -102,31 +149,40 @@ class IndexWriter:
     def last_sync(self) -> dt.datetime | None:
         """When the last complete sync was."""
         with self._lock, self._errors:
-            return read_last_sync(self._connection)
+            return read_last_sync(self.connection)
 
     def finish(self, now: dt.datetime) -> None:
         """Note that everything was looked at, at `now`, and empty the log unless somebody reads from it."""
         with self._lock, self._errors:
-            set_meta(self._connection, "last_sync", now.astimezone(dt.UTC).isoformat())
-            empty_log(self._connection)
+            set_meta(self.connection, "last_sync", now.astimezone(dt.UTC).isoformat())
+            empty_log(self.connection)
+
+    def scrub(self) -> bool:
+        """Leave nothing in the files of what was deleted: words in the keyword index, kept embeddings, free pages, the
+        log. False when somebody reads from the log for too long to empty it."""
+        with self._lock, self._errors:
+            self.connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
+            self.connection.execute("DELETE FROM embedding_cache")
+            self.connection.execute("VACUUM")
+            return empty_log(self.connection, patient=True)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Everything inside is stored when it ends, or nothing when it raises. Readers see it then."""
         with self._lock, self._errors:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute("BEGIN IMMEDIATE")
             self._changed = False
-            self._revision = read_generation(self._connection) + 1
+            self._revision = read_generation(self.connection) + 1
             try:
                 yield
-                self._pieces.drop_silent_speakers()
+                self.chunks.drop_silent_speakers()
                 if self._changed:
-                    set_meta(self._connection, "generation", self._revision)
-                self._connection.execute("COMMIT")
+                    set_meta(self.connection, "generation", self._revision)
+                self.connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                self._pieces.forget()
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                self.chunks.forget()
                 self._learn()
                 raise
 
@@ -134,38 +190,41 @@ class IndexWriter:
         """The files of the index by their path."""
         sql = "SELECT path, id, source, size, mtime_ns, digest FROM files"
         with self._lock, self._errors:
-            return {path: KnownFile(*values) for path, *values in self._connection.execute(sql)}
+            rows = self.connection.execute(sql)
+            return {str(path): valid(KnownFile, values, self.path) for path, *values in rows}
 
-    def replace_file(self, record: FileRecord, pieces: Sequence[Piece], *, anew: bool = False) -> Written:
-        """Make `pieces` those of the file, which is added when it is new.
+    def replace_file(self, record: FileRecord, chunks: Sequence[ChunkRecord], *, anew: bool = False) -> Change:
+        """Make `chunks` those of the file, which is added when it is new.
 
-        Leading pieces that are the same stay as they are (unless `anew`), and those that were there in another place
-        keep their vector. Raises TooManyPiecesError.
+        Leading chunks that are the same stay as they are (unless `anew`), and those that were there in another place
+        keep their vector. Raises TooManyChunksError.
         """
         state = record.state
-        if len(pieces) >= MAX_PIECES:
-            raise TooManyPiecesError(f"{state.path} has more than {MAX_PIECES:,} pieces and is not indexed.")
+        if len(chunks) >= MAX_CHUNKS:
+            raise TooManyChunksError(f"{state.path} has more than {MAX_CHUNKS:,} pieces and is not indexed.")
         self.note_change()
         with self._errors:
             file_id = self._file_id(state.path)
             is_new = file_id is None
             if file_id is None:
-                file_id = int(self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM files").get)
+                file_id = self._new_id(state.source)
             inherited = self._inherited(state.path) if is_new else {}
-            change = self._pieces.replace(file_id, pieces, self._table, inherited, anew=anew)
-            chars, tokens = _size([piece.text for piece in pieces])
+            change = self.chunks.replace(file_id, chunks, self.vectors, inherited, anew=anew)
+            chars, tokens = _size([chunk.text for chunk in chunks])
             day = record.day.isoformat() if record.day else None
-            described = (file_id, state.path, state.source, state.size, state.mtime_ns, record.digest, day)
-            counted = (len(pieces), change.pending, change.mute, chars, tokens, self._revision)
-            self._connection.execute(_UPSERT, (*described, *counted))
-        return Written(change.written, change.kept, change.carried)
+            runs = _runs(record.marks, chunks)
+            days = msgspec.json.encode(runs).decode() if runs else None
+            described = (file_id, state.path, state.source, state.size, state.mtime_ns, record.digest, day, days)
+            counted = (len(chunks), change.pending, change.mute, chars, tokens, self._revision)
+            self.connection.execute(_UPSERT, (*described, *counted))
+        return change
 
     def touch(self, states: Iterable[FileState]) -> None:
         """Note the new size and time of files whose content is the same."""
         self.note_change(content=False)
         rows = [(state.size, state.mtime_ns, state.path) for state in states]
         with self._errors:
-            self._connection.executemany("UPDATE files SET size = ?, mtime_ns = ? WHERE path = ?", rows)
+            self.connection.executemany("UPDATE files SET size = ?, mtime_ns = ? WHERE path = ?", rows)
 
     def remove(self, paths: Iterable[str]) -> int:
         """Forget files; returns how many were known."""
@@ -173,33 +232,55 @@ class IndexWriter:
         removed = 0
         with self._errors:
             for path in paths:
-                row = self._connection.execute("SELECT id, chunks FROM files WHERE path = ?", (path,)).fetchone()
+                row = self.connection.execute("SELECT id, chunks FROM files WHERE path = ?", (path,)).fetchone()
                 if row is None:
                     continue
-                self._pieces.remove(row[0], row[1], self._table)
-                self._connection.execute("DELETE FROM files WHERE id = ?", (row[0],))
+                self.chunks.remove(row[0], row[1], self.vectors)
+                self.connection.execute("DELETE FROM files WHERE id = ?", (row[0],))
                 removed += 1
         return removed
 
     def pending(self, after_id: int, limit: int) -> list[PendingChunk]:
-        """Pieces behind `after_id` (0 for all) that have no vector, by their id; about `limit` at most."""
+        """Chunks behind `after_id` (0 for all) that have no vector, by their id, `limit` at most."""
+        found: list[PendingChunk] = []
         with self._lock, self._errors:
-            return pending_chunks(self._connection, self._table, after_id, limit)
+            for file_id, revision in self.connection.execute(_FILES, (file_of(after_id),)):
+                have = self.vectors.ids_of_file(file_id) if self.vectors is not None else set()
+                bounds = (id_of(file_id, 0), id_of(file_id + 1, 0), MUTE)
+                for one, kind, text, above in self.connection.execute(_CHUNKS, bounds):
+                    if one > after_id and one not in have:
+                        found.append(PendingChunk(one, revision, KINDS[kind], text, above))
+                if len(found) >= limit:
+                    break
+        return found[:limit]
 
     def pending_count(self) -> int:
-        """How many pieces have no vector."""
+        """How many chunks have no vector."""
         with self._lock, self._errors:
-            return int(self._connection.execute("SELECT coalesce(sum(pending), 0) FROM files").get)
+            return int(self.connection.execute("SELECT coalesce(sum(pending), 0) FROM files").get)
 
     def put_vectors(self, chunks: Sequence[PendingChunk], vectors: Vectors) -> int:
-        """Store a vector for each of `chunks`; returns how many pieces no longer wait.
+        """Store a vector for each of `chunks`; returns how many no longer wait.
 
-        Pieces that changed or went since they were pending are left out; a row of zeros says that there is nothing
+        Chunks that changed or went since they were pending are left out; a row of zeros says that there is nothing
         to embed. Raises WrongDimensionsError when the index holds vectors of another size.
         """
         self.note_change()
+        np = numpy()
         with self._errors:
-            return put_vectors(self._connection, self._table_for(vectors.dimensions), chunks, vectors)
+            table = self._table_for(vectors.dimensions)
+            places = _waiting(self.connection, table, chunks)
+            rows, says = _unit(np.frombuffer(vectors.data, "<f4").reshape(-1, vectors.dimensions)[places])
+            ids = [chunks[place].id for place in places]
+            spoken = np.flatnonzero(says)
+            table.insert(zip((ids[place] for place in spoken), table.pack(rows[spoken]), strict=True))
+            silent = [(MUTE, ids[place]) for place in np.flatnonzero(~says)]
+            self.connection.executemany("UPDATE chunks SET flags = flags | ? WHERE id = ?", silent)
+            stored = Counter(map(file_of, ids))
+            mute = Counter(file_of(one) for _, one in silent)
+            counts = [(count, mute[file_id], file_id) for file_id, count in stored.items()]
+            self.connection.executemany(_COUNT, counts)
+        return len(ids)
 
     def inherit(self, old: IndexReader | None) -> None:
         """Take vectors for files that are new here from another index, while it has any of the same identity.
@@ -215,49 +296,54 @@ class IndexWriter:
         if ours is not None and theirs is not None and ours.vector_part == theirs.vector_part:
             self._old = old
 
-    def _inherited(self, path: str) -> Mapping[Meaning, bytes | None]:
+    def _inherited(self, path: str) -> Mapping[VectorKey, bytes | None]:
         if self._old is None:
             return {}
-        found = self._old.meanings(path)
+        found = self._old.vectors_by_key(path)
         if found:
             self._table_for(self._old.dimensions)
         return found
 
     def note_change(self, *, content: bool = True) -> None:
         """Note that this transaction changes what a search may find. For the modules of the store."""
-        if not self._connection.in_transaction:
+        if not self.connection.in_transaction:
             raise RuntimeError("the index is changed outside of a transaction")
         self._changed |= content
 
     def _file_id(self, path: str) -> int | None:
-        row = self._connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
+        row = self.connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
         return int(row[0]) if row else None
+
+    def _new_id(self, source: Source) -> int:
+        first, behind = (FIRST_TALK, MAX_FILES) if source == "sessions" else (1, FIRST_TALK)
+        sql = "SELECT coalesce(max(id) + 1, ?1) FROM files WHERE id >= ?1 AND id < ?2"
+        return int(self.connection.execute(sql, (first, behind)).get)
 
     def _table_for(self, dimensions: int) -> VectorTable:
         """The table of vectors, made when these are the first."""
-        if self._identity is None:
+        if self.identity is None:
             raise RuntimeError("vectors come before the identity of the index")
-        if self._table is None:
-            self._note(msgspec.structs.replace(self._identity, dimensions=dimensions))
-        if self._table is None or self._identity.dimensions != dimensions:
+        if self.vectors is None:
+            self._note(msgspec.structs.replace(self.identity, dimensions=dimensions))
+        if self.vectors is None or self.identity.dimensions != dimensions:
             raise WrongDimensionsError(
                 f"The vectors have {dimensions} dimensions, the index {self.path} has others.",
                 hint="`clawbot memory index --force` builds it anew.",
             )
-        return self._table
+        return self.vectors
 
     def _note(self, identity: Identity) -> None:
         """Store `identity`, and make the table of vectors when it has got dimensions."""
-        had_table = self._table is not None
-        write_identity(self._connection, identity)
+        had_table = self.vectors is not None
+        write_identity(self.connection, identity)
         self._learn()
-        if self._table is not None and not had_table:
-            self._table.create()
+        if self.vectors is not None and not had_table:
+            self.vectors.create()
 
     def _learn(self) -> None:
         with self._errors:
-            self._identity = read_identity(self._connection)
-            self._table = table_of(self._connection, self._identity)
+            self.identity = read_identity(self.connection)
+            self.vectors = table_of(self.connection, self.identity)
 
 
 def _size(texts: Sequence[str]) -> tuple[int, int]:
@@ -265,3 +351,17 @@ def _size(texts: Sequence[str]) -> tuple[int, int]:
     chars = sum(map(len, texts))
     wide = sum(len(text) - len(text.encode("ascii", "ignore")) for text in texts if not text.isascii())
     return chars, (chars - wide + 3) // 4 + wide
+
+
+def _runs(marks: Sequence[DayMark], chunks: Sequence[ChunkRecord]) -> list[DayRun]:
+    """`marks` by the ordinals of the chunks that begin at their lines or below. A chunk is of the days on which it
+    begins and of those that begin within it."""
+    starts = [mark.line for mark in marks]
+    runs: list[DayRun] = []
+    for ordinal, chunk in enumerate(chunks if marks else ()):
+        begun = bisect_right(starts, chunk.start_line) - 1
+        of_chunk = marks[max(0, begun) : bisect_right(starts, chunk.end_line)]
+        days = tuple(dict.fromkeys(day for mark in of_chunk for day in mark.days))
+        if not runs or runs[-1].days != days:
+            runs.append(DayRun(ordinal, days))
+    return runs

@@ -15,24 +15,28 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clawbot.memory.chunking.chunks import CHUNKER_VERSION
-from clawbot.memory.documents.library import Library
-from clawbot.memory.embeddings.meaning import MEANING_VERSION
+from clawbot.memory.documents.indexed_text import indexing_rule
+from clawbot.memory.documents.library import Library, make_plan
+from clawbot.memory.embeddings.embedding_text import EMBEDDING_TEXT_VERSION
 from clawbot.memory.embeddings.protocol import Embedder, Vectors
-from clawbot.memory.place import IndexPlace
-from clawbot.memory.store.aside import SetAside, open_index
+from clawbot.memory.index_context import IndexContext
 from clawbot.memory.store.database import open_for_reading
 from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError, StoreError
-from clawbot.memory.store.identity import Identity
-from clawbot.memory.store.locks import WriterLock, opening
-from clawbot.memory.store.publish import building_path, discard_building, publish
+from clawbot.memory.store.locks import WriterLock, may_be_unsound, opening
 from clawbot.memory.store.reader import IndexReader
-from clawbot.memory.store.records import KnownFile, PendingChunk
+from clawbot.memory.store.records import Identity, KnownFile, PendingChunk
+from clawbot.memory.store.replacement import (
+    Quarantined,
+    building_path,
+    discard_building,
+    open_index,
+    open_trusted,
+    publish,
+)
 from clawbot.memory.store.writer import IndexWriter
-from clawbot.memory.sync.done import Done
-from clawbot.memory.sync.pace import Pace
-from clawbot.memory.sync.plan import make_plan
-from clawbot.memory.text import TOKENIZER_VERSION
+from clawbot.memory.sync.text_phase import Pace, SyncCounts, TextPhase
 from clawbot.memory.values import Issue, Progress, SyncReport
+from clawbot.text.tokens import TOKENIZER_VERSION
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings
@@ -47,17 +51,15 @@ _MEANING = " #"
 
 def wanted_identity(settings: MemorySearchSettings, library: Library, embedder: Embedder | None) -> Identity:
     """What an index of today's code and settings is built with; without an embedder it says nothing of vectors."""
-    pieces = settings.chunking
-    sizes = (
-        (pieces.tokens, pieces.overlap) if settings.profile == "classic" else (pieces.piece_chars, pieces.code_chars)
-    )
+    rule = settings.chunking
+    sizes = (rule.tokens, rule.overlap) if settings.profile == "classic" else (rule.piece_chars, rule.code_chars)
     return Identity(
         profile=settings.profile,
-        chunker=f"{CHUNKER_VERSION} {sizes[0]}/{sizes[1]}",
+        chunker=f"{CHUNKER_VERSION} {sizes[0]}/{sizes[1]} {indexing_rule()}",
         tokenizer=str(TOKENIZER_VERSION),
         provider=embedder.provider if embedder else "none",
         model=embedder.model if embedder else "",
-        vectors=f"{embedder.identity}{_MEANING}{MEANING_VERSION}" if embedder else "",
+        vectors=f"{embedder.identity}{_MEANING}{EMBEDDING_TEXT_VERSION}" if embedder else "",
         sources=library.names,
     )
 
@@ -88,22 +90,31 @@ class Round:
     """One round. `open` or `look` come first, `close` last, whatever happened."""
 
     def __init__(
-        self, place: IndexPlace, embedder: Embedder | None, should_stop: Callable[[], bool], *, wants_vectors: bool
+        self,
+        context: IndexContext,
+        embedder: Embedder | None,
+        should_stop: Callable[[], bool],
+        *,
+        wants_vectors: bool,
+        doubted: bool = False,
     ) -> None:
-        """`wants_vectors`: pieces without one wait for it, though there may be no embedder now.
+        """`wants_vectors`: chunks without one wait for it, though there may be no embedder now. `doubted`: somebody
+        has read what can't be, so that the index is examined before it is trusted.
 
         `last_sync` is when the index was brought up to date last, by whomever, as far as this round has seen.
+        `quarantined` is what was no index that can be used.
         """
         self.rebuilding = False
         self.last_sync: datetime | None = None
-        self._set_aside: SetAside | None = None
-        self._place = place
+        self.quarantined: Quarantined | None = None
+        self._doubted = doubted
+        self._context = context
         self._remote = embedder is not None and embedder.remote
-        self._wanted = wanted_identity(place.settings, place.library, embedder)
+        self._wanted = wanted_identity(context.settings, context.library, embedder)
         self._should_stop = should_stop
         self._wants_vectors = wants_vectors
         self._lock: WriterLock | None = None
-        self._done = Done()
+        self._done = SyncCounts()
         self._writer: IndexWriter | None = None
         self._live: IndexWriter | None = None
         self._old: IndexReader | None = None
@@ -121,24 +132,24 @@ class Round:
     def look(self, *, ready: bool) -> SyncReport | None:
         """The report of a round that has nothing to do; None when there is something. Needs no lock.
 
-        `ready` says that pieces which wait for vectors could get them now.
+        `ready` says that chunks which wait for vectors could get them now.
         """
-        place = self._place
-        if building_path(place.db).exists():
+        context = self._context
+        if self._doubted or building_path(context.db).exists() or may_be_unsound(context.db):
             return None
         try:
-            with _looking(place.db) as index:
+            with _looking(context.db) as index:
                 identity, known, pending = index.identity, index.known(), index.pending_count()
                 self.last_sync = index.last_sync
         except (MissingIndexError, DamagedIndexError):
             return None
-        listing = place.library.list()
+        listing = context.library.list()
         plan = make_plan(listing.files, known, listing.hidden)
         if identity != effective_identity(identity, self._wanted) or not plan.is_empty or (pending and ready):
             return None
-        place.library.remember(known)
+        context.library.remember(known)
         waiting = pending if self._wants_vectors else 0
-        return SyncReport(unchanged=plan.unchanged, pending_vectors=waiting, issues=place.library.issues)
+        return SyncReport(unchanged=plan.unchanged, pending_vectors=waiting, issues=context.library.issues)
 
     def open(self, *, force: bool, dimensions: int = 0) -> None:
         """Take the writer's lock and open what is to be written. Raises BusyIndexError, StoreError.
@@ -147,13 +158,16 @@ class Round:
         `dimensions` are those of the embedder's vectors, as far as they are known: others are not taken over.
         """
         self._dimensions = dimensions
-        db = self._place.db
+        db = self._context.db
         self._lock = WriterLock(db)
         self._lock.acquire(LOCK_SECONDS)
-        live, self._set_aside = open_index(db, self._place.clock.now())
+        doubted = self._doubted or not self._lock.is_sealed()
+        self._doubted = True
+        live, self.quarantined = open_index(db, self._context.clock.now(), doubted=doubted)
+        self._doubted = False
         self._writer = live
-        if self._set_aside is not None:
-            log.warning("%s", self._set_aside)
+        if self.quarantined is not None:
+            log.warning("%s", self.quarantined)
         known = live.identity
         wanted = self._wanted = effective_identity(known, self._wanted)
         begun = known is not None and self._begun_rebuild(wanted)
@@ -164,16 +178,16 @@ class Round:
         else:
             self._refuse_to_empty(live)
             self._begin_rebuild(live, known, force=force)
-        self._place.cache.writer = self.writer
+        self._context.cache.table = self.writer.cache
 
     def write_text(self, tell: Callable[[Progress], None]) -> bool:
         """Write the text of all files that have changed; False when it was stopped. Raises StoreError."""
-        if self._live is not None and not self._write(self._live, Done(), lambda progress: None):
+        if self._live is not None and not self._write(self._live, SyncCounts(), lambda progress: None):
             return False
         if not self._write(self.writer, self._done, tell):
             return False
         # Not only at the end: searches need not wait for vectors.
-        self._place.library.remember(self.writer.known())
+        self._context.library.remember(self.writer.known())
         return True
 
     @property
@@ -181,16 +195,8 @@ class Round:
         """How many files it has taken in or dropped by now."""
         return self._done.added + self._done.changed + self._done.removed
 
-    def pending_count(self) -> int:
-        """How many pieces wait for a vector."""
-        return self.writer.pending_count()
-
-    def pending(self, after_id: int, limit: int) -> list[PendingChunk]:
-        """Pieces that wait for a vector, behind `after_id`."""
-        return self.writer.pending(after_id, limit)
-
     def put_vectors(self, chunks: list[PendingChunk], vectors: Vectors) -> int:
-        """Store vectors; returns for how many pieces. Raises StoreError."""
+        """Store vectors; returns for how many chunks. Raises StoreError."""
         with self.writer.transaction():
             stored = self.writer.put_vectors(chunks, vectors)
         self._done.embedded += stored
@@ -201,14 +207,14 @@ class Round:
         if self._should_stop():
             return False
         writer = self.writer
-        self.last_sync = self._place.clock.now()
+        self.last_sync = self._context.clock.now()
         writer.finish(self.last_sync)
-        writer.cache.prune(self._place.settings.cache.max_entries)
+        writer.cache.prune(self._context.settings.cache.max_entries)
         self._pending = writer.pending_count()
         if self.rebuilding:
             self._close_all()
             try:
-                publish(self._place.db)
+                publish(self._context.db)
             except BusyIndexError as error:
                 log.info("%s", error)
                 self._unpublished = True
@@ -216,18 +222,19 @@ class Round:
 
     def report(self, seconds: float) -> SyncReport:
         """What was done."""
-        done = self._done
+        done, moved = self._done, self.quarantined
+        set_aside = [Issue(self._context.db.name, str(moved))] if moved is not None else []
         return SyncReport(
             added=done.added,
             changed=done.changed,
             removed=done.removed,
             unchanged=done.unchanged,
-            pieces_written=done.pieces,
+            pieces_written=done.chunks,
             pieces_embedded=done.embedded,
             pending_vectors=self._pending if self._wants_vectors else 0,
             rebuilt=self.rebuilding and not self._unpublished,
             busy=self._unpublished,
-            issues=(*self._set_aside_issue(), *self._place.library.issues),
+            issues=(*set_aside, *self._context.library.issues),
             seconds=seconds,
         )
 
@@ -235,21 +242,21 @@ class Round:
         """Close what is open, and let others write."""
         try:
             self._close_all()
+            if self._lock is not None and self._doubted:
+                self._lock.break_seal()
+            elif self._lock is not None:
+                self._lock.seal()
         finally:
             if self._lock is not None:
                 self._lock.release()
 
-    def _set_aside_issue(self) -> tuple[Issue, ...]:
-        moved = self._set_aside
-        return () if moved is None else (Issue(self._place.db.name, str(moved)),)
-
     def _begun_rebuild(self, wanted: Identity) -> bool:
         """Whether a rebuild to `wanted` was begun and cut short."""
-        path = building_path(self._place.db)
+        path = building_path(self._context.db)
         if not path.exists():
             return False
         try:
-            index = IndexWriter.open(path)
+            index = open_trusted(path)
         except DamagedIndexError:
             return False
         begun = index.identity
@@ -262,7 +269,7 @@ class Round:
 
     def _refuse_to_empty(self, live: IndexWriter) -> None:
         """Raises StoreError when a new index would be empty only because no file can be looked at."""
-        listing = self._place.library.list()
+        listing = self._context.library.list()
         if listing.hidden and not listing.files and live.known():
             issue = next(iter(listing.hidden.values()))
             raise StoreError(
@@ -272,9 +279,9 @@ class Round:
 
     def _begin_rebuild(self, live: IndexWriter, known: Identity, *, force: bool) -> None:
         """Open the index that is built beside the `live` one; goes on with what a kill has left of it."""
-        path = building_path(self._place.db)
+        path = building_path(self._context.db)
         if not self._begun_rebuild(self._wanted):
-            discard_building(self._place.db)
+            discard_building(self._context.db)
         self.rebuilding = True
         if known.text_part == self._wanted.text_part:
             self._live = live
@@ -285,23 +292,20 @@ class Round:
         # Who forces a rebuild may doubt the vectors. Remote ones cost money, and are taken over all the same, but for
         # those of a model that has been replaced behind its name.
         if (self._remote or not force) and self._fits(known):
-            self._old = IndexReader(self._place.db)
+            self._old = IndexReader(self._context.db)
             building.inherit(self._old)
 
-    def _write(self, writer: IndexWriter, done: Done, tell: Callable[[Progress], None]) -> bool:
-        # Deferred: what cuts text into pieces takes as long to load as a sync that finds nothing to do.
-        from clawbot.memory.sync.text_phase import TextPhase
-
-        place = self._place
-        listing = place.library.list()
+    def _write(self, writer: IndexWriter, done: SyncCounts, tell: Callable[[Progress], None]) -> bool:
+        context = self._context
+        listing = context.library.list()
         plan = make_plan(listing.files, writer.known(), listing.hidden)
         todo = plan.to_read
-        pace = Pace("text", "files", place.clock, total=len(todo), weight=sum(state.size + 1 for state in todo))
-        phase = TextPhase(writer, place.library, place.settings, done)
+        pace = Pace("text", "files", context.clock, total=len(todo), weight=sum(state.size + 1 for state in todo))
+        phase = TextPhase(writer, context.library, context.settings, done)
         return phase.run(plan, lambda files, size: tell(pace.step(files, size + 1)), self._should_stop)
 
     def _close_all(self) -> None:
-        self._place.cache.writer = None
+        self._context.cache.table = None
         for index in (self._writer, self._live, self._old):
             if index is not None:
                 index.close()

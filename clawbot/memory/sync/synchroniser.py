@@ -19,14 +19,15 @@ import msgspec
 
 from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
-from clawbot.memory.embeddings.meaning import piece_meaning
+from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
+from clawbot.memory.embeddings.embedding_text import chunk_embedding_text
 from clawbot.memory.embeddings.protocol import EmbeddingError, Vectors
-from clawbot.memory.embeddings.supply import Supply
-from clawbot.memory.place import IndexPlace
-from clawbot.memory.store.errors import BusyIndexError, WrongDimensionsError
+from clawbot.memory.index_context import IndexContext
+from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, WrongDimensionsError
 from clawbot.memory.store.records import PendingChunk
-from clawbot.memory.sync.pace import Pace
+from clawbot.memory.store.replacement import Quarantined
 from clawbot.memory.sync.round import Round
+from clawbot.memory.sync.text_phase import Pace
 from clawbot.memory.values import Progress, SyncReport
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ Tell = Callable[[Progress | None], None]
 
 LOCAL_SLICE = 4096
 REMOTE_SLICE = 512
-"""Pieces that are embedded before the next transaction: what a kill costs at most."""
+"""Chunks that are embedded before the next transaction: what a kill costs at most."""
 
 BUSY_SECONDS = 2.0
 """When to look again after another process was found indexing."""
@@ -82,30 +83,33 @@ class Synchroniser:
     """Serves requests, one round at a time. Everything but `stop` belongs to the event loop.
 
     `error` is why the last round failed, None after one that did not. `rebuilding` says that a new index is being
-    built beside the one that is searched, `busy` that another process was writing, `pending` is how many pieces
+    built beside the one that is searched, `busy` that another process was writing, `pending` is how many chunks
     waited for a vector when that was looked at last. `generation` grows when a search may find something else than
-    before, be it that another process has written the index.
+    before, be it that another process has written the index. `quarantined` says of an index that could not be used
+    where it is now; whoever tells the user sets it to None.
     """
 
-    def __init__(self, place: IndexPlace, supply: Supply) -> None:
+    def __init__(self, context: IndexContext, handle: EmbedderHandle) -> None:
         self.error: ClawbotError | None = None
         self.rebuilding = False
         self.busy = False
         self.pending = 0
         self.generation = 0
+        self.quarantined: Quarantined | None = None
         self.on_progress: Tell | None = None
-        self._place = place
-        self._supply = supply
-        self._clock = place.clock
+        self._context = context
+        self._handle = handle
+        self._clock = context.clock
         self._waiting: list[Ticket] = []
         self._asked = asyncio.Event()
         self._stop = threading.Event()
         self._runner: asyncio.Task[None] | None = None
         self._embedding: asyncio.Task[Vectors] | None = None
         self._again: asyncio.TimerHandle | None = None
-        self._desk = ThreadPoolExecutor(1, "memory-writer")
+        self._writer_pool = ThreadPoolExecutor(1, "memory-writer")
         self._alone = asyncio.Lock()
         self._last_sync: datetime | None = None
+        self._doubted = False
 
     @property
     def running(self) -> bool:
@@ -124,13 +128,18 @@ class Synchroniser:
             self._runner = asyncio.create_task(self._run())
         return ticket
 
+    def doubt(self) -> Ticket:
+        """Ask for the index to be examined, since what was read of it can't be, and built anew where it is damaged."""
+        self._doubted = True
+        return self.request()
+
     async def between_rounds(self, work: Callable[[], T]) -> T:
         """Run `work` on the writer's thread while no round is going on."""
         async with self._alone:
             return await self._on_writer(work)
 
     async def _on_writer(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._desk, work)
+        return await asyncio.get_running_loop().run_in_executor(self._writer_pool, work)
 
     async def close(self) -> None:
         """End what runs at its next step; the next process goes on from there."""
@@ -142,7 +151,7 @@ class Synchroniser:
             self._embedding.cancel()
         if self._runner is not None:
             await asyncio.wait([self._runner])
-        await asyncio.to_thread(self._desk.shutdown)
+        await asyncio.to_thread(self._writer_pool.shutdown)
 
     async def _run(self) -> None:
         while self._waiting and not self._stop.is_set():
@@ -150,7 +159,7 @@ class Synchroniser:
             try:
                 async with self._alone:
                     report = await self._round(served)
-                result: SyncReport | ClawbotError = msgspec.structs.replace(report, fallback=self._supply.fallback)
+                result: SyncReport | ClawbotError = msgspec.structs.replace(report, fallback=self._handle.fallback)
                 self.error = None
             except ClosedError as error:
                 result = error
@@ -176,13 +185,13 @@ class Synchroniser:
             return
         self.busy = result.busy
         if result.busy:
-            # Where another process writes, nobody has looked how many pieces wait.
+            # Where another process writes, nobody has looked how many chunks wait.
             self._later(BUSY_SECONDS)
             return
         self.pending = result.pending_vectors
-        if result.pending_vectors and self._supply.embedder is not None:
-            # A question may have had its vector since those of the pieces failed: there is nothing to wait for then.
-            self._later(self._supply.seconds_to_retry or BUSY_SECONDS)
+        if result.pending_vectors and self._handle.embedder is not None:
+            # A question may have had its vector since those of the chunks failed: there is nothing to wait for then.
+            self._later(self._handle.seconds_to_retry or BUSY_SECONDS)
 
     def _later(self, seconds: float) -> None:
         if self._again is not None:
@@ -191,15 +200,30 @@ class Synchroniser:
             self._again = asyncio.get_running_loop().call_later(seconds, self.request)
 
     async def _round(self, served: list[Ticket]) -> SyncReport:
-        """One round; those whom it serves are added to `served`."""
+        """One round; those whom it serves are added to `served`. What an examination may explain, is tried once more
+        after one."""
+        try:
+            return await self._try_round(served)
+        except DamagedIndexError as error:
+            log.warning("%s", error)
+        except ClawbotError:
+            raise
+        except Exception:
+            log.exception("the memory index could not be brought up to date")
+        self._doubted = True
+        return await self._try_round(served)
+
+    async def _try_round(self, served: list[Ticket]) -> SyncReport:
         started = self._clock.monotonic()
-        force = self._take(served, first=True)
-        embedder = await self._supply.open()
+        force = self._take(served, first=True) or any(ticket.force for ticket in served)
+        embedder = await self._handle.open()
         if self._stop.is_set():
             raise ClosedError
-        work = Round(self._place, embedder, self._stop.is_set, wants_vectors=self._supply.wanted)
+        work = Round(
+            self._context, embedder, self._stop.is_set, wants_vectors=self._handle.wanted, doubted=self._doubted
+        )
         try:
-            nothing = None if force else await self._on_writer(lambda: work.look(ready=self._supply.ready))
+            nothing = None if force else await self._on_writer(lambda: work.look(ready=self._handle.ready))
             self.generation += self._last_sync not in (None, work.last_sync)
             self._last_sync = work.last_sync
             if nothing is not None:
@@ -209,6 +233,8 @@ class Synchroniser:
                 await self._on_writer(lambda: work.open(force=force, dimensions=dimensions))
             except BusyIndexError:
                 return SyncReport(busy=True)
+            self._doubted = False
+            self.quarantined = work.quarantined or self.quarantined
             self.rebuilding = work.rebuilding
             await self._go_on(work, served)
             if not await self._on_writer(work.finish):
@@ -224,15 +250,15 @@ class Synchroniser:
 
     async def _dimensions(self) -> int:
         """Those of the vectors that a remote model gives now; 0 where they can't be told, and for what is made here."""
-        if not self._supply.remote:
+        if not self._handle.remote:
             return 0
-        task = self._embedding = asyncio.create_task(self._supply.sample())
+        task = self._embedding = asyncio.create_task(self._handle.sample())
         await asyncio.wait([task])
         self._embedding = None
         try:
             return 0 if task.cancelled() else task.result().dimensions
         except EmbeddingError:
-            # The vectors that are there stay; the supply knows why.
+            # The vectors that are there stay; the handle knows why.
             return 0
 
     def _take(self, served: list[Ticket], *, first: bool = False) -> bool:
@@ -245,7 +271,7 @@ class Synchroniser:
 
     async def _go_on(self, work: Round, served: list[Ticket]) -> None:
         """Write text whenever somebody asks, embed meanwhile, until both are done or somebody stops it."""
-        embedding = _Embedding(work, self._supply, self._clock)
+        embedding = _Embedding(work, self._handle, self._clock)
         await self._write_text(work, served)
         try:
             while not self._stop.is_set():
@@ -254,7 +280,7 @@ class Synchroniser:
                     embedding.begin_again()
                     continue
                 if self._embedding is None:
-                    chunks = await self._on_writer(embedding.next_chunks) if self._supply.ready else []
+                    chunks = await self._on_writer(embedding.next_chunks) if self._handle.ready else []
                     if not chunks:
                         return
                     # A remote call may take long, and it is no longer files that are waited for.
@@ -289,12 +315,12 @@ class Synchroniser:
         try:
             vectors = task.result()
         except EmbeddingError:
-            # Keywords go on; the supply knows why, and when to try again.
+            # Keywords go on; the handle knows why, and when to try again.
             return False
         try:
             progress = await self._on_writer(lambda: embedding.store(vectors))
         except WrongDimensionsError as error:
-            self._supply.failed(str(error))
+            self._handle.failed(str(error))
             return False
         self.pending = progress.total - progress.done
         self._tell(progress, served)
@@ -319,7 +345,7 @@ class Synchroniser:
         done = await self._on_writer(lambda: work.write_text(throttle))
         self.generation += work.files_changed > before
         if done:
-            self.pending = await self._on_writer(work.pending_count) if self._supply.wanted else 0
+            self.pending = await self._on_writer(work.writer.pending_count) if self._handle.wanted else 0
             for ticket in tickets:
                 ticket.settle_text()
 
@@ -347,47 +373,48 @@ class _Throttle:
 
 
 class _Embedding:
-    """The vectors of a round: slice after slice of the pieces that wait for one."""
+    """The vectors of a round: slice after slice of the chunks that wait for one."""
 
-    def __init__(self, work: Round, supply: Supply, clock: Clock) -> None:
+    def __init__(self, work: Round, handle: EmbedderHandle, clock: Clock) -> None:
         self._work = work
-        self._supply = supply
+        self._handle = handle
         self._clock = clock
         self._after = 0
         self._chunks: list[PendingChunk] = []
         self._pace: Pace | None = None
 
     def begin_again(self) -> None:
-        """Look at all pieces again: some before the last ones may have changed."""
+        """Look at all chunks again: some before the last ones may have changed."""
         self._after = 0
 
     def next_chunks(self) -> list[PendingChunk]:
-        """The next pieces to embed. Blocks."""
+        """The next chunks to embed. Blocks."""
         if self._pace is None:
-            total = self._work.pending_count()
+            total = self._work.writer.pending_count()
             self._pace = Pace("vectors", "pieces", self._clock, total=total, weight=total)
-        self._chunks = self._work.pending(self._after, REMOTE_SLICE if self._supply.remote else LOCAL_SLICE)
+        most = REMOTE_SLICE if self._handle.remote else LOCAL_SLICE
+        self._chunks = self._work.writer.pending(self._after, most)
         if self._chunks:
             self._after = self._chunks[-1].id
         return self._chunks
 
     async def embed(self, chunks: list[PendingChunk]) -> Vectors:
         """Their vectors. Raises EmbeddingError."""
-        remote = self._supply.remote
-        texts = await asyncio.to_thread(_meanings, chunks, remote)
-        return await self._supply.embed(texts, "document")
+        remote = self._handle.remote
+        texts = await asyncio.to_thread(_embedding_texts, chunks, remote)
+        return await self._handle.embed(texts, "document")
 
     def store(self, vectors: Vectors) -> Progress:
-        """Store the vectors of the last pieces. Blocks."""
+        """Store the vectors of the last chunks. Blocks."""
         stored = self._work.put_vectors(self._chunks, vectors)
         return self.reached(stored)
 
     def reached(self, stored: int = 0) -> Progress:
-        """How far it is, `stored` more pieces included."""
+        """How far it is, `stored` more chunks included."""
         if self._pace is None:
             raise RuntimeError("vectors came before they were asked for")
         return self._pace.step(stored, stored)
 
 
-def _meanings(chunks: list[PendingChunk], remote: bool) -> list[str]:
-    return [piece_meaning(chunk.text, chunk.kind, chunk.above, remote=remote) for chunk in chunks]
+def _embedding_texts(chunks: list[PendingChunk], remote: bool) -> list[str]:
+    return [chunk_embedding_text(chunk.text, chunk.kind, chunk.above, remote=remote) for chunk in chunks]

@@ -1,19 +1,20 @@
-"""Writes the text of changed files into an index, group by group, so that a stop or a kill costs one group."""
+"""Writes the text of changed files into an index, group by group, so that a stop or a kill costs one group; and counts
+what a round has done, and how fast."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from clawbot.memory.chunking.pieces import pieces_of
-from clawbot.memory.documents.library import Library
+from msgspec import Struct
+
+from clawbot.clock import Clock
+from clawbot.memory.documents.library import Library, Plan
 from clawbot.memory.documents.memory_files import Document
 from clawbot.memory.documents.walking import FileState
-from clawbot.memory.store.errors import TooManyPiecesError
+from clawbot.memory.store.errors import TooManyChunksError
 from clawbot.memory.store.records import FileRecord, KnownFile
-from clawbot.memory.sync.done import Done
-from clawbot.memory.sync.plan import Plan
-from clawbot.memory.values import Issue
+from clawbot.memory.values import Issue, Progress
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings
@@ -24,10 +25,60 @@ GROUP_BYTES = 1024 * 1024
 GROUP_FILES = 100
 
 
+# Before that a rate is chance.
+_SOONEST_SECONDS = 0.2
+
+
+class Pace:
+    """One phase of `total` units; `weight` is what they cost together, in whatever measure `step` uses as well."""
+
+    def __init__(
+        self,
+        phase: Literal["scan", "text", "vectors", "publish"],
+        unit: Literal["files", "pieces"],
+        clock: Clock,
+        *,
+        total: int,
+        weight: float,
+    ) -> None:
+        self._phase = phase
+        self._unit = unit
+        self._clock = clock
+        self._start = clock.monotonic()
+        self._total = total
+        self._weight = weight
+        self._done = 0
+        self._weight_done = 0.0
+
+    def step(self, count: int, weight: float) -> Progress:
+        """After `count` more units of `weight` together."""
+        self._done += count
+        self._weight_done += weight
+        # More may turn up while it goes on.
+        self._total = max(self._total, self._done)
+        self._weight = max(self._weight, self._weight_done)
+        elapsed = self._clock.monotonic() - self._start
+        if elapsed < _SOONEST_SECONDS or not self._weight_done:
+            return Progress(self._phase, self._done, self._total, self._unit)
+        left = elapsed * (self._weight - self._weight_done) / self._weight_done
+        return Progress(self._phase, self._done, self._total, self._unit, self._done / elapsed, left)
+
+
+class SyncCounts(Struct):
+    """What was done so far: files, and chunks that were written or got a vector."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    chunks: int = 0
+    embedded: int = 0
+
+
 class TextPhase:
     """Brings the text of an index up to date with the files, group by group."""
 
-    def __init__(self, writer: IndexWriter, library: Library, settings: MemorySearchSettings, done: Done) -> None:
+    def __init__(self, writer: IndexWriter, library: Library, settings: MemorySearchSettings, done: SyncCounts) -> None:
         self._writer = writer
         self._library = library
         self._settings = settings
@@ -64,15 +115,18 @@ class TextPhase:
             self._replace(state, document, is_new=known is None)
 
     def _replace(self, state: FileState, document: Document, *, is_new: bool) -> None:
-        record = FileRecord(document.state, document.digest, document.date)
-        pieces = pieces_of(document, self._settings)
+        # Deferred: what cuts text into chunks takes as long to load as a sync that finds nothing to do.
+        from clawbot.memory.chunking.document_chunks import chunks_of
+
+        record = FileRecord(document.state, document.digest, document.date, document.days)
+        chunks = chunks_of(document, self._settings)
         try:
-            written = self._writer.replace_file(record, pieces)
-        except TooManyPiecesError as error:
+            written = self._writer.replace_file(record, chunks)
+        except TooManyChunksError as error:
             self._library.refuse(state, Issue(state.path, error.message))
             self._writer.remove([state.path])
             return
-        self._done.pieces += written.written
+        self._done.chunks += written.written
         self._done.added += is_new
         self._done.changed += not is_new
 

@@ -10,12 +10,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from clawbot.tui.meter import short
-from clawbot.tui.render.inline import note_link
+from clawbot.text.sanitize import clean_line, isolate
 from clawbot.tui.render.items import FOLD, RULE_EDGES, TEXT_INDENT, DividerItem, Item, Page, indented, ruled
-from clawbot.tui.render.lines import BLANK, Line, Span, ellipsis, middle, width_of
-from clawbot.tui.render.pieces import Piece
-from clawbot.tui.render.sanitize import clean_line, isolate
+from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, ellipsis, middle, note_link, short, width_of
+from clawbot.tui.render.markdown_blocks import MarkdownBlock
 
 NARROW = 40  # below so many cells only the place is told
 SUMMARISED = "earlier turns summarised"
@@ -33,12 +31,12 @@ class MemoryItem(Item):
     count: int
     joined: bool = False  # another quiet line stands right above
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """One line; the place opens."""
         count = f"{self.count:,} line{'s' if self.count != 1 else ''} to " if page.width >= NARROW else ""
         said = f"memory: {count}"
         place = isolate(middle(clean_line(self.path), page.width - RULE_EDGES - len(said)))
-        spans = [Span(said, "divider"), Span(place, "note-quiet", note_link(self.path, self.line))]
+        spans = [StyledSpan(said, "divider"), StyledSpan(place, "note-quiet", note_link(self.path, self.line))]
         return [*air(self.joined), ruled(spans, page.width)]
 
 
@@ -50,10 +48,10 @@ class KeptItem(Item):
     path: str
     joined: bool = False
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """One line; the note opens."""
         place = isolate(middle(clean_line(self.path), page.width - RULE_EDGES - len(KEPT)))
-        spans = [Span(KEPT, "divider"), Span(place, "note-quiet", note_link(self.path, 1))]
+        spans = [StyledSpan(KEPT, "divider"), StyledSpan(place, "note-quiet", note_link(self.path, 1))]
         return [*air(self.joined), ruled(spans, page.width)]
 
 
@@ -61,7 +59,7 @@ class KeptItem(Item):
 class FoldedItem(Item):
     """A line that stands for a text, `pieces` of Markdown, and unfolds to it."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[MarkdownBlock]
     joined: bool = field(default=False, kw_only=True)
     unfolded: bool = field(default=False, kw_only=True)
     can_unfold = True
@@ -70,9 +68,9 @@ class FoldedItem(Item):
     def said(self) -> list[str]:
         """What the line says, the most important first."""
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """The line, and the text under it when it is unfolded."""
-        line = ruled([Span(self._line(page.width - RULE_EDGES), "divider", FOLD)], page.width)
+        line = ruled([StyledSpan(self._line(page.width - RULE_EDGES), "divider", FOLD)], page.width)
         lines = [*air(self.joined), line]
         return [*lines, *self._inside(page)] if self.unfolded else lines
 
@@ -83,13 +81,13 @@ class FoldedItem(Item):
             parts.pop()
         return ellipsis(" · ".join(parts), room)
 
-    def _inside(self, page: Page) -> list[Line]:
-        lines: list[Line] = []
+    def _inside(self, page: Page) -> list[StyledLine]:
+        lines: list[StyledLine] = []
         for piece in self.pieces:
             if piece.gap or not lines:
-                lines.append(Line(piece.indent.air))
+                lines.append(StyledLine(piece.indent.air))
             lines += piece.lines(page.width - INNER, page.lexers)
-        return indented([Line(tuple(map(_quiet, line.spans)), line.fill) for line in lines], INNER)
+        return indented([StyledLine(tuple(map(_quiet, line.spans)), line.fill) for line in lines], INNER)
 
 
 @dataclass
@@ -135,11 +133,11 @@ def is_quiet(item: Item | None) -> bool:
     return isinstance(item, DividerItem | MemoryItem | KeptItem | FoldedItem)
 
 
-def air(joined: bool) -> list[Line]:
+def air(joined: bool) -> list[StyledLine]:
     """The blank line above, unless another quiet line stands there."""
     return [] if joined else [BLANK]
 
 
-def _quiet(span: Span) -> Span:
+def _quiet(span: StyledSpan) -> StyledSpan:
     """What is unfolded is read beside the talk: dimmer than what is said in it."""
     return span._replace(style=f"tool-text {span.style}".rstrip())

@@ -13,11 +13,22 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from clawbot.agent.events import Level
-from clawbot.tui.render.code import Lexers
-from clawbot.tui.render.inline import note_link, plain_spans
-from clawbot.tui.render.lines import BLANK, Line, Span, ellipsis, width_of, wrap
-from clawbot.tui.render.pieces import Piece
-from clawbot.tui.render.sanitize import clean, clean_line, isolate
+from clawbot.text.sanitize import clean, clean_line, isolate
+from clawbot.text.visible import visible
+from clawbot.tui.render.lines import (
+    BLANK,
+    StyledLine,
+    StyledSpan,
+    cells_of,
+    cut_spans,
+    ellipsis,
+    note_link,
+    plain_spans,
+    shown_spans,
+    width_of,
+    wrap,
+)
+from clawbot.tui.render.markdown_blocks import Lexers, MarkdownBlock
 
 FOLD = "fold:"
 OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
@@ -38,14 +49,16 @@ class Page:
 
 
 class Item(ABC):
-    """One thing in the transcript. `fresh` counts as something new for a reader who has scrolled up."""
+    """One thing in the transcript. `fresh` counts as something new for a reader who has scrolled up; `entry` is the
+    stored message that it was made of, "" while it is not known."""
 
+    entry = ""
     fresh = False
     can_unfold = False
     unfolded = False
 
     @abstractmethod
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """Its lines, air above included, at most `page.width` wide."""
 
     def guess(self, width: int) -> int:
@@ -53,38 +66,43 @@ class Item(ABC):
         return 1
 
 
-def spread(left: Sequence[Span], right: Sequence[Span], width: int) -> Line:
+def spread(left: Sequence[StyledSpan], right: Sequence[StyledSpan], width: int) -> StyledLine:
     """`left` and `right` on one line, pushed apart. The right side goes when there is no room."""
-    room = width - sum(width_of(span.text) for span in (*left, *right))
+    room = width - cells_of((*left, *right))
     if room < 1:
-        return Line(tuple(left))
-    return Line((*left, Span(" " * room), *right))
+        return StyledLine(tuple(left))
+    return StyledLine((*left, StyledSpan(" " * room), *right))
 
 
-def ruled(spans: Sequence[Span], width: int) -> Line:
+def ruled(spans: Sequence[StyledSpan], width: int) -> StyledLine:
     """`spans` inside a rule across the page; they leave `RULE_EDGES` cells to it."""
-    rest = max(0, width - sum(width_of(span.text) for span in spans) - 4)
-    return Line((Span(" ─ ", "rule"), *spans, Span(" " + "─" * rest, "rule")))
+    rest = max(0, width - cells_of(spans) - 4)
+    return StyledLine((StyledSpan(" ─ ", "rule"), *spans, StyledSpan(" " + "─" * rest, "rule")))
 
 
-def indented(lines: Sequence[Line], cells: int = TEXT_INDENT) -> list[Line]:
+def indented(lines: Sequence[StyledLine], cells: int = TEXT_INDENT) -> list[StyledLine]:
     """`lines` moved to the right."""
-    margin = Span(" " * cells)
-    return [Line((margin, *line.spans), line.fill) for line in lines]
+    margin = StyledSpan(" " * cells)
+    return [StyledLine((margin, *line.spans), line.fill) for line in lines]
 
 
 @dataclass
 class SpeakerItem(Item):
-    """Who speaks, and when."""
+    """Who speaks, and when. `entry_id` is the entry of the transcript that the words below are stored as, if it is
+    known."""
 
     name: str
     time: str
     style: str = "speaker"
+    entry_id: str = ""
     fresh = True
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """The name left, the time right, air above."""
-        return [BLANK, spread([Span("   "), Span(self.name, self.style)], [Span(self.time, "time")], page.width)]
+        return [
+            BLANK,
+            spread([StyledSpan("   "), StyledSpan(self.name, self.style)], [StyledSpan(self.time, "time")], page.width),
+        ]
 
 
 @dataclass
@@ -93,12 +111,12 @@ class UserItem(Item):
 
     text: str
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """The wrapped text."""
         spans = list(plain_spans(clean(self.text[:USER_CHARS]).expandtabs(4), "user"))
         if len(self.text) > USER_CHARS:
-            spans.append(Span(f"\n… {len(self.text) - USER_CHARS:,} more characters were sent", "tool"))
-        return indented([Line(line) for line in wrap(spans, page.width - TEXT_INDENT)])
+            spans.append(StyledSpan(f"\n… {len(self.text) - USER_CHARS:,} more characters were sent", "tool"))
+        return indented([StyledLine(line) for line in wrap(spans, page.width - TEXT_INDENT)])
 
     def guess(self, width: int) -> int:
         """By characters."""
@@ -110,18 +128,18 @@ class UserItem(Item):
 class PieceItem(Item):
     """One piece of Markdown. `first` follows its speaker without air; `style` goes over everything (discarded text)."""
 
-    piece: Piece
+    piece: MarkdownBlock
     first: bool = False
     style: str = ""
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """The piece behind the margin."""
         lines = indented(self.piece.lines(page.width - TEXT_INDENT, page.lexers))
         if self.style:
-            lines = [Line(tuple(span._replace(style=self.style) for span in line.spans)) for line in lines]
+            lines = [StyledLine(tuple(span._replace(style=self.style) for span in line.spans)) for line in lines]
         if self.first or not self.piece.gap:
             return lines
-        return [*indented([Line(self.piece.indent.air)]), *lines]
+        return [*indented([StyledLine(self.piece.indent.air)]), *lines]
 
     def guess(self, width: int) -> int:
         """A piece is rarely long."""
@@ -134,12 +152,12 @@ class ReasoningItem(Item):
 
     text: str
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """Quiet text, or nothing."""
         if not page.show_reasoning or not self.text.strip():
             return []
-        spans = [Span(isolate(clean(self.text).strip().expandtabs(4)), "reasoning")]
-        return [BLANK, *indented([Line(line) for line in wrap(spans, page.width - TEXT_INDENT)])]
+        spans = [StyledSpan(isolate(clean(self.text).strip().expandtabs(4)), "reasoning")]
+        return [BLANK, *indented([StyledLine(line) for line in wrap(spans, page.width - TEXT_INDENT)])]
 
 
 @dataclass(frozen=True)
@@ -175,99 +193,105 @@ class ToolItem(Item):
     unfolded: bool = False
     can_unfold = True
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """The line of the call, and what is unfolded under it."""
         mark = "▾" if self.unfolded else "▸"
         style = "tool-error" if self.is_error else "tool"
         right = clean_line(self.right)
         room = page.width - TEXT_INDENT - 2 - width_of(right) - 2
         head = [
-            Span("   "),
-            Span(f"{mark} ", "tool-mark", FOLD),
-            Span(ellipsis(isolate(clean_line(self.title)), room), style, FOLD),
+            StyledSpan("   "),
+            StyledSpan(f"{mark} ", "tool-mark", FOLD),
+            *cut_spans(shown_spans(self.title, style, FOLD), room),
         ]
         lines = [] if self.joined else [BLANK]
-        lines.append(spread(head, [Span(right, style)], page.width))
+        lines.append(spread(head, [StyledSpan(right, style)], page.width))
         shown = self.hits if self.unfolded else self.hits[:HITS_SHOWN]
         lines += _capped([line for hit in shown for line in self._hit(hit, page)])
         if len(shown) < len(self.hits):
-            lines.append(Line((Span("       "), Span(f"… {len(self.hits) - len(shown)} more", "tool", FOLD))))
+            lines.append(
+                StyledLine((StyledSpan("       "), StyledSpan(f"… {len(self.hits) - len(shown)} more", "tool", FOLD)))
+            )
         return lines + self._inside(page) if self.unfolded else lines
 
-    def _hit(self, hit: NoteHit, page: Page) -> list[Line]:
+    def _hit(self, hit: NoteHit, page: Page) -> list[StyledLine]:
         place = _place(hit)
         room = page.width - TEXT_INDENT - 4 - width_of(place.text) - 3
         text = clean_line(hit.text)
-        head = (Span("       "), place)
+        head = (StyledSpan("       "), place)
         if self.unfolded and ("\n" in hit.text.strip("\n") or width_of(text) > room):
             inner = TEXT_INDENT + 6
-            spans = [Span(isolate(line_break(clean(hit.text)).expandtabs(4)), "tool-text")]
-            return [Line(head), *indented([Line(line) for line in wrap(spans, page.width - inner)], inner)]
-        return [Line((*head, Span("   "), Span(ellipsis(isolate(text), room), "tool")))]
+            spans = [StyledSpan(isolate(line_break(clean(hit.text)).expandtabs(4)), "tool-text")]
+            return [StyledLine(head), *indented([StyledLine(line) for line in wrap(spans, page.width - inner)], inner)]
+        return [StyledLine((*head, StyledSpan("   "), StyledSpan(ellipsis(isolate(text), room), "tool")))]
 
-    def _inside(self, page: Page) -> list[Line]:
+    def _inside(self, page: Page) -> list[StyledLine]:
         room = page.width - TEXT_INDENT - 4
         lines = self._changes(room) if self.diff else self._call(room)
         return indented(_capped(lines), TEXT_INDENT + 2)
 
-    def _changes(self, room: int) -> list[Line]:
-        lines: list[Line] = []
+    def _changes(self, room: int) -> list[StyledLine]:
+        lines: list[StyledLine] = []
         for row in clean(self.diff[: OUTPUT_LINES * max(room, 80)]).expandtabs(4).splitlines():
             style = "tool-text" if row.startswith(("+++", "---")) else DIFF_STYLES.get(row[:1], "tool-text")
-            lines += [Line(line) for line in wrap([Span(row, style)], room)]
+            lines += [StyledLine(line) for line in wrap([StyledSpan(row, style)], room)]
         return lines
 
-    def _call(self, room: int) -> list[Line]:
-        lines: list[Line] = []
+    def _call(self, room: int) -> list[StyledLine]:
+        lines: list[StyledLine] = []
         for key, value in self.arguments.items():
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            spans = [Span(f"{clean_line(key)}: ", "tool"), Span(isolate(clean(shown).expandtabs(4)), "tool-text")]
-            lines += [Line(line) for line in wrap(spans, room)]
+            name = StyledSpan(f"{clean_line(key)}: ", "tool")
+            if key == "command":  # as it was asked about
+                spans = [name, *shown_spans(visible(shown), "tool-text", one_line=False)]
+            else:
+                spans = [name, StyledSpan(isolate(clean(shown).expandtabs(4)), "tool-text")]
+            lines += [StyledLine(line) for line in wrap(spans, room)]
         if self.notes is not None:
             told = self._told(room)
         else:
             told = self._output(room) if self.output is not None and not self.hits else []
-        return [*lines, Line((Span("─" * 8, "rule"),)), *told] if told else lines
+        return [*lines, StyledLine((StyledSpan("─" * 8, "rule"),)), *told] if told else lines
 
-    def _told(self, room: int) -> list[Line]:
+    def _told(self, room: int) -> list[StyledLine]:
         """The excerpt under its place, each line with its number, and the notes."""
         lines = _numbered(self.excerpt, room) if self.excerpt is not None else []
         for note in self.notes or ():
-            lines += [Line(line) for line in wrap([Span(isolate(clean_line(note)), "tool")], room)]
+            lines += [StyledLine(line) for line in wrap([StyledSpan(isolate(clean_line(note)), "tool")], room)]
         return lines
 
-    def _output(self, room: int) -> list[Line]:
+    def _output(self, room: int) -> list[StyledLine]:
         text = clean(self.output or "").expandtabs(4).rstrip("\n")
         # Only what can be shown is wrapped: an output may be megabytes long.
         text = text[: OUTPUT_LINES * max(room, 80)]
         style = "tool-error" if self.is_error else "tool-text"
         spans = list(plain_spans(text or "(no output)", style))
-        return [Line(line) for line in wrap(spans, room)]
+        return [StyledLine(line) for line in wrap(spans, room)]
 
 
-def _numbered(place: NoteHit, room: int) -> list[Line]:
+def _numbered(place: NoteHit, room: int) -> list[StyledLine]:
     rows = clean(place.text).expandtabs(4).split("\n")
-    lines = [Line((_place(place),))]
+    lines = [StyledLine((_place(place),))]
     digits = len(str(place.line + len(rows) - 1))
     for number, row in enumerate(rows[:OUTPUT_LINES], place.line):
-        margin = Span(f"{number:>{digits}}  ", "tool")
-        for line in wrap([Span(isolate(row), "tool-text")], room - digits - 2):
-            lines.append(Line((margin, *line)))
-            margin = Span(" " * (digits + 2))
+        margin = StyledSpan(f"{number:>{digits}}  ", "tool")
+        for line in wrap([StyledSpan(isolate(row), "tool-text")], room - digits - 2):
+            lines.append(StyledLine((margin, *line)))
+            margin = StyledSpan(" " * (digits + 2))
     return lines
 
 
-def _place(hit: NoteHit) -> Span:
+def _place(hit: NoteHit) -> StyledSpan:
     """Where it is: a link that opens the note there."""
     link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
-    return Span(f"{clean_line(hit.path)}:{hit.line}", "note" if link else "tool", link)
+    return StyledSpan(f"{clean_line(hit.path)}:{hit.line}", "note" if link else "tool", link)
 
 
-def _capped(lines: list[Line]) -> list[Line]:
+def _capped(lines: list[StyledLine]) -> list[StyledLine]:
     more = len(lines) - OUTPUT_LINES
     if more <= 0:
         return lines
-    return [*lines[:OUTPUT_LINES], Line((Span(f"… {more:,} more lines", "tool"),))]
+    return [*lines[:OUTPUT_LINES], StyledLine((StyledSpan(f"… {more:,} more lines", "tool"),))]
 
 
 @dataclass
@@ -280,17 +304,20 @@ class NoticeItem(Item):
     line: int | None = None
     fresh = True
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """One quiet line; a warning or an error may take several."""
         mark = {"info": "·", "warning": "!", "error": "✕"}[self.level]
-        spans = [Span(line_break(clean(self.text)), f"notice-{self.level}")]
+        spans = [StyledSpan(line_break(clean(self.text)), f"notice-{self.level}")]
         if self.path and PurePosixPath(self.path).name not in self.text:
-            spans += [Span("  "), Span(self.path, "note", note_link(self.path, self.line))]
+            spans += [StyledSpan("  "), StyledSpan(self.path, "note", note_link(self.path, self.line))]
         elif self.path:
-            spans = [Span(spans[0].text, spans[0].style, note_link(self.path, self.line))]
+            spans = [StyledSpan(spans[0].text, spans[0].style, note_link(self.path, self.line))]
         lines = wrap(spans, page.width - TEXT_INDENT - 2)
-        marks = [Span(f"   {mark} ", f"notice-{self.level}"), *[Span(" " * (TEXT_INDENT + 2))] * (len(lines) - 1)]
-        return [BLANK, *(Line((mark, *line)) for mark, line in zip(marks, lines, strict=True))]
+        marks = [
+            StyledSpan(f"   {mark} ", f"notice-{self.level}"),
+            *[StyledSpan(" " * (TEXT_INDENT + 2))] * (len(lines) - 1),
+        ]
+        return [BLANK, *(StyledLine((mark, *line)) for mark, line in zip(marks, lines, strict=True))]
 
 
 def line_break(text: str) -> str:
@@ -304,9 +331,12 @@ class DividerItem(Item):
 
     text: str
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """The text inside a rule."""
-        return [BLANK, ruled([Span(ellipsis(clean_line(self.text), page.width - RULE_EDGES), "divider")], page.width)]
+        return [
+            BLANK,
+            ruled([StyledSpan(ellipsis(clean_line(self.text), page.width - RULE_EDGES), "divider")], page.width),
+        ]
 
 
 @dataclass
@@ -316,6 +346,8 @@ class MarkItem(Item):
     text: str
     style: str = "mark"
 
-    def lines(self, page: Page) -> list[Line]:
+    def lines(self, page: Page) -> list[StyledLine]:
         """One quiet line right under the text."""
-        return indented([Line(line) for line in wrap([Span(clean(self.text), self.style)], page.width - TEXT_INDENT)])
+        return indented(
+            [StyledLine(line) for line in wrap([StyledSpan(clean(self.text), self.style)], page.width - TEXT_INDENT)]
+        )

@@ -1,26 +1,35 @@
-"""Spans of styled text and how they break into lines of cells: words in Latin text, characters in Chinese, Japanese
-and Korean, with no closing punctuation at the start of a line."""
+"""Spans of styled text: how they are made of running text, with links and notes named by file and line, and how they
+break into lines of cells: words in Latin text, characters in Chinese, Japanese and Korean, with no closing punctuation
+at the start of a line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, chop_cells
 
-_WIDE = (
+from clawbot.text.sanitize import isolate
+from clawbot.text.visible import pieces, visible
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+WIDE = (
     "\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff"
 )
 _CLOSING = ")\\]}、。，．：；？！）」』】》〉〕”’…·～％"
 _OPENING = "(\\[{（「『【《〈〔“‘"
 # A unit that stays together: white space, a wide character with its punctuation, a word.
 _UNIT = re.compile(
-    f"[^\\S\n]+|[{_OPENING}]*[{_WIDE}](?:[\ufe0f\u200d\u0300-\u036f]|[{_CLOSING}])*|[^\\s{_WIDE}]+(?:[{_CLOSING}])*"
+    f"[^\\S\n]+|[{_OPENING}]*[{WIDE}](?:[\ufe0f\u200d\u0300-\u036f]|[{_CLOSING}])*|[^\\s{WIDE}]+(?:[{_CLOSING}])*"
 )
+_CHARS_PER_CELL = 4  # of a long word; more of them have marks enough to be cut anywhere
 
 
-class Span(NamedTuple):
+class StyledSpan(NamedTuple):
     """Text in one style. `style` is a blank-separated list of names that the page's palette knows; `link` is a target
     that a click or Enter opens (a URL, `note:PATH:LINE`, `fold:`)."""
 
@@ -29,10 +38,10 @@ class Span(NamedTuple):
     link: str = ""
 
 
-class Line(NamedTuple):
+class StyledLine(NamedTuple):
     """One line of the page. `fill` names the style of the cells right of the text."""
 
-    spans: tuple[Span, ...] = ()
+    spans: tuple[StyledSpan, ...] = ()
     fill: str = ""
 
     @property
@@ -41,7 +50,8 @@ class Line(NamedTuple):
         return "".join(span.text for span in self.spans)
 
 
-BLANK = Line()
+BLANK = StyledLine()
+_TEXT = itemgetter(0)  # of a span
 
 
 def width_of(text: str) -> int:
@@ -49,7 +59,13 @@ def width_of(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
-def wrap(spans: Sequence[Span], width: int) -> list[tuple[Span, ...]]:
+def cells_of(spans: Iterable[StyledSpan]) -> int:
+    """The width of `spans` in cells."""
+    text = "".join(map(_TEXT, spans))
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def wrap(spans: Sequence[StyledSpan], width: int) -> list[tuple[StyledSpan, ...]]:
     """Break `spans` into lines of at most `width` cells. A line break in the text always breaks; a unit that is wider
     than a line is cut."""
     text = "".join(span.text for span in spans)
@@ -88,25 +104,26 @@ def _fold(text: str, start: int, end: int, width: int) -> Iterable[tuple[int, in
         if used >= width and line_end <= line_start:
             line_start, used = at, 0
         while used + cells > width:
-            piece = chop_cells(text[at : unit.end()], max(2, width - used))[0]
+            # A look at the next few characters: a word may be megabytes long.
+            piece = chop_cells(text[at : min(unit.end(), at + _CHARS_PER_CELL * width)], max(2, width - used))[0]
             at += len(piece)
             yield line_start, at
-            line_start, used, cells = at, 0, width_of(text[at : unit.end()])
+            line_start, used, cells = at, 0, cells - width_of(piece)
         used += cells
         line_end = unit.end()
     if line_end > line_start or line_start == start:
         yield line_start, line_end
 
 
-def slice_spans(spans: Sequence[Span], ranges: Iterable[tuple[int, int]]) -> list[tuple[Span, ...]]:
+def slice_spans(spans: Sequence[StyledSpan], ranges: Iterable[tuple[int, int]]) -> list[tuple[StyledSpan, ...]]:
     """Cut `spans` at character ranges that go upwards."""
-    lines: list[tuple[Span, ...]] = []
+    lines: list[tuple[StyledSpan, ...]] = []
     index, offset = 0, 0
     for start, end in ranges:
         while index < len(spans) and offset + len(spans[index].text) <= start:
             offset += len(spans[index].text)
             index += 1
-        line: list[Span] = []
+        line: list[StyledSpan] = []
         at, position = index, offset
         while at < len(spans) and position < end:
             span = spans[at]
@@ -117,6 +134,16 @@ def slice_spans(spans: Sequence[Span], ranges: Iterable[tuple[int, int]]) -> lis
             at += 1
         lines.append(tuple(line))
     return lines
+
+
+def cut_spans(spans: Sequence[StyledSpan], width: int) -> list[StyledSpan]:
+    """`spans` cut to `width` cells, with an ellipsis in the last style when something is missing."""
+    text = "".join(span.text for span in spans)
+    cut = ellipsis(text, width)
+    if cut == text:
+        return list(spans)
+    (kept,) = slice_spans(spans, [(0, len(cut) - 1)])
+    return [*kept, StyledSpan("…", kept[-1].style, kept[-1].link)] if kept else []
 
 
 def ellipsis(text: str, width: int) -> str:
@@ -136,3 +163,97 @@ def middle(text: str, width: int) -> str:
         return ellipsis(text, width)
     end = width * 2 // 3
     return chop_cells(text, width - 1 - end)[0] + "…" + chop_cells(text[::-1], end)[0][::-1]
+
+
+def short(tokens: int) -> str:
+    """Tokens in few characters: 950, 1.2k, 122k, 1.3M."""
+    if tokens < 1000:
+        return str(tokens)
+    if tokens < 999_500:
+        return f"{tokens / 1000:.1f}k" if tokens < 9950 else f"{tokens / 1000:.0f}k"
+    return f"{tokens / 1_000_000:.1f}M"
+
+
+def duration(seconds: int) -> str:
+    """Seconds as people say them: 4 s, 2 min 05 s."""
+    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60:02d} s"
+
+
+# `memory/2026-10-02.md:14`, `MEMORY.md#L3` or an address that nobody marked as a link. The counts bound the time that a
+# long word takes.
+_TARGET = re.compile(
+    r"(?P<note>(?:[\w.-]{1,255}/){0,40}[\w.-]{1,255}\.md(?::|#L)(?P<line>\d+)\b)|(?P<url>https?://[^\s<>()\[\]\"'`]+[^\s<>()\[\]\"'`.,;:!?])"
+)
+_MARKS = {"strong": "strong", "em": "em", "s": "strike"}
+_NOTE_END = re.compile(r"(?::|#L)(?=\d+$)")
+
+
+def note_link(path: str, line: int | None) -> str:
+    """The target of a span that opens a workspace file at a line."""
+    return f"note:{path}:{line or 1}"
+
+
+def inline_spans(tokens: Iterable[Token], base: str = "") -> list[StyledSpan]:
+    """The spans of an inline token's children; `base` holds the style names of the paragraph."""
+    spans: list[StyledSpan] = []
+    marks: list[str] = [base] if base else []
+    link = ""
+    for token in tokens:
+        name, _, end = token.type.rpartition("_")
+        if token.type == "link_open":
+            link = _web(str(token.attrs.get("href", "")))
+        elif token.type == "link_close":
+            link = ""
+        elif name in _MARKS and end == "open":
+            marks.append(_MARKS[name])
+        elif name in _MARKS and end == "close":
+            marks.remove(_MARKS[name])
+        else:
+            spans.extend(_leaf(token, " ".join(dict.fromkeys(marks)), link))
+    return spans
+
+
+def plain_spans(text: str, style: str = "") -> Iterator[StyledSpan]:
+    """`text` with its addresses and notes as links."""
+    at = 0
+    for found in _TARGET.finditer(text) if ".md" in text or "://" in text else ():
+        if found.start() > at:
+            yield StyledSpan(isolate(text[at : found.start()]), style)
+        if found["note"]:
+            path = _NOTE_END.split(found["note"])[0]
+            yield StyledSpan(found["note"], f"{style} note".lstrip(), note_link(path, int(found["line"])))
+        else:
+            yield StyledSpan(found["url"], f"{style} link".lstrip(), found["url"])
+        at = found.end()
+    if at < len(text):
+        yield StyledSpan(isolate(text[at:]), style)
+
+
+def shown_spans(shown: str, style: str = "", link: str = "", *, one_line: bool = True) -> list[StyledSpan]:
+    """What `clawbot.text.visible` made of a text, its signs in their colours. What came another way is made visible
+    here, and put on `one_line`."""
+    spans: list[StyledSpan] = []
+    for text, kind in pieces(shown):
+        if kind:
+            spans.append(StyledSpan(text, f"{style} sign-{kind}".lstrip(), link))
+        else:
+            spans.append(StyledSpan(isolate(visible(text, one_line=one_line, blanks=False), words=True), style, link))
+    return spans
+
+
+def _leaf(token: Token, style: str, link: str) -> Iterable[StyledSpan]:
+    if token.type in ("softbreak", "hardbreak"):
+        return [StyledSpan("\n" if token.type == "hardbreak" else " ", style)]
+    if token.type == "image":
+        source = _web(str(token.attrs.get("src", "")))
+        return [StyledSpan(f"[image: {token.content or source or 'no name'}]", f"{style} link".lstrip(), source)]
+    if link:
+        return [StyledSpan(isolate(token.content), f"{style} link".lstrip(), link)]
+    if token.type == "code_inline":
+        return [span._replace(style=f"{style} {span.style}") for span in plain_spans(token.content, "code-inline")]
+    return plain_spans(token.content, style)
+
+
+def _web(target: str) -> str:
+    """`target` when it is safe to hand to a browser."""
+    return target if target.startswith(("https://", "http://", "mailto:")) else ""

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
-from clawbot.tui.render.inline import inline_spans
-from clawbot.tui.render.lines import Span
-from clawbot.tui.render.pieces import Cell, Code, Flow, Indent, Piece, Rule, Table
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
+from clawbot.tui.render.lines import StyledSpan, inline_spans, plain_spans
+from clawbot.tui.render.markdown_blocks import Cell, Code, Flow, Indent, MarkdownBlock, MarkdownTable, ThematicBreak
 
 CODE_LINES = 60  # a long block of code is cut into pieces of so many lines: each is coloured by itself
 CODE_CHARS = 4000
+FLOW_CHARS = 4000  # of running text in one piece
+PARSED_CHARS = 250_000
+"""Of one text; models write less. The rest is shown as it is written."""
 BULLETS = ("•", "◦", "▪")
 
 # HTML stays visible as text: nothing of a reply is hidden, and nothing of it is interpreted.
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+_DEEPEST = PARSER.options["maxNesting"]
 
 
 @dataclass
@@ -33,7 +34,7 @@ class _List:
 class _Walk:
     """Where the walk over the tokens stands."""
 
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[MarkdownBlock] = field(default_factory=list)
     indents: list[Indent] = field(default_factory=lambda: [Indent()])
     lists: list[_List] = field(default_factory=list)
     base: str = ""
@@ -62,11 +63,43 @@ class _Walk:
 
 
 def parse(text: str, env: dict[str, Any] | None = None) -> list[Token]:
-    """The tokens of `text`; `env` carries link definitions from one part of a text to the next."""
-    return PARSER.parse(text, env)
+    """The tokens of `text`; `env` carries link definitions from one part of a text to the next. Of a block that is
+    nested more deeply than the parser follows, the tokens are those of a paragraph of its text as it is written."""
+    tokens = PARSER.parse(text, env)
+    if not any(map(_is_too_deep, tokens)):
+        return tokens
+    rows = text.split("\n")
+    shown: list[Token] = []
+    for block in _blocks(tokens):
+        shown += _as_written(rows, block[0]) if any(map(_is_too_deep, block)) else block
+    return shown
 
 
-def pieces_of(tokens: list[Token]) -> list[Piece]:
+def _is_too_deep(token: Token) -> bool:
+    """Whether the parser has left out what is in here."""
+    return token.level >= _DEEPEST - 1 and token.type in ("blockquote_open", "list_item_open")
+
+
+def _blocks(tokens: list[Token]) -> Iterator[list[Token]]:
+    """The tokens of each block that lies in no other one."""
+    block: list[Token] = []
+    for token in tokens:
+        block.append(token)
+        if token.level == 0 and token.nesting <= 0:
+            yield block
+            block = []
+
+
+def _as_written(rows: list[str], opening: Token) -> list[Token]:
+    """A paragraph of the rows that the block of `opening` takes."""
+    paragraph = Token("paragraph_open", "p", 1, map=opening.map, block=True)
+    first, end = opening.map or (0, 0)
+    children = [Token("text", "", 0, content="\n".join(rows[first:end]))]
+    inline = Token("inline", "", 0, map=opening.map, level=1, children=children, block=True)
+    return [paragraph, inline, Token("paragraph_close", "p", -1, block=True)]
+
+
+def pieces_of(tokens: list[Token]) -> list[MarkdownBlock]:
     """The pieces that `tokens` stand for, in order."""
     walk = _Walk()
     at = 0
@@ -81,21 +114,51 @@ def pieces_of(tokens: list[Token]) -> list[Piece]:
     return walk.pieces
 
 
-def markdown_pieces(text: str) -> list[Piece]:
-    """The pieces of a whole text."""
-    return pieces_of(parse(text))
+def markdown_pieces(text: str) -> list[MarkdownBlock]:
+    """The pieces of a whole text; those of one that is too long to be parsed show it as it is written."""
+    return pieces_of(parse(text)) if len(text) <= PARSED_CHARS else list(plain_pieces(text))
+
+
+def plain_pieces(text: str, *, gap: bool = True) -> Iterator[Flow]:
+    """`text` as it is written, in pieces that are quick to wrap; `gap` says whether air stands before the first."""
+    at = 0
+    while at < len(text):
+        end = at + FLOW_CHARS
+        if end < len(text):
+            end = max(text.rfind("\n", at, end), text.rfind(" ", at, end), at + FLOW_CHARS // 2) + 1
+        yield Flow(tuple(plain_spans(text[at:end].removesuffix("\n"))), gap=gap)
+        at, gap = end, False
+
+
+def _flows(spans: list[StyledSpan], walk: _Walk) -> Iterator[Flow]:
+    """A paragraph, cut where it is too long to be wrapped at once."""
+    gap = walk.gap()
+    taken: list[StyledSpan] = []
+    room = FLOW_CHARS
+    for span in _short(spans):
+        if len(span.text) > room and taken:
+            yield Flow(tuple(taken), walk.indent(), gap)
+            taken, room, gap = [], FLOW_CHARS, False
+        taken.append(span)
+        room -= len(span.text)
+    yield Flow(tuple(taken), walk.indent(), gap)
+
+
+def _short(spans: list[StyledSpan]) -> Iterator[StyledSpan]:
+    for span in spans:
+        for at in range(0, len(span.text), FLOW_CHARS) or (0,):
+            yield span._replace(text=span.text[at : at + FLOW_CHARS])
 
 
 def _step(tokens: list[Token], at: int, walk: _Walk) -> None:
     token = tokens[at]
     match token.type:
         case "inline":
-            spans = inline_spans(token.children or (), walk.base)
-            walk.pieces.append(Flow(tuple(spans), walk.indent(), walk.gap()))
+            walk.pieces.extend(_flows(inline_spans(token.children or (), walk.base), walk))
         case "fence" | "code_block":
             walk.pieces.extend(_code(token, walk))
         case "hr":
-            walk.pieces.append(Rule(walk.indent(), walk.gap()))
+            walk.pieces.append(ThematicBreak(walk.indent(), walk.gap()))
         case _:
             _container(tokens, at, walk)
 
@@ -109,7 +172,7 @@ def _container(tokens: list[Token], at: int, walk: _Walk) -> None:
         case "heading_close":
             walk.base = ""
         case "blockquote_open":
-            _push(walk, (Span("▎ ", "quote-bar"),), (Span("▎ ", "quote-bar"),))
+            _push(walk, (StyledSpan("▎ ", "quote-bar"),), (StyledSpan("▎ ", "quote-bar"),))
             walk.base = "quote"
             walk.fresh_quote = walk.quotes == 0
             walk.quotes += 1
@@ -129,7 +192,7 @@ def _container(tokens: list[Token], at: int, walk: _Walk) -> None:
             walk.indents.pop()
 
 
-def _push(walk: _Walk, first: tuple[Span, ...], rest: tuple[Span, ...]) -> None:
+def _push(walk: _Walk, first: tuple[StyledSpan, ...], rest: tuple[StyledSpan, ...]) -> None:
     outer = walk.indents[-1]
     walk.indents.append(Indent((*outer.first, *first), (*outer.rest, *rest)))
 
@@ -141,7 +204,7 @@ def _open_item(walk: _Walk) -> None:
     else:
         marker = f"{current.number}. "
         current.number += 1
-    _push(walk, (Span(marker, "marker"),), (Span(" " * len(marker)),))
+    _push(walk, (StyledSpan(marker, "marker"),), (StyledSpan(" " * len(marker)),))
     walk.fresh_item = True
     walk.item_count += 1
 
@@ -179,7 +242,7 @@ def code_chunks(code: str) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _table(tokens: list[Token], walk: _Walk) -> Table:
+def _table(tokens: list[Token], walk: _Walk) -> MarkdownTable:
     rows: list[list[Cell]] = []
     aligns: list[str] = []
     head = True
@@ -194,9 +257,9 @@ def _table(tokens: list[Token], walk: _Walk) -> Table:
             rows[-1].append(tuple(inline_spans(token.children or (), "strong" if head else "")))
     width = len(aligns)
     padded = tuple(tuple((row + [()] * width)[:width]) for row in rows)
-    return Table(padded, tuple(aligns), walk.indent(), walk.gap())
+    return MarkdownTable(padded, tuple(aligns), walk.indent(), walk.gap())
 
 
-def continued(piece: Piece) -> Piece:
+def continued(piece: MarkdownBlock) -> MarkdownBlock:
     """`piece` without the air before it: it goes on from what stands above."""
-    return replace(piece, gap=False) if isinstance(piece, Flow | Code | Rule | Table) else piece
+    return replace(piece, gap=False) if isinstance(piece, Flow | Code | ThematicBreak | MarkdownTable) else piece

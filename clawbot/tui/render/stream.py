@@ -1,22 +1,26 @@
 """A Markdown text that grows: what can't change any more is committed, the rest is parsed again at each flush.
 
 A block is committed when the next one has begun. Blocks that grow long (a list, code, a paragraph without end) are
-cut inside, so that the cost of a flush stays bounded.
+cut inside, so that the cost of a flush stays bounded. What can't be cut, and what exceeds the length of any reply, is
+shown as it is written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from clawbot.tui.render.markdown import continued, parse, pieces_of
-from clawbot.tui.render.pieces import Code, Piece, Table
-from clawbot.tui.render.sanitize import StreamCleaner
+from clawbot.text.sanitize import StreamCleaner
+from clawbot.tui.render.markdown import PARSED_CHARS, continued, parse, pieces_of, plain_pieces
+from clawbot.tui.render.markdown_blocks import Code, MarkdownBlock, MarkdownTable
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
 LONG_BLOCK = 2000  # characters from which a block that still grows is cut inside
+UNCUT = 8000  # characters from which one that can't be cut is shown as it is written
+AT_ONCE = 4000  # characters that are parsed together
 SENTENCE_ENDS = ("\n", "。", "！", "？", ". ", "! ", "? ", " ")
 
 
@@ -25,6 +29,8 @@ class MarkdownStream:
 
     def __init__(self) -> None:
         self._cleaner = StreamCleaner()
+        self._coming = ""
+        self._room = PARSED_CHARS
         self._tail = ""
         self._env: dict[str, Any] = {}
         self._joined = False  # the tail goes on with a block that was cut
@@ -34,27 +40,65 @@ class MarkdownStream:
 
     def feed(self, text: str) -> None:
         """Add text; nothing is parsed yet."""
-        self._tail += self._cleaner.feed(text)
+        self._coming += self._cleaner.feed(text)
 
-    def flush(self) -> tuple[list[Piece], list[Piece]]:
+    def flush(self) -> tuple[list[MarkdownBlock], list[MarkdownBlock]]:
         """The pieces that are final now, and those of the tail as it looks at the moment."""
+        done: list[MarkdownBlock] = []
+        tokens: list[Token] = []
+        for part in self._parts():
+            self._tail += part
+            more, tokens = self._settle()
+            done += more
+        if self._coming:
+            done += self._as_written() + self._joined_after(list(plain_pieces(self._coming, gap=not self._joined)))
+            self._coming, tokens = "", []
+        return done, self._pieces(tokens)
+
+    def _parts(self) -> Iterator[str]:
+        """What has come, as far as it is to be parsed, in parts that are parsed quickly; at least one."""
+        coming, self._coming = self._coming[: self._room], self._coming[self._room :]
+        self._room -= len(coming)
+        for at in range(0, len(coming), AT_ONCE) or (0,):
+            yield coming[at : at + AT_ONCE]
+
+    def _settle(self) -> tuple[list[MarkdownBlock], list[Token]]:
+        """Commit what is final; returns its pieces, and the tokens of the tail."""
         tokens = self._parse()
         cut = self._last_block(tokens)
-        done: list[Piece] = []
+        done: list[MarkdownBlock] = []
         if cut:
             done = self._take(cut)
             tokens = self._parse()
         if len(self._tail) > LONG_BLOCK:
             done += self._cut_long(tokens)
             tokens = self._parse()
-        return done, self._pieces(tokens)
+        if len(self._tail) > UNCUT:
+            done += self._as_written()
+            tokens = []
+        return done, tokens
 
-    def finish(self) -> list[Piece]:
+    def _as_written(self) -> list[MarkdownBlock]:
+        """Commit all of the tail as it is written."""
+        pieces: list[MarkdownBlock] = list(plain_pieces(self._tail, gap=not self._joined))
+        self._forget()
+        return self._joined_after(pieces)
+
+    def finish(self) -> list[MarkdownBlock]:
         """The pieces of all that is left."""
+        done, tail = self.flush()
+        self._forget()
+        return done + tail
+
+    def _end(self) -> list[MarkdownBlock]:
+        """Commit all of the tail as one that has come to its end."""
         pieces = self._pieces(self._parse())
+        self._forget()
+        return pieces
+
+    def _forget(self) -> None:
         self._tail, self._joined, self._opening, self._number = "", False, "", 0
         self._columns = ()
-        return pieces
 
     def _parse(self) -> list[Token]:
         tokens = parse(self._opening + self._tail, self._env)
@@ -62,7 +106,7 @@ class MarkdownStream:
             tokens[0].attrs["start"] = self._number
         return tokens
 
-    def _pieces(self, tokens: list[Token]) -> list[Piece]:
+    def _pieces(self, tokens: list[Token]) -> list[MarkdownBlock]:
         pieces = pieces_of(tokens)
         if self._opening and pieces:
             pieces[:1] = self._rest_of(pieces[0])
@@ -70,22 +114,22 @@ class MarkdownStream:
             pieces[0] = continued(pieces[0])
         return pieces
 
-    def _rest_of(self, piece: Piece) -> list[Piece]:
+    def _rest_of(self, piece: MarkdownBlock) -> list[MarkdownBlock]:
         """The piece without what was repeated to go on inside of it; nothing when it holds nothing yet."""
         match piece:
             case Code(text=""):
                 return []
-            case Table() if self._columns:
+            case MarkdownTable() if self._columns:
                 rows = piece.rows[1:]
                 return [replace(piece, rows=rows, head=False, columns=self._columns)] if rows else []
         return [piece]
 
-    def _take(self, lines: int) -> list[Piece]:
+    def _take(self, lines: int) -> list[MarkdownBlock]:
         """Commit the first `lines` lines of the tail."""
         rows = self._tail.split("\n")
         tail = "\n".join(rows[lines:])
         self._tail = "\n".join(rows[:lines])
-        pieces = self.finish()
+        pieces = self._end()
         self._tail = tail
         return pieces
 
@@ -94,7 +138,7 @@ class MarkdownStream:
         starts = [token.map[0] for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
         return max(0, starts[-1] - self._opening.count("\n")) if starts else 0
 
-    def _cut_long(self, tokens: list[Token]) -> list[Piece]:
+    def _cut_long(self, tokens: list[Token]) -> list[MarkdownBlock]:
         if not tokens:
             return []
         if tokens[0].type == "fence":
@@ -103,13 +147,15 @@ class MarkdownStream:
             return self._cut_table(tokens[0])
         if tokens[0].type in ("bullet_list_open", "ordered_list_open"):
             return self._cut_list(tokens)
+        if tokens[0].type == "blockquote_open":
+            return self._cut_quote()
         return self._cut_paragraph() if tokens[0].type == "paragraph_open" else []
 
-    def _joined_after(self, pieces: list[Piece]) -> list[Piece]:
+    def _joined_after(self, pieces: list[MarkdownBlock]) -> list[MarkdownBlock]:
         self._joined = True
         return pieces
 
-    def _cut_list(self, tokens: list[Token]) -> list[Piece]:
+    def _cut_list(self, tokens: list[Token]) -> list[MarkdownBlock]:
         """Commit all items but the last; a numbered list goes on counting."""
         starts = [token.map[0] for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map]
         if len(starts) < 2:
@@ -119,18 +165,24 @@ class MarkdownStream:
         self._number = int(first) + len(starts) - 1
         return self._joined_after(pieces)
 
-    def _cut_code(self, fence: Token) -> list[Piece]:
-        """Commit the whole lines of code that are there; the rest goes on inside the same fence."""
+    def _cut_quote(self) -> list[MarkdownBlock]:
+        """Commit the whole lines of a very long quote; the others go on as one."""
+        rows = self._tail.split("\n")
+        return self._joined_after(self._take(len(rows) - 1)) if len(self._tail) > UNCUT // 2 and len(rows) > 1 else []
+
+    def _cut_code(self, fence: Token) -> list[MarkdownBlock]:
+        """Commit the whole lines of code that are there, or a part of an endless one; the rest goes on inside the same
+        fence."""
         rows = self._tail.split("\n")
         opening = self._opening or f"{fence.markup}{fence.info}\n"
         closed = rows[-1].strip().startswith(fence.markup) or rows[-2:-1] == [fence.markup]
-        if len(rows) < 3 or closed:
+        if closed or (len(rows) < 3 and len(self._tail) <= UNCUT):
             return []
-        pieces = self._take(len(rows) - 1)
+        pieces = self._take(len(rows) - 1) if len(rows) >= 3 else self._end()
         self._opening = opening
         return self._joined_after(pieces)
 
-    def _cut_table(self, table_open: Token) -> list[Piece]:
+    def _cut_table(self, table_open: Token) -> list[MarkdownBlock]:
         """Commit the whole rows that are there; the others go on in the same columns."""
         rows = self._tail.split("\n")
         top = table_open.map[0] if table_open.map else 0
@@ -139,11 +191,11 @@ class MarkdownStream:
             return []
         pieces = self._take(len(rows) - 1)
         table = pieces[-1] if pieces else None
-        if isinstance(table, Table):
+        if isinstance(table, MarkdownTable):
             self._opening, self._columns = opening, table.natural()
         return self._joined_after(pieces)
 
-    def _cut_paragraph(self) -> list[Piece]:
+    def _cut_paragraph(self) -> list[MarkdownBlock]:
         """Commit up to the end of the last sentence; an emphasis that spans the cut shows its marks."""
         half = len(self._tail) // 2
         for mark in SENTENCE_ENDS:
@@ -155,6 +207,6 @@ class MarkdownStream:
         at += len(mark)
         tail = self._tail[at:]
         self._tail = self._tail[:at]
-        pieces = self.finish()
+        pieces = self._end()
         self._tail = tail
         return self._joined_after(pieces)

@@ -1,4 +1,4 @@
-"""The conversation: the page, the prompt under it, and one quiet line. What an event does is decided in `show`."""
+"""The conversation: the page, the prompt under it, and one quiet line. What an event does is decided in `_handlers`."""
 
 from __future__ import annotations
 
@@ -9,46 +9,30 @@ from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import Key
+from textual.events import Key, Resize
 from textual.screen import Screen
 
-from clawbot.agent.events import (
-    ApprovalRequested,
-    CommandOutput,
-    CompactionFinished,
-    CompactionRunning,
-    ContextUsed,
-    Event,
-    MemoryWritten,
-    MessageFinished,
-    ModelChanged,
-    NoteKept,
-    NotesQuoted,
-    Notice,
-    ReasoningDelta,
-    SessionChanged,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-)
+from clawbot.agent import events
+from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
-from clawbot.tui.activity import SUMMARISING, activity_of
-from clawbot.tui.aside import Aside
-from clawbot.tui.earlier import Earlier
-from clawbot.tui.figures import Figures
+from clawbot.text.visible import were_not_sent
+from clawbot.tui.earlier import EarlierMessages
+from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.transcript import session_line
-from clawbot.tui.turns import Turns
-from clawbot.tui.widgets.approval import Approval
-from clawbot.tui.widgets.bars import Header, NewBelow, QueueLines, StatusLine
+from clawbot.tui.turns import EventOrder, Turns
+from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
-from clawbot.tui.widgets.transcript import Transcript
+from clawbot.tui.widgets.status_line import HeaderLine, NewBelow, QueueLines, StatusLine
+from clawbot.tui.widgets.transcript import TranscriptView
+from clawbot.tui.widgets.unsent import UnsentQuestion, UnsentTexts
 from clawbot.tui.writer import TranscriptWriter
 
 if TYPE_CHECKING:
-    from clawbot.runtime import Runtime
+    from clawbot.api import RuntimeApi
 
+THINKING = "thinking"
+WRITING = "writing"
+SUMMARISING = "summarising"
 TOLD_BY_A_LINE = ("/new", "/reset")  # commands that say no more than the divider that they cause
 
 
@@ -75,31 +59,33 @@ class ChatScreen(Screen[None]):
         Binding("shift+tab", "switch_focus", "Go through links, tool calls and summaries", show=False, priority=True),
     ]
 
-    page = getters.query_one(Transcript)
+    page = getters.query_one(TranscriptView)
     composer = getters.query_one(Composer)
     approval = getters.query_one(Approval)
+    question = getters.query_one(UnsentQuestion)
     status = getters.query_one(StatusLine)
     queue = getters.query_one(QueueLines)
-    header = getters.query_one(Header)
+    header = getters.query_one(HeaderLine)
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self.clock = clock
-        self.runtime: Runtime | None = None
-        self.turns = Turns(self._start, self.show, self._queue_changed, self._hand_back)
-        self.aside = Aside(self._show, self.call_later)
+        self.runtime: RuntimeApi | None = None
+        # The order of events is that of clawbot.agent.events.
+        self.order = EventOrder(self._show, lambda: self.writer.is_writing, self.call_later)
+        self.turns = Turns(self._start, self.order.submitted, self._queue_changed, self._hand_back)
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
-        self._questions: list[ApprovalRequested] = []
-        self._reasoning_shown = False
+        self._questions: list[events.ApprovalRequested] = []
 
     def compose(self) -> ComposeResult:
         """Header, page, prompt or question, status."""
-        yield Header()
-        yield Transcript()
+        yield HeaderLine()
+        yield TranscriptView()
         with Vertical(id="bottom"):
             with Horizontal(id="gap"):
                 yield NewBelow()
             yield Approval(self.clock)
+            yield UnsentQuestion()
             yield Composer(self.clock)
             yield QueueLines()
             yield StatusLine(self.clock)
@@ -107,8 +93,14 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         """The first paint says that the rest is coming."""
         self.writer = TranscriptWriter(self.page, self.clock)
-        self.earlier = Earlier(self.page, self.clock)
-        self.figures = Figures(self, self.header, self.status, self.turns, self.writer.notice)
+        self.earlier = EarlierMessages(self.page, self.clock)
+        self.unsent = UnsentTexts(self.composer, self.turns, self._start)
+        self.status_bar = StatusBar(self, self.header, self.status, self.turns, self.writer.notice)
+        self.handlers = self._handlers()
+
+    def on_resize(self, event: Resize) -> None:
+        """On a low screen a question gets the room of the air around it."""
+        self.set_class(event.size.height < LOW, "-low")
 
     @work(group="turns")
     async def _start(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -116,32 +108,36 @@ class ChatScreen(Screen[None]):
 
     # The runtime
 
-    async def connect(self, runtime: Runtime) -> None:
+    async def connect(self, runtime: RuntimeApi) -> None:
         """The runtime is there: show what was said before, send what was typed meanwhile. It may take the place of
         another one."""
         if self.runtime is not None:
-            self.aside.leave(self.runtime)
+            self.order.leave(self.runtime)
         self.runtime = runtime
-        self.figures.connect(runtime)
+        self.status_bar.connect(runtime)
         self.composer.connect(runtime)
         await self._reload(runtime)
         for notice in runtime.notices:
             self.writer.notice(notice)
-        self.figures.watch(runtime)
-        self.aside.listen(runtime)
+        self.status_bar.watch(runtime)
+        self.order.listen(runtime)
         self.turns.ready(runtime)
+        self.unsent.connect(runtime)
+        self.offer_unsent()
         # After what was typed meanwhile, which need not wait for that.
-        self.figures.measure()
+        self.status_bar.measure()
 
     async def reload(self) -> None:
         """Show the end of the session's conversation."""
         if self.runtime is not None:
             await self._reload(self.runtime)
-            self.figures.measure()
+            self.unsent.connect(self.runtime)
+            self.offer_unsent()
+            self.status_bar.measure()
 
-    async def _reload(self, runtime: Runtime) -> None:
+    async def _reload(self, runtime: RuntimeApi) -> None:
         await self.earlier.load(runtime)
-        self.figures.refresh()
+        self.status_bar.refresh()
 
     def hint(self, text: str, seconds: float) -> None:
         """Say `text` at the end of the status line, for so long."""
@@ -150,108 +146,103 @@ class ChatScreen(Screen[None]):
 
     # Events
 
-    def show(self, event: Event) -> None:
-        """Show `event` of a submission. The order of events is that of clawbot.agent.events."""
-        self.aside.before(event)
-        if self.writer.is_writing and isinstance(event, Notice | NoteKept):
-            self.aside.hold(event)
-        else:
-            self._show(event)
-        if not self.writer.is_writing:
-            self.aside.release()
-        self.aside.after(event)
-
-    def _show(self, event: Event) -> None:
-        self._show_talk(event)
-        self._show_beside(event)
-        self._show_state(event)
-
-    def _show_talk(self, event: Event) -> None:
-        """What is said and done in a turn."""
+    def _handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
+        """What each event does; one that is not here does nothing."""
         write = self.writer
-        match event:
-            case TurnStarted():
-                write.user(event.text)
-            case TextDelta():
-                write.delta(event.text)
-            case ReasoningDelta():
-                write.reasoning(event.text)
-            case ToolStarted():
-                write.tool_started(event)
-            case ToolFinished():
-                write.tool_finished(event)
-            case MessageFinished():
-                write.message_finished(event)
-            case TurnEnded():
-                write.ended(event)
+        return {
+            events.TurnStarted: self._turn_started,
+            events.TextDelta: self._and_runs(write.delta, WRITING),
+            events.ReasoningDelta: self._and_runs(write.reasoning, THINKING),
+            events.ToolStarted: self._tool_started,
+            events.ToolFinished: self._and_runs(write.tool_finished, THINKING),
+            events.MessageFinished: write.message_finished,
+            events.TurnEnded: self._turn_ended,
+            events.MemoryWritten: write.memory_written,
+            events.CompactionRunning: self._compaction_running,
+            events.CompactionFinished: self._compaction_finished,
+            events.NoteKept: write.note_kept,
+            events.NotesQuoted: write.notes_quoted,
+            events.Notice: write.notice,
+            events.CommandOutput: self._command_output,
+            events.MessageQueued: lambda _: self.unsent.accepted(),
+            events.ApprovalRequested: self._approval_requested,
+            events.ModelRetry: self._model_retry,
+            events.ModelChanged: self._model_changed,
+            events.ContextUsed: lambda _: self.status_bar.refresh(),
+            events.SessionChanged: self._session_changed,
+        }
 
-    def _show_beside(self, event: Event) -> None:
-        """What stands on the page beside the talk."""
-        match event:
-            case MemoryWritten():
-                self.writer.memory_written(event)
-            case CompactionFinished():
-                self.writer.compacted(event)
-            case NoteKept():
-                self.writer.note_kept(event)
-            case NotesQuoted():
-                self.writer.notes_quoted(event)
-            case Notice():
-                self.writer.notice(event)
-            case CommandOutput() if event.command not in TOLD_BY_A_LINE:
-                self.writer.output(event.command, event.text)
+    def _show(self, event: events.Event) -> None:
+        self.handlers[type(event)](event)
 
-    def _show_state(self, event: Event) -> None:
-        """What changes around the page, and who runs."""
-        if activity := activity_of(event):
-            self.figures.runs(activity)
-        match event:
-            case TurnStarted():
-                self.page.go_to_end()
-            case ApprovalRequested():
-                self._questions.append(event)
-                self._ask()
-            case ModelChanged():
-                self._model_changed(event)
-            case CompactionRunning():
-                self.figures.runs(SUMMARISING, f"{event.part}/{event.parts}" if event.parts > 1 else "")
-            case ContextUsed() | CompactionFinished():
-                self.figures.refresh()
-            case SessionChanged():
-                self._session_changed(event)
-            case TurnEnded():
-                self._turn_ended()
+    def _and_runs(self, write: Callable[[Any], None], activity: str) -> Callable[[Any], None]:
+        """What writes an event, and then says what runs from it on."""
 
-    def _model_changed(self, event: ModelChanged) -> None:
+        def show(event: Any) -> None:
+            write(event)
+            self.status_bar.runs(activity)
+
+        return show
+
+    def _turn_started(self, event: events.TurnStarted) -> None:
+        self.writer.user(event.text, event.entry_id)
+        command = parse_command(event.text)
+        self.status_bar.runs(f"/{command.name}" if command else THINKING)
+        self.page.go_to_end()
+        self.earlier.shorten()
+        self.unsent.accepted()
+
+    def _tool_started(self, event: events.ToolStarted) -> None:
+        self.writer.tool_started(event)
+        self.status_bar.runs(event.title)
+
+    def _compaction_running(self, event: events.CompactionRunning) -> None:
+        self.status_bar.runs(SUMMARISING, f"{event.part}/{event.parts}" if event.parts > 1 else "")
+
+    def _compaction_finished(self, event: events.CompactionFinished) -> None:
+        self.writer.compacted(event)
+        self.status_bar.runs(THINKING)
+        self.status_bar.refresh()
+
+    def _command_output(self, event: events.CommandOutput) -> None:
+        if event.command not in TOLD_BY_A_LINE:
+            self.writer.output(event.command, event.text)
+
+    def _model_retry(self, event: events.ModelRetry) -> None:
+        self.status_bar.runs(f"attempt {event.attempt} in {event.wait:.0f} s: {event.reason}")
+
+    def _model_changed(self, event: events.ModelChanged) -> None:
         if event.discard:
             self.writer.discard()
         self.writer.divider(" · ".join(part for part in (f"{event.model} answers", event.reason) if part))
-        self.figures.refresh()
-        self.figures.measure()
+        self.status_bar.changed()
 
-    def _session_changed(self, event: SessionChanged) -> None:
+    def _session_changed(self, event: events.SessionChanged) -> None:
         self.writer.session_changed(session_line(event, self._idle_minutes))
-        self.figures.refresh()
-        self.figures.measure()
+        self.status_bar.changed()
 
     @property
     def _idle_minutes(self) -> int | None:
         """The pause that ends a session by itself."""
         # Settings come in after the first paint.
-        from clawbot.sessions.reset import policy_of
+        from clawbot.sessions.reset import policy_of, type_of
 
-        return policy_of(self.runtime.settings.session.reset).idle_minutes if self.runtime is not None else None
+        if self.runtime is None:
+            return None
+        kind = type_of(self.runtime.agent.status.session_key)
+        return policy_of(self.runtime.settings.session.reset_of(kind)).idle_minutes
 
-    def _turn_ended(self) -> None:
+    def _turn_ended(self, event: events.TurnEnded) -> None:
+        self.writer.ended(event)
         self._questions.clear()
         self._close_question()
-        self.figures.runs("")
-        self.figures.refresh()
+        self.status_bar.runs("")
+        self.status_bar.refresh()
 
     def _queue_changed(self) -> None:
         # While memory takes what a session held that ends now, the words that opened the next one are on no page yet.
-        self.queue.show(self.turns.queued, coming=self.turns.coming if self.figures.saving else "")
-        self.figures.show_hint()
+        self.queue.show(self.turns.queued, coming=self.turns.coming if self.status_bar.saving else "")
+        self.status_bar.show_hint()
 
     def _hand_back(self, text: str) -> None:
         """`text` was not stored: it goes back into the prompt, or onto the page when something else stands there."""
@@ -261,25 +252,65 @@ class ChatScreen(Screen[None]):
         else:
             self.writer.unsent(text)
 
+    # What was not sent
+
+    def offer_unsent(self, *, asked: bool = False) -> None:
+        """Ask what becomes of what was not sent, in place of the prompt; who types meanwhile is not disturbed, unless
+        the user `asked` for it."""
+        texts = self.unsent.texts
+        if not texts:
+            if asked:
+                self.notify("Everything was sent.", markup=False)
+        elif not self.composer.is_empty or self.composer.is_mid_typing() or self.approval.request is not None:
+            text = f"{were_not_sent(len(texts))} before clawbot ended: /unsent shows them."
+            self.writer.notice(events.Notice(level="warning", text=text))
+        else:
+            self.composer.display = False
+            self.question.ask(texts)
+
+    @on(UnsentQuestion.Answered)
+    def _unsent_answered(self, event: UnsentQuestion.Answered) -> None:
+        self._close_unsent()
+        if event.choice == "later":
+            self.composer.prompt.insert(event.typed)
+            self.hint("/unsent asks again", 4.0)
+        else:
+            self.unsent.answer(event.choice)
+
+    def _close_unsent(self) -> None:
+        self.question.close()
+        self._show_prompt()
+
+    def _show_prompt(self) -> None:
+        self.composer.display = True
+        self.composer.prompt.focus()
+
     # Approval
+
+    def _approval_requested(self, event: events.ApprovalRequested) -> None:
+        self._questions.append(event)
+        self._ask()
 
     def _ask(self) -> None:
         if self._questions and self.approval.request is None:
+            if self.question.display:
+                self._close_unsent()
             self.composer.display = False
+            self.add_class("asking")
             self.approval.ask(self._questions[0], mid_typing=self.composer.is_mid_typing())
-            self.figures.runs("waits for your answer")
+            self.status_bar.runs("waits for your answer")
 
     def _close_question(self) -> None:
         if self.approval.request is not None:
             self.approval.close()
+            self.remove_class("asking")
         if not self.composer.display:
-            self.composer.display = True
-            self.composer.prompt.focus()
+            self._show_prompt()
 
     @on(Approval.Answered)
     def _answered(self, event: Approval.Answered) -> None:
         if self.runtime is not None:
-            self.runtime.answer(event.request_id, event.decision, command=event.command)
+            self.runtime.agent.answer(event.request_id, event.decision, command=event.command, network=event.network)
         self._questions = [request for request in self._questions if request.request_id != event.request_id]
         self._close_question()
         self._ask()
@@ -297,7 +328,7 @@ class ChatScreen(Screen[None]):
         if self.focused is self.page:
             self.composer.prompt.focus()
         elif not self.skip_closing() and self.runtime is not None:
-            self.runtime.interrupt()
+            self.runtime.agent.interrupt()
 
     def action_recall(self) -> None:
         """Take the last queued input back into the prompt."""
@@ -313,11 +344,12 @@ class ChatScreen(Screen[None]):
 
     def action_reasoning(self) -> None:
         """Show or hide what the model thinks."""
-        self._reasoning_shown = not self._reasoning_shown
-        self.page.show_reasoning(self._reasoning_shown)
+        self.page.show_reasoning(not self.page.stack.page.show_reasoning)
 
     def action_scroll_page(self, step: int) -> None:
-        """Turn the page."""
+        """Turn the page, or that of a question that is longer than the screen."""
+        if self.approval.scroll_page(step):
+            return
         self.page.scroll_relative(y=step * max(1, self.page.size.height - 2), animate=False)
 
     def action_to_start(self) -> None:
@@ -345,11 +377,11 @@ class ChatScreen(Screen[None]):
 
     # The page
 
-    @on(Transcript.Moved)
-    def _moved(self, event: Transcript.Moved) -> None:
+    @on(TranscriptView.Moved)
+    def _moved(self, event: TranscriptView.Moved) -> None:
         self.query_one(NewBelow).count = event.unseen
 
-    @on(Transcript.TopReached)
+    @on(TranscriptView.TopReached)
     async def _top_reached(self) -> None:
         if self.runtime is not None:
             await self.earlier.more(self.runtime)

@@ -1,7 +1,9 @@
-"""The context window on the screen: where its tokens go, and what comes next."""
+"""The context window on the screen: where its tokens go, as a stacked bar and a table, and what comes next."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -12,16 +14,228 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from clawbot.clock import Clock
+from clawbot.context.report import ContextPart, ContextReport, LastFlush, certainty, coming, outcome
 from clawbot.errors import ClawbotError
-from clawbot.tui.render.inline import note_link
-from clawbot.tui.render.sanitize import clean
-from clawbot.tui.screens.context_view import context_lines
-from clawbot.tui.screens.page import PageScreen
-from clawbot.tui.screens.parts import Key, KeyLine
+from clawbot.text.sanitize import clean, clean_line, isolate
+from clawbot.tui.render.lines import ellipsis, note_link, width_of
+from clawbot.tui.screens.common import KeyHint, KeyLine, PageScreen, plural
 
 if TYPE_CHECKING:
+    from clawbot.api import RuntimeApi
     from clawbot.context.report import ContextReport
-    from clawbot.runtime import Runtime
+
+
+def share_out(amounts: Sequence[int], cells: int) -> list[int]:
+    """How many of `cells` each of `amounts` (0 or more) gets. The cells sum up to `cells` as long as there is an amount
+    and a cell for each that is not 0; what is rounded goes to where most was lost."""
+    total = sum(amounts)
+    if not total:
+        return [0] * len(amounts)
+    exact = [amount * cells / total for amount in amounts]
+    given = [max(1, int(share)) if amount else 0 for amount, share in zip(amounts, exact, strict=True)]
+    while sum(given) < cells:
+        given[max(range(len(given)), key=lambda n: exact[n] - given[n] if amounts[n] else -1.0)] += 1
+    while sum(given) > cells and max(given) > 1:
+        given[max((n for n in range(len(given)) if given[n] > 1), key=lambda n: given[n] - exact[n])] -= 1
+    return given
+
+
+QUIET = "$foreground 60%"
+# Sign and colour of each part: what no compaction makes smaller, the talk, what is left.
+FIXED, TALK, LEFT, MARK = "$secondary", "$accent", "$foreground 30%", "$foreground 70%"
+LOOKS = {
+    "system": ("█", FIXED),
+    "bootstrap": ("▓", FIXED),
+    "tools": ("▒", FIXED),
+    "summary": ("█", TALK),
+    "notes": ("▞", TALK),
+    "messages": ("▓", TALK),
+    "toolResults": ("▒", TALK),
+    "unaccounted": ("▚", "$foreground 50%"),
+    "free": ("░", LEFT),
+    "reserve": ("·", LEFT),
+}
+NO_LOOK = ("▚", QUIET)  # of a part that is not known here
+NAME, AMOUNT, SHARE = 18, 10, 8  # cells of the columns of the parts
+NUMBER = 11  # and of those of the detail
+UNKNOWN = "The window is assumed; context_tokens sets it."
+OPEN_FLUSH = "screen.open_flush"
+
+
+def context_lines(report: ContextReport, width: int, now: datetime, *, detail: bool = False) -> list[Content]:
+    """The page: lines of at most `width` cells; `now` in the zone of the user."""
+    lines = [_title(report, width), Content(), *_bar(report, width), Content()]
+    lines += [_row(part, report, width) for part in report.parts if part.tokens or part.key == "free"]
+    lines += [Content(), *_closing(report, width, now)]
+    lines += _detail(report, width) if detail else ()
+    return [line.truncate(width, ellipsis=True) for line in lines]
+
+
+def _title(report: ContextReport, width: int) -> Content:
+    """The model, its window, and where that is known from: without the reasons when there is no room for them."""
+    head, figures = "context window", f" · {report.window:,} tokens"
+    model = ellipsis(clean_line(report.model), max(12, width - len(head) - 3 - len(figures)))
+    room = width - len(head) - 3 - width_of(model) - len(figures)
+    source = f" · {clean_line(report.window_source)}" if report.window_source else ""
+    if width_of(source) > room:
+        source = source.partition(":")[0]
+    return Content.assemble(
+        (head, "$text-accent"),
+        (" · ", QUIET),
+        isolate(model),
+        (figures, QUIET),
+        (ellipsis(source, room), "$text-warning" if report.assumed else QUIET),
+    )
+
+
+def _bar(report: ContextReport, width: int) -> list[Content]:
+    """The window with its marks, and their names on the line below."""
+    shown = [part for part in report.parts if part.tokens > 0]
+    cells = share_out([part.tokens for part in shown], width)
+    signs = [LOOKS.get(part.key, NO_LOOK) for part, count in zip(shown, cells, strict=True) for _ in range(count)]
+    whole = max(report.window, sum(part.tokens for part in shown))
+    marks = {name: _at(tokens, whole, width) for name, tokens in _marks(report)}
+    spans = [("┊", MARK) if place in marks.values() else (sign, style) for place, (sign, style) in enumerate(signs)]
+    return [Content.assemble(*spans), Content.styled(_names(marks, width), QUIET)]
+
+
+def _marks(report: ContextReport) -> Iterator[tuple[str, int]]:
+    if report.flush_at:
+        yield "flush", report.flush_at
+    if report.compact_at:
+        yield "compaction", report.compact_at
+
+
+def _at(tokens: int, whole: int, width: int) -> int:
+    return min(width - 1, tokens * width // whole) if whole else 0
+
+
+def _names(marks: dict[str, int], width: int) -> str:
+    """The names of the marks: one at each side where there is room, else both left of them, else right."""
+    if not marks:
+        return ""
+    names, first, last = list(marks), min(marks.values()), max(marks.values())
+    lines = "┊" * (last - first > 0) + " " * (last - first - 1) + "┊"
+    if len(names) > 1 and last + 2 + len(names[-1]) <= width and first > len(names[0]):
+        return f"{names[0] + ' ':>{first}}{lines} {names[-1]}"
+    text = " · ".join(names)
+    if first > len(text):
+        return f"{text + ' ':>{first}}{lines}"
+    return f"{'':>{first}}{lines} {text}" if last + 2 + len(text) <= width else ""
+
+
+def _row(part: ContextPart, report: ContextReport, width: int) -> Content:
+    """A part: its sign in the bar, its name, its tokens, its share, and what it is made of."""
+    sign, style = LOOKS.get(part.key, NO_LOOK)
+    tokens = f"{part.tokens:+,}" if part.key == "unaccounted" else f"{part.tokens:,}"
+    share = f"{100 * part.tokens / report.window:.1f} %" if report.window else ""
+    made = ellipsis(_made_of(part, report), max(0, width - 2 - NAME - AMOUNT - SHARE - 3))
+    return Content.assemble(
+        (sign, style),
+        f" {clean_line(part.name):<{NAME}}{tokens:>{AMOUNT}}",
+        (f"{share:>{SHARE}}", QUIET),
+        (f"   {made}" if len(made) > 1 else "", QUIET),
+    )
+
+
+def _made_of(part: ContextPart, report: ContextReport) -> str:
+    match part.key:
+        case "bootstrap":
+            files = sorted(report.bootstrap_files, key=lambda file: -file.tokens)
+            return " · ".join(f"{isolate(clean_line(file.name)).removesuffix('.md')} {file.tokens:,}" for file in files)
+        case "tools" | "notes":
+            count, noun = (len(report.tools), "tool") if part.key == "tools" else (len(report.notes), "file")
+            return plural(count, noun) if count else ""
+        case "messages":
+            return plural(report.messages, "message")
+        case "toolResults" if report.pruned:
+            return f"{plural(report.pruned, 'old result')} left out"
+        case "unaccounted":
+            return "counted by the provider" if part.tokens > 0 else "not counted by the provider"
+        case "reserve":
+            return "kept for the answer"
+    return ""
+
+
+def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Content]:
+    """The sum and how sure it is, then what comes next."""
+    used = f"used {report.used:,} of {report.window:,} · {certainty(report)}"
+    yield Content.styled(used, QUIET)
+    parts = [Content(coming(report))]
+    if report.last_flush is not None:
+        parts.append(_last_flush(report.last_flush, now))
+    parts.append(Content(plural(report.compactions, "compaction")))
+    lines: list[list[Content]] = [[]]
+    for part in parts:
+        if lines[-1] and sum(item.cell_length + 3 for item in lines[-1]) + part.cell_length > width:
+            lines.append([])
+        lines[-1].append(part)
+    yield from (Content(" · ").join(line).stylize_before(QUIET) for line in lines)
+    if report.assumed:
+        yield Content.styled(UNKNOWN, "$text-warning")
+
+
+def _last_flush(flush: LastFlush, now: datetime) -> Content:
+    """When the last flush was and what came of it; what was written opens."""
+    said = f"last flush {_moment(flush.at, now)}, "
+    if flush.path:
+        lines = plural(flush.end_line - flush.line + 1, "line")
+        return Content.from_markup(f"$said[@click={OPEN_FLUSH}]$lines[/]", said=said, lines=lines)
+    return Content(said + clean_line(outcome(flush)))
+
+
+def _moment(at: str, now: datetime) -> str:
+    """The time of day; the date before it on other days."""
+    try:
+        then = datetime.fromisoformat(at).astimezone(now.tzinfo)
+    except ValueError:
+        return clean_line(at)
+    return f"{then:%H:%M}" if then.date() == now.date() else f"{then.day} {then:%b %H:%M}"
+
+
+# The detail
+
+
+def _detail(report: ContextReport, width: int) -> Iterator[Content]:
+    """The files with how much of each is sent, the tools, the sections of the system prompt."""
+    room = max(12, min(34, width - 3 * NUMBER - 12))
+    tokens = {file.name: file.tokens for file in report.bootstrap_files}
+    if report.files:
+        yield from _heading("files", ("characters", "sent", "tokens"), room)
+    for file in report.files:
+        if file.missing:
+            yield _figures(file.name, ("–", "–", "–"), room, "missing")
+        else:
+            sizes = (f"{file.raw_chars:,}", f"{file.injected_chars:,}", f"{tokens.get(file.name, 0):,}")
+            yield _figures(file.name, sizes, room, "cut" if file.truncated else "")
+    yield from _listing("notes at the start", "tokens", [(note.name, note.tokens) for note in report.notes], room)
+    yield from _listing("tools", "tokens", [(tool.name, tool.tokens) for tool in report.tools], room)
+    yield from _listing("system prompt", "characters", [(size.name, size.chars) for size in report.sections], room)
+
+
+def _listing(title: str, unit: str, rows: Sequence[tuple[str, int]], room: int) -> Iterator[Content]:
+    """Names and how big each is, the biggest first."""
+    if rows:
+        yield from _heading(title, (unit,), room)
+    for name, size in sorted(rows, key=lambda row: -row[1]):
+        yield _figures(name, (f"{size:,}",), room)
+
+
+def _heading(title: str, units: Sequence[str], room: int) -> Iterator[Content]:
+    yield Content()
+    yield Content.assemble(
+        (f"{title:<{room}}", "$text-accent"), ("".join(f"{unit:>{NUMBER}}" for unit in units), QUIET)
+    )
+
+
+def _figures(name: str, figures: Sequence[str], room: int, remark: str = "") -> Content:
+    shown = ellipsis(clean_line(name), room - 1)
+    space = " " * (room - width_of(shown))
+    return Content.assemble(
+        isolate(shown) + space + "".join(f"{figure:>{NUMBER}}" for figure in figures),
+        (f"   {remark}" if remark else "", "$text-warning" if remark == "cut" else QUIET),
+    )
+
 
 WIDEST = 120  # cells of the page: a longer bar is no clearer
 COUNTING = "counting …"
@@ -38,7 +252,7 @@ class ContextScreen(PageScreen[str]):
         Binding("o", "open_flush", "Open what the last flush wrote", show=False),
     ]
 
-    def __init__(self, runtime: Runtime, *, clock: Clock) -> None:
+    def __init__(self, runtime: RuntimeApi, *, clock: Clock) -> None:
         super().__init__()
         self.runtime = runtime
         self.clock = clock
@@ -48,7 +262,7 @@ class ContextScreen(PageScreen[str]):
     def compose(self) -> ComposeResult:
         """The page, and its keys."""
         with VerticalScroll(id="page", can_focus=False):
-            wait = AFTER_TURN if self.runtime.status.busy else COUNTING
+            wait = AFTER_TURN if self.runtime.agent.status.busy else COUNTING
             yield Static(Content.styled(wait, "$foreground 60%"), id="report")
         yield KeyLine([])
 
@@ -59,7 +273,7 @@ class ContextScreen(PageScreen[str]):
 
     async def _load(self) -> None:
         try:
-            report = await self.runtime.context_report()
+            report = await self.runtime.agent.context_report()
         except (ClawbotError, OSError) as error:
             if not self.has_left:
                 self.query_one("#report", Static).update(Content.styled(clean(f"{error}"), "$text-error"))
@@ -69,14 +283,14 @@ class ContextScreen(PageScreen[str]):
             self._show()
 
     def _show(self) -> None:
-        keys = [Key("esc", "back", "screen.close")]
+        keys = [KeyHint("esc", "back", "screen.close")]
         if self.report is not None:
             width = max(40, min(WIDEST, self.size.width - MARGIN))
             lines = context_lines(self.report, width, self.clock.now(), detail=self.detail)
             self.query_one("#report", Static).update(Content("\n").join(lines))
-            keys.insert(0, Key("d", "less" if self.detail else "detail", "screen.detail"))
+            keys.insert(0, KeyHint("d", "less" if self.detail else "detail", "screen.detail"))
             if self._written:
-                keys.insert(1, Key("o", "open what was written", "screen.open_flush"))
+                keys.insert(1, KeyHint("o", "open what was written", "screen.open_flush"))
         line = self.query_one(KeyLine)
         line.keys = tuple(keys)
         line.refresh()

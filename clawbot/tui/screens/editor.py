@@ -1,28 +1,155 @@
-"""The built-in editor for workspace files: saves whole files, and never over somebody else's change unasked."""
+"""Workspace files in an editor: the choice of one, the built-in editor, which saves whole files and never over somebody
+else's change unasked, and the user's own ($VISUAL, else $EDITOR) in place of the screen."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.style import Style
 from rich.text import Text
-from textual import on
-from textual.app import ComposeResult
+from textual import on, work
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
 from clawbot.errors import ClawbotError
-from clawbot.tui.render.sanitize import clean, clean_line
-from clawbot.tui.screens.external import edit_external
-from clawbot.tui.screens.files import FilesScreen
-from clawbot.tui.screens.over import OverScreen
-from clawbot.tui.screens.parts import AskScreen, Key, KeyLine
+from clawbot.text.sanitize import clean, clean_line
+from clawbot.tui.screens.common import AskScreen, KeyHint, KeyLine, OverScreen
+from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:
-    from clawbot.runtime import Runtime
+    from clawbot.api import RuntimeApi
+
+# How an editor is told the line; one that is not listed opens the file at its beginning.
+_PLUS = {
+    "vi", "vim", "nvim", "view", "nano", "pico", "emacs", "emacsclient", "micro", "kak", "joe", "jed", "mcedit", "ne",
+}  # fmt: skip
+_COLON = {"hx", "helix", "subl", "zed"}
+_GOTO = {"code", "code-insiders", "codium", "cursor", "windsurf"}
+# Editors with a window of their own return at once unless they are told to wait.
+_WAITS = {*_GOTO, "subl", "zed", "gedit"}
+
+
+class EditorError(ClawbotError):
+    """No editor could be run."""
+
+
+async def edit_external(app: App[Any], path: Path, line: int | None = None) -> bool:
+    """Open `path` at `line` (from 1) in the user's editor, and wait until it is closed.
+
+    The terminal belongs to the editor meanwhile; the event loop goes on, so a running turn does, too. Returns whether
+    the editor ended well; what went wrong is shown as a notice.
+    """
+    try:
+        command = editor_command(os.environ, path, line)
+        code = await _run(app, command)
+    except (EditorError, OSError) as error:
+        app.notify(f"{error}", title="No editor", severity="error", markup=False)
+        return False
+    except SuspendNotSupported:
+        app.notify("This terminal can't be lent to another program.", title="No editor", severity="error", markup=False)
+        return False
+    if code:
+        app.notify(f"{command[0]} ended with code {code}.", title="Not edited", severity="warning", markup=False)
+    return code == 0
+
+
+def private_file(text: str) -> Path:
+    """A new file that only the user can read, with `text` in it. Blocks."""
+    handle, name = tempfile.mkstemp(prefix="clawbot-", suffix=".md")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    return Path(name)
+
+
+def editor_command(environ: Mapping[str, str], path: Path, line: int | None = None) -> list[str]:
+    """The command that opens `path` at `line`. Raises EditorError when no editor is named or it is not there."""
+    named = environ.get("VISUAL", "").strip() or environ.get("EDITOR", "").strip()
+    if not named:
+        raise EditorError("Neither $VISUAL nor $EDITOR is set.", hint="Set one, for example: export EDITOR=nano")
+    try:
+        words = shlex.split(named)
+    except ValueError as error:
+        raise EditorError(f"$VISUAL or $EDITOR can't be read ({error}): {named}") from error
+    if shutil.which(words[0]) is None:
+        raise EditorError(f"{words[0]} is not installed.", hint="Set $VISUAL or $EDITOR to an editor that is.")
+    name = Path(words[0]).name.removesuffix(".exe")
+    if name in _WAITS and not {"--wait", "-w"} & set(words):
+        words.append("--wait")
+    return [*words, *_place(name, path, line)]
+
+
+def _place(name: str, path: Path, line: int | None) -> list[str]:
+    if line is None:
+        return [f"{path}"]
+    if name in _PLUS:
+        return [f"+{line}", f"{path}"]
+    if name in _GOTO:
+        return ["--goto", f"{path}:{line}"]
+    return [f"{path}:{line}"] if name in _COLON else [f"{path}"]
+
+
+async def _run(app: App[Any], command: list[str]) -> int:
+    # batch_update: nothing that happens meanwhile paints over the editor.
+    with app.suspend(), app.batch_update(), _own_interrupts():
+        process = await asyncio.create_subprocess_exec(*command)
+        try:
+            return await process.wait()
+        except asyncio.CancelledError:
+            process.terminate()
+            await process.wait()
+            raise
+
+
+@contextlib.contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Ctrl+C in an editor reaches the whole process group: it is meant for the editor alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# Ids of rows are file names; no file name holds a slash at its end.
+NEW = "new/"
+
+
+class FilesScreen(PickerScreen[str]):
+    """Gives the name of a file, from the workspace on, or None. A name that does not exist yet can be typed."""
+
+    heading = "edit"
+    nothing = "The workspace is empty. Type a name to begin a file."
+    keys = (KeyHint("enter", "edit", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+
+    async def load(self) -> list[Row]:
+        """The files of the workspace."""
+        return [Row(name, clean_line(name)) for name in await self.runtime.workspace.files()]
+
+    def fixed_rows(self, query: str) -> list[Row]:
+        """A new file of the name that was typed."""
+        if not query or query.endswith("/") or query in {row.id for row in self.rows}:
+            return []
+        return [Row(NEW, f"new file {clean_line(query)}", mark="+")]
+
+    def chosen(self, row: Row) -> None:
+        """Give the name back."""
+        self.dismiss(self.typed if row.id == NEW else row.id)
+
 
 # Counting follows when the typing pauses for this long, in seconds.
 COUNT_DELAY = 0.3
@@ -52,9 +179,9 @@ class MarkdownArea(TextArea):
 
 
 KEYS = (
-    Key("ctrl+s", "save", "screen.save"),
-    Key("ctrl+z", "undo", "screen.undo"),
-    Key("esc", "close", "screen.close"),
+    KeyHint("ctrl+s", "save", "screen.save"),
+    KeyHint("ctrl+z", "undo", "screen.undo"),
+    KeyHint("esc", "close", "screen.close"),
 )
 
 
@@ -71,7 +198,7 @@ class EditorScreen(OverScreen[bool]):
         Binding("escape", "close", "Close", priority=True),
     ]
 
-    def __init__(self, runtime: Runtime, file: str | None = None, line: int | None = None) -> None:
+    def __init__(self, runtime: RuntimeApi, file: str | None = None, line: int | None = None) -> None:
         super().__init__()
         self.runtime = runtime
         self.file = file or ""
@@ -88,9 +215,24 @@ class EditorScreen(OverScreen[bool]):
         yield MarkdownArea(show_line_numbers=True, tab_behavior="indent", compact=True, disabled=True, id="text")
         yield KeyLine(KEYS)
 
-    def on_mount(self) -> None:
+    @work(group="begin")
+    async def on_mount(self) -> None:
         """Find the file and read it, off the event loop."""
-        self.run_worker(self._begin(), group="begin")
+        if not self.file:
+            self.file = await self.app.push_screen_wait(FilesScreen(self.runtime)) or ""
+            if not self.file:
+                self.dismiss(False)
+                return
+        self.query_one("#name", Static).update(clean_line(self.file))
+        if not await self._read():
+            self.dismiss(False)
+        elif self.runtime.settings.tui.editor == "external":
+            path = Path(self.runtime.agent.status.workspace) / self.file
+            self.dismiss(await edit_external(self.app, path, self.line))
+        else:
+            self.area.disabled = False
+            self.area.focus()
+            self._go_to(self.line)
 
     @property
     def area(self) -> MarkdownArea:
@@ -101,23 +243,6 @@ class EditorScreen(OverScreen[bool]):
     def dirty(self) -> bool:
         """Whether there is anything that closing would lose."""
         return self.on_disk is not None and self.area.text != self.on_disk
-
-    async def _begin(self) -> None:
-        if not self.file:
-            self.file = await self.app.push_screen_wait(FilesScreen(self.runtime)) or ""
-            if not self.file:
-                self.dismiss(False)
-                return
-        self.query_one("#name", Static).update(clean_line(self.file))
-        if not await self._read():
-            self.dismiss(False)
-        elif self.runtime.settings.tui.editor == "external":
-            path = Path(self.runtime.status.workspace) / self.file
-            self.dismiss(await edit_external(self.app, path, self.line))
-        else:
-            self.area.disabled = False
-            self.area.focus()
-            self._go_to(self.line)
 
     async def _read(self) -> bool:
         """Take the file from the disk as it is now; False, with a notice, when it can't be read."""
@@ -131,7 +256,7 @@ class EditorScreen(OverScreen[bool]):
 
     async def _text_on_disk(self) -> str | None:
         try:
-            return await self.runtime.read_workspace_file(self.file)
+            return await self.runtime.workspace.read(self.file)
         except FileNotFoundError:
             return ""
         except READ_ERRORS as error:
@@ -150,16 +275,14 @@ class EditorScreen(OverScreen[bool]):
     def changed(self) -> None:
         """Count anew when the typing pauses."""
         if self.pause is None:
-            self.pause = self.set_timer(COUNT_DELAY, self._count_later)
+            self.pause = self.set_timer(COUNT_DELAY, self._count)
         else:
             self.pause.reset()
 
-    def _count_later(self) -> None:
-        self.pause = None
-        self.run_worker(self._count(), group="count", exclusive=True)
-
+    @work(group="count", exclusive=True)
     async def _count(self) -> None:
-        self.tokens = await self.runtime.count_tokens(self.area.text)
+        self.pause = None
+        self.tokens = await self.runtime.workspace.count_tokens(self.area.text)
         if not self.has_left:
             self._tell()
 
@@ -186,7 +309,7 @@ class EditorScreen(OverScreen[bool]):
                 return False
             text = self.area.text
             try:
-                await self.runtime.write_workspace_file(self.file, text)
+                await self.runtime.workspace.write(self.file, text)
             except READ_ERRORS as error:
                 self._complain("Not saved", error)
                 return False
@@ -210,11 +333,9 @@ class EditorScreen(OverScreen[bool]):
             self._go_to(row + 1)
         return answer == "o"
 
-    def action_close(self) -> None:
+    @work(group="close", exclusive=True)
+    async def action_close(self) -> None:
         """Close, after a question when there is something to lose."""
-        self.run_worker(self._close(), group="close", exclusive=True)
-
-    async def _close(self) -> None:
         if self.dirty:
             question = f"{clean_line(self.file)} has changes that are not saved."
             answer = await self.app.push_screen_wait(AskScreen(question, [("s", "save"), ("d", "discard")]))

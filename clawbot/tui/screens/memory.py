@@ -5,41 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import on, work
 from textual.binding import Binding
-from textual.containers import VerticalScroll
-from textual.content import Content
 from textual.events import Resize
 from textual.timer import Timer
-from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
-from clawbot.memory.documents.memory_files import date_of
-from clawbot.tui.indexing import TOLD_EVERY, IndexingWatch, indexing_text
-from clawbot.tui.render.sanitize import clean, clean_line
-from clawbot.tui.screens.editor import EditorScreen
-from clawbot.tui.screens.external import edit_external
-from clawbot.tui.screens.marking import marks
-from clawbot.tui.screens.note_row import NoteRow
-from clawbot.tui.screens.parts import Key, KeyLine, plural
-from clawbot.tui.screens.passages import WHOLE, marked, passage
-from clawbot.tui.screens.picker import PickerScreen, Row, Styles
+from clawbot.memory.documents.days import date_of
+from clawbot.memory.values import session_of
+from clawbot.text.sanitize import clean, clean_line
+from clawbot.tui.marking import marks
+from clawbot.tui.screens.common import KeyHint, KeyLine, plural
+from clawbot.tui.screens.editor import EditorScreen, edit_external
+from clawbot.tui.screens.picker import Row, Styles
+from clawbot.tui.screens.places import (
+    SPEAKERS,
+    WHOLE,
+    NoteRow,
+    PlacePicker,
+    PlacePreview,
+    SpokenExcerpt,
+    TalkPlace,
+    passage,
+    said_around,
+)
+from clawbot.tui.status_bar import TOLD_EVERY, IndexingWatch, indexing_text
 from clawbot.tui.transcript import took
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from clawbot.memory.values import Hit, Progress, SearchResult
-    from clawbot.runtime import Runtime
+    from clawbot.api import RuntimeApi
+    from clawbot.memory.values import Hit, Progress, SearchResult, Source
 
-# A search begins when the typing pauses for so long, in seconds; so does the reading of a note when the list rests.
-SEARCH_DELAY = 0.12
-PREVIEW_DELAY = 0.08
 SLOW = 0.4  # seconds without an answer after which a word says that the search runs
 RESULTS = 30
 RECENT = 30
@@ -47,7 +49,6 @@ RECENT = 30
 BESIDE_WIDTH = 80
 BELOW_HEIGHT = 24
 ROW_MARGINS = 3  # columns of the list that no row has: its margins, and its scrollbar
-LINES_ABOVE = 3  # of the note, in view over the place
 NOTHING_YET = "Nothing is remembered yet. Notes are Markdown files: MEMORY.md, and one a day in memory/."
 MODES = {"hybrid": "hybrid", "fts-only": "words only", "vector-only": "meaning only"}
 # A best score below which a search without a word in common has found nothing much.
@@ -57,7 +58,22 @@ SEARCH_ERRORS = (ClawbotError, OSError)
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchScope:
+    """What is searched: its `name` ("" for everything), its `sources`, and how it is said that nothing fits."""
+
+    name: str
+    sources: tuple[Source, ...]
+    absence: str
+
+
+EVERYTHING = SearchScope("", ("memory", "sessions"), "Nothing is remembered")
+NOTES = SearchScope("notes", ("memory",), "No note says anything")
+TALKS = SearchScope("talks", ("sessions",), "Nothing was said")
+SCOPES = (EVERYTHING, NOTES, TALKS)
+
+
+@dataclass(frozen=True)
+class SearchAnswer:
     """What came of a question: rows, or a word on why there are none. `result` and the `seconds` it took are those of
     a search."""
 
@@ -68,37 +84,36 @@ class Answer:
     seconds: float = 0.0
 
 
-class MemoryScreen(PickerScreen[str]):
+class MemoryScreen(PlacePicker):
     """Searches for what is typed, beginning with `query`. Enter opens a note in the editor, at its line.
 
-    Gives back the id of a session when the place that was chosen was said in another conversation, else None.
+    Gives back where the place that was chosen was said, when that was in a conversation, else None.
     """
 
     CSS_PATH: ClassVar[Styles] = ["../styles/picker.tcss", "../styles/memory.tcss"]
     BINDINGS: ClassVar = [
-        Binding("shift+up", "preview_up", "Preview up", show=False),
-        Binding("shift+down", "preview_down", "Preview down", show=False),
+        Binding("ctrl+t", "narrow", "Notes or talks", show=False, priority=True),
     ]
     heading = "memory"
     nothing = NOTHING_YET
     keys = (
-        Key("enter", "open at the line", "screen.choose"),
-        Key("shift+↑ ↓", "read on", "screen.preview_down"),
-        Key("esc", "back", "screen.back"),
+        KeyHint("enter", "open at the line", "screen.choose"),
+        KeyHint("shift+↑ ↓", "read on", "screen.preview_down"),
+        KeyHint("ctrl+t", "notes, talks", "screen.narrow"),
+        KeyHint("esc", "back", "screen.back"),
     )
 
-    def __init__(self, runtime: Runtime, query: str = "", *, clock: Clock | None = None) -> None:
-        super().__init__()
-        self.runtime = runtime
+    def __init__(self, runtime: RuntimeApi, query: str = "", *, clock: Clock | None = None) -> None:
+        super().__init__(runtime)
         self.first_query = query
+        self.only = EVERYTHING
+        self.talks: dict[str, SpokenExcerpt] = {}  # what was said around places
         self.clock = clock or SystemClock()
         self.notes: dict[str, str] = {}  # the texts that were read for these results
         self.gone: set[str] = set()  # notes that were searched for anew because they are no more
-        self.answer = Answer([], "")
+        self.answer = SearchAnswer([], "")
         self.asked = 0  # questions so far: an answer to another one than the last is late
         self.answered: str | None = None
-        self.pause: Timer | None = None
-        self.resting: Timer | None = None
         self.watch_index = IndexingWatch(self, runtime, self._indexing)
         self.progress: Progress | None = None
         self.generation = 0  # of the memory, before it was searched last
@@ -111,11 +126,6 @@ class MemoryScreen(PickerScreen[str]):
             if isinstance(widget, KeyLine):
                 yield Static(id="told", markup=False)
             yield widget
-
-    def beside(self) -> list[Widget]:
-        """The preview: the place, and dimmer what stands around it."""
-        parts = [Static(id=name, markup=False) for name in ("before", "place", "after")]
-        return [VerticalScroll(*parts, id="preview", can_focus=False)]
 
     def on_mount(self) -> None:
         """Begin with the query that the screen was opened with; the picker's own start follows."""
@@ -147,23 +157,21 @@ class MemoryScreen(PickerScreen[str]):
 
     def typing(self) -> None:
         """Search when the typing pauses."""
-        if self.pause is not None:
-            self.pause.stop()
-        self.pause = None if self.is_settled and self.asked else self.set_timer(SEARCH_DELAY, self.fetch)
+        self.search_at_pause(None if self.is_settled and self.asked else self.fetch)
 
     def fetch(self, highlight: str | None = None, instead: str | None = None) -> None:
         """Search for what is typed; a search that still runs is given up. `instead` is highlighted when there is no
         `highlight` any more."""
         self.asked += 1
-        self.generation = self.runtime.memory_generation
+        self.generation = self.runtime.memory.generation
         self.run_worker(self._ask(self.typed, self.asked, (instead, highlight)), group="rows", exclusive=True)
 
     async def _ask(self, query: str, number: int, highlights: Sequence[str | None]) -> None:
         slow = self.set_timer(SLOW, lambda: self._say_slow(number))
         try:
-            answer = await (self._search(query) if query else self._last_notes())
+            answer = await self._search(query) if query else SearchAnswer(await self.load(), self.nothing)
         except SEARCH_ERRORS as error:
-            answer = Answer([], clean(f"{error}"), failed=True)
+            answer = SearchAnswer([], clean(f"{error}"), failed=True)
         finally:
             slow.stop()
         if number != self.asked or self.has_left:
@@ -173,6 +181,7 @@ class MemoryScreen(PickerScreen[str]):
         self.answer, self.answered = answer, query
         self.rows, self.absence = answer.rows, answer.absence
         self.notes.clear()
+        self.talks.clear()
         self.set_class(answer.failed, "-failed")
         self.refilter()
         for highlight in highlights:
@@ -185,29 +194,29 @@ class MemoryScreen(PickerScreen[str]):
         if number == self.asked:
             self.query_one("#count", Static).update("searching …")
 
-    async def _search(self, query: str) -> Answer:
+    async def _search(self, query: str) -> SearchAnswer:
         started = self.clock.monotonic()
-        result = await self.runtime.search_memory(query, RESULTS)
+        result = await self.runtime.memory.search(query, RESULTS, self.only.sources)
         seconds = self.clock.monotonic() - started
         rows: list[Row] = [self._row(hit, query) for hit in result.hits]
-        absence = f"Nothing is remembered about “{clean_line(query).strip()}”."
-        return Answer(rows, absence, result=result, seconds=seconds)
-
-    async def _last_notes(self) -> Answer:
-        return Answer(await self.load(), self.nothing)
+        absence = f"{self.only.absence} about “{clean_line(query).strip()}”."
+        return SearchAnswer(rows, absence, result=result, seconds=seconds)
 
     async def load(self) -> list[Row]:
         """The notes to read in when nothing is typed: the last days first."""
-        names = [name for name in await self.runtime.workspace_files() if is_note(name)]
+        names = [name for name in await self.runtime.workspace.files() if is_note(name)]
         days = {name: date_of(name) or date.min for name in names}
         names.sort(key=lambda name: days[name], reverse=True)
         return [NoteRow(name, clean_line(name), self._day(name), path=name) for name in names[:RECENT]]
 
     def _row(self, hit: Hit, query: str) -> NoteRow:
+        said = hit.said
+        who = "" if said is None else f"{SPEAKERS[said.who]}, {self._date(said.at.date())} {said.at:%H:%M}"
         return NoteRow(
             id=f"{hit.path}:{hit.start_line}-{hit.end_line}",
-            title=f"{clean_line(hit.path)}:{hit.start_line}",
+            title=who or f"{clean_line(hit.path)}:{hit.start_line}",
             detail=self._day(hit.path),
+            entry=said.entry if said is not None else "",
             path=hit.path,
             first=hit.start_line,
             last=hit.end_line,
@@ -219,8 +228,9 @@ class MemoryScreen(PickerScreen[str]):
 
     def _day(self, path: str) -> str:
         day = date_of(path)
-        if day is None:
-            return ""
+        return "" if day is None else self._date(day)
+
+    def _date(self, day: date) -> str:
         year = "" if day.year == self.clock.now().year else f" {day.year}"
         return f"{day:%a} {day.day} {day:%b}{year}"
 
@@ -242,14 +252,15 @@ class MemoryScreen(PickerScreen[str]):
             row = self.current
             self.refilter()
             self.highlight(row.id if row else None)
-        self._show_place()
+        self.query_one(PlacePreview).reveal()
 
     def count(self, query: str, found: int) -> str:
         """How many, how fast, and how they were found."""
         if self.answer.result is None:
             return "the last notes"
         milliseconds = round(self.answer.seconds * 1000)
-        return f"{plural(found, 'result')} · {took(milliseconds)} · {MODES[self.answer.result.mode]}"
+        only = f" · {self.only.name}" if self.only.name else ""
+        return f"{plural(found, 'result')} · {took(milliseconds)} · {MODES[self.answer.result.mode]}{only}"
 
     def _indexing(self, progress: Progress | None) -> None:
         """The index has come further, or rests."""
@@ -260,12 +271,12 @@ class MemoryScreen(PickerScreen[str]):
     def _look_again(self) -> None:
         """Search anew when there may be something else to find than this answer; after a while, since files that are
         written all the time would keep the list from resting."""
-        if self.again is None and self.runtime.memory_generation != self.generation:
+        if self.again is None and self.runtime.memory.generation != self.generation:
             self.again = self.set_timer(TOLD_EVERY, self._search_again)
 
     def _search_again(self) -> None:
         self.again = None
-        if self.is_settled and self.runtime.memory_generation != self.generation:
+        if self.is_settled and self.runtime.memory.generation != self.generation:
             self.fetch(self.current.id if self.current else None)
 
     def _tell(self) -> None:
@@ -279,33 +290,38 @@ class MemoryScreen(PickerScreen[str]):
     @on(OptionList.OptionHighlighted, "#rows")
     def show_preview(self) -> None:
         """Show the note of the highlighted row, as soon as the list rests there."""
-        if self.resting is not None:
-            self.resting.stop()
         row = self.current
-        if not isinstance(row, NoteRow):
+        if isinstance(row, NoteRow) and _key(row) not in self.notes:
+            self.read_at_rest(lambda: self._read(row))
             return
-        if row.path in self.notes:
+        self.read_at_rest(None)
+        if isinstance(row, NoteRow):
             self._show(row)
-        else:
-            self.resting = self.set_timer(PREVIEW_DELAY, lambda: self._read_later(row))
 
-    def _read_later(self, row: NoteRow) -> None:
-        self.run_worker(self._read(row), group="preview", exclusive=True)
-
+    @work(group="preview", exclusive=True)
     async def _read(self, row: NoteRow) -> None:
-        """Fetch the text of the note; a transcript is shown by its snippet alone, since its file is no prose."""
+        """Fetch the text of the note, or what was said around a place in a conversation."""
         failed = False
         try:
-            text = "" if row.is_session else await self.runtime.read_memory(row.path)
+            text = await self._talk(row) if row.is_session else await self.runtime.memory.text(row.path)
         except SEARCH_ERRORS as error:
             text, failed = "", True
             self.notify(clean(f"{error}"), title="Not read", severity="warning", markup=False)
         if self.has_left:
             return
-        self.notes[row.path] = text
+        self.notes[_key(row)] = text
         if not text and not failed and not row.is_session:
             self._lost(row)
         self._show(row)
+
+    async def _talk(self, row: NoteRow) -> str:
+        """What was said around the place of `row`, each with who said it; "" where that can't be told. Raises
+        OSError."""
+        said = said_around(await self.runtime.sessions.around(row.path, row.entry), row.entry) if row.entry else None
+        if said is None:
+            return ""
+        self.talks[row.id] = said
+        return said.text
 
     def _lost(self, row: NoteRow) -> None:
         """The note was deleted since it was found: search anew, once, and stay where the list is."""
@@ -319,62 +335,47 @@ class MemoryScreen(PickerScreen[str]):
     def _show(self, row: NoteRow) -> None:
         if self.current != row:
             return
-        text = self.notes[row.path]
-        shown = passage(text, row.first, row.last) if text else passage(row.snippet, 1, WHOLE)
-        self.query_one("#before", Static).update(Content(shown.before))
-        self.query_one("#place", Static).update(marked(row.query, shown.place, "$foreground"))
-        self.query_one("#after", Static).update(Content(shown.after))
-        for name, part in (("#before", shown.before), ("#place", shown.place), ("#after", shown.after)):
-            self.query_one(name).display = bool(part)
+        text, first, last = self.talks.get(row.id, (self.notes[_key(row)], row.first, row.last))
+        shown = passage(text, first, last) if text else passage(row.snippet, 1, WHOLE)
+        self.query_one(PlacePreview).show_place(shown, row.query)
         self.set_class(not row.last, "-whole")
-        self.call_after_refresh(self._show_place)
 
-    def _show_place(self) -> None:
-        """Scroll to the place, with a few lines over it."""
-        line = self.query_one("#place").virtual_region.y
-        self.query_one("#preview").scroll_to(y=max(0, line - LINES_ABOVE), animate=False, force=True)
-
-    def action_preview_up(self) -> None:
-        """Look further up in the note."""
-        self.query_one("#preview").scroll_page_up(animate=False)
-
-    def action_preview_down(self) -> None:
-        """Look further down in the note."""
-        self.query_one("#preview").scroll_page_down(animate=False)
+    def action_narrow(self) -> None:
+        """Search everything, the notes alone, or what was said alone, in turn."""
+        self.only = SCOPES[(SCOPES.index(self.only) + 1) % len(SCOPES)]
+        self.query_one("#title", Static).update(f"{self.only.name or self.heading} ❯ ")
+        self.answered = None
+        self.typing()
 
     # Choosing
 
     def chosen(self, row: Row) -> None:
         """Open the note in the editor at its line; what was said in a conversation is read there."""
         if isinstance(row, NoteRow) and row.is_session:
-            session = session_of(row.path)
-            self.dismiss(None if session == self.runtime.status.session_id else session)
+            place = TalkPlace(session_of(row.path), row.entry, row.query)
+            self.dismiss(place if row.entry or place.session != self.runtime.agent.status.session_id else None)
         elif isinstance(row, NoteRow):
-            self.run_worker(self._edit(row), group="edit", exclusive=True)
+            self._edit(row)
 
+    @work(group="edit", exclusive=True)
     async def _edit(self, row: NoteRow) -> None:
         """A note outside the workspace (an extra path of the settings) is for the user's own editor."""
-        if is_outside(row.path):
-            changed = await edit_external(self.app, self.runtime.status.workspace / row.path, row.first)
+        if row.path.startswith(("../", "/")):
+            changed = await edit_external(self.app, self.runtime.agent.status.workspace / row.path, row.first)
         else:
             changed = await self.app.push_screen_wait(EditorScreen(self.runtime, row.path, row.first)) or False
         if changed:
             self.fetch(row.id)
 
 
+def _key(row: NoteRow) -> str:
+    """What the text of a row's preview is kept by: all places of a note share one."""
+    return row.id if row.is_session else row.path
+
+
 def is_note(name: str) -> bool:
     """Whether a workspace file is one that the agent keeps notes in."""
     return name.endswith(".md") and (name.startswith("memory/") or name.lower() == "memory.md")
-
-
-def is_outside(path: str) -> bool:
-    """Whether a path of the index leads out of the workspace."""
-    return path.startswith(("../", "/"))
-
-
-def session_of(path: str) -> str:
-    """The id of the session whose transcript is at `path`."""
-    return PurePosixPath(path).name.partition(".")[0]
 
 
 def is_by_meaning(result: SearchResult | None, query: str) -> bool:
@@ -392,6 +393,6 @@ def told(result: SearchResult | None, progress: Progress | None) -> list[str]:
             words = "words only" if result.mode == "fts-only" else f"{result.fallback.from_} is not used"
             parts.append(f"{words}: {result.fallback.reason}")
         if result.partial:
-            parts.append("time was up before everything was searched")
-        parts += result.notes
+            parts.append("not everything was searched")
+        parts += result.warnings
     return list(dict.fromkeys(clean_line(part) for part in parts))

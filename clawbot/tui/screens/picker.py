@@ -1,12 +1,14 @@
-"""A list to choose from: a line to filter it by, the rows below, the keys at the bottom."""
+"""A list to choose from: a line to filter it by (every word must occur, or else its letters in order), the rows below,
+the keys at the bottom."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -19,10 +21,39 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from clawbot.errors import ClawbotError
-from clawbot.tui.render.sanitize import clean
-from clawbot.tui.screens.matching import match
-from clawbot.tui.screens.over import OverScreen
-from clawbot.tui.screens.parts import Key, KeyLine
+from clawbot.text.sanitize import clean
+from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
+
+if TYPE_CHECKING:
+    from clawbot.api import RuntimeApi
+
+# The fuzzy search tries every way to lay the letters into the text; beyond this many it is left out, so that a key
+# press never waits for it.
+MAX_WAYS = 5_000
+
+
+def match(search: FuzzySearch, query: str, text: str) -> tuple[float, Sequence[int]] | None:
+    """How well `text` answers `query`, and where its letters are; None: a word of the query is not in it.
+
+    A higher score is better. An empty query matches everything alike.
+    """
+    score, offsets = 0.0, set[int]()
+    folded = text.lower()
+    for word in query.lower().split():
+        if word not in folded and _ways(word, folded) > MAX_WAYS:
+            return None
+        found, at = search.match(word, text)
+        if not found:
+            return None
+        score += found
+        offsets.update(at)
+    return score, sorted(offsets)
+
+
+def _ways(word: str, text: str) -> int:
+    """An upper bound of the ways in which the letters of `word` can be laid into `text`."""
+    return math.prod(text.count(letter) for letter in word)
+
 
 ResultT = TypeVar("ResultT")
 Styles = str | PurePath | list[str | PurePath] | None
@@ -79,11 +110,12 @@ class PickerScreen(OverScreen[ResultT]):
     ]
     heading: ClassVar[str]
     nothing: ClassVar[str] = "Nothing here yet."
-    keys: ClassVar[tuple[Key, ...]]
+    keys: ClassVar[tuple[KeyHint, ...]]
     letter_keys: ClassVar[dict[str, str]] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: RuntimeApi) -> None:
         super().__init__()
+        self.runtime = runtime
         self.rows: list[Row] = []
         self.absence = "…"
         self.shown: list[Row] = []

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import on, work
 from textual.binding import Binding
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
-from textual.timer import Timer
-from textual.widget import Widget
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
+from clawbot.memory.values import session_of
 from clawbot.messages import AssistantMessage, BashExecutionMessage, UserMessage
-from clawbot.tui.meter import short
-from clawbot.tui.render.sanitize import clean, clean_line
-from clawbot.tui.screens.parts import Key, age, plural
-from clawbot.tui.screens.picker import PickerScreen, Row, Styles
+from clawbot.text.sanitize import clean, clean_line
+from clawbot.tui.marking import marks
+from clawbot.tui.render.lines import short
+from clawbot.tui.screens.common import KeyHint, age, plural
+from clawbot.tui.screens.picker import Row, Styles
+from clawbot.tui.screens.places import (
+    PlacePicker,
+    PlacePreview,
+    SpokenExcerpt,
+    TalkPlace,
+    passage,
+    said_around,
+    snippet_start,
+)
 
 if TYPE_CHECKING:
-    from clawbot.agent.views import HistoryItem
-    from clawbot.runtime import Runtime
+    from clawbot.agent.status_types import HistoryItem
+    from clawbot.api import RuntimeApi
+    from clawbot.memory.values import Hit
     from clawbot.sessions.listing import SessionSummary
 
 # A preview shows the drift of the talk, not all of it.
@@ -32,44 +42,42 @@ PREVIEW_MESSAGES = 20
 PREVIEW_CHARS = 600
 # Below this many columns the list needs them all.
 PREVIEW_WIDTH = 70
-# Running down the list with a held key reads no transcript: only the row where it rests does.
-PREVIEW_DELAY = 0.08
+RESULTS = 30
 
 
-class SessionsScreen(PickerScreen[str]):
-    """Gives the id of the session to go on with, or None."""
+class SessionsScreen(PlacePicker):
+    """Gives the session to go on with, with the place in it that answers what was typed, or None."""
 
     CSS_PATH: ClassVar[Styles] = ["../styles/picker.tcss", "../styles/sessions.tcss"]
     BINDINGS: ClassVar = [
         Binding("ctrl+x", "export", "Export", priority=True),
-        Binding("shift+up", "preview_up", "Preview up", show=False),
-        Binding("shift+down", "preview_down", "Preview down", show=False),
     ]
     heading = "sessions"
     nothing = "No earlier conversation yet."
     keys = (
-        Key("enter", "resume", "screen.choose"),
-        Key("ctrl+x", "export", "screen.export"),
-        Key("shift+↑", "older", "screen.preview_up"),
-        Key("shift+↓", "newer", "screen.preview_down"),
-        Key("esc", "back", "screen.back"),
+        KeyHint("enter", "resume", "screen.choose"),
+        KeyHint("ctrl+x", "export", "screen.export"),
+        KeyHint("shift+↑", "older", "screen.preview_up"),
+        KeyHint("shift+↓", "newer", "screen.preview_down"),
+        KeyHint("esc", "back", "screen.back"),
     )
     letter_keys: ClassVar = {"x": "screen.export"}
 
-    def __init__(self, runtime: Runtime, *, clock: Clock | None = None) -> None:
-        super().__init__()
-        self.runtime = runtime
+    def __init__(self, runtime: RuntimeApi, *, clock: Clock | None = None) -> None:
+        super().__init__(runtime)
         self.clock = clock or SystemClock()
-        self.previews: dict[str, Content] = {}
-        self.waiting: Timer | None = None
+        self.previews: dict[
+            tuple[str, str], Content | SpokenExcerpt
+        ] = {}  # by session, and entry of what was looked for
+        self.said: tuple[str, dict[str, Hit]] = ("", {})  # a query, and by session the best of what was said on it
 
     async def load(self) -> list[Row]:
         """The sessions, newest first."""
-        found = sorted(await self.runtime.sessions(), key=lambda summary: summary.updated_at, reverse=True)
+        found = sorted(await self.runtime.sessions.all(), key=lambda summary: summary.updated_at, reverse=True)
         return [self._row(summary) for summary in found]
 
     def _row(self, summary: SessionSummary) -> Row:
-        here = summary.session_id == self.runtime.status.session_id
+        here = summary.session_id == self.runtime.agent.status.session_id
         details = [
             age(summary.updated_at, self.clock.now()),
             "this session" if here else summary.ended,
@@ -85,69 +93,129 @@ class SessionsScreen(PickerScreen[str]):
             warning="open elsewhere" if summary.locked and not here else "",
         )
 
-    def beside(self) -> list[Widget]:
-        """The preview."""
-        return [VerticalScroll(Static(id="words"), id="preview", can_focus=False)]
+    # Finding
+
+    def typing(self) -> None:
+        """Filter by the titles at once, and by what was said when the typing pauses."""
+        self.refilter()
+        self.search_at_pause(self._look_into if self.typed else None)
+
+    @work(group="said", exclusive=True)
+    async def _look_into(self) -> None:
+        query = self.typed
+        try:
+            result = await self.runtime.memory.search(query, RESULTS, ("sessions",))
+        except (ClawbotError, OSError):
+            # Without an index the titles have to do; the memory itself says what is wrong with it.
+            return
+        if self.has_left or query != self.typed:
+            return
+        best: dict[str, Hit] = {}
+        for hit in result.hits:
+            # A list that is filtered holds what was typed; what only means something like it is for `/memory`.
+            if marks(query, hit.snippet):
+                best.setdefault(session_of(hit.path), hit)
+        self.said = query, best
+        row = self.current
+        self.refilter()
+        self.highlight(row.id if row else None)
+        self.show_preview()
+
+    def _entry(self, row: Row) -> str:
+        """The entry in which was said what is typed; "" when nothing was found."""
+        query, said = self.said
+        hit = said.get(row.id) if query == self.typed else None
+        return hit.said.entry if hit is not None and hit.said is not None else ""
+
+    def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
+        """The sessions with all words of `query` in their title or name, then those in which that was said."""
+        if not query:
+            return [(row, ()) for row in self.rows]
+        words = query.casefold().split()
+        titled = [row for row in self.rows if all(word in row.searched.casefold() for word in words)]
+        known = {row.id for row in titled}
+        searched, said = self.said
+        others = [row for row in self.rows if row.id in said and row.id not in known] if searched == query else []
+        others.sort(key=lambda row: -said[row.id].score)
+        found = [(row, places_of(words, row.title)) for row in titled]
+        return [*found, *((replace(row, detail=quoted(said[row.id], query)), ()) for row in others)]
 
     def on_resize(self, event: Resize) -> None:
         """Leave the preview out where there is no room for it."""
         self.set_class(event.size.width < PREVIEW_WIDTH, "-narrow")
 
     def chosen(self, row: Row) -> None:
-        """Give the session back; nothing changes for the one that is open already."""
-        self.dismiss(None if row.id == self.runtime.status.session_id else row.id)
+        """Give the session back; nothing changes for the one that is open already, unless a place in it was found."""
+        place = TalkPlace(row.id, self._entry(row), self.typed)
+        self.dismiss(place if place.entry or row.id != self.runtime.agent.status.session_id else None)
 
     @on(OptionList.OptionHighlighted, "#rows")
     def show_preview(self) -> None:
-        """Show the last words of the highlighted session, as soon as the list rests there."""
-        if self.waiting is not None:
-            self.waiting.stop()
+        """Show of the highlighted session what was found in it, else its last words, as soon as the list rests
+        there."""
         row = self.current
-        if row is None:
+        key = (row.id, self._entry(row)) if row is not None else None
+        if key is not None and key not in self.previews:
+            self.read_at_rest(lambda: self._preview(key))
             return
-        if row.id in self.previews:
-            self._show(row.id)
-        else:
-            self.waiting = self.set_timer(PREVIEW_DELAY, lambda: self._start_preview(row.id))
+        self.read_at_rest(None)
+        if key is not None:
+            self._show(key)
 
-    def _start_preview(self, session_id: str) -> None:
-        self.run_worker(self._preview(session_id), group="preview", exclusive=True)
-
-    async def _preview(self, session_id: str) -> None:
+    @work(group="preview", exclusive=True)
+    async def _preview(self, key: tuple[str, str]) -> None:
         try:
-            items = await self.runtime.preview(session_id, PREVIEW_MESSAGES)
+            self.previews[key] = await self._read(*key)
         except (ClawbotError, OSError) as error:
-            self.previews[session_id] = Content.styled(clean(f"{error}"), "$text-error")
-        else:
-            self.previews[session_id] = last_words(items)
+            self.previews[key] = Content.styled(clean(f"{error}"), "$text-error")
         if not self.has_left:
-            self._show(session_id)
+            self._show(key)
 
-    def _show(self, session_id: str) -> None:
-        if self.current is not None and self.current.id == session_id:
-            self.query_one("#words", Static).update(self.previews[session_id])
-            self.query_one("#preview").scroll_end(animate=False)
+    async def _read(self, session_id: str, entry: str) -> Content | SpokenExcerpt:
+        """What is to be shown of a session. Raises ClawbotError, OSError."""
+        hit = self.said[1].get(session_id)
+        if entry and hit is not None:
+            said = said_around(await self.runtime.sessions.around(hit.path, entry), entry)
+            if said is not None:
+                return said
+        return last_words(await self.runtime.sessions.preview(session_id, PREVIEW_MESSAGES))
 
-    def action_preview_up(self) -> None:
-        """Look further back in the preview."""
-        self.query_one("#preview").scroll_page_up(animate=False)
+    def _show(self, key: tuple[str, str]) -> None:
+        row = self.current
+        if row is None or (row.id, self._entry(row)) != key:
+            return
+        shown, preview = self.previews[key], self.query_one(PlacePreview)
+        if isinstance(shown, SpokenExcerpt):
+            preview.show_place(passage(*shown), self.typed)
+        else:
+            preview.show_end(shown)
+        self.set_class(not isinstance(shown, SpokenExcerpt), "-whole")
 
-    def action_preview_down(self) -> None:
-        """Look further on in the preview."""
-        self.query_one("#preview").scroll_page_down(animate=False)
-
-    def action_export(self) -> None:
+    @work(group="export")
+    async def action_export(self) -> None:
         """Write the highlighted session to a Markdown file."""
-        if self.current is not None:
-            self.run_worker(self._export(self.current.id), group="export")
-
-    async def _export(self, session_id: str) -> None:
+        if self.current is None:
+            return
         try:
-            path = await self.runtime.export("md", None, session=session_id)
+            path = await self.runtime.sessions.export("md", None, session=self.current.id)
         except (ClawbotError, OSError) as error:
             self.notify(clean(f"{error}"), title="Not exported", severity="error", markup=False)
         else:
             self.notify(f"{path}", title="Exported", markup=False)
+
+
+def places_of(words: Sequence[str], title: str) -> list[int]:
+    """Where in `title` the `words` stand, which are in small letters."""
+    folded = title.lower()
+    found = ((folded.find(word), len(word)) for word in words) if len(folded) == len(title) else ()
+    return sorted({start + at for start, size in found if start >= 0 for at in range(size)})
+
+
+def quoted(hit: Hit, query: str) -> str:
+    """What was said, on one line: who, when, and from the first word of `query` on."""
+    line = next((each for each in hit.snippet.split("\n") if marks(query, each)), hit.snippet)
+    when = f"{hit.said.at:%Y-%m-%d %H:%M}  " if hit.said is not None else ""
+    return f"{when}{snippet_start(line, query)}"
 
 
 def last_words(items: Sequence[HistoryItem]) -> Content:

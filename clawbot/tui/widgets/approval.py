@@ -1,55 +1,184 @@
 """A tool asks before it acts: the question in place of the prompt.
 
-A stray key must not allow anything. A key that comes before the keyboard has rested for a moment is held back: when
-nothing follows it was the answer, when more follows it was typing and goes into the prompt. Enter allows nothing.
+A stray key must not allow anything. A key that allows counts only after the question has been on the screen, and the
+keyboard at rest, for a moment: one that comes earlier was meant for the question before, or was typing. It is held
+back; when more follows it was typing and goes into the prompt, and when nothing follows only a refusal counts. Enter
+allows nothing. And nobody can allow what they have not seen to its end: until then the keys that allow turn the page.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
-from textual.events import Key
+from textual.events import Key, MouseScrollDown, MouseScrollUp, Resize
+from textual.geometry import Size
 from textual.message import Message
+from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
+from textual.widgets.text_area import Edit, EditResult
 
 from clawbot.agent.events import ApprovalRequested
 from clawbot.clock import Clock
-from clawbot.tui.render.sanitize import clean, clean_line
+from clawbot.text.visible import reveal, unwritten, visible
+from clawbot.tui.render.lines import BLANK
+from clawbot.tui.render.question import Looked, View, lay_out
+from clawbot.tui.widgets.line_view import Painted
+from clawbot.tui.widgets.status_line import QueueLines
 
-REST = 0.5  # seconds without a key before an answer counts
+STYLES = (
+    "question", "well", "gutter", "added", "removed", "quiet", "urgent", "hint", "key", "label", "sign-odd",
+    "sign-blank",
+)  # fmt: skip
+LOW = 16  # rows of a screen that has none to spare for air
+AROUND = 3  # rows that the screen needs beside the question: its header, the line above the question, the status
+AIR = 2  # more of them on a screen that is not low: a row below the question, one above the status
+PAGE = 3  # rows of the conversation that stay in view
 
-Decision = Literal["once", "always", "deny"]
-KEYS: dict[str, Decision] = {"y": "once", "a": "always", "n": "deny"}
+
+class QuestionView(Painted):
+    """The rows of `clawbot.tui.render.question`, as many as the screen has room for."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"question--{name}" for name in STYLES}
+    prefix = "question--"
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.drawn_at: float | None = None  # by the monotonic clock: when the question was first on the screen
+        self.asked: ApprovalRequested | None = None
+        self._looked = Looked()
+
+    def ask(self, asked: ApprovalRequested) -> None:
+        """Show `asked` from its beginning."""
+        self.asked = asked
+        self.drawn_at = None
+        self._looked = Looked()
+        self.refresh(layout=True)
+
+    @property
+    def view(self) -> View | None:
+        """What is on the screen now."""
+        if self.asked is None or not self.size.height:
+            return None
+        return lay_out(self.asked, self.size.width, self.size.height, self._looked)
+
+    @property
+    def was_read(self) -> bool:
+        """Whether the end of what is asked about has been on the screen."""
+        view = self.view
+        return view is not None and view.room > 0 and (self._looked.all_seen or not view.below)
+
+    def scroll_rows(self, rows: int) -> None:
+        """Move what is asked about by so many rows, and never past what is unread."""
+        if (view := self.view) is None:
+            return
+        rows = max(-view.room, min(rows, view.room))
+        top = max(0, min(view.top + rows, view.total - view.room))
+        self._looked = Looked(top, self.was_read or top + view.room >= view.total)
+        self.refresh()
+
+    def scroll_pages(self, pages: int) -> bool:
+        """Turn the page, a row of it stays in view; False where all is in view."""
+        view = self.view
+        if view is None or view.room >= view.total:
+            return False
+        self.scroll_rows(pages * max(1, view.room - 1))
+        return True
+
+    def on_resize(self, event: Resize) -> None:
+        """Rows fold anew in another width: what was not read to its end is read from its beginning."""
+        if not self._looked.all_seen:
+            self._looked = replace(self._looked, top=0)
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Read on."""
+        event.stop()
+        self.scroll_rows(1)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Go back."""
+        event.stop()
+        self.scroll_rows(-1)
+
+    def render_line(self, y: int) -> Strip:
+        """Line `y`."""
+        view = self.view
+        if view is not None and self.drawn_at is None:
+            self.drawn_at = self.clock.monotonic()
+        line = view.lines[y] if view is not None and y < len(view.lines) else BLANK
+        strip = Strip(self.segments(line.spans, line.fill))
+        return strip.crop_extend(0, self.size.width, self.named(line.fill))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The rows of the question, as far as the screen has room for them."""
+        if self.asked is None:
+            return 0
+        queue = self.screen.query_one(QueueLines)
+        height = viewport.height - AROUND
+        if queue.display:
+            height -= queue.get_content_height(container, viewport, width)
+        if viewport.height >= LOW:
+            height -= AIR + PAGE
+        return len(lay_out(self.asked, width, height, self._looked).lines)
 
 
 class CommandEditor(TextArea):
-    """The command, to be changed before it runs. Enter runs it, Esc goes back to the question."""
+    """The command, to be changed before it runs. Enter runs it, Esc goes back to the question.
+
+    Its text is the one that the question shows (`clawbot.text.visible`); what is typed and pasted into it becomes
+    visible in the same way. What runs is what the signs stand for.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j", "newline", "New line", show=False),
         Binding("escape", "back", "Back", show=False),
     ]
 
+    @dataclass
     class Done(Message):
         """The changed command, or None to go back."""
 
-        def __init__(self, command: str | None) -> None:
-            self.command = command
-            super().__init__()
+        command: str | None
+
+    @dataclass
+    class Refused(Message):
+        """Why the text can't run."""
+
+        reason: str
+
+    def __init__(self, command: str) -> None:
+        super().__init__(visible(command), compact=True, highlight_cursor_line=False)
+        self.cursor_blink = False
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Every change goes through here."""
+        edit.text = visible(edit.text, blanks=False)
+        return super().edit(edit)
 
     async def _on_key(self, event: Key) -> None:
         if event.key == "enter":
             event.stop()
             event.prevent_default()
-            if self.text.strip():
-                self.post_message(self.Done(self.text))
+            self._run()
         else:
             await super()._on_key(event)
+
+    def _run(self) -> None:
+        try:
+            command = reveal(self.text)
+        except ValueError as error:
+            self.post_message(self.Refused(str(error)))
+            return
+        if found := unwritten(command):
+            self.post_message(self.Refused(f"{found.name} at character {found.place} is never run: take it out"))
+        elif command.strip():
+            self.post_message(self.Done(command))
 
     def action_newline(self) -> None:
         """Break the line."""
@@ -60,24 +189,36 @@ class CommandEditor(TextArea):
         self.post_message(self.Done(None))
 
 
+def key_texts(*pairs: tuple[str, str]) -> list[Content]:
+    """Keys with what they do, as the line below a question shows them."""
+    return [Content.assemble((key, "$accent bold"), " ", (text, "$foreground 60%")) for key, text in pairs]
+
+
+REST = 0.5  # seconds without a key, and with the question on the screen, before an answer counts
+REST_AFTER_ANSWER = 1.0  # on the screen, for a question that comes so soon after an answer
+
+Decision = Literal["once", "always", "deny"]
+KEYS: dict[str, Decision] = {"y": "once", "w": "once", "a": "always", "n": "deny"}
+WITH_NETWORK = "w"
+
+
 class Approval(Vertical, can_focus=True):
     """Shows the oldest open question and takes the answer."""
 
+    @dataclass
     class Answered(Message):
-        """The answer to the request; `command` when it was changed."""
+        """The answer to the request; `command` when it was changed; `network` lets it have the network."""
 
-        def __init__(self, request_id: str, decision: Decision, command: str | None = None) -> None:
-            self.request_id = request_id
-            self.decision = decision
-            self.command = command
-            super().__init__()
+        request_id: str
+        decision: Decision
+        command: str | None = None
+        network: bool = field(default=False, kw_only=True)
 
+    @dataclass
     class TypedOn(Message):
         """The user was in the middle of typing: these characters belong to the prompt."""
 
-        def __init__(self, text: str) -> None:
-            self.text = text
-            super().__init__()
+        text: str
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -85,53 +226,56 @@ class Approval(Vertical, can_focus=True):
         self.request: ApprovalRequested | None = None
         self.display = False
         self._last_key = 0.0
+        self._answered_at: float | None = None
+        self._needed = REST
         self._mid_typing = False
         self._held = ""
         self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Question, command, reach, keys."""
-        yield Static(id="approval-question", markup=False)
-        with VerticalScroll(id="approval-command", can_focus=False):
-            yield Static(id="approval-text", markup=False)
-        yield Static(id="approval-reach", markup=False)
-        yield Static(id="approval-keys")
+        """The question, and the keys of the editor while there is one."""
+        yield QuestionView(self.clock)
+        yield Static(id="approval-editing")
+
+    @property
+    def question(self) -> QuestionView:
+        """The rows of the question."""
+        return self.query_one(QuestionView)
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a key came too early and it is not yet known what it was."""
+        return bool(self._held)
 
     def ask(self, request: ApprovalRequested, *, mid_typing: bool) -> None:
         """Put `request` to the user; `mid_typing` says that they were writing something else just now."""
         self.request = request
         self._mid_typing = mid_typing
-        self._last_key = self.clock.monotonic()
+        self._last_key = now = self.clock.monotonic()
+        follows = self._answered_at is not None and now - self._answered_at < REST_AFTER_ANSWER
+        self._needed = REST_AFTER_ANSWER if follows else REST
         self._held = ""
-        self.query_one("#approval-question", Static).update(f"{clean_line(request.tool)} asks to run")
-        self.query_one("#approval-text", Static).update(clean(request.command).expandtabs(4))
-        reach = f"in {clean_line(request.folder)}" + (f" · {clean_line(request.reach)}" if request.reach else "")
-        self.query_one("#approval-reach", Static).update(reach)
-        self.query_one("#approval-keys", Static).update(self._keys(request))
+        self.question.ask(request)
         self.display = True
-        self.query_one("#approval-command").scroll_home(animate=False)
         self.focus()
-
-    @staticmethod
-    def _keys(request: ApprovalRequested) -> Content:
-        pairs = [("y", "once"), ("a", f"always {clean_line(request.pattern)}"), ("n", "no"), ("e", "edit first")]
-        parts = [Content.assemble((key, "$accent bold"), " ", (text, "$foreground 60%")) for key, text in pairs]
-        return Content("   ").join(parts)
 
     def close(self) -> None:
         """The question is over."""
         self.request = None
         self.display = False
-        for editor in self.query(CommandEditor):
-            editor.remove()
+        self._leave_editor()
 
     def on_key(self, event: Key) -> None:
         """An answer, if the keyboard has rested; else the user is typing."""
-        if self.request is None or event.key in ("up", "down", "pageup", "pagedown"):
-            self._scroll(event.key)
+        if self.request is None:
             return
-        now = self.clock.monotonic()
-        rested = now - self._last_key >= REST and not self._held
+        if event.key in ("up", "down"):
+            event.stop()
+            self.question.scroll_rows(1 if event.key == "down" else -1)
+            return
+        now, drawn_at = self.clock.monotonic(), self.question.drawn_at
+        was_seen = drawn_at is not None and now - drawn_at >= self._needed
+        rested = was_seen and now - self._last_key >= REST and not self._held
         self._last_key = now
         if rested:
             self._mid_typing = False
@@ -151,51 +295,69 @@ class Approval(Vertical, can_focus=True):
         self._rest = self.set_timer(REST, self._rested)
 
     def _rested(self) -> None:
-        """The keyboard has rested: one key was an answer, more were words."""
+        """The keyboard has rested: one key was a refusal or came too early to allow anything, more were words."""
         held, self._held = self._held, ""
-        if self.request is not None and not self._take(held) and held:
+        if held == "n":
+            self._take(held)
+        elif held and (self.request is None or held not in self._answers(self.request)):
             self.post_message(self.TypedOn(held))
 
     def _take(self, key: str) -> bool:
-        """Answer by `key`; False when it is no answer."""
-        if self.request is None:
+        """Answer by `key`, or turn the page where it asks to read on; False when it is neither."""
+        request = self.request
+        if request is None or key not in self._answers(request):
             return False
-        if key in KEYS:
-            self.post_message(self.Answered(self.request.request_id, KEYS[key]))
+        if key != "n" and not self.question.was_read:
+            self.question.scroll_pages(1)
         elif key == "e":
-            self._edit(self.request.command)
+            self._edit(request.command)
         else:
-            return False
+            self._answered_at = self._last_key
+            self.post_message(self.Answered(request.request_id, KEYS[key], network=key == WITH_NETWORK))
         return True
 
-    def _scroll(self, key: str) -> None:
-        text = self.query_one("#approval-command")
-        steps = {"up": text.scroll_up, "down": text.scroll_down, "pageup": text.scroll_page_up}
-        steps.get(key, text.scroll_page_down)(animate=False)
+    @staticmethod
+    def _answers(request: ApprovalRequested) -> set[str]:
+        """The keys that mean something: a change of a file is not edited here, and not everything has a rule or is
+        kept from the network."""
+        allowing = {"y"} | ({"a"} if request.pattern else set()) | ({WITH_NETWORK} if request.network else set())
+        return {*allowing, "n"} | (set() if request.diff else {"e"})
+
+    def scroll_page(self, step: int) -> bool:
+        """Turn the page of the question; False when there is nothing to turn."""
+        return self.request is not None and not self.has_class("editing") and self.question.scroll_pages(step)
 
     def _edit(self, command: str) -> None:
-        editor = CommandEditor(command, compact=True, highlight_cursor_line=False)
-        editor.cursor_blink = False
-        self.mount(editor, after="#approval-command")
+        editor = CommandEditor(command)
+        self.mount(editor, before="#approval-editing")
         self.add_class("editing")
-        self.query_one("#approval-keys", Static).update(
-            Content.from_markup(
-                "[$accent bold]enter[/] [$foreground 60%]runs it[/]   [$accent bold]esc[/] [$foreground 60%]back[/]"
-            )
-        )
+        self._say_keys()
         editor.focus()
+
+    def _say_keys(self, problem: str = "") -> None:
+        parts = [Content.styled(problem, "$warning")] if problem else []
+        parts += key_texts(("enter", "runs it"), ("esc", "back"))
+        self.query_one("#approval-editing", Static).update(Content("   ").join(parts))
+
+    def on_command_editor_refused(self, event: CommandEditor.Refused) -> None:
+        """Say why it can't run, and let the user go on."""
+        event.stop()
+        self._say_keys(event.reason)
 
     def on_command_editor_done(self, event: CommandEditor.Done) -> None:
         """Run the changed command, or ask again."""
         event.stop()
-        self.remove_class("editing")
-        for editor in self.query(CommandEditor):
-            editor.remove()
+        self._leave_editor()
         if self.request is None:
             return
         if event.command is not None:
+            self._answered_at = self.clock.monotonic()
             self.post_message(self.Answered(self.request.request_id, "once", event.command))
         else:
-            self.query_one("#approval-keys", Static).update(self._keys(self.request))
             self._last_key = self.clock.monotonic()
             self.focus()
+
+    def _leave_editor(self) -> None:
+        self.remove_class("editing")
+        for editor in self.query(CommandEditor):
+            editor.remove()

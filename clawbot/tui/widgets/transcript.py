@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar
 
@@ -20,15 +20,16 @@ from textual.geometry import Size
 from textual.message import Message
 
 from clawbot.tui.render.items import FOLD, Item, Page
-from clawbot.tui.render.lines import Line
-from clawbot.tui.widgets.paper import Paper
+from clawbot.tui.render.lines import StyledLine
+from clawbot.tui.widgets.line_view import LineView, Pointed
 
 KEPT_ITEMS = 600  # whose lines stay in memory
 SLICE = 0.008  # seconds of work between two looks at the keyboard
+LINES_ABOVE = 3  # in view over a place that is pointed at
 NEAR_TOP = 3  # lines from the top at which older turns are asked for
 
 
-class Transcript(Paper, can_focus=True):
+class TranscriptView(LineView, can_focus=True):
     """Shows items; see the module."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -37,22 +38,20 @@ class Transcript(Paper, can_focus=True):
         Binding("enter,space", "activate", "Open", show=False),
     ]
 
+    @dataclass
     class Opened(Message):
         """A link was clicked or entered: a URL or `note:PATH:LINE`."""
 
-        def __init__(self, target: str) -> None:
-            self.target = target
-            super().__init__()
+        target: str
 
     class TopReached(Message):
         """The reader is at the beginning of what is loaded."""
 
+    @dataclass
     class Moved(Message):
         """What the reader sees, or what stands below it, has changed: so many new things are out of sight."""
 
-        def __init__(self, unseen: int) -> None:
-            self.unseen = unseen
-            super().__init__()
+        unseen: int
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
@@ -77,9 +76,15 @@ class Transcript(Paper, can_focus=True):
         with self._kept_in_place():
             self.stack.replace(0, 0, items)
 
+    def shorten(self, count: int) -> None:
+        """Let go of the first `count` items; what is on the screen stays where it is."""
+        with self._kept_in_place():
+            self.stack.replace(0, count, ())
+
     def clear(self) -> None:
         """Forget everything."""
         self._cursor = None
+        self.pointed = None
         self._following = True
         self._tell(0)
         with self._kept_in_place():
@@ -117,6 +122,11 @@ class Transcript(Paper, can_focus=True):
     # Where the reader is
 
     @property
+    def is_read(self) -> bool:
+        """Whether somebody reads above the end, or has selected something."""
+        return not self._following or self.text_selection is not None
+
+    @property
     def at_end(self) -> bool:
         """Whether the last line is in view."""
         return self.scroll_offset.y >= self.max_scroll_y
@@ -149,9 +159,7 @@ class Transcript(Paper, can_focus=True):
         anchor = self._anchor()
         yield
         self._place(following, anchor)
-        self._settle_visible()
-        self._settle_later()
-        self.refresh()
+        self._settle()
 
     @contextmanager
     def _kept_in_view(self, item: Item | None) -> Iterator[None]:
@@ -166,8 +174,12 @@ class Transcript(Paper, can_focus=True):
         self._place(following, anchor)
         if item is not None and not following:
             self._reveal(item)
+        self._settle()
+
+    def _settle(self) -> None:
         self._settle_visible()
-        self._settle_later()
+        if self.is_attached and (self._settling is None or self._settling.done()):
+            self._settling = asyncio.create_task(self._settle_rest())
         self.refresh()
 
     def _reveal(self, item: Item) -> None:
@@ -211,6 +223,21 @@ class Transcript(Paper, can_focus=True):
         # By force: whether there is a scroll bar is known only after the next layout.
         self.scroll_to(y=line, animate=False, force=True, immediate=True)
 
+    def point_at(self, entry: str, query: str) -> bool:
+        """Show what is stored as `entry` and mark it, with the words that `query` meant; False when it is not here."""
+        first = next((index for index, item in enumerate(self.stack.items) if item.entry == entry), None)
+        if first is None:
+            return False
+        self.pointed = Pointed(entry, query)
+        self._following = False
+        for _ in range(4):
+            # What comes into view gets its true height, by which the place moves.
+            self._scroll(max(0, self.stack.top(first) - LINES_ABOVE))
+            self._settle_visible()
+        self._following = self.at_end
+        self.refresh()
+        return True
+
     # Layout
 
     def _on_resize(self, event: Resize) -> None:
@@ -237,15 +264,12 @@ class Transcript(Paper, can_focus=True):
                 self.stack.lines(index)
             self._place(following, anchor)
         self.stack.forget(*self._in_view(), keep=KEPT_ITEMS)
-        self._load_lexers()
+        if self.lexers.wanted and self.is_attached:
+            self._colour_code()
 
     def _in_view(self) -> tuple[int, int]:
         top = self.scroll_offset.y
         return self.stack.at(top)[0], self.stack.at(top + self.size.height)[0]
-
-    def _settle_later(self) -> None:
-        if self.is_attached and (self._settling is None or self._settling.done()):
-            self._settling = asyncio.create_task(self._settle_rest())
 
     async def _settle_rest(self) -> None:
         """Make all heights exact, from the end to the beginning, a few milliseconds at a time."""
@@ -259,23 +283,12 @@ class Transcript(Paper, can_focus=True):
             self._place(following, anchor)
             await asyncio.sleep(0)
 
-    def _load_lexers(self) -> None:
-        if self.lexers.wanted and self.is_attached:
-            self._colour_code()
-
     @work(group="lexers", exclusive=True)
     async def _colour_code(self) -> None:
         if await asyncio.to_thread(self.lexers.load):
             self._turn_page(self.stack.page)
 
     # Links and folds, by mouse and by keys
-
-    def _is_cursor(self, number: int) -> bool:
-        if self._cursor is None or not self.has_focus:
-            return False
-        index, place = self.stack.at(number)
-        item, at = self._cursor
-        return place == at and self.stack.item(index) is item
 
     async def _on_click(self, event: Click) -> None:
         target = event.style.meta.get("target", "")
@@ -302,7 +315,7 @@ class Transcript(Paper, can_focus=True):
     def enter(self) -> bool:
         """Put the cursor on a line in view that leads somewhere: where it was, else on the last one. False when there
         is none."""
-        top, here = self.scroll_offset.y, self._cursor_line()
+        top, here = self.scroll_offset.y, self.cursor_line()
         return (here is not None and top <= here < top + self.size.height) or self._step(-1)
 
     def action_step(self, step: int) -> None:
@@ -313,7 +326,7 @@ class Transcript(Paper, can_focus=True):
     def _step(self, step: int) -> bool:
         """Move the cursor; False when no other line in view leads anywhere."""
         top, bottom = self.scroll_offset.y, self.scroll_offset.y + self.size.height - 1
-        here = self._cursor_line()
+        here = self.cursor_line()
         if here is None or not top <= here <= bottom:
             here = bottom + 1 if step < 0 else top - 1
         for number in range(here + step, max(-1, top - 1) if step < 0 else bottom + 1, step):
@@ -324,19 +337,20 @@ class Transcript(Paper, can_focus=True):
                 return True
         return False
 
-    def _cursor_line(self) -> int | None:
+    def cursor_line(self) -> int | None:
+        """The line of the cursor; None when there is none any more."""
         if self._cursor is None:
             return None
         item, place = self._cursor
         index = self.stack.index_of(item)
-        return None if index is None else self.stack.top(index) + place
+        return None if index is None or place >= len(self.stack.lines(index)) else self.stack.top(index) + place
 
     def action_activate(self) -> None:
         """Open or unfold the line of the cursor."""
-        number = self._cursor_line()
+        number = self.cursor_line()
         if number is not None and (target := _target(self.stack.line(number))):
             self._open(self.stack.item(self.stack.at(number)[0]), target)
 
 
-def _target(line: Line) -> str:
+def _target(line: StyledLine) -> str:
     return next((span.link for span in line.spans if span.link), "")

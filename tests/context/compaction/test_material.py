@@ -1,15 +1,24 @@
-"""What a summary is made from, as far as `test_prompts.py` (`TestMaterial`) does not say it."""
+"""What a summary is made from beside `test_prompts.py` (`TestMaterial`), and its parts that each fit."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from clawbot.context.compaction.files import FileLists
-from clawbot.context.compaction.material import Earlier, Material, gather
-from clawbot.context.compaction.prompts import SYSTEM, Task, prompt_for
-from clawbot.context.compaction.serialise import UNFINISHED
+from clawbot.context.compaction.carried import FileLists
+from clawbot.context.compaction.material import (
+    LEAST_STAGE,
+    Material,
+    PreviousCompaction,
+    gather,
+    pieces_of,
+    plan_stages,
+    stage_budget,
+)
+from clawbot.context.compaction.prompts import SYSTEM, UNFINISHED, Task, prompt_for
 from clawbot.llm.tokens import estimate_tokens
 from clawbot.messages import Message
 from tests.context.compaction.talk import answer, call, user
@@ -17,7 +26,14 @@ from tests.context.compaction.talk import answer, call, user
 
 def gathered(messages: list[Message], prefix: list[Message] | None = None, **more: Any) -> Material:
     """The material for 700 tokens."""
-    given = {"earlier": Earlier(), "focus": "", "preserve": 3, "tokens": 700, "count": estimate_tokens, **more}
+    given = {
+        "earlier": PreviousCompaction(),
+        "focus": "",
+        "preserve": 3,
+        "tokens": 700,
+        "count": estimate_tokens,
+        **more,
+    }
     return gather(messages, prefix or [], **given)
 
 
@@ -28,7 +44,7 @@ TURN: list[Message] = [user("now fix lib/turn.py"), answer("I look.", call("1", 
 def test_the_files_of_all_compactions_are_in_the_appendix() -> None:
     """Sheet 7.4."""
     details = FileLists(("old.md",), ("kept.md",)).as_details()
-    made = gathered(TALK, TURN, earlier=Earlier("", details))
+    made = gathered(TALK, TURN, earlier=PreviousCompaction("", details))
     assert made.appendix.endswith("- Changed: kept.md\n- Read: lib/turn.py, old.md")
 
 
@@ -82,3 +98,47 @@ def test_what_a_call_takes_is_reckoned_with() -> None:
     assert made.room + estimate_tokens(f"\n\n{made.appendix}") == 700
     prompt = prompt_for(Task(conversation="", split=True, tokens=made.room, parts=2))
     assert made.overhead == estimate_tokens(SYSTEM) + estimate_tokens(prompt) + made.room
+
+
+@pytest.mark.parametrize(
+    ("tokens", "budget", "expected"),
+    [
+        ([], 10, []),
+        ([3, 3, 3], 10, [range(3)]),
+        ([6, 6, 6], 10, [range(1), range(1, 2), range(2, 3)]),
+        ([5] * 6, 20, [range(3), range(3, 6)]),  # of one size, not 4 and 2
+        ([50, 1], 10, [range(1), range(1, 2)]),
+    ],
+)
+def test_parts_are_few_and_of_one_size(tokens: list[int], budget: int, expected: list[range]) -> None:
+    assert plan_stages(tokens, budget) == expected
+
+
+@given(st.lists(st.integers(0, 100), max_size=60), st.integers(1, 300))
+def test_every_message_is_in_one_part_and_each_part_fits(tokens: list[int], budget: int) -> None:
+    stages = plan_stages(tokens, budget)
+    assert [index for stage in stages for index in stage] == list(range(len(tokens)))
+    assert all(len(stage) == 1 or sum(tokens[at] for at in stage) <= budget for stage in stages)
+    assert len(stages) <= 2 * (sum(tokens) // budget + 1)
+
+
+@given(st.lists(st.text(max_size=800), max_size=10), st.integers(200, 900))
+def test_a_message_larger_than_half_a_stage_is_shortened_to_it(texts: list[str], stage: int) -> None:
+    pieces = pieces_of(texts, stage, len)
+    assert all(len(piece.text) <= stage // 2 for piece in pieces)
+    for piece, text in zip(pieces, texts, strict=True):
+        assert piece.text == text or len(text) > stage // 2
+
+
+def test_the_size_of_what_was_left_out_is_named() -> None:
+    piece = pieces_of(["User: " + "word " * 10_000], 2_000, len)[0]
+    assert piece.text.startswith("User: word")
+    assert "of 50,006 characters left out" in piece.text
+    assert piece.tokens <= 1_001
+
+
+def test_a_stage_leaves_room_for_answer_and_prompt_on_small_and_large_windows() -> None:
+    assert 1.1 * stage_budget(8_192, 1_638, 1_700) + 1_638 + 1_700 < 8_192
+    assert stage_budget(8_192, 1_638, 1_700) > 3_500
+    assert stage_budget(1_000_000, 16_000, 5_000) > 800_000
+    assert stage_budget(2_048, 1_638, 1_700) == LEAST_STAGE

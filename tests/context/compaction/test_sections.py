@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.context.compaction.sections import (
+from clawbot.context.compaction.prompts import (
     ASKS,
     CONSTRAINTS,
     DECISIONS,
@@ -17,7 +17,7 @@ from clawbot.context.compaction.sections import (
     SECTIONS,
     TODOS,
     TURN,
-    Section,
+    SummarySection,
     fit,
     known,
     parse,
@@ -47,7 +47,7 @@ from clawbot.llm.tokens import estimate_tokens
     ],
 )
 def test_a_heading_is_told_however_it_is_written(line: str, name: str) -> None:
-    assert parse(f"{line}\n- x") == ("", [Section(name, ("- x",))])
+    assert parse(f"{line}\n- x") == ("", [SummarySection(name, ("- x",))])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_only_looks_like_one_is_text(line: str) -> None:
 def test_a_bold_heading_may_have_its_text_on_the_same_line() -> None:
     assert parse("**Goal:** ship it\n- **Decisions**: Postgres\nmore") == (
         "",
-        [Section(GOAL, ("ship it",)), Section(DECISIONS, ("Postgres", "more"))],
+        [SummarySection(GOAL, ("ship it",)), SummarySection(DECISIONS, ("Postgres", "more"))],
     )
 
 
@@ -69,9 +69,9 @@ def test_deeper_headings_and_fences_are_text_of_their_section() -> None:
     assert parse(text) == (
         "",
         [
-            Section(PROGRESS, ("### Done", "- a", "```", "# Decisions", "```")),
-            Section(DECISIONS, ("- b",)),
-            Section("Notes", ("c",)),
+            SummarySection(PROGRESS, ("### Done", "- a", "```", "# Decisions", "```")),
+            SummarySection(DECISIONS, ("- b",)),
+            SummarySection("Notes", ("c",)),
         ],
     )
 
@@ -97,13 +97,15 @@ def test_the_names_are_their_own_aliases(name: str) -> None:
 
 def summary(lines: int) -> str:
     return render(
-        Section(name, tuple(f"- {name} {number} 决定用端口 {8000 + number}" for number in range(lines)))
+        SummarySection(name, tuple(f"- {name} {number} 决定用端口 {8000 + number}" for number in range(lines)))
         for name in SECTIONS
     )
 
 
 def test_the_longest_sections_are_shortened_and_say_so() -> None:
-    long = render([Section(GOAL, ("- ship",)), Section(DECISIONS, tuple(f"- decision {n}" for n in range(200)))])
+    long = render(
+        [SummarySection(GOAL, ("- ship",)), SummarySection(DECISIONS, tuple(f"- decision {n}" for n in range(200)))]
+    )
     text = fit(long, 120, estimate_tokens)
     assert "## Goal\n- ship\n" in text
     assert "- [...]\n" in text
@@ -113,7 +115,7 @@ def test_the_longest_sections_are_shortened_and_say_so() -> None:
 
 
 def test_of_goal_and_rules_the_first_lines_stay() -> None:
-    text = fit(render([Section(CONSTRAINTS, tuple(f"- rule {n}" for n in range(200)))]), 100, estimate_tokens)
+    text = fit(render([SummarySection(CONSTRAINTS, tuple(f"- rule {n}" for n in range(200)))]), 100, estimate_tokens)
     assert "- rule 0\n" in text
     assert text.endswith("- [...]")
 
@@ -135,7 +137,7 @@ def test_any_text_fits_in_the_end(text: str, most: int) -> None:
 
 
 def test_one_line_without_end_is_cut() -> None:
-    text = fit(render([Section(PROGRESS, ("x" * 50_000,))]), 200, estimate_tokens)
+    text = fit(render([SummarySection(PROGRESS, ("x" * 50_000,))]), 200, estimate_tokens)
     assert text.startswith("## Progress\n")
     assert "xxx" in text
     assert estimate_tokens(text) <= 200

@@ -1,15 +1,19 @@
-"""A small conversation for the tests: the offline model, tools over files in memory, and the loop between them."""
+"""A small conversation for the tests: the offline model, the tools over real files, and the loop between them."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from clawbot.config.paths import Paths, find_home
+from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatRequest, FinalPart, Purpose, StreamPart, TextPart
 from clawbot.messages import (
@@ -21,10 +25,13 @@ from clawbot.messages import (
     ToolSpec,
     UserMessage,
 )
+from clawbot.text.language import STOP_WORDS, TALKING
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion
+from clawbot.tools.registry import build_toolbox
 
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=ZoneInfo("Europe/Berlin"))
 TODAY = "memory/2026-11-20.md"
-TOOLS = ("read", "write", "edit", "append", "list", "grep", "shell")
+TOOLS = ("read", "write", "append", "list", "grep", "shell", "memory_search")
 MOST_ROUNDS = 6  # more than the model may take, so that a loop shows
 
 
@@ -42,72 +49,72 @@ class FixedClock:
 
 
 class Files:
-    """The workspace: path -> text, and the tools over it with the answers of the real ones."""
+    """A workspace with `texts` (path -> text) below the folder of the test, and the real tools over it. A tool that is
+    `given` answers that text, one that is `failing` as an error; the memory search finds lines with common words."""
 
-    def __init__(self, texts: dict[str, str] | None = None, failing: dict[str, str] | None = None) -> None:
-        self.texts = dict(texts or {})
+    def __init__(
+        self,
+        texts: Mapping[str, str] | None = None,
+        failing: Mapping[str, str] | None = None,
+        given: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root = Path(tempfile.mkdtemp(dir=Path.cwd()))
+        for path, text in (texts or {}).items():
+            self.root.joinpath(path).parent.mkdir(exist_ok=True)
+            self.root.joinpath(path).write_text(text, encoding="utf-8", newline="")
         self.failing = failing or {}
+        self.given = given or {}
         self.calls: list[ToolCallBlock] = []
+        self.toolbox = build_toolbox(self.root, AgentSettings(), FixedClock(), Paths(find_home()))
 
-    def run(self, call: ToolCallBlock) -> tuple[str, bool]:
-        """The answer to `call`, and whether it is an error."""
+    @property
+    def texts(self) -> dict[str, str]:
+        """What the files hold now."""
+        files = sorted(path for path in self.root.rglob("*") if path.is_file())
+        return {path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8") for path in files}
+
+    async def run(self, call: ToolCallBlock) -> ToolResultMessage:
+        """Run one call; the user refuses every command."""
         self.calls.append(call)
-        if call.name in self.failing:
-            return self.failing[call.name], True
-        tool: Callable[..., tuple[str, bool]] = getattr(self, f"_{call.name}")
-        return tool(**call.arguments)
+        text = self.failing.get(call.name) or self.given.get(call.name)
+        is_error = call.name in self.failing
+        if text is None and call.name == "memory_search":
+            text = self.search(**call.arguments)
+        elif text is None:
+            outcome = await self.toolbox.run(call, _refuse)
+            text, is_error = outcome.text, outcome.is_error
+        return ToolResultMessage(call.id, call.name, [TextBlock(text)], is_error)
 
-    def _read(self, path: str) -> tuple[str, bool]:
-        return (self.texts[path], False) if path in self.texts else (f"{path} does not exist.", True)
-
-    def _write(self, path: str, content: str) -> tuple[str, bool]:
-        self.texts[path] = content
-        return f"Created {path}.", False
-
-    def _append(self, path: str, content: str) -> tuple[str, bool]:
-        self.texts[path] = self.texts.get(path, "") + content
-        return f"Appended to {path}.", False
-
-    def _edit(self, path: str, old: str, new: str) -> tuple[str, bool]:
-        if old not in self.texts.get(path, ""):
-            return f"{path} does not hold that text.", True
-        self.texts[path] = self.texts[path].replace(old, new, 1)
-        return f"Edited {path}.", False
-
-    def _list(self, path: str = ".", pattern: str = "") -> tuple[str, bool]:
-        if pattern:
-            return "\n".join(
-                sorted(name for name in self.texts if fnmatchcase(name, pattern))
-            ) or "Nothing fits.", False
-        inside = "" if path == "." else path.rstrip("/") + "/"
-        names = {
-            head + slash
-            for name in self.texts
-            if name.startswith(inside)
-            for head, slash, _ in [name.removeprefix(inside).partition("/")]
-        }
-        return "\n".join(sorted(names)) or f"[{path} is empty]", False
-
-    def _grep(self, pattern: str, path: str = "", glob: str = "*", ignore_case: bool = False) -> tuple[str, bool]:
-        assert len(pattern) <= 1000, "the real tool takes no longer one"
-        wanted = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
-        hits = [
-            f"{name}:{number}:{line}"
-            for name, text in sorted(self.texts.items())
-            if name.startswith(path) and _fits(name, glob)
+    def search(self, query: str) -> str:
+        """The lines of the notes with words of `query`, those with most of them first."""
+        wanted = _words(query)
+        found = [
+            hit(name, number, line, round(len(wanted & _words(line)) / max(len(wanted), 1), 3))
+            for name, text in self.texts.items()
+            if name == "MEMORY.md" or name.startswith("memory/")
             for number, line in enumerate(text.splitlines(), 1)
-            if wanted.search(line)
+            if wanted & _words(line)
         ]
-        if len(hits) > 200:
-            hits = [*hits[:200], "[stopped after 200 matches: narrow the pattern, path or glob]"]
-        return "\n".join(hits) or "No matches.", False
-
-    def _shell(self, command: str) -> tuple[str, bool]:
-        return f"ran {command}", False
+        return json.dumps({"results": sorted(found, key=lambda result: -result["score"])[:6]})
 
 
-def _fits(name: str, glob: str) -> bool:
-    return fnmatchcase(name, glob.replace("**/", "*")) if "/" in glob else fnmatchcase(name.rpartition("/")[2], glob)
+async def _refuse(question: ApprovalQuestion) -> ApprovalAnswer:
+    return ApprovalAnswer("deny", reason="not today")
+
+
+def searched(*results: dict[str, Any]) -> Files:
+    """Files whose memory search answers `results`."""
+    return Files(given={"memory_search": json.dumps({"results": results})})
+
+
+def hit(path: str, line: int, snippet: str, score: float = 0.5, origin: str = "file") -> dict[str, Any]:
+    """A result as the tool answers it."""
+    return {"path": path, "startLine": line, "snippet": snippet, "score": score, "origin": origin}
+
+
+def _words(text: str) -> set[str]:
+    words = re.findall(r"[a-z]{3,}|[\u4e00-\u9fff]", text.lower())
+    return set(words) - STOP_WORDS - TALKING - set("我的你在是了什么吗")
 
 
 class Talk:
@@ -121,7 +128,8 @@ class Talk:
         clock: FixedClock | None = None,
     ) -> None:
         self.files = files or Files()
-        self.specs = tuple(ToolSpec(name, f"The tool {name}.", {"type": "object"}) for name in tools)
+        known = (*self.files.toolbox.specs, ToolSpec("memory_search", "Searches.", {"type": "object"}))
+        self.specs = tuple(spec for spec in known if spec.name in tools)
         self.system = system
         self.clock = clock or FixedClock()
         self.messages: list[Message] = []
@@ -135,18 +143,15 @@ class Talk:
             if not answer.tool_calls:
                 return answer.text
             for call in answer.tool_calls:
-                self.messages.append(await self.result(call))
+                self.messages.append(await self.files.run(call))
         raise AssertionError("the model calls tools without an end")
 
     async def ask(self, purpose: Purpose = "chat", **options: Any) -> AssistantMessage:
         """One call of the model with the messages so far."""
         request = ChatRequest(self.system, tuple(self.messages), self.specs, purpose=purpose, **options)
-        return (await collect(OfflineModel(self.clock), request))[-1].message
-
-    async def result(self, call: ToolCallBlock) -> ToolResultMessage:
-        """Run one call."""
-        text, is_error = self.files.run(call)
-        return ToolResultMessage(call.id, call.name, [TextBlock(text)], is_error)
+        last = (await collect(OfflineModel(self.clock), request))[-1]
+        assert isinstance(last, FinalPart)
+        return last.message
 
 
 async def collect(model: OfflineModel, request: ChatRequest) -> list[Any]:

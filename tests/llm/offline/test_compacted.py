@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from clawbot.llm.offline import OfflineModel
-from clawbot.llm.offline.compacted import Compacted, read_compacted
-from clawbot.llm.offline.turn import read_turn
-from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
-from tests.llm.offline.talk import NOW, TODAY, Files, FixedClock, Talk, collect
+from tests.llm.offline.talk import TODAY, Files, Talk
 
 SUMMARY = "## Decisions\n- We decided to use Postgres 16.\n\n## Constraints\n- never restart the harbour proxy by day"
 PREAMBLE = "The conversation before this point was compacted. This summary stands for it:"
@@ -36,52 +30,6 @@ async def reply(*messages: Message) -> AssistantMessage:
     talk = Talk()
     talk.messages = list(messages)
     return await talk.ask()
-
-
-class TestForm:
-    def test_a_summary_and_the_request_behind_it(self) -> None:
-        assert read_compacted(compacted().text) == Compacted(SUMMARY)
-        assert read_compacted(compacted("list files").text) == Compacted(SUMMARY, "list files")
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "",
-            "what does `<summary>\n` mean?",
-            "<details><summary>\nmore\n</summary>",
-            "<summary>\nopen",
-            "closed\n</summary>",
-            "<summary>\nx\n</summary>\n\nand what now?",
-            "<summary>\nx\n</summary>\n\none\n\ntwo\n\n<request>\ny\n</request>",
-            "<request>\nlist files\n</request>",
-        ],
-    )
-    def test_other_texts_were_said_by_somebody(self, text: str) -> None:
-        assert read_compacted(text) is None
-
-    @given(request=st.text(min_size=1).map(str.strip).filter(bool))
-    def test_any_request_is_read_to_the_letter(self, request: str) -> None:
-        assert read_compacted(compacted(request).text) == Compacted(SUMMARY, request)
-
-    def test_of_a_request_that_was_shortened_nothing_is_done(self) -> None:
-        found = read_compacted(compacted("remember that a\n[... 4,000 of 9,000 characters left out ...]\nb").text)
-        assert found is not None
-        assert (found.request[:8], found.question) == ("remember", "")
-
-
-class TestTurn:
-    def test_the_request_is_what_the_user_said_last(self) -> None:
-        turn = read_turn(ChatRequest("", (compacted("我叫什么?"), *done("grep", "No matches."))), NOW)
-        assert (turn.text, turn.language, turn.resumed, len(turn.rounds)) == ("我叫什么?", "zh", True, 1)
-
-    def test_without_a_request_there_is_no_text_but_a_language(self) -> None:
-        turn = read_turn(ChatRequest("", (compacted(summary="## Goal\n- 用户想知道港口几点开门"),)), NOW)
-        assert (turn.text, turn.language, turn.resumed) == ("", "zh", True)
-
-    def test_summaries_are_nothing_that_the_user_said(self) -> None:
-        messages = (UserMessage("one"), compacted(), compacted("two"), UserMessage("three"))
-        turn = read_turn(ChatRequest("", messages), NOW)
-        assert (turn.earlier_user_texts, turn.text, turn.resumed) == (["one", "two"], "three", False)
 
 
 class TestResumed:
@@ -114,15 +62,6 @@ class TestResumed:
         assert not answer.tool_calls
         assert said in answer.text
         assert f"`{TODAY}`" in answer.text
-        assert "> - I prefer tabs" in answer.text
-        assert "nother model" not in answer.text
-        assert "另一个模型" not in answer.text
-
-    async def test_a_write_before_other_steps_is_told_as_well(self) -> None:
-        write = done("append", "Created a.md.", path="a.md", content="one\n")
-        answer = await reply(compacted("fix it all"), *write, *done("shell", "exit code 1", failed=True, command="x"))
-        assert "`append` wrote to `a.md`:\n\n> one" in answer.text
-        assert "`shell` answered\n\n> exit code 1" in answer.text
 
     async def test_a_write_that_failed_is_not_told_as_done(self) -> None:
         write = done("append", "the disk is full", failed=True, path=TODAY, content="- I prefer tabs\n")
@@ -134,30 +73,20 @@ class TestResumed:
         write = done("append", "Done.", path=TODAY, content="- my password is hunter2\n")
         assert "hunter2" not in (await reply(compacted("remember that"), *write)).text
 
-    @pytest.mark.parametrize(
-        ("request_", "said"), [("what did I say on 2026-01-02 about gates?", "The last step was"), ("", "last step")]
-    )
-    async def test_what_the_last_search_found_is_quoted_with_its_place(self, request_: str, said: str) -> None:
+    async def test_what_the_last_tool_said_is_quoted(self) -> None:
         found = done("grep", "memory/2026-01-02.md:4:- the gate opens at noon", pattern="gate", glob="*.md")
-        answer = await reply(compacted(request_), *found)
-        assert said in answer.text
-        assert "> the gate opens at noon\n>\n> — `memory/2026-01-02.md:4`" in answer.text
+        answer = await reply(compacted("show a.md"), *found)
+        assert "The last step was `grep`:\n\n> memory/2026-01-02.md:4:- the gate opens at noon" in answer.text
         assert not answer.tool_calls
 
-    async def test_a_later_search_is_not_taken_for_the_first(self) -> None:
-        """Of the same tool, but with other words: it would be answered from as the notes of that day."""
-        later = done("grep", "memory/2026-03-09.md:1:- gates are blue", pattern="gates", glob="memory/2026-03*.md")
-        answer = await reply(compacted("what did I note on 2026-01-02 about gates?"), *later)
-        assert "Your notes of 2026-01-02" not in answer.text
-        assert "memory/2026-03-09.md:1" in answer.text
-
-    async def test_the_answer_is_in_the_users_language(self) -> None:
-        found = done("grep", "memory/2026-01-02.md:4:- the gate opens at noon", pattern="x")
-        assert "最后一步是 `grep`" in (await reply(compacted("港口几点开门?"), *found)).text
+    async def test_a_later_call_is_not_taken_for_the_first(self) -> None:
+        """Of the same tool, but of another file: it would be shown as the one that was asked for."""
+        answer = await reply(compacted("show a.md"), *done("read", "b", path="b.md"))
+        assert "`a.md`" not in answer.text
 
     @pytest.mark.parametrize(
         ("request_", "tool"),
-        [('append "hello" to a.md', "append"), ("run `make deploy`", "shell"), ("把 a.md 里的 甲 改成 乙", "edit")],
+        [('append "hello" to a.md', "append"), ("run `make deploy`", "shell"), ("运行 make deploy", "shell")],
     )
     async def test_with_no_step_left_nothing_is_done_that_may_have_been_done(self, request_: str, tool: str) -> None:
         answer = await reply(compacted(request_))
@@ -171,12 +100,7 @@ class TestResumed:
         looked = done("grep", "No matches.", pattern="x")
         answer = await reply(compacted("remember that a\n[... 40 of 90 characters left out ...]\nb"), *looked)
         assert not answer.tool_calls
-        assert "Send your message again" in answer.text
-
-    async def test_another_model_is_named_only_without_a_summary(self) -> None:
-        calls = done("shell", "ok", command="ls")
-        assert "Another model" in (await reply(UserMessage("what do I prefer?"), *calls)).text
-        assert "nother model" not in (await reply(compacted("what do I prefer?"), *calls)).text
+        assert "can't go on" in answer.text
 
 
 class TestLater:
@@ -195,20 +119,7 @@ class TestLater:
         talk = Talk()
         talk.messages = [compacted()]
         english = await talk.say("what did we decide about Postgres?")
-        assert "the summary of what was said earlier" in english
+        assert "The summary of this conversation" in english
         assert "> We decided to use Postgres 16." in english
         assert "you said" not in english
         assert "摘要" in await talk.say("我们用 Postgres 吗?")
-
-
-@given(text=st.text(alphabet="<>/summaryreqt\n x", max_size=200))
-def test_any_text_is_read(text: str) -> None:
-    found = read_compacted(text)
-    assert found is None or found.summary in text
-
-
-async def test_a_megabyte_of_openings_is_read_as_fast_as_any_text() -> None:
-    """A pattern would look for the end from each of them."""
-    text = "\n<summary>\n" * 90_000
-    final = await collect(OfflineModel(FixedClock()), ChatRequest("", (UserMessage(text),)))
-    assert final[-1].message.text

@@ -1,8 +1,9 @@
-"""The pieces of the profile `lines`: what becomes one, that none gets lost, and that no text takes long."""
+"""The chunks of the profile `lines`: what becomes one, that none gets lost, and that no text takes long."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clawbot.config.schema_memory import MemorySearchSettings
-from clawbot.memory.chunking.chunks import CODE_CHARS, Chunk, chunk, chunk_lines, document_lines
+from clawbot.memory.chunking.chunks import CODE_CHARS, LONG_CHARS, Chunk, chunk, chunk_lines, document_lines
 from clawbot.memory.chunking.markdown import HEADING_CHARS
-from clawbot.memory.chunking.paragraphs import LONG_CHARS
 
 
 def texts(text: str) -> list[str]:
@@ -43,11 +43,11 @@ def test_a_daily_note() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\n\n \t\n", "\u3000\n", "\r\n\r\n"])
-def test_a_blank_file_has_no_pieces(text: str) -> None:
+def test_a_blank_file_has_no_chunks(text: str) -> None:
     assert chunk_lines(text) == []
 
 
-def test_blank_lines_belong_to_the_piece_before_and_at_the_top_to_the_first() -> None:
+def test_blank_lines_belong_to_the_chunk_before_and_at_the_top_to_the_first() -> None:
     assert ranges("\n\nfirst\n\n\nsecond\n\n") == [(1, 5), (6, 7)]
 
 
@@ -74,12 +74,27 @@ def test_an_item_that_goes_on_behind_nested_ones() -> None:
     assert texts("- a\n  - b\n\n  more of a\n- c") == ["- a", "- b", "more of a", "- c"]
 
 
-def test_items_that_begin_on_one_line_are_one_piece() -> None:
-    assert kinds("- - twice\n- > quoted\n- # big\n") == [
-        ("item", "- - twice"),
-        ("item", "- > quoted"),
-        ("item", "- # big"),
-    ]
+@pytest.mark.parametrize(
+    ("kind", "chunks"),
+    [
+        # Items that begin on one line are one chunk.
+        ("item", ["- - twice", "- > quoted", "- # big"]),
+        # Each thing said.
+        (
+            "dialogue",
+            ["Anna: Did you see it?", "Bob: I did,\nand I liked it", "张三：我也看了", "[10:31] Dr. Li Wei: yes"],
+        ),
+        # Lines that end sentences stand alone, and wrapped text is one chunk, also with a colon in it.
+        ("prose", ["We chose Redis.", "The cache holds 800.", "用户只喝乌龙茶。", "And so on"]),
+        (
+            "prose",
+            ["The proxy was moved to another port because the\nold one is taken, and nobody\nnoticed until noon."],
+        ),
+        ("prose", ["we looked at all of them and\nDecided: the first one is best since it\nis the cheapest"]),
+    ],
+)
+def test_what_is_one_chunk(kind: str, chunks: list[str]) -> None:
+    assert kinds("\n".join(chunks)) == [(kind, text) for text in chunks]
 
 
 def test_an_item_with_long_code_gives_the_code_away() -> None:
@@ -88,41 +103,10 @@ def test_an_item_with_long_code_gives_the_code_away() -> None:
     assert [kind for kind, _ in found] == ["item", "code", "item"]
 
 
-def test_wrapped_text_is_one_piece() -> None:
-    text = (
-        "The proxy was moved to another port because the\nold one is taken by the VPN, and nobody\nnoticed until noon."
-    )
-    assert kinds(text) == [("prose", text)]
-
-
-def test_lines_that_end_sentences_stand_alone() -> None:
-    assert texts("We chose Redis.\nThe cache holds 800.\n用户只喝乌龙茶。\nAnd so on") == [
-        "We chose Redis.",
-        "The cache holds 800.",
-        "用户只喝乌龙茶。",
-        "And so on",
-    ]
-
-
 def test_lines_too_long_to_be_wrapped_ones_stand_alone() -> None:
     long = "one thought that was written on one line and goes on for longer than anybody would ever wrap a text " * 2
     assert len(chunk_lines(f"{long}\nshort\n{long}")) == 3
     assert len(chunk_lines("部署脚本第一次跑失败报错原因是代理没关" * 4 + "\n短句")) == 2
-
-
-def test_each_thing_said_is_a_piece() -> None:
-    text = "Anna: Did you see it?\nBob: I did,\nand I liked it\n张三：我也看了\n[10:31] Dr. Li Wei: yes"
-    assert kinds(text) == [
-        ("dialogue", "Anna: Did you see it?"),
-        ("dialogue", "Bob: I did,\nand I liked it"),
-        ("dialogue", "张三：我也看了"),
-        ("dialogue", "[10:31] Dr. Li Wei: yes"),
-    ]
-
-
-def test_a_colon_in_wrapped_text_is_nothing_said() -> None:
-    text = "we looked at all of them and\nDecided: the first one is best since it\nis the cheapest"
-    assert texts(text) == [text]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +177,7 @@ def test_a_heading_is_bounded() -> None:
     assert chunk_lines(f"# {'x' * 5_000}\ntext")[1].headings == ("x" * HEADING_CHARS,)
 
 
-def test_front_matter_is_one_piece_of_code() -> None:
+def test_front_matter_is_one_chunk_of_code() -> None:
     assert kinds("---\ntitle: 会议\ntags:\n  - a\n\n---\n# Top\n")[0] == (
         "code",
         "---\ntitle: 会议\ntags:\n  - a\n\n---",
@@ -201,7 +185,7 @@ def test_front_matter_is_one_piece_of_code() -> None:
     assert kinds("---\nno yaml\n\n---\ntext")[0] == ("prose", "no yaml")
 
 
-def test_thematic_breaks_are_no_pieces_but_their_lines_are_covered() -> None:
+def test_thematic_breaks_are_no_chunks_but_their_lines_are_covered() -> None:
     assert ranges("a\n\n***\n\nb") == [(1, 4), (5, 5)]
     assert chunk_lines("***\n") == [Chunk(1, 1, "***", "prose")]
 
@@ -214,7 +198,7 @@ def test_html_and_link_definitions_are_text() -> None:
     assert texts("<div>\nnote\n</div>\n\n[a]: http://x.org") == ["<div>\nnote\n</div>", "[a]: http://x.org"]
 
 
-def test_an_appended_line_leaves_the_other_pieces_as_they_are() -> None:
+def test_an_appended_line_leaves_the_other_chunks_as_they_are() -> None:
     before = "# Day\n\n- a\n- b\n\nAnna: hi\nBob: ho\n"
     for more in ("- c\n", "Anna: more\n", "\n## Later\n\ntext\n", "\n```\ncode\n"):
         assert texts(before + more)[:4] == texts(before)[:4]
@@ -222,53 +206,11 @@ def test_an_appended_line_leaves_the_other_pieces_as_they_are() -> None:
 
 LINES = st.sampled_from(
     [
-        *[
-            "",
-            " ",
-            "text",
-            "Anna: hi",
-            "张三：好",
-            "- a",
-            "  - b",
-            "1. x",
-            "2) y",
-            "> q",
-            "> - r",
-            "# H",
-            "## H2",
-            "===",
-            "---",
-        ],
-        *[
-            "```",
-            "~~~~",
-            "    code",
-            "\tcode",
-            "| a | b |",
-            "|---|---|",
-            "<div>",
-            "<!--",
-            "-->",
-            "[a]: b",
-            "***",
-            "- ",
-            "-",
-            ">",
-        ],
-        *[
-            "- ```",
-            "* * *",
-            "> > > deep",
-            "      - far",
-            "x\r",
-            "\u2028",
-            "\x00",
-            "\ufeff",
-            "+ + + a",
-            "1.",
-            "- - - b",
-            "\\",
-        ],
+        *["", " ", "text", "Anna: hi", "张三：好", "- a", "  - b", "1. x", "2) y", "> q"],
+        *["> - r", "# H", "## H2", "===", "---", "```", "~~~~", "    code", "\tcode", "| a | b |"],
+        *["|---|---|", "<div>", "<!--", "-->", "[a]: b", "***", "- ", "-", ">", "- ```"],
+        *["* * *", "> > > deep", "      - far", "x\r", "\u2028", "\x00", "\ufeff", "+ + + a", "1.", "- - - b"],
+        *["\\"],
     ]
 )
 
@@ -284,21 +226,21 @@ LINES = st.sampled_from(
 @example("- " * 100 + "\n\ntail\n")
 @example(">" * 100 + "\n- tail")
 @settings(max_examples=400, deadline=None)
-def test_the_pieces_are_a_partition_of_the_lines(text: str) -> None:
+def test_the_chunks_are_a_partition_of_the_lines(text: str) -> None:
     chunks = chunk_lines(text)
     lines = document_lines(text)
     assert covered(chunks) == (list(range(1, len(lines) + 1)) if text.strip() else [])
-    for piece in chunks:
-        assert piece.text
-        assert piece.text == piece.text.strip()
-        assert piece.text in text
-    said = "".join("".join(piece.text.split()) for piece in chunks)
+    for each in chunks:
+        assert each.text
+        assert each.text == each.text.strip()
+        assert each.text in text
+    said = "".join("".join(chunk.text.split()) for chunk in chunks)
     kept = "".join("".join(line.split()) for line in lines if set(line) - set("*-_ \t\r"))
-    # Only lines of dashes, stars and underscores are in no piece's text.
+    # Only lines of dashes, stars and underscores are in no chunk's text.
     assert [char for char in said if char not in "*-_"] == [char for char in kept if char not in "*-_"]
 
 
-HOSTILE = {
+HOSTILE: dict[str, Callable[[int], str]] = {
     "nested lists": lambda size: "\n".join("  " * min(number, 300) + "- x" for number in range(size // 100)),
     "items on one line": lambda size: "* " * size,
     "quotes on one line": lambda size: ">" * size,
@@ -343,11 +285,11 @@ def test_the_parser_is_not_imported_with_the_module(tmp_path: Path) -> None:
     assert done.stdout == "False False\n"
 
 
-def test_the_settings_say_how_long_pieces_may_be() -> None:
+def test_the_settings_say_how_long_chunks_may_be() -> None:
     text = "wrapped words that go on\n" * 8 + "\n```\n" + "code\n" * 20 + "```\n"
     usual = chunk(text, MemorySearchSettings())
-    assert [piece.kind for piece in usual] == ["prose", "code"]
+    assert [chunk.kind for chunk in usual] == ["prose", "code"]
     small = chunk(text, MemorySearchSettings.model_validate({"chunking": {"piece_chars": 60, "code_chars": 50}}))
-    assert max(len(piece.text) for piece in small if piece.kind == "prose") <= 60
-    assert max(len(piece.text) for piece in small if piece.kind == "code") <= 50
-    assert [line for piece in small for line in range(piece.start_line, piece.end_line + 1)] == list(range(1, 32))
+    assert max(len(chunk.text) for chunk in small if chunk.kind == "prose") <= 60
+    assert max(len(chunk.text) for chunk in small if chunk.kind == "code") <= 50
+    assert [line for chunk in small for line in range(chunk.start_line, chunk.end_line + 1)] == list(range(1, 32))

@@ -1,4 +1,4 @@
-"""The pieces of the profile `classic`, against a transcription of what the reference sheet says in 12.3."""
+"""The chunks of the profile `classic`, against a transcription of what the reference sheet says in 12.3."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clawbot.config.schema_memory import ChunkingSettings, MemorySearchSettings
-from clawbot.memory.chunking.chunks import Chunk, chunk, chunk_classic
-from clawbot.memory.chunking.classic import LARGEST_BYTES
+from clawbot.memory.chunking.chunks import LARGEST_BYTES, Chunk, chunk, chunk_classic
 
 
 def transcribed(text: str, tokens: int, overlap: int) -> list[tuple[int, int, str]]:
@@ -49,7 +48,7 @@ def transcribed(text: str, tokens: int, overlap: int) -> list[tuple[int, int, st
             current.append((part, number))
             current_chars += len(part) + 1
     flush()
-    return [piece for piece in emitted if piece[2].strip()]
+    return [chunk for chunk in emitted if chunk[2].strip()]
 
 
 def as_tuples(chunks: list[Chunk]) -> list[tuple[int, int, str]]:
@@ -66,7 +65,7 @@ def random_note(seed: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_pieces_are_those_of_the_transcription(seed: int) -> None:
+def test_the_chunks_are_those_of_the_transcription(seed: int) -> None:
     text = random_note(seed)
     assert as_tuples(chunk_classic(text, 400, 80)) == transcribed(text, 400, 80)
 
@@ -81,7 +80,7 @@ def test_small_sizes_and_any_overlap(text: str, tokens: int, overlap: int) -> No
     assert as_tuples(chunk_classic(text, tokens, overlap)) == transcribed(text, tokens, overlap)
 
 
-def test_the_next_piece_begins_with_the_end_of_the_last() -> None:
+def test_the_next_chunk_begins_with_the_end_of_the_last() -> None:
     lines = [f"line {number:03} {'x' * 60}" for number in range(60)]
     first, second = chunk_classic("\n".join(lines), 400, 80)[:2]
     assert (first.start_line, first.end_line) == (1, 22)
@@ -91,30 +90,30 @@ def test_the_next_piece_begins_with_the_end_of_the_last() -> None:
 
 def test_one_long_line_becomes_slices_with_one_number() -> None:
     found = chunk_classic("y" * 4_000, 400, 0)
-    assert [(piece.start_line, piece.end_line, len(piece.text)) for piece in found] == [
+    assert [(chunk.start_line, chunk.end_line, len(chunk.text)) for chunk in found] == [
         (1, 1, 1_600),
         (1, 1, 1_600),
         (1, 1, 800),
     ]
 
 
-def test_a_long_segment_is_carried_whole_and_the_next_piece_outgrows_the_size() -> None:
+def test_a_long_segment_is_carried_whole_and_the_next_chunk_outgrows_the_size() -> None:
     found = chunk_classic("y" * 1_600 + "\n" + "z" * 1_600, 400, 80)
-    assert [len(piece.text) for piece in found] == [1_600, 3_201]
+    assert [len(chunk.text) for chunk in found] == [1_600, 3_201]
 
 
-def test_white_space_alone_is_no_piece() -> None:
+def test_white_space_alone_is_no_chunk() -> None:
     assert chunk_classic("\n\n  \t\n", 400, 80) == []
     assert chunk_classic("", 400, 80) == []
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "项", "😀"])
-def test_no_piece_is_larger_than_a_model_takes(letter: str) -> None:
+def test_no_chunk_is_larger_than_a_model_takes(letter: str) -> None:
     text = letter * 20_000
     found = chunk_classic(text, 5_000, 0)
-    assert "".join(piece.text for piece in found) == text
-    assert all(LARGEST_BYTES - 4 < len(piece.text.encode()) <= LARGEST_BYTES for piece in found[:-1])
-    assert {(piece.start_line, piece.end_line) for piece in found} == {(1, 1)}
+    assert "".join(chunk.text for chunk in found) == text
+    assert all(LARGEST_BYTES - 4 < len(chunk.text.encode()) <= LARGEST_BYTES for chunk in found[:-1])
+    assert {(chunk.start_line, chunk.end_line) for chunk in found} == {(1, 1)}
 
 
 def test_the_profile_decides() -> None:

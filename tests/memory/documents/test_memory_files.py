@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import time
+import unicodedata
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -16,17 +17,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clawbot.config.schema_memory import ExtraPath
-from clawbot.memory.documents import reading, walking
+from clawbot.memory.documents import memory_files, walking
+from clawbot.memory.documents.days import date_of
 from clawbot.memory.documents.memory_files import (
+    UNSETTLED,
     DocumentSource,
-    FileState,
     ForbiddenPathError,
     MemoryDocuments,
     UnreadableDocumentError,
-    date_of,
+    digest_of,
 )
-from clawbot.memory.documents.reading import UNSETTLED, digest_of
+from clawbot.memory.documents.walking import FileState
 from clawbot.memory.values import Issue
+from clawbot.text.encoding import decoded
 
 NO_RIGHTS = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 
@@ -47,7 +50,7 @@ def rested(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def read_after(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on files are read so long after they were written: no program can set back when that was."""
-    monkeypatch.setattr(reading, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + int(seconds * 1e9)))
+    monkeypatch.setattr(memory_files, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + int(seconds * 1e9)))
 
 
 def write(path: Path, text: str | bytes = "text\n") -> Path:
@@ -97,14 +100,46 @@ def test_size_and_time_are_in_the_state(workspace: Path) -> None:
     assert documents(workspace).list().files[0] == FileState("MEMORY.md", "memory", found.st_size, found.st_ctime_ns)
 
 
-def test_only_md_files_and_no_folders_of_tools(workspace: Path) -> None:
-    for name in ("x.txt", "x.MD", "x.md.tmp", ".git/x.md", "node_modules/x.md", "sub/.venv/x.md"):
+def test_only_files_of_markdown_and_no_folders_of_tools(workspace: Path) -> None:
+    for name in ("x.txt", "x.md.tmp", ".git/x.md", "node_modules/x.md", "sub/.venv/x.md"):
         write(workspace / "memory" / name)
     write(workspace / "NOTES.md")
     (workspace / "memory" / "folder.md").mkdir()
     listing = documents(workspace).list()
     assert [found.path for found in listing.files] == ["MEMORY.md", "memory/2026-03-02.md"]
     assert listing.issues == ()
+
+
+@pytest.mark.parametrize("name", ["UPPER.MD", "2026-03-04.Md", "long.markdown", "2026-03-05-TALK.MARKDOWN"])
+def test_every_ending_of_markdown_is_one(workspace: Path, name: str) -> None:
+    file = write(workspace / "memory" / name, "- otter\n")
+    source = documents(workspace)
+    assert f"memory/{name}" in paths(source)
+    found = source.read_path(f"memory/{name}")
+    assert found is not None
+    assert (found.text, found.date is not None) == ("- otter\n", name.startswith("2026"))
+    assert source.owns(file)
+
+
+@pytest.mark.parametrize("name", [".trash/x.md", ".obsidian/a/x.md", "sub/.hidden/x.md", ".x.md", "sub/.#lock.md"])
+def test_hidden_files_and_folders_are_no_memory(workspace: Path, name: str) -> None:
+    file = write(workspace / "memory" / name)
+    source = documents(workspace)
+    assert paths(source) == ["MEMORY.md", "memory/2026-03-02.md"]
+    assert source.list().issues == ()
+    assert not source.owns(file)
+    assert not source.owns(workspace / "memory" / ".trash")
+    with pytest.raises(ForbiddenPathError, match="no memory file"):
+        source.read_path(f"memory/{name}")
+
+
+def test_hidden_files_are_memory_where_the_settings_name_them(workspace: Path, tmp_path: Path) -> None:
+    write(tmp_path / ".vault" / "a.md")
+    write(tmp_path / ".vault" / ".trash" / "b.md")
+    assert paths(documents(workspace, tmp_path / ".vault"))[2:] == ["../.vault/a.md"]
+    named = documents(workspace, ExtraPath(path=tmp_path / ".vault", pattern=".trash/*.md"))
+    assert paths(named)[2:] == ["../.vault/.trash/b.md"]
+    assert named.owns(tmp_path / ".vault" / ".trash" / "b.md")
 
 
 @pytest.mark.parametrize("name", [".git/x.md", "笔记/node_modules/x.md", "sub/.venv/deep/x.md"])
@@ -147,7 +182,7 @@ def test_an_extra_path_that_gives_nothing_is_reported(workspace: Path, tmp_path:
     write(tmp_path / "x.txt")
     assert documents(workspace, tmp_path / "gone", tmp_path / "x.txt").list().issues == (
         Issue("../gone", "it is not there"),
-        Issue("../x.txt", "only files that end with .md are indexed"),
+        Issue("../x.txt", "only files that end with .md or .markdown are indexed"),
     )
 
 
@@ -198,9 +233,15 @@ def test_links_are_not_followed_and_reported(workspace: Path, tmp_path: Path) ->
         "MEMORY.md",
         "memory/dangling.md",
         "memory/link.md",
+        "memory/linked",
         "../extra",
     ]
-    assert {issue.text for issue in listing.issues} == {"it is a symlink, and links are not followed"}
+    folder = "it is a link to a folder, and links are not followed: name what it leads to in extra_paths"
+    told = {issue.path: issue.text for issue in listing.issues}
+    assert (told["memory/linked"], told["../extra"]) == (folder, folder)
+    assert {told[path] for path in told if path.endswith(".md")} == {"it is a symlink, and links are not followed"}
+    # As the remedy says.
+    assert "../outside/secret.md" in paths(documents(workspace, outside.parent))
 
 
 def test_a_memory_folder_that_is_a_link_is_not_followed(workspace: Path, tmp_path: Path) -> None:
@@ -355,6 +396,10 @@ def test_reading_gives_text_digest_state_and_date(workspace: Path) -> None:
         (b"a\rb\n", "a\rb\n"),
         (b"a\0b\n", "a\ufffdb\n"),
         (b"", ""),
+        *(
+            ("\ufeff# 会议\r\n- ibis\r\n".encode(name), "# 会议\n- ibis\n")
+            for name in ("utf-16-le", "utf-16-be", "utf-32-le")
+        ),
     ],
 )
 def test_marks_and_line_breaks_of_other_systems(workspace: Path, raw: bytes, text: str) -> None:
@@ -372,7 +417,7 @@ def test_any_bytes_are_read_or_refused(workspace: Path, raw: bytes) -> None:
     write(workspace / "memory" / "x.md", raw)
     source = documents(workspace)
     try:
-        text = raw.decode("utf-8")
+        text = decoded(raw)
     except UnicodeDecodeError:
         with pytest.raises(UnreadableDocumentError):
             source.read(state("memory/x.md"))
@@ -386,7 +431,7 @@ def test_any_bytes_are_read_or_refused(workspace: Path, raw: bytes) -> None:
     ("raw", "reason"),
     [
         (b"one\ntwo\n\xff\xfe", "not UTF-8 (line 3)"),
-        ("会议".encode("utf-16"), "it is UTF-16"),
+        ("会议".encode("utf-16") + b"x", "it is broken UTF-16"),
         ("会议".encode("gbk"), "line 1"),
     ],
 )
@@ -477,7 +522,7 @@ def test_a_file_written_a_moment_ago_is_read_again(workspace: Path, monkeypatch:
 def test_where_times_are_whole_seconds_a_moment_is_longer(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(workspace / "memory" / "fat.md")
     read_after(1, monkeypatch)
-    monkeypatch.setattr(reading, "change_time", lambda _: time.time_ns() // 10**9 * 10**9)
+    monkeypatch.setattr(memory_files, "change_time", lambda _: time.time_ns() // 10**9 * 10**9)
     found = documents(workspace).read(state("memory/fat.md"))
     assert found is not None
     assert found.state.mtime_ns == UNSETTLED
@@ -589,3 +634,54 @@ def test_whose_change_matters(workspace: Path, tmp_path: Path) -> None:
 )
 def test_the_day_of_a_note(path: str, day: date | None) -> None:
     assert date_of(path) == day
+
+
+def test_more_entries_than_anybody_has_notes_are_left_out_and_told(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        write(workspace / "memory" / f"{number // 5}" / f"{number:02}.md")
+    monkeypatch.setattr(walking, "MOST_ENTRIES", 25)
+    assert len(paths(documents(workspace))) == 22
+    monkeypatch.setattr(walking, "MOST_ENTRIES", 12)
+    listing = documents(workspace).list()
+    assert len(listing.files) <= 13
+    assert [issue for issue in listing.issues if "more than 12 entries" in issue.text]
+    assert "memory" in listing.hidden
+
+
+# -- names in another Unicode form -------------------------------------------------------------------------------------
+
+TYPED = "memory/Überblick-größe.md"
+FROM_A_MAC = unicodedata.normalize("NFD", TYPED)
+
+
+def test_a_file_from_a_mac_is_read_by_the_name_that_is_typed(workspace: Path) -> None:
+    write(workspace / FROM_A_MAC, "- the ibis\n")
+    found = documents(workspace).read_path(TYPED)
+    assert found is not None
+    assert (found.text, found.state.path) == ("- the ibis\n", FROM_A_MAC)
+    assert documents(workspace).locate(str(workspace / TYPED)) == workspace / FROM_A_MAC
+
+
+def test_two_files_that_look_the_same_are_told_and_each_is_itself(workspace: Path) -> None:
+    write(workspace / FROM_A_MAC, "- decomposed\n")
+    write(workspace / TYPED, "- composed\n")
+    if len(list((workspace / "memory").iterdir())) < 3:
+        pytest.skip("this file system takes both for one")
+    source = documents(workspace)
+    for path, text in ((TYPED, "- composed\n"), (FROM_A_MAC, "- decomposed\n")):
+        found = source.read_path(path)
+        assert found is not None
+        assert found.text == text
+    listing = source.list()
+    assert {TYPED, FROM_A_MAC} <= {found.path for found in listing.files}
+    assert {issue.path for issue in listing.issues} == {TYPED, FROM_A_MAC}
+    assert all("rename one of the two" in issue.text for issue in listing.issues)
+
+
+def test_an_extra_path_and_its_pattern_fit_files_from_a_mac(workspace: Path, tmp_path: Path) -> None:
+    write(tmp_path / unicodedata.normalize("NFD", "Bücher") / unicodedata.normalize("NFD", "Größe-1.md"))
+    source = documents(workspace, ExtraPath(path=tmp_path / "Bücher", pattern="Größe-*.md"))
+    assert len(paths(source)) == 3
+    assert source.list().issues == ()

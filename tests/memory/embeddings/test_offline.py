@@ -15,11 +15,18 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Reference
 
 from clawbot.memory.embeddings import offline
-from clawbot.memory.embeddings.bpe import _ATOM, LONGEST_RUN, Bpe, Tokenizer, atoms_of
 from clawbot.memory.embeddings.offline import OfflineEmbedder, OfflineFiles, find_offline, offline_problem
+from clawbot.memory.embeddings.offline_model import (
+    _ATOM,
+    LONGEST_RUN,
+    Bpe,
+    BrokenWeightsError,
+    Tokenizer,
+    WeightTable,
+    atoms_of,
+)
 from clawbot.memory.embeddings.pooling import MAX_WORDS, WordPool
 from clawbot.memory.embeddings.protocol import EmbeddingError, Vectors
-from clawbot.memory.embeddings.weights import BrokenWeightsError, Table
 from tests.memory.embeddings.vectors import apart, cosine, figures
 
 TEXTS = [
@@ -57,8 +64,8 @@ def reference(files: OfflineFiles) -> Reference:
 
 
 @pytest.fixture(scope="module")
-def table(files: OfflineFiles) -> Table:
-    return Table(files.weights)
+def table(files: OfflineFiles) -> WeightTable:
+    return WeightTable(files.weights)
 
 
 def normal(vectors: bytes, dimensions: int) -> list[tuple[float, ...]]:
@@ -99,7 +106,7 @@ def test_a_run_without_end_is_cut(bpe: Bpe) -> None:
     assert len(bpe.text("QUJD" * 5_000)) > 1_000
 
 
-def test_with_numpy_and_without_gives_the_same(bpe: Bpe, table: Table) -> None:
+def test_with_numpy_and_without_gives_the_same(bpe: Bpe, table: WeightTable) -> None:
     many = normal(WordPool(bpe, table).embed(TEXTS), table.dimensions)
     few = [normal(table.unit_sum(bpe.text(text)), table.dimensions)[0] for text in TEXTS]
     for one, other in zip(many, few, strict=True):
@@ -107,7 +114,7 @@ def test_with_numpy_and_without_gives_the_same(bpe: Bpe, table: Table) -> None:
         assert cosine(one, other) > 0.999999
 
 
-def test_a_vector_is_the_mean_of_its_tokens_rows(files: OfflineFiles, table: Table, reference: Reference) -> None:
+def test_a_vector_is_the_mean_of_its_tokens_rows(files: OfflineFiles, table: WeightTable, reference: Reference) -> None:
     import numpy as np
 
     rows = np.frombuffer(files.weights.read_bytes(), np.float16, offset=table.offset).reshape(-1, table.dimensions)
@@ -121,7 +128,7 @@ def _vocabulary(files: OfflineFiles) -> dict[str, int]:
     return msgspec.json.decode(files.tokenizer.read_bytes(), type=Tokenizer).model.vocab
 
 
-def test_what_was_embedded_before_makes_no_difference(bpe: Bpe, table: Table) -> None:
+def test_what_was_embedded_before_makes_no_difference(bpe: Bpe, table: WeightTable) -> None:
     pool = WordPool(bpe, table)
     first = pool.embed(TEXTS)
     pool.embed([f"word{number} 第{number}章" for number in range(500)])
@@ -129,7 +136,7 @@ def test_what_was_embedded_before_makes_no_difference(bpe: Bpe, table: Table) ->
 
 
 def test_words_beyond_what_is_kept_are_right_and_forgotten(
-    bpe: Bpe, table: Table, monkeypatch: pytest.MonkeyPatch
+    bpe: Bpe, table: WeightTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clawbot.memory.embeddings.pooling.MAX_WORDS", 20)
     pool = WordPool(bpe, table)
@@ -141,7 +148,7 @@ def test_words_beyond_what_is_kept_are_right_and_forgotten(
     assert len(pool._places) < 50 < MAX_WORDS
 
 
-def test_a_text_that_is_longer_than_all_others_together(bpe: Bpe, table: Table) -> None:
+def test_a_text_that_is_longer_than_all_others_together(bpe: Bpe, table: WeightTable) -> None:
     long = "the meeting was moved " * 5_000
     short, repeated = normal(WordPool(bpe, table).embed(["the meeting was moved", long]), table.dimensions)
     assert cosine(short, repeated) > 0.99999
@@ -184,7 +191,12 @@ async def test_the_memory_for_many_texts_is_given_back(files: OfflineFiles, monk
     monkeypatch.setattr(offline, "IDLE_SECONDS", 0.01)
     rested = asyncio.Event()
     rest = OfflineEmbedder._rest
-    monkeypatch.setattr(OfflineEmbedder, "_rest", lambda embedder: (rest(embedder), rested.set()))
+
+    def told(embedder: OfflineEmbedder) -> None:
+        rest(embedder)
+        rested.set()
+
+    monkeypatch.setattr(OfflineEmbedder, "_rest", told)
     embedder = OfflineEmbedder(files)
     await embedder.embed(TEXTS, "document")
     await asyncio.wait_for(rested.wait(), 30)
@@ -229,7 +241,7 @@ async def test_a_failure_half_way_leaves_no_words_without_sums(
     assert (await embedder.embed(TEXTS, "document")).data == right.data
 
 
-def test_a_query_and_a_few_pieces_need_neither_numpy_nor_the_package() -> None:
+def test_a_query_and_a_few_chunks_need_neither_numpy_nor_the_package() -> None:
     code = """
 import asyncio, sys
 from clawbot.memory.embeddings.offline import OfflineEmbedder, find_offline
@@ -288,7 +300,7 @@ def test_weights_that_are_cut_off(copy: OfflineFiles) -> None:
     copy.weights.write_bytes(copy.weights.read_bytes()[:100_000])
     assert "cut off" in offline_problem()
     with pytest.raises(BrokenWeightsError, match="cut off"):
-        Table(copy.weights)
+        WeightTable(copy.weights)
 
 
 def test_a_missing_file_is_named(copy: OfflineFiles) -> None:

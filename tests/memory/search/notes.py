@@ -7,25 +7,25 @@ from datetime import date
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from clawbot.config.schema_lines import LineWeights
-from clawbot.config.schema_memory import MemorySearchSettings
-from clawbot.memory.chunking.pieces import pieces_of
-from clawbot.memory.documents.memory_files import Document, date_of
+from clawbot.config.schema_memory import LineWeights, MemorySearchSettings
+from clawbot.memory.chunking.document_chunks import chunks_of
+from clawbot.memory.documents.days import day_of, marks_of
+from clawbot.memory.documents.memory_files import Document
 from clawbot.memory.documents.walking import FileState
-from clawbot.memory.embeddings.meaning import piece_meaning, query_meaning
+from clawbot.memory.embeddings.embedding_text import chunk_embedding_text, query_embedding_text
 from clawbot.memory.embeddings.protocol import Vectors
-from clawbot.memory.search import Matrix, Ranked, SearchEngine
-from clawbot.memory.search.reading import StopCheck, never
-from clawbot.memory.store.identity import Identity
+from clawbot.memory.search.engine import Search, SearchEngine
+from clawbot.memory.search.protocols import Matrix, Ranked, StopCheck, never
 from clawbot.memory.store.matrix import VectorMatrix
 from clawbot.memory.store.reader import IndexReader
-from clawbot.memory.store.records import FileRecord
+from clawbot.memory.store.records import FileRecord, Identity
 from clawbot.memory.store.writer import IndexWriter
-from clawbot.memory.text import words_of
 from clawbot.memory.values import SearchRequest
+from clawbot.text.tokens import words_of
 
 DIMENSIONS = 64
 TODAY = date(2026, 11, 21)
@@ -69,11 +69,13 @@ def write(
     with writer.transaction():
         for name, text in files.items():
             digest = blake2b(text.encode(), digest_size=16).digest()
-            document = Document(FileState(name, "memory", len(text), len(text)), text, digest, date_of(name))
-            writer.replace_file(FileRecord(document.state, digest, document.date), pieces_of(document, settings))
+            day = day_of(name, text)
+            state = FileState(name, "memory", len(text), len(text))
+            document = Document(state, text, digest, day, days=marks_of(text, day))
+            writer.replace_file(FileRecord(state, digest, day, document.days), chunks_of(document, settings))
     chunks = writer.pending(0, 1_000_000) if embed else []
     if chunks:
-        rows = [vector(piece_meaning(each.text, each.kind, each.above, remote=False)) for each in chunks]
+        rows = [vector(chunk_embedding_text(each.text, each.kind, each.above, remote=False)) for each in chunks]
         with writer.transaction():
             writer.put_vectors(chunks, Vectors(DIMENSIONS, b"".join(rows)))
 
@@ -101,24 +103,20 @@ class Searcher:
         vectors: bool = True,
         today: date = TODAY,
         should_stop: StopCheck = never,
-        **request: object,
+        **request: Any,
     ) -> Ranked:
-        asked: Sequence[bytes | None] = [vector(query_meaning(q, remote=False)) if vectors else None for q in queries]
-        return self.engine.run(
-            self.reader,
-            SearchRequest(queries=queries, **request),
-            asked,
-            self.settings,
-            today=today,
-            matrix=self.matrix,
-            should_stop=should_stop,
-        )
+        asked: Sequence[bytes | None] = [
+            vector(query_embedding_text(q, remote=False)) if vectors else None for q in queries
+        ]
+        wanted = SearchRequest(queries=queries, **request)
+        search = Search(self.reader, wanted, tuple(asked), self.settings, today, self.matrix, should_stop)
+        return self.engine.rank(search).results()
 
-    def places(self, *queries: str, **request: object) -> list[str]:
+    def places(self, *queries: str, **request: Any) -> list[str]:
         """The hits as `path:first-last`, best first."""
         return [f"{hit.path}:{hit.start_line}-{hit.end_line}" for hit in self.ask(*queries, **request).hits]
 
-    def best(self, *queries: str, **request: object) -> str:
+    def best(self, *queries: str, **request: Any) -> str:
         """The text of the best hit; empty without any."""
         hits = self.ask(*queries, **request).hits
         return hits[0].snippet if hits else ""

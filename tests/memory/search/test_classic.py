@@ -13,12 +13,13 @@ import pytest
 
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.memory.chunking.chunks import Chunk, chunk
-from clawbot.memory.documents.memory_files import date_of
-from clawbot.memory.embeddings.meaning import piece_meaning, query_meaning
+from clawbot.memory.documents.days import date_of
+from clawbot.memory.embeddings.embedding_text import chunk_embedding_text, query_embedding_text
 from clawbot.memory.search import engine
 from clawbot.memory.search.classic import all_words, similarity, single_words, text_score, token_set
 from clawbot.memory.store.reader import IndexReader
-from clawbot.memory.text import FTS5_TOKENIZER, index_text
+from clawbot.memory.values import SearchRequest
+from clawbot.text.tokens import FTS5_TOKENIZER, index_text
 from tests.memory.search.notes import CLASSIC, TODAY, Searcher, build, vector
 
 ENGLISH = [
@@ -87,7 +88,10 @@ class Transcription:
         self.chunks: list[tuple[str, Chunk]] = [(name, one) for name in files for one in chunk(files[name], settings)]
         self.tokens = [token_set(one.text[:700]) for _, one in self.chunks]
         self.rows = np.array(
-            [np.frombuffer(vector(piece_meaning(c.text, c.kind, "", remote=False)), "<f4") for _, c in self.chunks]
+            [
+                np.frombuffer(vector(chunk_embedding_text(c.text, c.kind, "", remote=False)), "<f4")
+                for _, c in self.chunks
+            ]
         )
         self.db = apsw.Connection(":memory:")
         self.db.execute(f"create virtual table f using fts5(t, tokenize='{FTS5_TOKENIZER}')")
@@ -99,7 +103,7 @@ class Transcription:
         tokens = [self.quoted(token) for token in re.findall(r"\w+", query)]
         sql = f"select rowid - 1, bm25(f) from f where f match ? order by 2, 1 limit {candidates}"
         words = {row: -rank / (1 - rank) for row, rank in self.db.execute(sql, (" AND ".join(tokens),))}
-        cosines = self.rows @ np.frombuffer(vector(query_meaning(query, remote=False)), "<f4")
+        cosines = self.rows @ np.frombuffer(vector(query_embedding_text(query, remote=False)), "<f4")
         near = {int(row): float(cosines[row]) for row in np.argsort(-cosines, kind="stable")[:candidates]}
         scores = {
             row: (0.7 * near.get(row, 0) + 0.3 * words.get(row, 0)) * self.decay(self.chunks[row][0])
@@ -235,8 +239,8 @@ def test_by_meaning_alone_where_hybrid_is_off(tmp_path: Path) -> None:
 
 def test_a_reranker_decides_the_order(tmp_path: Path) -> None:
     reader: IndexReader = build(tmp_path / "i", notes_of("red roses", "red tulips"), CLASSIC)
-    request = engine.SearchRequest(queries=("red",), min_score=0.0)
-    ranking = Searcher(reader, CLASSIC).engine.rank(reader, request, [vector("red")], CLASSIC, today=TODAY)
+    request = SearchRequest(queries=("red",), min_score=0.0)
+    ranking = Searcher(reader, CLASSIC).engine.rank(engine.Search(reader, request, (vector("red"),), CLASSIC, TODAY))
     assert ranking.results([1]).hits[0].snippet == ranking.texts(2)[1]
 
 

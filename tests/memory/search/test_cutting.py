@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.memory.search.lines.cutting import cut_around
+from clawbot.memory.search.results import cut_around
 
 FILLER = "Nothing of note happened on this day. " * 40
 ZH_FILLER = "今天没有什么特别的事情发生。" * 60

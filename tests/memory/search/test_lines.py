@@ -3,17 +3,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
-from clawbot.config.schema_lines import LineWeights
-from clawbot.config.schema_memory import MemorySearchSettings
+from clawbot.config.schema_memory import LineWeights, MemorySearchSettings
 from clawbot.memory.search import engine
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.writer import IndexWriter
+from clawbot.memory.values import SearchRequest
 from tests.memory.search.notes import TODAY, Searcher, build, write
 
 NOTES = {
@@ -188,7 +189,9 @@ def test_scores_are_shares_and_fall(ways: Searcher) -> None:
     scores = [hit.score for hit in ways.ask("proxy port certificate").hits]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
-    assert ways.ask("dentist yesterday nothing").hits[0].score > ways.ask("quantum chromodynamics").hits[0].score
+    assert (
+        ways.ask("dentist yesterday nothing").hits[0].score > ways.ask("nothing quantum chromodynamics").hits[0].score
+    )
 
 
 def test_min_score_leaves_out_what_is_below(ways: Searcher) -> None:
@@ -253,7 +256,7 @@ def test_blank_lines_are_within_the_budget(tmp_path: Path) -> None:
         ({"after": date(2030, 1, 1)}, set()),
     ],
 )
-def test_bounds_and_paths(ways: Searcher, request_: dict[str, object], paths: set[str]) -> None:
+def test_bounds_and_paths(ways: Searcher, request_: dict[str, Any], paths: set[str]) -> None:
     found = {
         hit.path for hit in ways.ask("Anna proxy mountain Hangzhou E4107 automobile", max_results=30, **request_).hits
     }
@@ -261,8 +264,8 @@ def test_bounds_and_paths(ways: Searcher, request_: dict[str, object], paths: se
 
 
 def test_undated_files_are_named_when_dates_leave_them_out(ways: Searcher) -> None:
-    assert ways.ask("Hangzhou", after=date(2026, 1, 1)).notes == ("Left out, since they have no date: MEMORY.md.",)
-    assert ways.ask("Hangzhou").notes == ()
+    assert ways.ask("Hangzhou", after=date(2026, 1, 1)).warnings == ("Left out, since they have no date: MEMORY.md.",)
+    assert ways.ask("Hangzhou").warnings == ()
 
 
 def test_what_stands_outside_of_the_scope_does_not_crowd_it_out(
@@ -339,8 +342,10 @@ def test_an_edited_note_is_found_by_the_same_engine(tmp_path: Path) -> None:
 
 
 def test_vectors_of_another_size_do_no_harm(ways: Searcher) -> None:
-    request = engine.SearchRequest(queries=("proxy port",))
-    found = ways.engine.run(ways.reader, request, [b"\0" * 12], ways.settings, today=TODAY, matrix=ways.matrix)
+    request = SearchRequest(queries=("proxy port",))
+    found = ways.engine.rank(
+        engine.Search(ways.reader, request, (b"\0" * 12,), ways.settings, TODAY, ways.matrix)
+    ).results()
     assert "8443" in found.hits[0].snippet
 
 
@@ -352,8 +357,8 @@ def test_an_index_without_notes(tmp_path: Path) -> None:
 
 def test_a_reranker_decides_the_order_of_lines(reader: IndexReader) -> None:
     searcher = Searcher(reader).load()
-    request = engine.SearchRequest(queries=("Anna proxy mountain",), max_results=3)
-    ranking = searcher.engine.rank(reader, request, [None], searcher.settings, today=TODAY, matrix=searcher.matrix)
+    request = SearchRequest(queries=("Anna proxy mountain",), max_results=3)
+    ranking = searcher.engine.rank(engine.Search(reader, request, (None,), searcher.settings, TODAY, searcher.matrix))
     texts = ranking.texts(50)
     last = len(texts) - 1
     assert texts[last] in ranking.results([last, last, 999, -1]).hits[0].snippet
@@ -396,8 +401,8 @@ def test_without_vectors_words_count_whatever_their_weight(tmp_path: Path, profi
     found = searcher.ask("E4107", vectors=False)
     assert "E4107" in found.hits[0].snippet
     assert found.hits[0].score > 0
-    assert found.notes == ("There are no vectors for this search: words count, although text_weight is 0.",)
-    assert searcher.ask("E4107").notes == ()
+    assert found.warnings == ("There are no vectors for this search: words count, although text_weight is 0.",)
+    assert searcher.ask("E4107").warnings == ()
 
 
 def test_a_wording_without_a_vector_beside_one_with_it_does_no_harm(tmp_path: Path) -> None:
@@ -410,7 +415,7 @@ def test_a_wording_without_a_vector_beside_one_with_it_does_no_harm(tmp_path: Pa
 
 def test_bounds_the_wrong_way_round_are_told(reader: IndexReader) -> None:
     found = Searcher(reader).ask("proxy", after=date(2026, 5, 1), before=date(2026, 3, 1))
-    assert (found.hits, found.notes) == (
+    assert (found.hits, found.warnings) == (
         (),
         ("Nothing can be found: `after` (2026-05-01) is later than `before` (2026-03-01).",),
     )

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clawbot.memory.search.lines.postings import RAREST, WordFinder
-from clawbot.memory.search.lines.question import Alternative, Wanted
+from clawbot.memory.search.question import RAREST, Alternative, Matches, WantedWord, WordFinder
 
 
 class Postings:
@@ -11,19 +10,19 @@ class Postings:
         self.ids = ids
         self.asked: list[str] = []
 
-    def postings(self, match: str, limit: int) -> list[int]:
+    def __call__(self, match: str) -> list[int]:
         self.asked.append(match)
-        return self.ids.get(match, [])[:limit]
+        return self.ids.get(match, [])
 
 
-def find(reader: Postings, *wanted: Wanted, total: int = 1_000, limit: int = 100):
-    return WordFinder(reader, total, limit).find(wanted, lambda: False)[0]
+def find(postings: Postings, *wanted: WantedWord) -> list[Matches]:
+    return WordFinder(postings, 1_000).find(wanted, lambda: False)[0]
 
 
 def test_rare_words_count_more() -> None:
     reader = Postings(rare=[1], often=list(range(500)), always=list(range(1_000)))
     rare, often, always, absent = find(
-        reader, *(Wanted(word, 1.0) for word in ("rare", "often", "always", "absent")), limit=10_000
+        reader, *(WantedWord(word, 1.0) for word in ("rare", "often", "always", "absent"))
     )
     assert RAREST >= absent.rarity > rare.rarity > often.rarity > always.rarity > 0
     assert always.rarity < 0.1
@@ -31,7 +30,7 @@ def test_rare_words_count_more() -> None:
 
 def test_another_word_counts_by_its_weight_and_no_more_than_it_is_rare() -> None:
     reader = Postings(word=[5], rare=[7], often=list(range(100, 600)))
-    (found,) = find(reader, Wanted("word", 1.0, (Alternative("rare", 0.7), Alternative("often", 0.7))), limit=10_000)
+    (found,) = find(reader, WantedWord("word", 1.0, (Alternative("rare", 0.7), Alternative("often", 0.7))))
     value = dict(zip(found.ids.tolist(), found.values.tolist(), strict=True))
     assert value[5] == 1
     assert round(value[7], 5) == 0.7
@@ -39,28 +38,28 @@ def test_another_word_counts_by_its_weight_and_no_more_than_it_is_rare() -> None
 
 
 def test_the_better_of_two_counts_where_both_are() -> None:
-    (found,) = find(Postings(word=[5, 6], other=[6, 7]), Wanted("word", 1.0, (Alternative("other", 0.5),)))
+    (found,) = find(Postings(word=[5, 6], other=[6, 7]), WantedWord("word", 1.0, (Alternative("other", 0.5),)))
     assert found.ids.tolist() == [5, 6, 7]
     assert found.values.tolist()[:2] == [1, 1]
 
 
 def test_each_expression_is_asked_for_once() -> None:
     reader = Postings(a=[1], b=[2])
-    find(reader, Wanted("a", 1.0, (Alternative("b", 0.5),)), Wanted("b", 1.0, (Alternative("a", 0.5),)))
+    find(reader, WantedWord("a", 1.0, (Alternative("b", 0.5),)), WantedWord("b", 1.0, (Alternative("a", 0.5),)))
     assert sorted(reader.asked) == ["a", "b"]
 
 
 def test_stops_between_words() -> None:
     answers = iter([False, True])
-    found, stopped = WordFinder(Postings(a=[1]), 10, 10).find(
-        [Wanted("a", 1.0), Wanted("b", 1.0)], lambda: next(answers)
+    found, stopped = WordFinder(Postings(a=[1]), 10).find(
+        [WantedWord("a", 1.0), WantedWord("b", 1.0)], lambda: next(answers)
     )
     assert stopped
     assert len(found) == 1
 
 
 def test_within_keeps_what_is_in_both() -> None:
-    (found,) = find(Postings(a=[1, 5, 9]), Wanted("a", 1.0))
+    (found,) = find(Postings(a=[1, 5, 9]), WantedWord("a", 1.0))
     places, values = found.within(np.array([2, 5, 8, 9]))
     assert places.tolist() == [1, 3]
     assert values.tolist() == [1, 1]

@@ -4,9 +4,9 @@ from datetime import date
 
 import pytest
 
-from clawbot.config.schema_lines import LineWeights
+from clawbot.config.schema_memory import LineWeights
 from clawbot.memory.lexicon import Lexicon
-from clawbot.memory.search.lines.question import Question, understand
+from clawbot.memory.search.question import Question, understand
 
 TODAY = date(2026, 11, 21)
 SPEAKERS = {1: "Anna", 2: "Ben Smith", 3: "小明", 4: "Will"}

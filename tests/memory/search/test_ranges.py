@@ -1,21 +1,26 @@
 from __future__ import annotations
 
-from clawbot.config.schema_lines import LineWeights
-from clawbot.memory.search.lines.ranges import Line, build_ranges
-from clawbot.memory.search.ranking import Budget, reordered
+from clawbot.config.schema_memory import LineWeights
+from clawbot.memory.search.protocols import Budget, reordered
+from clawbot.memory.search.results import ResultLine, build_ranges
 from clawbot.memory.store.records import ChunkRow
+from clawbot.memory.values import ChunkKind
 
 WEIGHTS = LineWeights()
 
 
-def lines(*sizes: int, kind: str = "prose", section: int = 0) -> dict[int, Line]:
+def lines(*sizes: int, kind: ChunkKind = "prose", section: int = 0) -> dict[int, ResultLine]:
     return {
-        number: Line(ChunkRow(number, number + 1, number + 1, kind, None, None, 0, "x" * size), section, kind != "item")
+        number: ResultLine(
+            ChunkRow(number, number + 1, number + 1, kind, None, None, 0, "x" * size), section, kind != "item"
+        )
         for number, size in enumerate(sizes)
     }
 
 
-def ranges(ranked: list[int], known: dict[int, Line], *, chars: int = 2_500, count: int = 6) -> list[tuple[int, int]]:
+def ranges(
+    ranked: list[int], known: dict[int, ResultLine], *, chars: int = 2_500, count: int = 6
+) -> list[tuple[int, int]]:
     found = build_ranges(ranked, known, Budget(count, chars, 0.0), WEIGHTS)
     return [(each.first, each.last) for each in found]
 

@@ -7,15 +7,16 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clawbot.memory.documents.library import Library
 from clawbot.memory.search import searcher
-from clawbot.memory.search.staleness import LateScanError, StaleScan
+from clawbot.memory.search.searcher import LateScanError, StaleScan
 from tests.memory.index_host import House, WordEmbedder, find, paths, until
 
-QUICK = {"query": {"wait_for_writes": "20ms"}, "sync": {"watch": False}}
+QUICK: dict[str, Any] = {"query": {"wait_for_writes": "20ms"}, "sync": {"watch": False}}
 
 
 class Hanging:
@@ -53,7 +54,7 @@ async def test_searches_answer_while_a_share_hangs_and_a_close_does_not_wait_for
             for question in ("alpha", "部署窗口", "alpha"):
                 found = await find(index, question)
                 assert paths(found) == ["memory/a.md"]
-                assert any("may be missing" in note for note in found.notes)
+                assert any("may be missing" in note for note in found.warnings)
             many = await asyncio.gather(*(find(index, "alpha") for _ in range(4)))
             assert all(paths(found) == ["memory/a.md"] for found in many)
             assert scan.begun == 1
@@ -69,7 +70,7 @@ async def test_what_a_search_has_not_waited_for_is_indexed_when_the_scan_is_over
     async with house.opened(WordEmbedder(), **QUICK) as index:
         await index.sync()
         house.write("memory/b.md", "beta")
-        assert (await find(index, "beta")).notes
+        assert (await find(index, "beta")).warnings
         assert "memory/b.md" not in house.stored()
         scan.go_on.set()
         await until(lambda: "memory/b.md" in house.stored())
@@ -86,7 +87,7 @@ async def test_a_search_that_must_not_wait_misses_nothing_where_nothing_was_writ
     await until(lambda: time.time_ns() - file.stat().st_ctime_ns > 10**8)
     async with house.opened(WordEmbedder(), query={"wait_for_writes": "0s"}) as index:
         await index.sync()
-        assert (await find(index, "alpha")).notes == ()
+        assert (await find(index, "alpha")).warnings == ()
 
 
 async def test_a_scan_that_began_before_is_no_answer_and_one_more_serves_all_who_wait() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.writer import IndexWriter
-from tests.memory.store.making import pieces, put, record, vector
+from tests.memory.store.making import chunks, kept_in, put, record, vector
 
 
 def key(number: int) -> bytes:
@@ -32,7 +32,7 @@ def test_those_unused_longest_go_first(writer: IndexWriter) -> None:
     assert writer.cache.prune(2) == 2
     assert set(writer.cache.get_many("m", [key(number) for number in range(4)])) == {key(0), key(3)}
     assert writer.cache.prune(None) == 0
-    assert writer.cache.count() == 2
+    assert kept_in(writer) == 2
 
 
 def test_another_thread_waits_for_the_transaction_and_survives_its_failure(writer: IndexWriter) -> None:
@@ -49,7 +49,7 @@ def test_another_thread_waits_for_the_transaction_and_survives_its_failure(write
         with writer.transaction():
             thread.start()
             begun.wait(10)
-            writer.replace_file(record("a.md", "one"), pieces("one"))
+            writer.replace_file(record("a.md", "one"), chunks("one"))
             assert not over.is_set()
             raise KeyError
 
@@ -57,7 +57,7 @@ def test_another_thread_waits_for_the_transaction_and_survives_its_failure(write
         fail()
     thread.join(10)
     assert over.is_set()
-    assert writer.cache.count() == 1
+    assert kept_in(writer) == 1
     put(writer, {"a.md": "one"})
 
 

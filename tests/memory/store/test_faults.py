@@ -19,11 +19,11 @@ import pytest
 from clawbot.memory.store.errors import BusyIndexError, MissingIndexError, StoreError
 from clawbot.memory.store.locks import WriterLock
 from clawbot.memory.store.matrix import VectorMatrix
-from clawbot.memory.store.publish import building_path
 from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.replacement import building_path
 from clawbot.memory.store.verify import verify
 from clawbot.memory.store.writer import IndexWriter
-from tests.memory.store.making import embed_all, pieces, put, record, vector
+from tests.memory.store.making import chunks, embed_all, put, record, vector
 from tests.memory.store.victim import NAMES, build_beside, opened, text_of, version_of
 
 ROOT = Path(__file__).parents[3]
@@ -63,7 +63,7 @@ def assert_sound(path: Path) -> None:
     writer = opened(path)
     files = seen(IndexReader(path))
     documents = [
-        (record(name, text_of(name, version)), pieces(text_of(name, version))) for name, version in files.items()
+        (record(name, text_of(name, version)), chunks(text_of(name, version))) for name, version in files.items()
     ]
     report = verify(writer, documents, fix=False)
     assert report.clean, report

@@ -9,11 +9,11 @@ import apsw
 import numpy as np
 import pytest
 
-from clawbot.memory.store.codes import decode, encode
 from clawbot.memory.store.database import open_for_reading
 from clawbot.memory.store.errors import InterruptedSearchError, MissingIndexError
-from clawbot.memory.store.identity import Profile
 from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.records import Profile
+from clawbot.memory.store.vectors import decode, encode
 from clawbot.memory.store.writer import IndexWriter
 from tests.memory.store.making import DIMENSIONS, opened, put, vector
 
@@ -83,8 +83,16 @@ def test_vectors_come_by_id_for_those_that_have_one(filled: Path) -> None:
     assert len(everything) == 300
     assert np.all(np.diff(everything) > 0)
     assert np.allclose(matrix[7], rows[0])
-    assert reader.file_vectors(2)[0].tolist() == [(2 << 20) + number for number in range(30)]
-    assert reader.file_vectors(77)[0].tolist() == []
+
+
+def test_codes_come_by_id_and_exact_vectors_have_none(filled: Path) -> None:
+    reader = IndexReader(filled)
+    if reader.identity is not None and reader.identity.profile == "classic":
+        assert reader.codes() is None
+        return
+    assert [one for one, _ in reader.codes(2) or []] == [(2 << 20) + number for number in range(30)]
+    assert [one for one, _ in reader.codes() or []] == reader.all_vectors()[0].tolist()
+    assert reader.codes(77) == []
 
 
 def test_keywords_are_found_in_the_order_of_ids_and_best_first(filled: Path) -> None:
@@ -162,20 +170,25 @@ class Unlucky:
         return self._inner.execute(statement, values)
 
 
-def test_a_search_is_stopped_while_the_file_is_opened_anew(path: Path, writer: IndexWriter) -> None:
+def test_a_search_is_stopped_while_the_file_is_opened_anew(
+    path: Path, writer: IndexWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(writer, {"a.md": "one"})
     reader = IndexReader(path)
-    reader._connection = Unlucky(reader)
+    monkeypatch.setattr(reader, "_connection", Unlucky(reader))
     reader._mark = ()
     assert len(reader.files()) == 1
     reader.close()
     reader.interrupt()
 
 
-def test_an_interrupt_at_the_very_end_of_a_snapshot_does_not_keep_it_open(path: Path, writer: IndexWriter) -> None:
+def test_an_interrupt_at_the_very_end_of_a_snapshot_does_not_keep_it_open(
+    path: Path, writer: IndexWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(writer, {"a.md": "one"})
     reader = IndexReader(path)
-    reader._connection = unlucky = Unlucky(reader)
+    unlucky = Unlucky(reader)
+    monkeypatch.setattr(reader, "_connection", unlucky)
     assert len(reader.files()) == 1
     assert unlucky.stopped == 1
     put(writer, {"b.md": "two"})

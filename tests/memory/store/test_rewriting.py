@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from clawbot.memory.store.identity import Profile
 from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.records import Profile
 from clawbot.memory.store.verify import verify
-from tests.memory.store.making import opened, pieces, put, record
+from tests.memory.store.making import chunks, opened, put, record
 
 LINES = st.sampled_from(
     ["# top", "# 标题", "- 数据库", "- milk", "Bob: hello", "Eve: 你好", "one two", "...", "", "\0"]
@@ -33,7 +33,7 @@ def contents(path: Path) -> dict[str, Any]:
     for file in reader.files().values():
         first = file.id << 20
         rows = reader.rows(range(first, first + file.chunks))
-        ids, vectors = reader.file_vectors(file.id)
+        ids, vectors = reader.vectors(range(first, first + file.chunks))
         shown = [
             structs.replace(row, id=row.id - first, heading=row.heading and row.heading - first, speaker=None)
             for row in rows
@@ -62,7 +62,7 @@ def test_any_way_leads_to_the_same_index(profile: Profile, steps: list[tuple[str
                 put(writer, {name: text}, embed=embed)
                 files[name] = text
         put(writer, {})
-        report = verify(writer, [(record(name, text), pieces(text)) for name, text in files.items()], fix=False)
+        report = verify(writer, [(record(name, text), chunks(text)) for name, text in files.items()], fix=False)
         assert report.clean, report
         assert writer.pending_count() == 0
         writer.close()

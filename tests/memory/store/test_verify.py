@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from clawbot.memory.store.errors import DamagedIndexError
-from clawbot.memory.store.identity import Profile
 from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.records import Profile
 from clawbot.memory.store.verify import verify
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.values import VerifyReport
-from tests.memory.store.making import embed_all, opened, pieces, put, record
+from tests.memory.store.making import chunks, embed_all, opened, put, record
 
 FILES = {
     "MEMORY.md": "# 人\n- Anna 住在柏林\n...\nBob: hello",
@@ -31,7 +31,7 @@ def index(path: Path, request: pytest.FixtureRequest) -> Iterator[IndexWriter]:
 
 def check(writer: IndexWriter, *, fix: bool = False, files: dict[str, str] | None = None) -> VerifyReport:
     shown = FILES if files is None else files
-    return verify(writer, ((record(path, text), pieces(text)) for path, text in shown.items()), fix=fix)
+    return verify(writer, ((record(path, text), chunks(text)) for path, text in shown.items()), fix=fix)
 
 
 def test_an_index_in_order_is_clean(index: IndexWriter) -> None:
@@ -92,7 +92,7 @@ def test_files_that_came_or_went_are_found(index: IndexWriter) -> None:
 def test_nothing_is_written_without_fix(index: IndexWriter, path: Path) -> None:
     now = {**FILES, "memory/a.md": "Dora: hello\n小红: 你好", "memory/new.md": "Emil: hello"}
     index.connection.execute("UPDATE speakers SET name = 'Zoe' WHERE name = 'Bob'")
-    index.pieces.forget()
+    index.chunks.forget()
     before = _on_disk(path), index.connection.total_changes()
     assert len(check(index, files=now).problems) == 3
     assert (_on_disk(path), index.connection.total_changes()) == before

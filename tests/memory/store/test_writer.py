@@ -9,12 +9,11 @@ from msgspec import structs
 
 from clawbot.memory.documents.walking import FileState
 from clawbot.memory.embeddings.protocol import Vectors
-from clawbot.memory.store.errors import StoreError, TooManyPiecesError, WrongDimensionsError
-from clawbot.memory.store.identity import Profile
+from clawbot.memory.store.errors import StoreError, TooManyChunksError, WrongDimensionsError
 from clawbot.memory.store.reader import IndexReader
-from clawbot.memory.store.records import MAX_PIECES, Piece
+from clawbot.memory.store.records import MAX_CHUNKS, ChunkRecord, Profile
 from clawbot.memory.store.writer import IndexWriter
-from tests.memory.store.making import embed_all, embedded, identity, opened, pieces, put, record, vector
+from tests.memory.store.making import chunks, embed_all, embedded, identity, kept_in, opened, put, record, vector
 
 NOW = dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC)
 DAY = "# 计划\n- call Anna about the 数据库\nBob: see you at the harbour\nlast line"
@@ -22,7 +21,7 @@ DAY = "# 计划\n- call Anna about the 数据库\nBob: see you at the harbour\nl
 
 def fail_after(writer: IndexWriter, path: str, text: str) -> None:
     with writer.transaction():
-        writer.replace_file(record(path, text), pieces(text))
+        writer.replace_file(record(path, text), chunks(text))
         raise KeyError
 
 
@@ -40,7 +39,7 @@ def test_a_new_index_is_private_and_knows_what_it_is(path: Path, writer: IndexWr
 
 def test_what_was_written_is_read(path: Path, writer: IndexWriter) -> None:
     with writer.transaction():
-        written = writer.replace_file(record("memory/2026-11-20.md", DAY, dt.date(2026, 11, 20)), pieces(DAY))
+        written = writer.replace_file(record("memory/2026-11-20.md", DAY, dt.date(2026, 11, 20)), chunks(DAY))
     assert (written.written, written.kept, written.carried) == (4, 0, 0)
     reader = IndexReader(path)
     [file] = reader.files().values()
@@ -61,10 +60,10 @@ def test_what_was_written_is_read(path: Path, writer: IndexWriter) -> None:
     reader.close()
 
 
-def test_unchanged_leading_pieces_stay_and_an_appended_line_is_embedded_alone(path: Path, writer: IndexWriter) -> None:
+def test_unchanged_leading_chunks_stay_and_an_appended_line_is_embedded_alone(path: Path, writer: IndexWriter) -> None:
     put(writer, {"MEMORY.md": DAY})
     with writer.transaction():
-        written = writer.replace_file(record("MEMORY.md", f"{DAY}\nnew 一行"), pieces(f"{DAY}\nnew 一行"))
+        written = writer.replace_file(record("MEMORY.md", f"{DAY}\nnew 一行"), chunks(f"{DAY}\nnew 一行"))
     assert (written.written, written.kept, written.carried) == (1, 4, 0)
     assert [chunk.text for chunk in writer.pending(0, 10)] == ["new 一行"]
     assert writer.pending_count() == 1
@@ -74,7 +73,7 @@ def test_a_line_that_moves_keeps_its_vector_unless_its_heading_is_another(path: 
     put(writer, {"a.md": "one\ntwo\n# top\nthree"})
     moved = "zero\none\ntwo\n# other\nthree"
     with writer.transaction():
-        written = writer.replace_file(record("a.md", moved), pieces(moved))
+        written = writer.replace_file(record("a.md", moved), chunks(moved))
     assert (written.written, written.kept, written.carried) == (5, 0, 2)
     assert [(chunk.text, chunk.above) for chunk in writer.pending(0, 10)] == [
         ("zero", ""),
@@ -103,7 +102,7 @@ def test_words_of_lines_that_are_gone_are_not_found(path: Path, writer: IndexWri
 
 
 @pytest.mark.parametrize("profile", ["lines", "classic"])
-def test_zeros_say_that_a_piece_waits_for_nothing(path: Path, profile: Profile) -> None:
+def test_zeros_say_that_a_chunk_waits_for_nothing(path: Path, profile: Profile) -> None:
     writer = opened(path, profile)
     put(writer, {"a.md": "one\n...\ntwo"})
     assert writer.pending(0, 9) == []
@@ -129,7 +128,7 @@ def test_vectors_of_a_text_that_changed_meanwhile_are_left_out(path: Path, write
     assert writer.pending_count() == 1
 
 
-def test_pending_pieces_come_in_parts(writer: IndexWriter) -> None:
+def test_pending_chunks_come_in_parts(writer: IndexWriter) -> None:
     put(writer, {f"{number}.md": "a\nb\nc" for number in range(4)}, embed=False)
     found = []
     after = 0
@@ -210,19 +209,21 @@ def test_the_log_is_emptied_when_all_is_done(path: Path, writer: IndexWriter) ->
 
 def test_changes_need_a_transaction(writer: IndexWriter) -> None:
     with pytest.raises(RuntimeError):
-        writer.replace_file(record("a.md", "one"), pieces("one"))
+        writer.replace_file(record("a.md", "one"), chunks("one"))
     assert writer.known() == {}
 
 
-def test_a_file_of_countless_pieces_is_refused(writer: IndexWriter) -> None:
-    many = [Piece(1, 1, "item", "a", "a")] * MAX_PIECES
-    with pytest.raises(TooManyPiecesError, match="memory/huge"), writer.transaction():
+def test_a_file_of_countless_chunks_is_refused(writer: IndexWriter) -> None:
+    many = [ChunkRecord(1, 1, "item", "a", "a")] * MAX_CHUNKS
+    with pytest.raises(TooManyChunksError, match="memory/huge"), writer.transaction():
         writer.replace_file(record("memory/huge.md", "a"), many)
 
 
 def test_half_characters_are_survived(path: Path, writer: IndexWriter) -> None:
     with writer.transaction():
-        writer.replace_file(record("a.md", "x"), [Piece(1, 1, "prose", "torn \ud83d 数", "torn", speaker="\ud83d")])
+        writer.replace_file(
+            record("a.md", "x"), [ChunkRecord(1, 1, "prose", "torn \ud83d 数", "torn", speaker="\ud83d")]
+        )
     reader = IndexReader(path)
     assert texts(reader) == ["torn ? 数"]
     assert list(reader.speakers().values()) == ["?"]
@@ -261,7 +262,7 @@ def test_vectors_are_inherited_from_an_index_with_the_same_ones(
     other.inherit(IndexReader(path))
     put(other, {"a.md": "new\none\n...\n# h\ntwo\nthree", "b.md": "three"}, embed=False)
     assert [chunk.text for chunk in other.pending(0, 9)] == ["new", "three"]
-    assert other.cache.count() == 1
+    assert kept_in(other) == 1
     [(best, _)] = IndexReader(tmp_path / "other.sqlite").nearest(vector("# h two").tobytes(), 1)
     assert best == (1 << 20) + 4
     other.close()

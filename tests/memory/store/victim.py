@@ -16,12 +16,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from clawbot.memory.store.aside import open_index
 from clawbot.memory.store.locks import WriterLock
-from clawbot.memory.store.publish import building_path, publish
 from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.replacement import building_path, open_index, publish
 from clawbot.memory.store.writer import IndexWriter
-from tests.memory.store.making import embed_all, identity, pieces, put, record
+from tests.memory.store.making import chunks, embed_all, identity, put, record
 
 NAMES = [f"memory/{number}.md" for number in range(8)]
 
@@ -108,7 +107,7 @@ def main() -> None:
         return
     writer = opened(path)
     with writer.transaction():
-        writer.replace_file(record(NAMES[0], "other"), pieces("other"))
+        writer.replace_file(record(NAMES[0], "other"), chunks("other"))
         writer.remove(NAMES[1:])
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from clawbot.memory.store.identity import Identity
+from clawbot.memory.store.records import Identity
 from clawbot.memory.sync.round import needs_rebuild
 
 KNOWN = Identity(profile="lines", chunker="1", tokenizer="1", vectors="offline", dimensions=256)
@@ -24,7 +24,7 @@ KNOWN = Identity(profile="lines", chunker="1", tokenizer="1", vectors="offline",
         ({"vectors": ""}, False),
     ],
 )
-def test_what_pieces_and_vectors_depend_on_decides(change: dict[str, object], anew: bool) -> None:
+def test_what_chunks_and_vectors_depend_on_decides(change: dict[str, object], anew: bool) -> None:
     assert needs_rebuild(KNOWN, structs.replace(KNOWN, **change)) is anew
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,13 +15,15 @@ from hypothesis import strategies as st
 
 from clawbot.errors import ClawbotError
 from clawbot.memory import index as facade
-from clawbot.memory.embeddings import supply
+from clawbot.memory.embeddings import embedder_handle
+from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
 from clawbot.memory.index import MemoryIndex
+from clawbot.memory.store.chunk_table import Change
 from clawbot.memory.store.errors import StoreError
 from clawbot.memory.store.locks import WriterLock
-from clawbot.memory.store.publish import building_path
-from clawbot.memory.store.records import FileRecord, Piece, Written
+from clawbot.memory.store.records import ChunkRecord, FileRecord
+from clawbot.memory.store.replacement import building_path
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.sync import synchroniser as syncing
 from clawbot.memory.sync.round import Round
@@ -29,11 +32,6 @@ from clawbot.memory.values import Fallback, Progress
 from tests.memory.index_host import House, WordEmbedder, find, paths, until
 
 DOWN = EmbeddingError("the provider is down.", hint="Wait.", retryable=True)
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
 
 
 async def test_an_empty_workspace_is_indexed_once_and_not_built_anew_for_ever(house: House) -> None:
@@ -101,8 +99,7 @@ async def test_words_need_no_provider(house: House) -> None:
 
 async def test_losing_the_provider_empties_nothing(house: House) -> None:
     house.notes(3)
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     vectors = house.vectors()
     assert vectors
     async with house.opened(ClawbotError("OPENAI_API_KEY is not set.", hint="Set it.")) as index:
@@ -129,8 +126,7 @@ async def test_losing_the_provider_empties_nothing(house: House) -> None:
 
 async def test_vectors_of_a_provider_that_was_switched_off_stay(house: House) -> None:
     house.notes(2)
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     vectors = house.vectors()
     async with house.opened(None) as index:
         house.write("MEMORY.md", "something new")
@@ -140,8 +136,7 @@ async def test_vectors_of_a_provider_that_was_switched_off_stay(house: House) ->
 
 async def test_an_index_without_vectors_gets_them_in_its_place(house: House) -> None:
     house.notes(2)
-    async with house.opened(None) as index:
-        await index.sync()
+    await house.sync(None)
     async with house.opened(WordEmbedder()) as index:
         report = await index.sync()
         assert not report.rebuilt
@@ -190,13 +185,12 @@ async def test_a_change_after_its_file_was_read_is_indexed(house: House, monkeyp
         replace = IndexWriter.replace_file
         written: list[str] = []
 
-        def replace_and_change(self: IndexWriter, record: FileRecord, pieces: Sequence[Piece]) -> Written:
+        def replace_and_change(self: IndexWriter, record: FileRecord, chunks: Sequence[ChunkRecord]) -> Change:
             path = record.state.path
             if path not in written:
                 written.append(path)
                 house.write(path, f"later text of {path}")
-                index.changed()
-            return replace(self, record, pieces)
+            return replace(self, record, chunks)
 
         monkeypatch.setattr(IndexWriter, "replace_file", replace_and_change)
         index.start()
@@ -224,9 +218,14 @@ async def test_many_who_ask_share_a_round(house: House, monkeypatch: pytest.Monk
     house.notes(5)
     listings: list[object] = []
     async with house.opened(WordEmbedder()) as index:
-        library = index._place.library
+        library = index._context.library
         listed = library.list
-        monkeypatch.setattr(library, "list", lambda: listings.append(1) or listed())
+
+        def counted() -> object:
+            listings.append(1)
+            return listed()
+
+        monkeypatch.setattr(library, "list", counted)
         reports = await asyncio.gather(*(index.sync() for _ in range(50)))
     assert {report.added for report in reports} == {5}
     assert len(listings) <= 4
@@ -234,8 +233,7 @@ async def test_many_who_ask_share_a_round(house: House, monkeypatch: pytest.Monk
 
 async def test_searches_go_on_with_the_old_index_while_a_new_one_is_built(house: House) -> None:
     house.write("memory/a.md", "alpha beta gamma")
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     embedder = WordEmbedder("two")
     embedder.gate.clear()
     async with house.opened(embedder) as index:
@@ -244,7 +242,7 @@ async def test_searches_go_on_with_the_old_index_while_a_new_one_is_built(house:
         found = await find(index, "alpha")
         assert paths(found) == ["memory/a.md"]
         assert not found.partial
-        assert any("built anew" in note for note in found.notes)
+        assert any("built anew" in note for note in found.warnings)
         # What is written now is found too.
         house.write("memory/b.md", "delta")
         assert paths(await find(index, "delta")) == ["memory/b.md"]
@@ -252,7 +250,7 @@ async def test_searches_go_on_with_the_old_index_while_a_new_one_is_built(house:
         report = await rebuild
         assert report.rebuilt
         found = await find(index, "delta")
-        assert (paths(found)[0], found.mode, found.notes) == ("memory/b.md", "hybrid", ())
+        assert (paths(found)[0], found.mode, found.warnings) == ("memory/b.md", "hybrid", ())
     assert not building_path(house.db).exists()
     assert house.vectors() == 2
 
@@ -266,7 +264,7 @@ async def test_another_profile_builds_anew_and_a_search_never_sees_half(house: H
         assert report.rebuilt
         assert 0 < report.pieces_written < lines
         status = await index.status()
-        assert (status.files, status.profile, status.pending_vectors) == (30, "classic", 0)
+        assert (status.files, status.details["profile"], status.pending_vectors) == (30, "classic", 0)
         assert (await find(index, "fact 7 3")).mode == "hybrid"
     async with house.opened(WordEmbedder(), profile="classic", chunking={"tokens": 40, "overlap": 5}) as index:
         assert (await index.sync()).rebuilt
@@ -313,7 +311,7 @@ async def test_a_forced_build_leaves_vectors_behind_that_the_model_gives_in_anot
         assert (await find(index, "port")).mode == "hybrid"
         house.write("memory/c.md", "the proxy moved to port 8443 again")
         assert (await index.sync()).pending_vectors == 0
-        assert (await index.status()).dimensions == 48
+        assert (await index.status()).details["dimensions"] == 48
 
 
 async def test_a_running_process_gets_over_vectors_of_another_size_too(house: House) -> None:
@@ -348,8 +346,7 @@ async def test_a_close_does_not_wait_for_the_size_of_vectors(house: House) -> No
             return Vectors(0, b"")
 
     house.notes(2)
-    async with house.opened(None) as index:
-        await index.sync()
+    await house.sync(None)
     embedder = Silent(remote=True)
     index = house.index(embedder)
     running = asyncio.create_task(index.sync(force=True))
@@ -362,8 +359,7 @@ async def test_a_close_does_not_wait_for_the_size_of_vectors(house: House) -> No
 
 async def test_a_close_while_the_provider_is_opened_asks_it_nothing(house: House) -> None:
     house.notes(2)
-    async with house.opened(None) as index:
-        await index.sync()
+    await house.sync(None)
     embedder = WordEmbedder(remote=True)
     opening, go_on = asyncio.Event(), asyncio.Event()
 
@@ -372,8 +368,8 @@ async def test_a_close_while_the_provider_is_opened_asks_it_nothing(house: House
         await go_on.wait()
         return embedder
 
-    place = house.place()
-    index = MemoryIndex(place, supply.Supply("words", opener, place.clock))
+    context = house.context()
+    index = MemoryIndex(context, EmbedderHandle("words", opener, context.clock))
     running = asyncio.create_task(index.sync(force=True))
     await opening.wait()
     closing = asyncio.create_task(index.close())
@@ -388,8 +384,7 @@ async def test_a_close_while_the_provider_is_opened_asks_it_nothing(house: House
 async def test_kept_vectors_come_back_after_another_model(house: House) -> None:
     house.notes(2)
     for model in ("one", "two"):
-        async with house.opened(WordEmbedder(model, remote=True), cached=True) as index:
-            await index.sync()
+        await house.sync(WordEmbedder(model, remote=True), cached=True)
     embedder = WordEmbedder("one", remote=True)
     async with house.opened(embedder, cached=True) as index:
         report = await index.sync()
@@ -400,8 +395,7 @@ async def test_kept_vectors_come_back_after_another_model(house: House) -> None:
 
 async def test_a_provider_that_fails_in_a_rebuild_leaves_words_in_the_new_index(house: House) -> None:
     house.notes(2)
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     embedder = WordEmbedder("two")
     embedder.failure = DOWN
     async with house.opened(embedder, profile="classic") as index:
@@ -417,18 +411,17 @@ async def test_what_was_done_before_a_close_is_not_done_again(
 ) -> None:
     house.notes(300, lines=3)
     if rebuild:
-        async with house.opened(None) as index:
-            await index.sync()
-    options = {"profile": "classic"} if rebuild else {}
+        await house.sync(None)
+    options: dict[str, Any] = {"profile": "classic"} if rebuild else {}
     index = house.index(WordEmbedder(), **options)
     written: list[str] = []
     replace = IndexWriter.replace_file
 
-    def replace_some(self: IndexWriter, record: FileRecord, pieces: Sequence[Piece]) -> Written:
+    def replace_some(self: IndexWriter, record: FileRecord, chunks: Sequence[ChunkRecord]) -> Change:
         written.append(record.state.path)
         if len(written) == 150:
             index._sync._stop.wait(20)
-        return replace(self, record, pieces)
+        return replace(self, record, chunks)
 
     with monkeypatch.context() as patch:
         patch.setattr(IndexWriter, "replace_file", replace_some)
@@ -450,8 +443,7 @@ async def test_what_was_done_before_a_close_is_not_done_again(
 
 async def test_a_rebuild_that_nobody_wants_any_more_is_removed(house: House) -> None:
     house.notes(3)
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     embedder = WordEmbedder("two")
     embedder.gate.clear()
     index = house.index(embedder, profile="classic")
@@ -497,36 +489,35 @@ async def test_another_process_that_indexes_is_told_and_searches_go_on(house: Ho
             assert (await index.sync()).busy
             found = await find(index, "alpha")
             assert paths(found) == ["memory/a.md"]
-            assert any("Another process" in note for note in found.notes)
+            assert any("Another process" in note for note in found.warnings)
             assert (await index.status()).busy
         finally:
             other.release()
         assert not (await index.sync()).busy
-        assert (await find(index, "beta")).notes == ()
+        assert (await find(index, "beta")).warnings == ()
 
 
-async def test_pieces_without_a_vector_are_still_told_of_while_another_process_indexes(house: House) -> None:
+async def test_chunks_without_a_vector_are_still_told_of_while_another_process_indexes(house: House) -> None:
     embedder = WordEmbedder()
     embedder.failure = DOWN
     house.notes(20)
     async with house.opened(embedder, sync={"watch": False, "on_search": False}) as index:
         await index.sync()
-        note = (await find(index, "fact")).notes
+        note = (await find(index, "fact")).warnings
         assert "no vector yet" in note[0]
         other = WriterLock(house.db)
         other.acquire()
         try:
             house.write("memory/b.md", "beta 部署")
             assert (await index.sync()).busy
-            assert (await find(index, "fact")).notes == note
+            assert (await find(index, "fact")).warnings == note
         finally:
             other.release()
 
 
 async def test_a_damaged_index_is_set_aside_and_built_anew(house: House) -> None:
     house.notes(3)
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     house.db.write_bytes(b"no database at all" * 1000)
     async with house.opened(WordEmbedder()) as index:
         report = await index.sync()
@@ -563,16 +554,15 @@ async def test_a_failure_to_write_is_told_and_the_old_index_answers(
                 await index.sync()
             found = await find(index, "alpha")
             assert paths(found) == ["memory/a.md"]
-            assert any("disk is full" in note for note in found.notes)
+            assert any("disk is full" in note for note in found.warnings)
             assert any("disk is full" in issue.text for issue in (await index.status()).issues)
         await index.sync()
-        assert (await find(index, "beta")).notes == ()
+        assert (await find(index, "beta")).warnings == ()
 
 
 async def test_vectors_of_another_size_are_not_mixed(house: House) -> None:
     house.write("memory/a.md", "alpha")
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     house.write("memory/b.md", "beta")
     async with house.opened(WordEmbedder(dimensions=48)) as index:
         report = await index.sync()
@@ -602,7 +592,7 @@ async def test_a_close_ends_a_sync_that_waits_for_its_provider(house: House) -> 
         await index.sync()
 
 
-async def test_progress_counts_files_then_pieces_and_ends_with_nothing(house: House) -> None:
+async def test_progress_counts_files_then_chunks_and_ends_with_nothing(house: House) -> None:
     house.notes(40)
     steps: list[Progress] = []
     seen: list[Progress | None] = []
@@ -616,7 +606,7 @@ async def test_progress_counts_files_then_pieces_and_ends_with_nothing(house: Ho
     assert seen == [*steps, None]
 
 
-async def test_progress_is_of_pieces_while_the_first_of_them_are_embedded(house: House) -> None:
+async def test_progress_is_of_chunks_while_the_first_of_them_are_embedded(house: House) -> None:
     house.notes(3)
     embedder = WordEmbedder(remote=True)
     embedder.gate.clear()
@@ -630,7 +620,7 @@ async def test_progress_is_of_pieces_while_the_first_of_them_are_embedded(house:
 
 
 async def test_a_provider_that_failed_is_asked_again_by_itself(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supply, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(embedder_handle, "FIRST_PAUSE", 0.05)
     embedder = WordEmbedder()
     embedder.failure = DOWN
     house.write("memory/a.md", "alpha")
@@ -641,7 +631,7 @@ async def test_a_provider_that_failed_is_asked_again_by_itself(house: House, mon
         assert (await find(index, "alpha")).fallback is None
 
 
-async def test_pieces_that_failed_get_their_vectors_though_a_question_in_flight_had_its_own(
+async def test_chunks_that_failed_get_their_vectors_though_a_question_in_flight_had_its_own(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Divided(WordEmbedder):
@@ -702,6 +692,10 @@ async def test_what_another_process_kept_it_from_is_done_when_that_is_over(
         await until(lambda: set(house.stored()) == {"memory/a.md"})
 
 
+def _is_stored(house: House, name: str) -> bool:
+    return name in house.stored()
+
+
 async def test_an_interval_brings_it_up_to_date(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facade, "MINUTE", 0.05)
     options = {"watch": False, "on_session_start": False, "interval_minutes": 1}
@@ -709,13 +703,12 @@ async def test_an_interval_brings_it_up_to_date(house: House, monkeypatch: pytes
         index.start()
         for name in ("memory/a.md", "memory/b.md"):
             house.write(name, "alpha")
-            await until(lambda name=name: name in house.stored())
+            await until(functools.partial(_is_stored, house, name))
 
 
 async def test_a_rebuild_for_another_profile_does_not_keep_searches_waiting(house: House) -> None:
     house.write("memory/a.md", "alpha")
-    async with house.opened(WordEmbedder()) as index:
-        await index.sync()
+    await house.sync(WordEmbedder())
     embedder = WordEmbedder("two", remote=True)
     embedder.gate.clear()
     async with house.opened(embedder, profile="classic", query={"wait_for_writes": "20s"}) as index:
@@ -724,7 +717,7 @@ async def test_a_rebuild_for_another_profile_does_not_keep_searches_waiting(hous
         house.write("memory/b.md", "beta")
         async with asyncio.timeout(10):
             found = await find(index, "beta")
-        assert any("built anew" in note for note in found.notes)
+        assert any("built anew" in note for note in found.warnings)
         embedder.gate.set()
         await rebuild
         assert paths(await find(index, "beta"))[0] == "memory/b.md"

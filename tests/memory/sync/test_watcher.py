@@ -241,7 +241,9 @@ async def test_stopping_ends_all_threads_and_is_silent_afterwards(tmp_path: Path
     assert threading.active_count() <= before + 6
 
 
-async def test_a_change_that_is_noticed_when_the_loop_is_over_is_told_to_nobody(tmp_path: Path) -> None:
+async def test_a_change_that_is_noticed_when_the_loop_is_over_is_told_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Over:
         def time(self) -> float:
             return 0.0
@@ -250,6 +252,6 @@ async def test_a_change_that_is_noticed_when_the_loop_is_over_is_told_to_nobody(
             raise RuntimeError("Event loop is closed")
 
     found = Following(tmp_path)
-    found.watcher._loop = Over()
+    monkeypatch.setattr(found.watcher, "_loop", Over())
     found.watcher._on_path(tmp_path / "memory/2026-11-20.md")
     assert found.told == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clawbot.agent.views import AgentInfo
-from clawbot.tui.screens.agents import AgentsScreen
+from clawbot.agent.status_types import AgentInfo
+from clawbot.tui.screens.choices import AgentsScreen
 from tests.tui.screens.host import PENDING, Runtime, seen, showing, until
 
 

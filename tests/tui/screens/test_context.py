@@ -9,13 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.context.prompt import FileSize
-from clawbot.context.report import ContextPart, ContextReport, LastFlush, Tokens
+from clawbot.context.report import ContextPart, ContextReport, FileSize, LastFlush, Tokens
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.lines import width_of
-from clawbot.tui.render.shares import share_out
-from clawbot.tui.screens.context import AFTER_TURN, ContextScreen
-from clawbot.tui.screens.context_view import context_lines
+from clawbot.tui.screens.context import AFTER_TURN, ContextScreen, context_lines, share_out
 from tests.tui.fake_runtime import NOW, Hold, RuntimeStatus, context_report
 from tests.tui.screens.host import FixedClock, Runtime, seen, showing, until
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
+from clawbot.config.schema import Settings, TuiSettings
 from clawbot.errors import ClawbotError
 from clawbot.tui.screens.editor import EditorScreen
 from tests.tui.screens.host import PENDING, Host, Runtime, seen, showing, until
@@ -241,7 +242,7 @@ async def test_control_characters_of_a_file_do_not_reach_the_terminal_and_stay_i
 
 async def test_with_an_external_editor_in_the_settings_it_is_opened_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     below = runtime()
-    below.settings.tui.editor = "external"
+    below.settings = Settings(tui=TuiSettings(editor="external"))
     monkeypatch.setenv("EDITOR", "no-such-editor")
     async with showing(EditorScreen(below, "MEMORY.md", 3)) as (host, pilot):
         await until(pilot, lambda: host.result is False)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
-from clawbot.tui.screens.external import EditorError, edit_external, editor_command
+from clawbot.tui.screens.editor import EditorError, edit_external, editor_command
 
 
 class Lending(App[None]):

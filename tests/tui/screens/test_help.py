@@ -11,7 +11,7 @@ from textual.widgets import TextArea
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.screens.help import CHAT_KEYS, HelpScreen
-from clawbot.tui.widgets.prompt import Prompt
+from clawbot.tui.widgets.composer import Prompt
 from tests.tui.screens.host import Runtime, seen, showing, until
 
 

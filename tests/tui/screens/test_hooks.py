@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from clawbot.agent.views import HookStatus
+from clawbot.agent.status_types import HookStatus
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.lines import width_of
-from clawbot.tui.screens.hooks import HooksScreen
-from clawbot.tui.screens.hooks_view import hook_details, hooks_table
+from clawbot.tui.screens.hooks import HooksScreen, hook_details, hooks_table
 from tests.tui.fake_runtime import NOW
 from tests.tui.screens.host import FixedClock, Runtime, seen, showing, until
 
@@ -28,7 +27,12 @@ def hook(name: str = "session-memory", **values: Any) -> HookStatus:
     return HookStatus(name=name, **{**usual, **values})
 
 
-RAN = {"topic": "command:new", "duration_ms": 12, "at": NOW - timedelta(minutes=3)}
+def below(shown: HooksScreen) -> Runtime:
+    assert isinstance(shown.runtime, Runtime)
+    return shown.runtime
+
+
+RAN: dict[str, Any] = {"topic": "command:new", "duration_ms": 12, "at": NOW - timedelta(minutes=3)}
 HOOKS = [
     hook(status="ok", **RAN),
     hook("greet", source="home", ready=False, missing=("bin: gh", "env: GITHUB_TOKEN"), description="问候 🎉"),
@@ -77,7 +81,7 @@ async def test_looking_again_shows_what_there_is_now_and_stays_at_the_hook() -> 
         await until(pilot, lambda: "broken" in seen(host))
         await pilot.press("down", "down")
         await until(pilot, lambda: shown.chosen == "slow")
-        shown.runtime.found_hooks = [hook("a-new-one"), *HOOKS]
+        below(shown).found_hooks = [hook("a-new-one"), *HOOKS]
         await pilot.press("r")
         await until(pilot, lambda: "a-new-one" in seen(host))
         assert shown.chosen == "slow"
@@ -93,10 +97,10 @@ async def test_without_hooks_it_is_said_where_they_would_be() -> None:
 
 async def test_hooks_that_can_not_be_found_are_an_error_on_the_screen() -> None:
     shown = screen()
-    shown.runtime.hook_error = ClawbotError("The folder of hooks can't be read.")
+    below(shown).faults["hooks"] = ClawbotError("The folder of hooks can't be read.")
     async with showing(shown, (100, 20)) as (host, pilot):
         await until(pilot, lambda: "can't be read" in seen(host))
-        shown.runtime.hook_error = None
+        below(shown).faults.clear()
         await pilot.press("r")
         await until(pilot, lambda: "session-memory" in seen(host))
 

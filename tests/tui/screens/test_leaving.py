@@ -13,16 +13,16 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from clawbot.sessions.listing import SessionSummary
+from clawbot.tui.screens.choices import ModelsScreen
+from clawbot.tui.screens.common import AskScreen, OverScreen
 from clawbot.tui.screens.context import ContextScreen
-from clawbot.tui.screens.editor import EditorScreen
-from clawbot.tui.screens.files import FilesScreen
+from clawbot.tui.screens.editor import EditorScreen, FilesScreen
 from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.memory import MemoryScreen
-from clawbot.tui.screens.models import ModelsScreen
-from clawbot.tui.screens.over import OverScreen
-from clawbot.tui.screens.parts import AskScreen
+from clawbot.tui.screens.places import PlacePreview
 from clawbot.tui.screens.sessions import SessionsScreen
-from tests.tui.fake_runtime import NOW, Hold, SessionSummary, found, hit
+from tests.tui.fake_runtime import NOW, Hold, found, hit
 from tests.tui.screens.host import PENDING, FixedClock, Runtime, showing, until
 
 WIDE = (120, 30)
@@ -31,6 +31,7 @@ NOTE = "memory/2026-10-02.md"
 
 SUMMARY = SessionSummary(
     key="agent:main:main",
+    name="main",
     session_id="0a1b2c3d",
     title="the proxy",
     updated_at=NOW,
@@ -39,54 +40,15 @@ SUMMARY = SessionSummary(
     tokens=10,
     ended="open",
     path=Path("/home/ada/0a1b2c3d.jsonl"),
+    locked=False,
 )
 
 
-class Held(Runtime):
-    """A runtime that keeps the answer of one method back until the hold is released."""
-
-    def __init__(self, method: str) -> None:
-        super().__init__(files={NOTE: "- the proxy is on 8443\n"}, sessions=[SUMMARY])
-        self.memory = {"proxy": found(hit(NOTE, 1, "- the proxy is on 8443", 0.9))}
-        self.method = method
-        self.hold = Hold()
-
-    async def _held(self, method: str) -> None:
-        if method == self.method:
-            self.hold.reached.set()
-            await self.hold.released.wait()
-
-    async def search_memory(self, query: str, limit: int = 30) -> Any:
-        await self._held("search_memory")
-        return await super().search_memory(query, limit)
-
-    async def read_memory(self, path: str) -> str:
-        await self._held("read_memory")
-        return await super().read_memory(path)
-
-    async def sessions(self) -> list[Any]:
-        await self._held("sessions")
-        return await super().sessions()
-
-    async def preview(self, session_id: str, limit: int = 20) -> list[Any]:
-        await self._held("preview")
-        return await super().preview(session_id, limit)
-
-    async def models(self) -> list[Any]:
-        await self._held("models")
-        return await super().models()
-
-    async def workspace_files(self) -> list[str]:
-        await self._held("workspace_files")
-        return await super().workspace_files()
-
-    async def read_workspace_file(self, name: str) -> str:
-        await self._held("read_workspace_file")
-        return await super().read_workspace_file(name)
-
-    async def count_tokens(self, text: str) -> int:
-        await self._held("count_tokens")
-        return await super().count_tokens(text)
+def below_screens() -> Runtime:
+    """A runtime with one note and one session."""
+    below = Runtime(files={NOTE: "- the proxy is on 8443\n"}, sessions=[SUMMARY])
+    below.memories = {"proxy": found(hit(NOTE, 1, "- the proxy is on 8443", 0.9))}
+    return below
 
 
 class Last(Static):
@@ -98,7 +60,7 @@ class Last(Static):
 
     async def on_unmount(self) -> None:
         screen = self.screen
-        workers = [worker._task for worker in self.app.workers if worker.node is screen]
+        workers = [worker._task for worker in self.app.workers if worker.node is screen and worker._task]
         await asyncio.gather(*(child._task for child in screen.children if child is not self and child._task))
         self.hold.release()
         if workers:
@@ -118,36 +80,37 @@ MakeScreen = Callable[[Runtime], OverScreen[Any]]
 @pytest.mark.parametrize(
     ("method", "make"),
     [
-        ("search_memory", lambda below: MemoryScreen(below, "proxy", clock=FixedClock())),
-        ("workspace_files", lambda below: MemoryScreen(below, clock=FixedClock())),
+        ("search", lambda below: MemoryScreen(below, "proxy", clock=FixedClock())),
+        ("files", lambda below: MemoryScreen(below, clock=FixedClock())),
         ("read_memory", lambda below: MemoryScreen(below, "proxy", clock=FixedClock())),
         ("sessions", lambda below: SessionsScreen(below, clock=FixedClock())),
         ("preview", lambda below: SessionsScreen(below, clock=FixedClock())),
         ("models", ModelsScreen),
-        ("workspace_files", FilesScreen),
-        ("read_workspace_file", lambda below: EditorScreen(below, NOTE)),
+        ("files", FilesScreen),
+        ("read", lambda below: EditorScreen(below, NOTE)),
         ("count_tokens", lambda below: EditorScreen(below, NOTE)),
     ],
 )
 async def test_an_answer_that_comes_while_the_screen_goes_ends_nothing(method: str, make: MakeScreen) -> None:
-    below = Held(method)
+    below = below_screens()
+    hold = below.holds[method] = Hold()
     screen = make(below)
     async with showing(screen, WIDE) as (host, pilot):
-        await below.hold.reached.wait()
-        await leave(screen, below.hold, pilot)
+        await hold.reached.wait()
+        await leave(screen, hold, pilot)
         assert host.is_running
     assert not host.return_code
 
 
 async def test_a_save_that_comes_back_while_the_editor_goes_ends_nothing() -> None:
-    below = Held("nothing yet")
+    below = below_screens()
     screen = EditorScreen(below, NOTE)
     async with showing(screen, WIDE) as (host, pilot):
         await until(pilot, lambda: screen.on_disk is not None)
-        below.method = "read_workspace_file"
+        hold = below.holds["read"] = Hold()
         await pilot.press("ctrl+s")
-        await below.hold.reached.wait()
-        await leave(screen, below.hold, pilot)
+        await hold.reached.wait()
+        await leave(screen, hold, pilot)
         assert host.is_running
     assert not host.return_code
 
@@ -180,7 +143,7 @@ async def test_keys_that_were_on_their_way_leave_only_once() -> None:
 async def test_a_screen_that_is_closed_before_it_is_made_ends_nothing(make: MakeScreen) -> None:
     below = Runtime()
     heard: list[bool] = []
-    below.on_memory_progress = lambda: heard.append(True)
+    below.memory.on_progress = lambda: heard.append(True)
     screen = make(below)
     async with showing(HelpScreen(below)) as (host, pilot):
         host.push_screen(screen)
@@ -189,14 +152,14 @@ async def test_a_screen_that_is_closed_before_it_is_made_ends_nothing(make: Make
         await until(pilot, lambda: not screen.is_attached)
         await pilot.pause()
         assert host.is_running
-        below.on_memory_progress()
+        below.memory.on_progress()
         assert heard == [True]
     assert not host.return_code
 
 
 @pytest.mark.parametrize("action", ["move('cursor_up')", "choose", "preview_down", "back"])
 async def test_a_key_that_is_quicker_than_the_screen_ends_nothing(action: str) -> None:
-    screen = MemoryScreen(Held("nothing"), "proxy", clock=FixedClock())
+    screen = MemoryScreen(below_screens(), "proxy", clock=FixedClock())
     async with showing(HelpScreen(Runtime())) as (host, pilot):
         mounted = host.push_screen(screen)
         await screen.run_action(action)
@@ -232,14 +195,14 @@ async def test_a_second_answer_leaves_what_is_below_open() -> None:
 
 
 async def test_what_waits_for_a_refresh_of_a_screen_that_has_left_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = MemoryScreen(Held("nothing"), "proxy", clock=FixedClock())
+    screen = MemoryScreen(below_screens(), "proxy", clock=FixedClock())
     waiting: list[Callable[[], Any]] = []
     async with showing(screen, WIDE) as (host, pilot):
         await until(pilot, lambda: bool(screen.notes))
         # The screen below may have something to paint first: until then it keeps what it is to run.
         monkeypatch.setattr(host.screen_stack[0], "_invoke_later", lambda callback, _: waiting.append(callback))
         screen.action_back()
-        screen.call_after_refresh(screen._show_place)
+        screen.call_after_refresh(screen.query_one(PlacePreview).reveal)
         await until(pilot, lambda: not screen.is_attached)
         assert waiting
         assert not any(run() for run in waiting)

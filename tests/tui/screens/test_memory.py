@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.containers import VerticalScroll
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Fallback, Progress
-from clawbot.tui.screens import memory
+from clawbot.memory.values import EVERY_SOURCE, Fallback, Progress, SearchResult, Source, session_of
+from clawbot.sessions.plain_lines import Spoken
+from clawbot.tui.screens import memory, places
 from clawbot.tui.screens.editor import EditorScreen
-from clawbot.tui.screens.memory import MemoryScreen, is_note, session_of
-from tests.tui.fake_runtime import Hold, found, hit
+from clawbot.tui.screens.memory import MemoryScreen, is_note
+from clawbot.tui.screens.places import TalkPlace
+from tests.tui.fake_runtime import FakeMemory, Hold, found, hit, told
 from tests.tui.screens.host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 
 DAY = "# 2026-10-02\n\n- staging proxy moved to 8443;\n  8080 clashed with grafana\n- 数据库端口改成 5433\n"
@@ -34,7 +38,7 @@ NEVER, AT_ONCE = 3_600.0, 0.01  # seconds
 
 def runtime(**answers: Any) -> Runtime:
     below = Runtime(files=dict(FILES))
-    below.memory = {"proxy": PROXY, "端口": CHINESE, **answers}
+    below.memories = {"proxy": PROXY, "端口": CHINESE, **answers}
     return below
 
 
@@ -68,14 +72,14 @@ async def test_one_search_is_made_for_what_was_typed_in_one_go(monkeypatch: pyte
     below = runtime()
     async with showing(screen(below), WIDE) as (host, pilot):
         # The typing never pauses before its last letter, however slow the machine is.
-        monkeypatch.setattr(memory, "SEARCH_DELAY", NEVER)
+        monkeypatch.setattr(places, "SEARCH_DELAY", NEVER)
         await pilot.press(*"prox")
-        monkeypatch.setattr(memory, "SEARCH_DELAY", AT_ONCE)
+        monkeypatch.setattr(places, "SEARCH_DELAY", AT_ONCE)
         await pilot.press("y")
         await until(pilot, lambda: "0.93" in seen(host))
-        monkeypatch.setattr(memory, "SEARCH_DELAY", NEVER)
+        monkeypatch.setattr(places, "SEARCH_DELAY", NEVER)
         await pilot.press("space", "backspace")
-        monkeypatch.setattr(memory, "SEARCH_DELAY", AT_ONCE)
+        monkeypatch.setattr(places, "SEARCH_DELAY", AT_ONCE)
         retype(host, "端口")
         await until(pilot, lambda: "0.90" in seen(host))
         assert below.searches == ["proxy", "端口"]
@@ -95,14 +99,16 @@ async def test_a_late_answer_never_replaces_a_newer_one() -> None:
         assert "the old answer" not in seen(host)
 
 
-class Stubborn(Runtime):
+class Stubborn(FakeMemory):
     """A search that answers although it was given up, when `late` is released."""
 
-    late: Hold
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+        self.late = Hold()
 
-    async def search_memory(self, query: str, limit: int = 30) -> Any:
+    async def search(self, query: str, limit: int = 30, sources: Sequence[Source] = EVERY_SOURCE) -> SearchResult:
         try:
-            return await super().search_memory(query, limit)
+            return await super().search(query, limit, sources)
         except asyncio.CancelledError:
             await self.late.released.wait()
             self.late.reached.set()
@@ -110,16 +116,16 @@ class Stubborn(Runtime):
 
 
 async def test_a_search_that_does_not_give_up_changes_nothing() -> None:
-    below = Stubborn(files=dict(FILES))
-    below.late = Hold()
-    below.memory["proxy"] = PROXY
+    below = Runtime(files=dict(FILES))
+    below.memory = stubborn = Stubborn(below)
+    below.memories["proxy"] = PROXY
     old = below.search_holds["old"] = Hold()
     async with showing(screen(below, "old"), WIDE) as (host, pilot):
         await old.reached.wait()
         retype(host, "proxy")
         await until(pilot, lambda: "0.93" in seen(host))
-        below.late.release()
-        await until(pilot, lambda: below.late.reached.is_set() and not host.workers)
+        stubborn.late.release()
+        await until(pilot, lambda: stubborn.late.reached.is_set() and not host.workers)
         assert "the old answer" not in seen(host)
         assert "3 results" in seen(host)
 
@@ -134,16 +140,16 @@ async def test_a_search_that_was_given_up_does_not_say_that_it_is_slow(monkeypat
         said.append(number)
 
     monkeypatch.setattr(MemoryScreen, "_say_slow", say_and_tell)
-    below = Stubborn(files=dict(FILES))
-    below.late = Hold()
-    below.memory["proxy"] = PROXY
+    below = Runtime(files=dict(FILES))
+    below.memory = stubborn = Stubborn(below)
+    below.memories["proxy"] = PROXY
     old = below.search_holds["old"] = Hold()
     async with showing(screen(below, "old"), WIDE) as (host, pilot):
         await old.reached.wait()
         retype(host, "proxy")
         await until(pilot, lambda: "3 results" in seen(host) and bool(said))
         assert "searching" not in seen(host)
-        below.late.release()
+        stubborn.late.release()
 
 
 async def test_typing_goes_on_while_a_search_runs() -> None:
@@ -229,7 +235,7 @@ async def test_a_place_in_a_conversation_leads_there() -> None:
         await shows_first(host, pilot, "User: which port does the proxy use?")
         assert below.reads == []
         await pilot.press("enter")
-        assert host.result == "0a1b"
+        assert host.result == TalkPlace("0a1b", "", "port")
 
 
 # The preview
@@ -261,7 +267,7 @@ async def test_the_preview_shows_the_place_deep_in_a_file() -> None:
 
 async def test_only_the_note_where_the_list_rests_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def rests(seconds: float) -> None:
-        monkeypatch.setattr(memory, "PREVIEW_DELAY", seconds)
+        monkeypatch.setattr(places, "PREVIEW_DELAY", seconds)
 
     below = runtime()
     async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
@@ -284,6 +290,7 @@ async def test_a_note_that_is_gone_is_shown_by_its_snippet() -> None:
     del below.files["memory/2026-10-02.md"]
     async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
         await shows_first(host, pilot, "8080 clashed with grafana")
+        assert "memory/2026-10-02.md" in seen(host)
 
 
 async def test_a_note_that_was_deleted_meanwhile_leaves_the_list_and_the_place_stays() -> None:
@@ -291,11 +298,11 @@ async def test_a_note_that_was_deleted_meanwhile_leaves_the_list_and_the_place_s
     async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
         await shows_first(host, pilot, "8080 clashed with grafana")
         del below.files["memory/2025-09-18.md"]
-        below.memory["proxy"] = found(PROXY.hits[0], PROXY.hits[2])
+        below.memories["proxy"] = found(PROXY.hits[0], PROXY.hits[2])
         await pilot.press("down")
         await shows_first(host, pilot, "fact 150")
         assert "memory/2025-09-18.md" not in seen(host)
-        assert host.screen.query_one("#rows").highlighted == 1
+        assert host.screen.query_one(OptionList).highlighted == 1
         assert below.searches == ["proxy", "proxy"]
 
 
@@ -350,8 +357,8 @@ async def test_what_could_steer_the_terminal_is_not_shown() -> None:
             "words only: the key was refused",
         ),
         ({"fallback": Fallback("openai", "no answer")}, "openai is not used: no answer"),
-        ({"partial": True}, "time was up before everything was searched"),
-        ({"notes": ("3 files wait.", "3 files wait.")}, "3 files wait."),
+        ({"partial": True}, "not everything was searched"),
+        ({"warnings": ("3 files wait.", "3 files wait.")}, "3 files wait."),
     ],
 )
 async def test_what_the_search_could_not_do_is_told(values: dict[str, Any], line: str) -> None:
@@ -388,19 +395,19 @@ async def test_a_long_reason_is_told_whole() -> None:
 
 async def test_while_the_index_is_built_its_progress_is_told_and_then_it_is_searched_anew() -> None:
     below = runtime()
-    below.memory_progress = Progress("text", 1, 1000, "files")
+    below.memory.progress = Progress("text", 1, 1000, "files")
     heard: list[bool] = []
-    below.on_memory_progress = lambda: heard.append(True)
+    below.memory.on_progress = lambda: heard.append(True)
     async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
         await until(pilot, lambda: "indexing 1 of 1,000 files" in seen(host) and "0.93" in seen(host))
         below.index(Progress("text", 420, 1000, "files", 35.0, 12.4))
         await until(pilot, lambda: "indexing 420 of 1,000 files, 12 s left" in seen(host))
         await pilot.press("down")
-        below.memory["proxy"] = found(hit("MEMORY.md", 1, "proxy, new"), *PROXY.hits)
+        below.memories["proxy"] = found(hit("MEMORY.md", 1, "proxy, new"), *PROXY.hits)
         below.index(None, changed=True)
         await until(pilot, lambda: "proxy, new" in seen(host))
         assert "indexing" not in seen(host)
-        assert host.screen.query_one("#rows").highlighted == 2
+        assert host.screen.query_one(OptionList).highlighted == 2
         await pilot.press("escape")
         below.index(None)
         assert heard == [True] * 3
@@ -413,12 +420,22 @@ async def test_what_is_written_while_the_screen_is_open_is_found_and_nothing_els
         for _ in range(3):
             below.index(None)
         below.files["memory/2026-10-02.md"] = DAY.replace("5433", "5434")
-        below.memory["端口"] = found(hit("memory/2026-10-02.md", 5, "- 数据库端口改成 5434", 0.9))
+        below.memories["端口"] = found(hit("memory/2026-10-02.md", 5, "- 数据库端口改成 5434", 0.9))
         below.index(None, changed=True)
         await until(pilot, lambda: "改成 5434" in seen(host) and "5434" in preview(host))
         below.index(None)
-        await until(pilot, lambda: host.screen.watch_index._due is False)
+        await until(pilot, lambda: is_told(host))
         assert below.searches == ["端口", "端口"]
+
+
+def is_told(host: Host) -> bool:
+    """Whether the screen has heard of all that the index did."""
+    assert isinstance(host.screen, MemoryScreen)
+    return host.screen.watch_index._due is False
+
+
+def has(host: Host, text: str, not_this: str = "nowhere") -> bool:
+    return text in seen(host) and not_this not in seen(host)
 
 
 async def test_a_change_while_a_search_runs_is_searched_for_after_it() -> None:
@@ -427,7 +444,7 @@ async def test_a_change_while_a_search_runs_is_searched_for_after_it() -> None:
     async with showing(screen(below, "proxy"), WIDE) as (host, pilot):
         await hold.reached.wait()
         below.index(None, changed=True)
-        await until(pilot, lambda: host.screen.watch_index._due is False)
+        await until(pilot, lambda: is_told(host))
         hold.release()
         await until(pilot, lambda: below.searches == ["proxy", "proxy"])
 
@@ -443,7 +460,7 @@ async def test_a_long_path_is_cut_in_its_middle_and_keeps_its_line() -> None:
         await pilot.press("down")
         await pilot.resize_terminal(200, 20)
         await until(pilot, lambda: f"0.90  {path}:1234" in seen(host))
-        assert host.screen.query_one("#rows").highlighted == 1
+        assert host.screen.query_one(OptionList).highlighted == 1
 
 
 async def test_nothing_found_says_so() -> None:
@@ -493,3 +510,42 @@ def test_notes_are_the_files_of_the_memory(name: str, kept: bool) -> None:
 def test_a_transcript_is_named_by_its_session() -> None:
     assert session_of("sessions/5f0c1d2e.jsonl") == "5f0c1d2e"
     assert session_of("sessions/5f0c1d2e.jsonl.reset.2026") == "5f0c1d2e"
+
+
+async def test_what_was_said_is_shown_with_who_when_and_what_was_said_around_it() -> None:
+    below = runtime(
+        dog=found(told("0000aaaa", "User: my dog is called Bruno", 0.6), hit("MEMORY.md", 1, "- a dog", 0.3))
+    )
+    below.talks["sessions/0000aaaa.jsonl"] = [
+        Spoken(1, "00000009", "agent", 1, "What is he called?"),
+        Spoken(2, "0000000a", "user", 2, "my dog is called Bruno"),
+        Spoken(3, "0000000b", "agent", 3, "A fine name."),
+    ]
+    async with showing(screen(below, "dog"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "A fine name." in preview(host))
+        assert "You, " in seen(host)
+        assert preview(host).splitlines() == [
+            "Clawbot: What is he called?",
+            "You: my dog is called Bruno",
+            "Clawbot: A fine name.",
+        ]
+        assert str(host.screen.query_one("#place", Static).content) == "You: my dog is called Bruno"
+
+
+async def test_notes_and_talks_are_searched_apart_in_turn() -> None:
+    below = runtime(dog=found(told("0000aaaa", "User: my dog is called Bruno", 0.6), hit("MEMORY.md", 1, "- a dog")))
+    async with showing(screen(below, "dog"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "2 results" in seen(host))
+        for name, shown, hidden in (("notes", "MEMORY.md:1", "Bruno"), ("talks", "Bruno", "MEMORY.md:1")):
+            await pilot.press("ctrl+t")
+            await until(pilot, partial(has, host, f"· {name}"))
+            await until(pilot, partial(has, host, shown, hidden))
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: "2 results" in seen(host))
+
+
+async def test_where_nothing_was_said_it_says_so() -> None:
+    async with showing(screen(runtime(), "zebra"), WIDE) as (host, pilot):
+        await until(pilot, lambda: "Nothing is remembered about “zebra”." in seen(host))
+        await pilot.press("ctrl+t", "ctrl+t")
+        await until(pilot, lambda: "Nothing was said about “zebra”." in seen(host))

@@ -6,7 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from clawbot.errors import ClawbotError
-from clawbot.tui.screens.models import ModelsScreen, key_problem
+from clawbot.tui.screens.choices import ModelsScreen, key_problem
 from tests.tui.screens.host import Runtime, seen, showing, until
 
 SECRET = "sk-test-123456"
@@ -88,7 +88,8 @@ async def test_a_key_is_saved_and_never_shown(way: list[str]) -> None:
 
 
 async def test_after_the_key_the_model_of_the_provider_is_highlighted() -> None:
-    async with showing(ModelsScreen(Runtime())) as (host, pilot):
+    models = ModelsScreen(Runtime())
+    async with showing(models) as (host, pilot):
         await until(pilot, lambda: "add a key" in seen(host))
         await pilot.press("ctrl+k")
         await until(pilot, lambda: "ANTHROPIC_API_KEY ·" in seen(host))
@@ -96,7 +97,7 @@ async def test_after_the_key_the_model_of_the_provider_is_highlighted() -> None:
         await until(pilot, lambda: "paste ANTHROPIC_API_KEY" in seen(host))
         await pilot.press(*SECRET, "enter")
         await until(pilot, lambda: bool(host.notices))
-        await until(pilot, lambda: getattr(host.shown.current, "id", "") == "anthropic/claude-sonnet-4-5")
+        await until(pilot, lambda: getattr(models.current, "id", "") == "anthropic/claude-sonnet-4-5")
         await pilot.press("enter")
         assert host.result == "anthropic/claude-sonnet-4-5"
 

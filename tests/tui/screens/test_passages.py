@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawbot.tui.screens.passages import LINE_CHARS, LINES_AROUND, PLACE_LINES, WHOLE, Passage, passage, snippet_start
+from clawbot.tui.screens.places import LINE_CHARS, LINES_AROUND, PLACE_LINES, WHOLE, Passage, passage, snippet_start
 
 FACTS = "".join(f"- fact {number}\n" for number in range(1, 201))
 

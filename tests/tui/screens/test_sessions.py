@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from textual.widgets import Input
+from textual.content import Content
+from textual.widgets import Input, Static
 
+from clawbot.agent.status_types import HistoryItem
 from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, TextBlock, ToolResultMessage, UserMessage
+from clawbot.sessions.plain_lines import Spoken
+from clawbot.tui.screens.places import TalkPlace
 from clawbot.tui.screens.sessions import PREVIEW_CHARS, SessionsScreen, last_words
-from tests.tui.fake_runtime import HistoryItem, RuntimeStatus, conversation, summary
-from tests.tui.screens.host import PENDING, FixedClock, Runtime, seen, showing, until
+from tests.tui.fake_runtime import RuntimeStatus, conversation, found, summary, told
+from tests.tui.screens.host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 
 TITLES = ["the launch party 🎉", "which port did the proxy use?", "记住我喜欢制表符", "the README"]
 
@@ -23,6 +27,12 @@ def runtime(**values: Any) -> Runtime:
 
 def screen(below: Runtime) -> SessionsScreen:
     return SessionsScreen(below, clock=FixedClock())
+
+
+def chosen(host: Host) -> str:
+    """The session that the screen gave back."""
+    assert isinstance(host.result, TalkPlace)
+    return host.result.session
 
 
 async def test_newest_come_first_with_age_turns_tokens_and_end() -> None:
@@ -38,7 +48,7 @@ async def test_enter_gives_the_highlighted_session() -> None:
     async with showing(screen(runtime())) as (host, pilot):
         await until(pilot, lambda: "README" in seen(host))
         await pilot.press("down", "enter")
-        assert host.result == f"{2:08x}"
+        assert chosen(host) == f"{2:08x}"
 
 
 async def test_typing_filters_and_x_is_only_a_letter() -> None:
@@ -49,7 +59,7 @@ async def test_typing_filters_and_x_is_only_a_letter() -> None:
         assert "launch party" not in seen(host)
         assert below.exported == []
         await pilot.press("enter")
-        assert host.result == f"{2:08x}"
+        assert chosen(host) == f"{2:08x}"
 
 
 async def test_chinese_titles_are_found() -> None:
@@ -57,7 +67,7 @@ async def test_chinese_titles_are_found() -> None:
         await until(pilot, lambda: "README" in seen(host))
         host.screen.query_one(Input).value = "喜欢"
         await pilot.press("enter")
-        assert host.result == f"{3:08x}"
+        assert chosen(host) == f"{3:08x}"
 
 
 async def test_nothing_found_says_so_and_enter_does_nothing() -> None:
@@ -172,7 +182,7 @@ async def test_of_thousands_only_some_rows_are_laid_out() -> None:
     async with showing(screen(below)) as (host, pilot):
         await until(pilot, lambda: "3,000" in seen(host))
         await pilot.press(*"2999", "enter")
-        assert host.result == f"{2999:08x}"
+        assert chosen(host) == f"{2999:08x}"
 
 
 def test_a_preview_shows_who_spoke_and_leaves_tool_results_out() -> None:
@@ -184,3 +194,61 @@ def test_a_preview_shows_who_spoke_and_leaves_tool_results_out() -> None:
     ]
     assert last_words(items).plain == f"You\nhello\n\nClawbot\n{'x' * PREVIEW_CHARS} …"
     assert last_words([]).plain == "Nothing said yet."
+
+
+async def test_what_was_said_finds_a_session_whose_title_does_not() -> None:
+    below = runtime()
+    below.memories["dog"] = found(
+        told(f"{4:08x}", "User: my dog is called Bruno\nAssistant: Noted."),
+        told(f"{1:08x}", "User: something of that kind"),
+    )
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        host.screen.query_one(Input).value = "dog"
+        await until(pilot, lambda: "dog is called Bruno" in seen(host))
+        assert "README" in seen(host)
+        # Near in meaning alone is no answer to a filter.
+        assert "launch party" not in seen(host)
+        await pilot.press("enter")
+        assert host.result == TalkPlace(f"{4:08x}", "0000000a", "dog")
+
+
+async def test_the_preview_shows_the_place_that_was_found_with_what_was_said_around_it() -> None:
+    below = runtime()
+    below.memories["dog"] = found(told(f"{4:08x}", "User: my dog is called Bruno"))
+    around = [Spoken(number, f"b{number:07x}", "agent", number, f"line {number}") for number in range(1, 40)]
+    around[30] = Spoken(31, "0000000a", "user", 31, "my dog is called Bruno")
+    below.talks[f"sessions/{4:08x}.jsonl"] = around
+    async with showing(screen(below), (120, 20)) as (host, pilot):
+        await until(pilot, lambda: "question 1" in seen(host))
+        host.screen.query_one(Input).value = "dog"
+        await until(pilot, lambda: "You: my dog is called Bruno" in seen(host))
+        place = host.screen.query_one("#place", Static).content
+        assert isinstance(place, Content)
+        assert [place.plain[span.start : span.end] for span in place.spans if "accent" in f"{span.style}"] == ["dog"]
+        assert "Clawbot: line 30" in seen(host)
+        assert "Clawbot: line 1\n" not in seen(host)
+        host.screen.query_one(Input).value = "README"
+        await until(pilot, lambda: "question 1" in seen(host))
+        assert "Bruno" not in seen(host)
+
+
+async def test_words_of_a_title_are_found_whole_and_not_by_their_letters() -> None:
+    below = runtime(sessions=[summary(1, "git diff --git a/x"), summary(2, "DOG food, 狗粮")])
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "diff" in seen(host))
+        for typed in ("dog", "狗粮 food"):
+            host.screen.query_one(Input).value = typed
+            await until(pilot, lambda: "DOG food" in seen(host) and "diff" not in seen(host))
+
+
+async def test_without_an_index_the_titles_have_to_do() -> None:
+    below = runtime()
+    below.faults["search"] = ClawbotError("The memory index is off.")
+    async with showing(screen(below)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        host.screen.query_one(Input).value = "launch"
+        await until(pilot, lambda: "README" not in seen(host))
+        await until(pilot, lambda: not host.screen.workers)
+        assert "launch party" in seen(host)
+        assert host.notices == []

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from clawbot.context.budget import ASSUMED
-from clawbot.context.prompt import FileSize
-from clawbot.context.report import ContextPart, LastFlush, Tokens
+from clawbot.agent.status_types import HistoryItem
+from clawbot.context.report import ContextPart, FileSize, LastFlush, Tokens
+from clawbot.context.window import ASSUMED
 from clawbot.memory.values import Fallback
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.tui.screens.choices import ModelsScreen
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.hooks import HooksScreen
 from clawbot.tui.screens.memory import MemoryScreen
-from clawbot.tui.screens.models import ModelsScreen
 from clawbot.tui.screens.sessions import SessionsScreen
-from tests.tui.fake_runtime import HistoryItem, RuntimeStatus, context_report, conversation, found, hit, summary
+from tests.tui.fake_runtime import RuntimeStatus, context_report, conversation, found, hit, summary
 from tests.tui.screens.host import FixedClock, Host, Runtime, seen, until
 from tests.tui.screens.test_hooks import screen
 
@@ -58,7 +59,7 @@ def memory(query: str = "staging proxy port 端口", **values: object) -> Memory
         hit("MEMORY.md", 31, "- the hosts of the staging area are proxy.stg and db.stg", 0.4),
     ]
     below = Runtime(files={"memory/2026-10-02.md": DAY, "MEMORY.md": "", "memory/2025-09-18-hosts.md": ""})
-    below.memory[query] = found(*hits, **values)
+    below.memories[query] = found(*hits, **values)
     return MemoryScreen(below, query, clock=FixedClock())
 
 
@@ -103,14 +104,15 @@ def hooks_screen() -> HooksScreen:
     return shown
 
 
-CASES: list[tuple[str, Callable[[], Screen[object]], tuple[int, int], str, str]] = [
+CASES: list[tuple[str, Callable[[], Screen[Any]], tuple[int, int], str, str]] = [
     ("sessions_dark", sessions, SMALL, "textual-dark", "memory/2026"),
     ("sessions_light", sessions, LARGE, "textual-light", "memory/2026"),
     ("models", lambda: ModelsScreen(Runtime()), SMALL, "textual-light", "add a key"),
     ("editor", editor, SMALL, "textual-dark", "tokens · saved"),
     ("memory_dark", memory, LARGE, "clawbot-dark", "with grafana"),
     ("memory_small", memory_words, SMALL, "clawbot-light", "with grafana"),
-    ("memory_narrow", memory, (60, 30), "clawbot-dark", "with grafana"),
+    # In view when the preview has scrolled to the place, not before.
+    ("memory_narrow", memory, (60, 30), "clawbot-dark", "5433 🎉，因为代理也要用 5432"),
     ("memory_recent", lambda: memory(""), SMALL, "clawbot-dark", "with grafana"),
     ("context_dark", context, SMALL, "clawbot-dark", "compactions"),
     ("context_light", lambda: context(detail=True), LARGE, "clawbot-light", "Workspace"),
@@ -125,7 +127,7 @@ CASES: list[tuple[str, Callable[[], Screen[object]], tuple[int, int], str, str]]
 def test_look(
     snap_compare: Callable[..., bool],
     name: str,
-    screen: Callable[[], Screen[object]],
+    screen: Callable[[], Screen[Any]],
     size: tuple[int, int],
     theme: str,
     ready: str,
@@ -136,6 +138,6 @@ def test_look(
         await until(pilot, lambda: ready in seen(host))
         for area in (*host.screen.query(Input), *host.screen.query(TextArea)):
             area.cursor_blink = False
-        await until(pilot, lambda: True)
+        await pilot.pause()
 
     assert snap_compare(host, terminal_size=size, run_before=settle)

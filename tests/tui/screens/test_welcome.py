@@ -7,7 +7,7 @@ from pathlib import Path
 from inline_snapshot import snapshot
 
 from clawbot.llm.protocol import ModelInfo
-from clawbot.tui.screens.welcome import welcome_text
+from clawbot.tui.screens.help import welcome_text
 
 HOME = Path("/home/ada")
 WORKSPACE = HOME / ".clawbot" / "workspace"

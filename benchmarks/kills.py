@@ -1,0 +1,271 @@
+"""Ends the real screen at random moments, again and again in one home: whether anything that was said is lost or said
+twice.
+
+Each round starts the screen on a pty, answers the question about what was not sent, types messages, some of them
+behind `/new`, and ends the program at a random moment: most by `kill -9`, some by SIGTERM or SIGHUP. A message counts
+as told when the screen showed it as sent or queued after Enter. After each end the transcripts and what waits beside
+them must hold each told message once. At the end all that waits is sent, and each told message must have been said.
+
+The model answers in the program's own process, at once or after some seconds.
+
+Run: .venv/bin/python benchmarks/kills.py [--kills N] [--seed N] [--slow SHARE] [--every ROUNDS]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.e2e.terminal import Terminal
+
+ROOT = Path(__file__).resolve().parents[1]
+DELAY = 3.0  # seconds until a slow model answers
+AFTER_ENTER = {
+    True: 2.5,
+    False: 1.5,
+}  # seconds at most from the last Enter to the end, with a slow model or a quick one
+MARK = re.compile(r"\bm\d{5}\b")
+WORDS = ("fix the tests", "端口改到八四四三", "and the release notes", "what did we say of the proxy?", "再看一遍日志")
+READY = "script:kills · "  # the model in the header: the conversation is open
+WATCHED = 0.6  # share of the messages for which the user waits until the screen shows them
+REST = 0.6  # seconds after which a key is an answer
+PATIENCE = 60.0
+SIGNALS = (signal.SIGKILL,) * 8 + (signal.SIGTERM, signal.SIGHUP)
+COLUMNS = ("ended by", "model", "ends", "typed", "told", "said", "waiting", "lost", "doubled", "untold and gone")
+
+
+def show_screen(delay: float) -> None:
+    """The program itself, with a model of this process that answers after `delay` seconds."""
+    from collections.abc import AsyncGenerator
+    from contextlib import aclosing
+    from unittest.mock import patch
+
+    from clawbot.cli.main import main as run
+    from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
+    from clawbot.llm.scripted import ScriptEngine, parse_script
+    from clawbot.testing.fixture import ScriptedModel
+
+    class KillModel:
+        info = ModelInfo(ref="script:kills", window=100_000)
+
+        async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+            pieces = [{"text": "It is", "after": delay}, " done."] if request.purpose == "chat" else ["NO_REPLY"]
+            script = parse_script(json.dumps({"turns": [{"reply": {"text": pieces}}]}), Path("kills.yaml"))
+            async with aclosing(ScriptedModel(ScriptEngine(script)).stream(request)) as parts:
+                async for part in parts:
+                    yield part
+
+        async def warm(self) -> None:
+            """Nothing to load."""
+
+        async def aclose(self) -> None:
+            """Nothing to let go of."""
+
+    async def open_model(*_: object, **__: object) -> Any:
+        return KillModel()
+
+    sys.argv[1:] = ["chat"]
+    with patch("clawbot.services.open_model", open_model):
+        run()
+
+
+class Disk:
+    """What the files of a home hold of the messages that were typed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.said: Counter[str] = Counter()
+        self.waiting: Counter[str] = Counter()
+        ids: set[Any] = set()
+        for path in folder.glob("*.jsonl"):
+            for line in path.read_text("utf-8", "replace").splitlines():
+                message = _object(line).get("message") or {}
+                if message.get("role") == "user" and isinstance(message.get("content"), str):
+                    self.said.update(set(MARK.findall(message["content"])))
+                    ids.add(message.get("unsentId"))
+        for path in folder.glob("*.unsent"):
+            texts: dict[str, str] = {}
+            for line in path.read_text("utf-8", "replace").splitlines():
+                row = _object(line)
+                if "text" in row:
+                    texts[row["id"]] = row["text"]
+                texts.pop(row.get("gone", ""), None)
+            for ident, text in texts.items():
+                if ident not in ids:
+                    self.waiting.update(set(MARK.findall(text)))
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class Kills:
+    """One home, and what was typed in it."""
+
+    def __init__(self, home: Path, chance: random.Random, slow: float) -> None:
+        self._home = home
+        self._chance = chance
+        self._slow = slow
+        self._count = 0
+        self.figures: Counter[tuple[str, str]] = Counter()
+        self.told: set[str] = set()
+        self.typed: list[str] = []
+        self.problems: list[str] = []
+
+    @property
+    def sessions(self) -> Path:
+        """Where the transcripts lie."""
+        return self._home / ".clawbot/agents/main/sessions"
+
+    def _open(self, delay: float) -> Terminal:
+        env = {"PATH": os.environ["PATH"], "HOME": str(self._home), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)}
+        argv = [sys.executable, str(Path(__file__).resolve()), "--screen", str(delay)]
+        log = self._home / ".clawbot/logs/clawbot.log"
+        return Terminal(argv, env=env, cwd=self._home, columns=110, rows=50, log=log)
+
+    def round(self) -> None:
+        """Start, type, end; then look at what the disk holds."""
+        slow = self._chance.random() < self._slow
+        number = self._chance.choice(SIGNALS)
+        row = f"{number.name[3:]}|{'3 s' if slow else 'quick'}"
+        fresh: list[str] = []
+        with self._open(DELAY if slow else 0.0) as chat:
+            self._begin(chat)
+            for _ in range(self._chance.randint(1, 4) + slow):
+                fresh.append(self._type(chat))
+                chat.feed(self._chance.choice((0.0, 0.05, 0.3)))
+                if self._chance.random() < WATCHED:
+                    self._watch(chat, fresh[-1])
+            chat.feed(self._chance.random() * AFTER_ENTER[slow])
+            os.kill(chat.process.pid, number)
+            chat.wait_end(None, seconds=PATIENCE)
+            self._look(chat)
+        self._check(row, fresh)
+
+    def _begin(self, chat: Terminal) -> None:
+        chat.wait_for(READY, seconds=PATIENCE)
+        chat.feed(0.2)
+        if "not sent" in chat.text and "esc later" in chat.text:
+            chat.feed(REST)
+            chat.send("s" if self._chance.random() < 0.8 else "esc")
+            chat.wait_for(lambda text: "esc later" not in text, seconds=PATIENCE)
+
+    def _type(self, chat: Terminal) -> str:
+        self._count += 1
+        mark = f"m{self._count:05}"
+        self.typed.append(mark)
+        head = "/new " if self._chance.random() < 0.25 else ""
+        chat.send(f"{head}{mark} {self._chance.choice(WORDS)}", "enter")
+        return mark
+
+    def _watch(self, chat: Terminal, mark: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while mark not in self.told and time.monotonic() < deadline:
+            chat.feed(0.02)
+            self._look(chat)
+
+    def _look(self, chat: Terminal) -> None:
+        """Whatever stands on the screen outside of the prompt was told."""
+        rows = [row for row in chat.text.splitlines() if not row.lstrip().startswith("❯")]
+        self.told.update(MARK.findall("\n".join(rows)))
+
+    def _check(self, row: str, fresh: list[str]) -> None:
+        disk = Disk(self.sessions)
+        lost = [mark for mark in self.told if not disk.said[mark] + disk.waiting[mark]]
+        doubled = [mark for mark in self.typed if disk.said[mark] + disk.waiting[mark] > 1]
+        gone = [mark for mark in fresh if mark not in self.told and not disk.said[mark] + disk.waiting[mark]]
+        figures = {
+            "ends": 1,
+            "typed": len(fresh),
+            "told": sum(mark in self.told for mark in fresh),
+            "said": sum(disk.said[mark] for mark in fresh),
+            "waiting": sum(disk.waiting[mark] for mark in fresh),
+            "lost": len(lost),
+            "doubled": len(doubled),
+            "untold and gone": len(gone),
+        }
+        for name, count in figures.items():
+            self.figures[row, name] += count
+        self.problems += [f"{row}: {mark} is lost" for mark in lost]
+        self.problems += [f"{row}: {mark} is there {disk.said[mark]}+{disk.waiting[mark]} times" for mark in doubled]
+        # Told once, and not with every end that follows.
+        self.told -= set(lost)
+        self.typed = [mark for mark in self.typed if mark not in doubled]
+
+    def finish(self) -> None:
+        """Send what waits, leave in good order, and look once more."""
+        with self._open(0.0) as chat:
+            chat.wait_for(READY, seconds=PATIENCE)
+            chat.feed(0.2)
+            if "esc later" in chat.text:
+                chat.feed(REST)
+                chat.send("s")
+                chat.wait_for(lambda text: "esc later" not in text, seconds=PATIENCE)
+                deadline = time.monotonic() + PATIENCE
+                while Disk(self.sessions).waiting and time.monotonic() < deadline:
+                    chat.feed(0.2)
+                chat.wait_for(lambda text: "esc stops" not in text, seconds=PATIENCE)
+            chat.send("/quit", "enter")
+            chat.wait_end(seconds=PATIENCE)
+        disk = Disk(self.sessions)
+        self.problems += [f"at the end: {mark} waits" for mark in disk.waiting]
+        wrong = [mark for mark in self.told if disk.said[mark] != 1]
+        self.problems += [f"at the end: {mark} was said {disk.said[mark]} times" for mark in wrong]
+
+
+def _print(figures: Counter[tuple[str, str]]) -> None:
+    print("| " + " | ".join(COLUMNS) + " |\n|" + "--:|" * len(COLUMNS))
+    rows = sorted({row for row, _ in figures})
+    for row in rows:
+        print(f"| {' | '.join(row.split('|'))} | " + " | ".join(str(figures[row, name]) for name in COLUMNS[2:]) + " |")
+    total = [str(sum(figures[row, name] for row in rows)) for name in COLUMNS[2:]]
+    print("| all | | " + " | ".join(total) + " |", flush=True)
+
+
+def main() -> int:
+    """Kill, and print the table now and then; 1 when anything was lost or doubled."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--slow", type=float, default=0.5, help="share of the rounds with a slow model")
+    parser.add_argument("--every", type=int, default=50, help="rounds in one home, after each of which a table comes")
+    parser.add_argument("--screen", type=float, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.screen is not None:
+        show_screen(chosen.screen)
+        return 0
+    chance = random.Random(chosen.seed)
+    figures: Counter[tuple[str, str]] = Counter()
+    problems: list[str] = []
+    began = time.monotonic()
+    for first in range(0, chosen.kills, chosen.every):
+        with tempfile.TemporaryDirectory() as folder:
+            kills = Kills(Path(folder), chance, chosen.slow)
+            for _ in range(min(chosen.every, chosen.kills - first)):
+                kills.round()
+            kills.finish()
+        figures += kills.figures
+        problems += kills.problems
+        _print(figures)
+        print(f"{time.monotonic() - began:.0f} s; problems: {len(problems)}")
+        print("".join(f"  {problem}\n" for problem in kills.problems), end="", flush=True)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""The parts of an open runtime beside its agent: memory, sessions, workspace files and the schedule. What each of their
+methods does and raises stands in `clawbot.api`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from clawbot.agent.agent import Agent
+from clawbot.agent.events import SessionChanged
+from clawbot.agent.notes import locate_note
+from clawbot.agent.status_types import HistoryItem
+from clawbot.background import run_here
+from clawbot.errors import ClawbotError
+from clawbot.llm.tokens import count_tokens
+from clawbot.memory.backend import MemoryBackend
+from clawbot.memory.values import EVERY_SOURCE, TRANSCRIPTS, Progress, SearchRequest, SearchResult, Source
+from clawbot.scheduling.jobs import Job
+from clawbot.sessions.listing import SessionSummary
+from clawbot.sessions.plain_lines import Spoken, spoken_around
+from clawbot.sessions.transcript import Transcript
+from clawbot.text.encoding import decoded, encoded_like, encoding_of
+from clawbot.tools.folder import WorkspaceFolder
+from clawbot.tools.listing import walk
+from clawbot.tools.protocol import ToolError
+
+# Of one result in the search screen: what the index returns for one range at most.
+_RANGE_CHARS = 700
+
+
+class Memory:
+    """See MemoryApi. `index` is None when it is switched off: then nothing is found, and notes are read as files."""
+
+    def __init__(self, index: MemoryBackend | None, workspace: Path) -> None:
+        self.index = index
+        self.progress: Progress | None = None
+        self.on_progress: Callable[[], None] | None = None
+        self._workspace = workspace
+
+    @property
+    def generation(self) -> int:
+        return self.index.generation if self.index is not None else 0
+
+    def progressed(self, progress: Progress | None) -> None:
+        """The index is so far, or rests."""
+        self.progress = progress
+        if self.on_progress is not None:
+            self.on_progress()
+
+    async def search(self, query: str, limit: int = 30, sources: Sequence[Source] = EVERY_SOURCE) -> SearchResult:
+        if self.index is None:
+            raise ClawbotError("The memory index is off.", hint="Set memory_search.enabled in the settings.")
+        request = SearchRequest(
+            queries=(query,),
+            max_results=limit,
+            max_chars=limit * _RANGE_CHARS,
+            sources=tuple(sources),
+            prefix=True,
+        )
+        return await self.index.search(request)
+
+    async def text(self, path: str) -> str:
+        if self.index is None:
+            return await asyncio.to_thread(read_workspace_file, self._workspace, path)
+        return await self.index.text(path)
+
+
+class Sessions:
+    """See SessionsApi."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._store = agent.deps.store
+
+    async def all(self) -> list[SessionSummary]:
+        return list(await asyncio.to_thread(self._store.list))
+
+    async def history(self, *, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
+        return await asyncio.to_thread(self._agent.conversation.session.transcript.history, before, limit)
+
+    async def preview(self, name: str, limit: int = 20) -> list[HistoryItem]:
+        return await asyncio.to_thread(self._preview, name, limit)
+
+    def _preview(self, name: str, limit: int) -> list[HistoryItem]:
+        path = self._store.path_of(self._store.find(name))
+        with Transcript.open(path, clock=self._agent.deps.clock, writable=False) as transcript:
+            return transcript.history(limit=limit)
+
+    async def around(self, path: str, entry: str, count: int = 12) -> list[Spoken]:
+        file = self._store.folder / path.removeprefix(TRANSCRIPTS)
+        return await asyncio.to_thread(spoken_around, file, entry, count)
+
+    async def resume(self, name: str) -> SessionChanged:
+        agent = self._agent
+        async with agent.exclusive():
+            record = await asyncio.to_thread(self._store.find, name)
+            if record.session_id == agent.conversation.session_id:
+                return SessionChanged(session_key=agent.conversation.key, session_id=record.session_id, reason="resume")
+            async with agent.ended.without(record.session_id):
+                session = await asyncio.to_thread(self._store.open, record.key)
+            changed = await agent.switch(session)
+            agent.conversation.session.record = await asyncio.to_thread(self._store.resumed, session.record)
+            return changed
+
+    async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
+        return await self._agent.export(form, path, session=session)
+
+
+class Workspace:
+    """See WorkspaceApi."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._folder = agent.deps.workspace
+
+    async def files(self) -> list[str]:
+        return await asyncio.to_thread(list_workspace_files, self._folder)
+
+    async def read(self, name: str) -> str:
+        return await asyncio.to_thread(read_workspace_file, self._folder, name)
+
+    async def write(self, name: str, text: str) -> None:
+        await asyncio.to_thread(write_workspace_file, self._folder, name, text)
+
+    async def locate_note(self, path: str) -> str:
+        record = self._agent.conversation.session.record
+        since = (record.session_started_at or 0) / 1000
+        return await asyncio.to_thread(locate_note, self._folder, path, record.session_id, since)
+
+    async def count_tokens(self, text: str) -> int:
+        return await count_tokens(text)
+
+
+class Jobs:
+    """See ScheduleApi."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def run(self, job: Job) -> str:
+        return await run_here(self._agent, job)
+
+
+LARGEST = 2 * 1024**2  # what an editor in the terminal can be asked to hold, in bytes
+MOST_FILES = 2000
+TEXT_SUFFIXES = {".md", ".txt", ".yaml", ".yml", ".json", ".toml", ".py", ".sh", ".csv", ".ini", ".cfg", ""}
+
+
+def list_workspace_files(workspace: Path) -> list[str]:
+    """The text files below `workspace` as relative paths, those at its top first. Blocks; hidden ones are left out."""
+    with WorkspaceFolder(workspace).folder(()) as top:
+        found = [
+            entry.path
+            for entry in walk(top)
+            if not entry.is_folder
+            and Path(entry.name).suffix in TEXT_SUFFIXES
+            and not any(part.startswith(".") for part in entry.path.split("/"))
+        ]
+    return sorted(found, key=lambda path: (path.count("/"), path))[:MOST_FILES]
+
+
+def read_workspace_file(workspace: Path, name: str) -> str:
+    """The text of `name`, empty when there is no such file. Blocks.
+
+    Raises ToolError for a path outside, a file that is too large, and one that is no text (UTF-8, or UTF-16 with its
+    mark): to save what can't be shown would destroy it.
+    """
+    folder = WorkspaceFolder(workspace)
+    place = folder.locate_for_change(name)
+    data = folder.read(place, LARGEST) or b""
+    try:
+        # The mark of UTF-8 is a character of the text, so that it is saved again.
+        return decoded(data) if encoding_of(data).is_wide else data.decode()
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            f"{place.shown} is not valid UTF-8 (byte {error.start:,}).", hint="Open it with another editor."
+        ) from None
+
+
+def write_workspace_file(workspace: Path, name: str, text: str) -> None:
+    """Replace `name` by `text`, whole or not at all, in the encoding that it has. Blocks; raises ToolError for a path
+    outside, and for a file that became too large."""
+    folder = WorkspaceFolder(workspace)
+    place = folder.locate_for_change(name)
+    before = folder.read(place, LARGEST) or b""
+    folder.replace(place, encoded_like(text, before) if encoding_of(before).is_wide else text.encode())

@@ -1,0 +1,266 @@
+"""A compaction from its cut to its entry: what leaves is offered to memory, summarised, and stood for by the summary.
+
+Whatever goes wrong before the entry is written leaves the history whole. Nothing is ever deleted from the transcript.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from msgspec import structs
+
+from clawbot.agent.boundary import MemoryGate
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.events import (
+    ALREADY_COMPACTED,
+    NOTHING_TO_COMPACT,
+    CompactionFinished,
+    CompactionRunning,
+    CompactionTrigger,
+    ContextUsed,
+    Notice,
+)
+from clawbot.agent.hooks import SessionHooks
+from clawbot.agent.offers import KEPT_NOTES, kept_notes
+from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
+from clawbot.agent.scope import InterruptedTurnError, Scope
+from clawbot.agent.summary import SummaryError, SummaryJob
+from clawbot.clock import epoch_ms
+from clawbot.context.compaction import Cut, Situation, file_lists, is_inflated
+from clawbot.context.truncate import head_and_tail
+from clawbot.context.window import plan_budget
+from clawbot.errors import ClawbotError
+from clawbot.hooks.events import CompactAfter, CompactBefore
+from clawbot.llm.tokens import count_now
+from clawbot.messages import AssistantMessage, UserMessage
+from clawbot.sessions.conversation import REQUEST
+from clawbot.sessions.entries import CompactionEntry
+from clawbot.text.secrets import MARK, left_out
+
+log = logging.getLogger(__name__)
+
+NO_GAIN = "The summary would take as much room as what it stands for."
+_FLUSH_PROMPT_TOKENS = 600  # what a silent turn says beside the copy
+_LEAST_COPY = 500  # tokens of a copy: less shows nothing
+_REQUEST_SHARE = 4  # the part of the room for a conversation that the message which is being answered may take
+_REQUEST_CHARS = 8_000
+
+
+class Compactor:
+    """The compactions of one conversation; `figures` says how full the context is. They run while no turn does, or
+    between two calls of one."""
+
+    def __init__(
+        self,
+        deps: AgentDeps,
+        conversation: Conversation,
+        requests: RequestBuilder,
+        gate: MemoryGate,
+        hooks: SessionHooks,
+        *,
+        figures: Callable[[], ContextUsed],
+    ) -> None:
+        self._deps = deps
+        self._settings = deps.settings.compaction
+        self._conversation = conversation
+        self._requests = requests
+        self._gate = gate
+        self._hooks = hooks
+        self._figures = figures
+
+    async def compact(
+        self, trigger: CompactionTrigger, scope: Scope, *, focus: str = "", harder: int = 0
+    ) -> CompactionFinished:
+        """Compact and return how it went, which is emitted too unless there was nothing to do.
+
+        `focus` is what the summary is to hold above all; `harder` grows from 1 with each round after an overflow.
+        Raises InterruptedTurnError, with the history whole.
+        """
+        await self._conversation.save_rest()
+        await self._gate.settle_crash(scope)
+        prepared = await self._requests.prepare()
+        talk = self._conversation
+        nothing_new = talk.has_summary and talk.fresh_from == len(talk.items)
+        situation = Situation(
+            trigger=trigger,
+            items=prepared.items,
+            tokens=prepared.tokens,
+            first=self._first,
+            offered=self._gate.first_unoffered,
+            nothing_new=nothing_new,
+            harder=harder,
+            measure=prepared.measure,
+            budget=prepared.budget,
+        )
+        cut = self._deps.compaction.plan(situation)
+        if cut is None:
+            error = ALREADY_COMPACTED if nothing_new else NOTHING_TO_COMPACT
+            return CompactionFinished(trigger=trigger, status="failed", error=error)
+        scope.emit(self._figures())
+        self._hooks.emit(CompactBefore, trigger=trigger, tokens=prepared.measure.used)
+        await self._offer(trigger, prepared, cut, scope)
+        finished = await self._summarise(trigger, prepared, cut, focus, scope)
+        await self._requests.prepare()
+        scope.emit(self._figures())
+        return finished
+
+    # -- what leaves --------------------------------------------------------------------------------------------------
+
+    @property
+    def _first(self) -> int:
+        """The index of the first item that is no summary."""
+        return 1 if self._conversation.has_summary else 0
+
+    async def _offer(self, trigger: CompactionTrigger, prepared: PreparedRequest, cut: Cut, scope: Scope) -> None:
+        """Offer to memory what leaves and was never offered; with it what stays, when all of it fits into one copy."""
+        spans = self._gate.unoffered
+        if not spans or spans[0][0] >= cut.index:
+            return
+        allowed = self.allowed(prepared, overflown=trigger == "overflow")
+        stop = self.answered_to(prepared)
+        copies = await self._requests.detached(prepared, spans, stop, allowed)
+        if len(copies) > sum(start < stop for start, _ in spans):
+            copies = await self._requests.detached(prepared, spans, cut.index, allowed)
+        if self._settings.memory_flush.enabled and not self._gate.state.exhausted:
+            await self._gate.offer(trigger, copies, scope)
+
+    def answered_to(self, prepared: PreparedRequest) -> int:
+        """Up to where the conversation can be offered: a message of the user that waits for its answer is not."""
+        waits = bool(prepared.items) and isinstance(prepared.items[-1].message, UserMessage)
+        return len(prepared.items) - waits
+
+    def allowed(self, prepared: PreparedRequest, *, overflown: bool = False) -> int:
+        """How many tokens of conversation a copy for a silent turn may have."""
+        room = prepared.budget.limit - prepared.measure.fixed - _FLUSH_PROMPT_TOKENS
+        if overflown:
+            # Nobody knows how much too large the request was.
+            room = min(room, (prepared.measure.counted - prepared.measure.fixed) // 2)
+        return max(room, _LEAST_COPY)
+
+    # -- what stands for it -------------------------------------------------------------------------------------------
+
+    async def _summarise(
+        self, trigger: CompactionTrigger, prepared: PreparedRequest, cut: Cut, focus: str, scope: Scope
+    ) -> CompactionFinished:
+        def running(part: int, parts: int) -> None:
+            scope.emit(CompactionRunning(trigger=trigger, part=part, parts=parts))
+
+        before = self._conversation.last_compaction
+        try:
+            summary = await self._ask(prepared, cut, focus, scope, running)
+            finished = await self._store(trigger, prepared, cut, summary, scope)
+        except InterruptedTurnError:
+            self._tell(CompactionFinished(trigger=trigger, status="interrupted", error="It was stopped."), scope)
+            raise
+        except ClawbotError as error:
+            log.warning("a compaction (%s) failed: %s", trigger, error)
+            finished = CompactionFinished(trigger=trigger, status="failed", error=str(error))
+        self._tell(finished, scope)
+        earlier = before.summary if before else ""
+        if (count := finished.summary.count(MARK) - earlier.count(MARK)) > 0:
+            scope.emit(Notice(level="info", text=f"{left_out(count)} of the summary."))
+        return finished
+
+    def _tell(self, finished: CompactionFinished, scope: Scope) -> None:
+        """The user and the hooks hear how it went."""
+        scope.emit(finished)
+        self._hooks.emit(
+            CompactAfter,
+            trigger=finished.trigger,
+            status=finished.status,
+            tokens_before=finished.tokens_before,
+            tokens_after=finished.tokens_after,
+            summary=finished.summary,
+            error=finished.error,
+        )
+
+    async def _ask(
+        self, prepared: PreparedRequest, cut: Cut, focus: str, scope: Scope, running: Callable[[int, int], None]
+    ) -> str:
+        """The summary of what leaves. Raises SummaryError, ModelError."""
+        settings = self._settings
+        before = self._conversation.last_compaction
+        request = self._request(cut)
+        turn = cut.index if request is None else request
+        job = SummaryJob(
+            items=self._conversation.items[self._first : turn],
+            split=self._conversation.items[turn : cut.index],
+            previous=before.summary if before else "",
+            details=before.details if before else None,
+            focus=focus,
+            window=prepared.budget.window,
+            budget=prepared.budget,
+            timeout=settings.timeout,
+            preserve=settings.recent_turns_preserve,
+            count=count_now,
+            now_ms=epoch_ms(self._deps.clock.now()),
+        )
+        async with self._deps.model.borrow(settings.model, scope.cancel) as model:
+            if settings.model is not None:
+                window = self._requests.windows.of(model.info).tokens
+                shortest = min(job.budget.summary, plan_budget(window, settings).summary)
+                job = structs.replace(job, window=window, budget=job.budget._replace(summary=shortest))
+            return await self._deps.compaction.summarise(job, model, scope.cancel, running)
+
+    def _request(self, cut: Cut) -> int | None:
+        """The index of the message that is being answered, when the cut is in the middle of that turn."""
+        items, turn = self._conversation.items, cut.split_turn
+        if turn is None or any(isinstance(item.message, UserMessage) for item in items[turn + 1 :]):
+            return None
+        last = items[-1].message
+        answered = isinstance(last, AssistantMessage) and not last.tool_calls
+        return None if answered else turn
+
+    def _carried(self, prepared: PreparedRequest, cut: Cut) -> str:
+        """The words of that message, which follow the summary: all of them if there is room."""
+        turn = self._request(cut)
+        if turn is None:
+            return ""
+        text = self._conversation.items[turn].message.text
+        room = (prepared.budget.limit - prepared.measure.fixed) // _REQUEST_SHARE
+        fitting = len(text) if prepared.tokens[turn] <= room else len(text) * room // prepared.tokens[turn]
+        return head_and_tail(text, min(fitting, _REQUEST_CHARS))
+
+    async def _store(
+        self, trigger: CompactionTrigger, prepared: PreparedRequest, cut: Cut, summary: str, scope: Scope
+    ) -> CompactionFinished:
+        """Write the entry. Raises SummaryError when nothing is gained, SessionStoreError."""
+        request = self._carried(prepared, cut)
+        size = await asyncio.to_thread(count_now, f"{summary}\n{request}")
+        after = prepared.measure.fixed + size + sum(prepared.tokens[cut.index :])
+        if trigger != "manual" and after >= prepared.measure.counted and not is_inflated(prepared.measure):
+            raise SummaryError(NO_GAIN)
+        # Only now is it certain that they leave: a memory that failed could have been asked again before.
+        await self._gate.let_go(trigger, cut.index, scope, "memory_flush.enabled is off")
+        state, before = self._gate.state, self._conversation.last_compaction
+        gone = [item.message for item in self._conversation.items[self._first : cut.index]]
+        files = file_lists(gone, before.details if before else None)
+        notes = kept_notes(self._conversation.session.transcript.entries)
+        entry = CompactionEntry(
+            summary=summary,
+            first_kept_entry_id=self._conversation.items[cut.index].entry_id,
+            tokens_before=prepared.measure.used,
+            details={
+                "trigger": trigger,
+                "tokensAfter": after,
+                "offeredTo": state.offered_to,
+                "transcriptBytes": state.transcript_bytes,
+                **({REQUEST: request} if request else {}),
+                **({KEPT_NOTES: [{"digest": digest, "at": at} for digest, at in notes.items()]} if notes else {}),
+                **files.as_details(),
+            },
+        )
+        stored = await self._conversation.compact(entry)
+        self._gate.compacted(stored)
+        self._requests.forget_figures()
+        return CompactionFinished(
+            trigger=trigger,
+            status="done",
+            entry_id=stored.id,
+            tokens_before=prepared.measure.used,
+            tokens_after=after,
+            summary=summary,
+        )

@@ -1,0 +1,232 @@
+"""Keeps the context within the model's window: when to flush, when to compact, and what follows an overflow.
+
+The decisions are pure (`context/window.py`); memory is reached through the gate alone (`boundary.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from clawbot.agent.boundary import MemoryGate
+from clawbot.agent.compaction import Compactor
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.events import CompactionFinished, Notice
+from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
+from clawbot.agent.scope import InterruptedTurnError, Scope
+from clawbot.context.detached import Detached
+from clawbot.context.window import Measure, should_compact, should_flush, should_flush_by_size
+from clawbot.errors import ClawbotError
+from clawbot.llm.errors import ContextOverflowError
+from clawbot.llm.protocol import ChatRequest
+from clawbot.messages import UserMessage
+from clawbot.sessions.entries import Exit
+from clawbot.sessions.messages_tail import is_said
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LEAST_ROOM = 300  # tokens for a conversation below which there is none
+_MUCH = 10  # after a compaction that did not help, the next one waits for this part of the window in new tokens
+MOST_ROUNDS = 3  # after an overflow, each of which makes the request smaller
+
+
+class _Compacted(Struct, frozen=True):
+    """The last compaction by threshold: in which `talk`, and the tokens in use at the first figure after it (None: no
+    figure came yet)."""
+
+    talk: tuple[str, str]
+    used: int | None = None
+
+
+class ContextPolicy:
+    """Decides for one conversation. Everything here runs while no other turn does."""
+
+    def __init__(
+        self,
+        deps: AgentDeps,
+        conversation: Conversation,
+        requests: RequestBuilder,
+        gate: MemoryGate,
+        compactor: Compactor,
+    ) -> None:
+        self._deps = deps
+        self._settings = deps.settings.compaction
+        self._conversation = conversation
+        self._requests = requests
+        self._gate = gate
+        self._compactor = compactor
+        self._told_no_room = ""
+        self._compacted: _Compacted | None = None
+
+    # -- around a turn ------------------------------------------------------------------------------------------------
+
+    async def before_turn(self, scope: Scope) -> PreparedRequest:
+        """Make room for the answer to the message that was said last; returns the first request. Raises
+        InterruptedTurnError."""
+        await self._requests.read_workspace(scope)
+        prepared = await self._requests.prepare()
+        self._tell_no_room(prepared, scope)
+        await self._tolerated(scope, self._flush_if_due(prepared, scope))
+        return await self._compacted_if_due(prepared, scope)
+
+    async def _flush_if_due(self, prepared: PreparedRequest, scope: Scope) -> None:
+        await self._gate.settle_crash(scope)
+        if self._flush_is_due(prepared):
+            stop = self._compactor.answered_to(prepared)
+            try:
+                await self._gate.offer("threshold", await self._copies(prepared, stop), scope)
+            except InterruptedTurnError:
+                # Esc skips what nobody asked for; the answer comes.
+                scope.go_on()
+
+    async def _copies(self, prepared: PreparedRequest, stop: int) -> list[Detached]:
+        """What memory was never offered before the index `stop`, in copies that fit."""
+        allowed = self._compactor.allowed(prepared)
+        return await self._requests.detached(prepared, self._gate.unoffered, stop, allowed)
+
+    async def next_request(self, scope: Scope, prepared: PreparedRequest | None) -> ChatRequest:
+        """The next call of the model: `prepared`, when nothing was said since. In the middle of a turn, room is made
+        for it first. Raises InterruptedTurnError."""
+        prepared = prepared or await self._requests.prepare()
+        return (await self._compacted_if_due(prepared, scope, running=True)).request()
+
+    async def after_turn(self, scope: Scope) -> None:
+        """The answer is complete: compact now rather than when the user waits. Esc stops that alone."""
+        try:
+            await self._compacted_if_due(await self._requests.prepare(), scope)
+        except InterruptedTurnError:
+            log.info("the compaction after a turn was stopped; the next turn sees to it")
+
+    async def recover(self, scope: Scope, error: ContextOverflowError) -> bool:
+        """The provider refused a request as too large: learn the limit that it names, flush with what fits, compact,
+        and say whether the request is smaller now. Raises InterruptedTurnError."""
+        if scope.rounds == MOST_ROUNDS:
+            return False
+        scope.rounds += 1
+        refused = self._requests.current
+        if self._requests.windows.learn(self._deps.model.info, error.limit):
+            # Less of the workspace fits into a smaller window, too.
+            await self._requests.read_workspace(scope)
+        if self._settings.enabled:
+            await self._tolerated(scope, self._compactor.compact("overflow", scope, harder=scope.rounds))
+        after = await self._requests.prepare()
+        return refused is not None and after.sent < refused.sent
+
+    # -- by hand, and the ways out ------------------------------------------------------------------------------------
+
+    async def compact(self, scope: Scope, focus: str) -> CompactionFinished:
+        """Compact because the user asks for it; `focus` says what the summary is to hold above all."""
+        finished = await self._compactor.compact("manual", scope, focus=focus)
+        await self._requests.prepare()
+        return finished
+
+    async def offer_rest(self, way: Exit, scope: Scope) -> None:
+        """The conversation is left: offer what memory was not offered yet. Raises InterruptedTurnError,
+        SessionStoreError."""
+        await self._gate.settle_crash(scope)
+        if self._gate.has_unoffered:
+            prepared = await self._requests.prepare()
+            await self._gate.offer(way, await self._copies(prepared, len(prepared.items)), scope)
+
+    async def leaves_some(self, scope: Scope) -> bool:
+        """A reset: whether memory is to be offered the rest when the session has ended. What it is not to be offered is
+        let go, and a record says why. Raises SessionStoreError."""
+        spans, flush, items = self._gate.unoffered, self._settings.memory_flush, self._conversation.items
+        if not spans:
+            return False
+        if not flush.enabled:
+            why = "memory_flush.enabled is off"
+        elif not any(isinstance(item.message, UserMessage) and is_said(item.message) for item in items):
+            why = "the user said nothing"
+        elif flush.reset_min_tokens and self._requests.weight(spans) < flush.reset_min_tokens:
+            why = "too little was said to ask a model about it"
+        else:
+            return True
+        await self._gate.let_go("reset", len(items), scope, why)
+        return False
+
+    @property
+    def will_offer_at_quit(self) -> bool:
+        """Whether the end of the program takes a moment, because memory is offered what was said."""
+        flush, spans = self._settings.memory_flush, self._gate.unoffered
+        if not (flush.enabled and spans and self._requests.was_used) or self._gate.state.exhausted:
+            return False
+        return self._requests.weight(spans) >= flush.quit_min_tokens
+
+    def _tell_no_room(self, prepared: PreparedRequest, scope: Scope) -> None:
+        """Once in a session: no compaction makes prompt and tools smaller."""
+        session, fixed = self._conversation.session_id, prepared.measure.fixed
+        if prepared.budget.limit - fixed >= LEAST_ROOM or self._told_no_room == session:
+            return
+        self._told_no_room = session
+        text = (
+            f"Prompt and tools take {fixed:,} of the window's {prepared.budget.window:,} tokens: there is "
+            "hardly room for a conversation. Shorten the files of the workspace, or choose a model with a larger "
+            "window (/model); /context detail shows which part is how large."
+        )
+        scope.emit(Notice(level="warning", text=text))
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+
+    def _flush_is_due(self, prepared: PreparedRequest) -> bool:
+        flush, state = self._settings.memory_flush, self._gate.state
+        if not flush.enabled or state.exhausted:
+            return False
+        if self._gate.first_unoffered >= self._compactor.answered_to(prepared):
+            return False
+        grown = self._conversation.transcript_bytes - state.transcript_bytes
+        return should_flush(
+            prepared.measure, prepared.budget, flushed=state.flushed, failures=state.failures
+        ) or should_flush_by_size(grown, flush.force_flush_transcript_bytes, state.failures)
+
+    async def _compacted_if_due(
+        self, prepared: PreparedRequest, scope: Scope, *, running: bool = False
+    ) -> PreparedRequest:
+        """`prepared`, or the request after a compaction that it called for. What failed in a submission is not tried
+        again in it. `running`: a turn would be cut in its middle."""
+        self._observe(prepared.measure)
+        due = self._compaction_is_due(prepared, running=running)
+        if not self._settings.enabled or scope.compaction_failed or not due:
+            return prepared
+        finished = await self._tolerated(scope, self._compactor.compact("threshold", scope))
+        scope.compaction_failed = finished is None or finished.status != "done"
+        if scope.compaction_failed:
+            return prepared
+        self._compacted = _Compacted(self._talk)
+        return await self._requests.prepare()
+
+    def _observe(self, measure: Measure) -> None:
+        """Remember the first figure after a compaction; forget the compaction of another session or model."""
+        last = self._compacted
+        if last is None or last.talk != self._talk:
+            self._compacted = None
+        elif last.used is None and not measure.stale:
+            self._compacted = _Compacted(self._talk, measure.used)
+
+    def _compaction_is_due(self, prepared: PreparedRequest, *, running: bool) -> bool:
+        """Over the limit, unless it was still over it right after the last compaction: then no other helps before much
+        has come since (a server that puts a large prompt of its own before ours)."""
+        measure, budget, last = prepared.measure, prepared.budget, self._compacted
+        least = 0
+        if last is not None and last.used is not None and last.used > budget.limit:
+            least = last.used + budget.window // _MUCH
+        return should_compact(measure, budget, running=running) and measure.used > least
+
+    @property
+    def _talk(self) -> tuple[str, str]:
+        """Which session is held with which model."""
+        return self._conversation.session_id, self._deps.model.info.ref
+
+    async def _tolerated(self, scope: Scope, step: Awaitable[T]) -> T | None:
+        """What `step` gave; None when it failed (a full disk), which is told and stops nobody."""
+        try:
+            return await step
+        except ClawbotError as error:
+            log.warning("the housekeeping of the context failed: %s", error)
+            scope.emit(Notice(level="warning", text=str(error)))
+            return None

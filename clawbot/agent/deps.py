@@ -1,0 +1,104 @@
+"""What all parts of an agent work with: values and collaborators that are put together once, when it is opened."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import tzinfo
+from pathlib import Path
+
+from msgspec import Struct
+
+from clawbot.agent.scope import Cancellation
+from clawbot.agent.status_types import AgentInfo
+from clawbot.agent.summary import BuiltinCompaction, Compaction
+from clawbot.clock import Clock
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.hooks.dispatch import Dispatcher
+from clawbot.llm.protocol import ChatModel, ModelInfo
+from clawbot.memory.backend import MemoryBackend
+from clawbot.sessions.reset import ResetPolicy
+from clawbot.sessions.store import SessionStore
+from clawbot.tools.changing import AskedFiles
+from clawbot.tools.memory_output import Citations
+from clawbot.tools.registry import Toolbox
+
+OpenModel = Callable[[str], Awaitable[ChatModel]]
+"""Opens the model of a reference as the user writes it. Raises ModelError."""
+
+
+class CurrentModel:
+    """`chat` answers now; it was opened by the reference `ref`, and others are opened by `open`."""
+
+    def __init__(self, open_model: OpenModel, chat: ChatModel, ref: str) -> None:
+        self.open = open_model
+        self.chat = chat
+        self.ref = ref
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model that answers now."""
+        return self.chat.info
+
+    @asynccontextmanager
+    async def borrow(self, ref: str | None, cancel: Cancellation | None = None) -> AsyncIterator[ChatModel]:
+        """The model `ref`, closed at the end of the context; without a reference the one that answers now. Raises
+        ModelError, and InterruptedTurnError when `cancel` is requested while it is opened."""
+        if not ref:
+            yield self.chat
+            return
+        model = await (cancel or Cancellation()).run(functools.partial(self.open, ref))
+        try:
+            yield model
+        finally:
+            await model.aclose()
+
+    async def replace(self, model: ChatModel, ref: str) -> None:
+        """Let `model` answer from now on, and close the one before."""
+        old, self.chat, self.ref = self.chat, model, ref
+        await old.aclose()
+
+
+RunPrompt = Callable[[str, str], Awaitable[str]]
+"""Lets the agent take a turn: the prompt, the session's name; returns the reply."""
+
+
+class AgentDeps(Struct, frozen=True):
+    """The dependencies of an agent. `model` answers, and opens others; `find_models` lists what can be used here;
+    `usual_model` answers in sessions for which no other was chosen. `approvals`: somebody can answer questions;
+    `flush_at_end`: memory is offered what was said when the session is closed. `recall` is the memory index, None when
+    it is switched off; `citations` is `memory.citations`. `hooks` runs the hooks, None when there are none, and the end
+    waits `hooks_patience` seconds for them; `asked` is told which files stand in the prompt; `home` is the state
+    folder; `agents` are those of the settings; `run_prompt` takes a turn in another session, None where none can be
+    opened; `compaction` makes room in the context; `reset` says when sessions end by the clock; `memory_problem` why
+    notes are found by words alone now, empty while they are not; `warnings` say what of packages is not used."""
+
+    agent_id: str
+    settings: AgentSettings
+    workspace: Path
+    store: SessionStore
+    tools: Toolbox
+    clock: Clock
+    model: CurrentModel
+    find_models: Callable[[], Awaitable[list[ModelInfo]]]
+    usual_model: str
+    approvals: bool = True
+    flush_at_end: bool = True
+    recall: MemoryBackend | None = None
+    citations: Citations = "auto"
+    hooks: Dispatcher | None = None
+    hooks_patience: float = 0.0
+    asked: AskedFiles | None = None
+    home: Path = Path()
+    agents: tuple[AgentInfo, ...] = ()
+    run_prompt: RunPrompt | None = None
+    compaction: Compaction = BuiltinCompaction()
+    reset: ResetPolicy = ResetPolicy(daily_at=None, idle_minutes=None)
+    memory_problem: Callable[[], str] = str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """Where the user's clock is."""
+        return self.clock.now().tzinfo

@@ -1,0 +1,361 @@
+"""The hooks of one conversation: they are told what happens in it, may change some of it, and ask the program for
+texts of the session, the model, the note, a line for the user, a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, ParamSpec, TypeVar
+from zoneinfo import ZoneInfo
+
+from msgspec import structs
+
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.events import Event, NoteKept, Notice
+from clawbot.agent.notes import BeforeWrite, KeptNote, NoteError, NoteRequest, keep_note, rename_note
+from clawbot.agent.scope import Scope
+from clawbot.agent.status_types import HookStatus
+from clawbot.agent.turn import complete
+from clawbot.clock import epoch_ms, moment_of
+from clawbot.context.bootstrap import BootstrapFile, NamedText
+from clawbot.errors import ClawbotError
+from clawbot.hooks.api import HookServiceError, Said
+from clawbot.hooks.discovery import FoundHook
+from clawbot.hooks.dispatch import LastRun
+from clawbot.hooks.events import (
+    AgentBootstrap,
+    CommandNew,
+    HookEvent,
+    InjectedFile,
+    RuntimeStop,
+    ToolAfter,
+    ToolBefore,
+)
+from clawbot.messages import OFFLINE, AssistantMessage, ToolCallBlock
+from clawbot.sessions.entries import MemoryWrite
+from clawbot.sessions.messages_tail import Manner, SaidText, UserWords, last_said, last_words_at
+from clawbot.sessions.transcript import Transcript
+from clawbot.text.secrets import left_out, redact
+from clawbot.text.statements import is_refusal
+from clawbot.tools.protocol import Approver, ToolOutcome
+from clawbot.tools.registry import Toolbox
+
+log = logging.getLogger(__name__)
+
+E = TypeVar("E", bound=HookEvent)
+P = ParamSpec("P")
+R = TypeVar("R")
+LEVELS: dict[str, Literal["info", "warning", "error"]] = {"info": "info", "warning": "warning", "error": "error"}
+_THREAD_SECONDS = 5.0  # for a note that is being written when the user stops the hooks
+_LONGEST_LINE = 2_000  # characters of what a hook tells the user
+
+
+class SessionHooks:
+    """The hooks of one conversation; `announce` shows the user an event. For topics that no hook wants, nothing
+    happens."""
+
+    def __init__(self, deps: AgentDeps, conversation: Conversation, announce: Callable[[Event], None]) -> None:
+        self.deps = deps
+        self.conversation = conversation
+        self.announce = announce
+        self.words = UserWords()
+        self._dispatcher = deps.hooks
+        self._reading: asyncio.Task[None] | None = None
+
+    def wants(self, topic: str) -> bool:
+        """Whether a hook listens to `topic`."""
+        return self._dispatcher is not None and self._dispatcher.wants(topic)
+
+    def is_ready(self, name: str, topic: str) -> bool:
+        """Whether the hook `name` is there, can run, and listens to `topic`."""
+        hooks = self._dispatcher.hooks if self._dispatcher else ()
+        found = next((hook for hook in hooks if hook.name == name), None)
+        return found is not None and found.ready and found.manifest.wants(topic)
+
+    def last_run(self, name: str) -> LastRun | None:
+        """How the hook `name` did when it ran last; None when it never did."""
+        return self._dispatcher.results.get(name) if self._dispatcher else None
+
+    def event(self, kind: type[E], **fields: Any) -> E:
+        """An event of the session that is open now, unless `fields` name another."""
+        deps, now = self.deps, self.deps.clock.now()
+        common = {
+            "agent_id": deps.agent_id,
+            "workspace": str(deps.workspace),
+            "home": str(deps.home),
+            "timestamp": now,
+            "zone": now.tzinfo.key if isinstance(now.tzinfo, ZoneInfo) else now.tzname() or "",
+            "session_key": self.conversation.session.record.key,
+            "session_id": self.conversation.session_id,
+        }
+        return kind(**{**common, **fields})
+
+    def emit(self, kind: type[HookEvent], **fields: Any) -> None:
+        """Let the hooks know of an event (see `event`); nobody waits for them."""
+        if self._dispatcher is not None and self.wants(str(kind.__struct_config__.tag)):
+            event = self.event(kind, **fields)
+            self._dispatcher.notify(event, SessionServices(self, event))
+
+    async def ask(self, event: E, scope: Scope | None = None, services: SessionServices | None = None) -> E:
+        """Run the hooks of `event` one after the other and return it as they leave it. Raises InterruptedTurnError when
+        `scope` is stopped meanwhile."""
+        if self._dispatcher is None or not self.wants(event.topic):
+            return event
+        run = functools.partial(self._dispatcher.run, event, services or SessionServices(self, event))
+        return await (run() if scope is None else scope.cancel.run(run))
+
+    def read_along(self) -> None:
+        """Have read, in the background, what the user said so far: the end of a long session does not wait for it
+        then."""
+        if self.wants("command:new") and (self._reading is None or self._reading.done()):
+            self._reading = asyncio.create_task(self._read(), name="what the user said")
+
+    async def _read(self) -> None:
+        try:
+            await SessionServices(self, self.event(CommandNew)).overview()
+        except HookServiceError as error:
+            log.warning("what the user said so far can't be read: %s", error)
+
+    async def change_files(self, files: Sequence[BootstrapFile]) -> Sequence[NamedText]:
+        """The workspace files of a prompt as the hooks leave them."""
+        if not self.wants("agent:bootstrap"):
+            return files
+        shown = [InjectedFile(file.name, file.text) for file in files]
+        return (await self.ask(self.event(AgentBootstrap, files=shown))).files
+
+    async def stop(self, patience: float, *, last: bool) -> None:
+        """The session is closed: tell the hooks and wait `patience` seconds for all that they do, which the `last`
+        session then ends."""
+        dispatcher, clock = self._dispatcher, self.deps.clock
+        if dispatcher is None:
+            return
+        began = clock.monotonic()
+        try:
+            async with asyncio.timeout(patience):
+                await self.ask(self.event(RuntimeStop))
+        except TimeoutError:
+            log.warning("the hooks at the end of the program were not done after %g seconds", patience)
+        rest = max(0.0, patience - (clock.monotonic() - began))
+        if last:
+            await dispatcher.close(rest)
+        else:
+            # Not `wait_for`: Python 3.11's loses a cancellation that comes together with the end.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await dispatcher.settled()
+
+    async def status(self) -> list[HookStatus]:
+        """The hooks as they lie on disk now, and how each did last."""
+        if self._dispatcher is None:
+            return []
+        await self._dispatcher.load()
+        return [_status(hook, self.last_run(hook.name)) for hook in self._dispatcher.hooks]
+
+
+class SessionServices:
+    """What the program does for the hooks of one event. `kept` is the note that was written for its session, `held` are
+    the entries whose texts are said to stand in it.
+
+    `before_write` is told what is about to be written to a note; `ours` are the SHA-256 of what was written before,
+    with the times.
+    """
+
+    def __init__(
+        self,
+        hooks: SessionHooks,
+        event: HookEvent,
+        before_write: BeforeWrite | None = None,
+        ours: Mapping[str, float] | None = None,
+    ) -> None:
+        self._hooks = hooks
+        self._deps = hooks.deps
+        self._event = event
+        self._before_write = before_write or _nothing
+        self._ours = ours or {}
+        record = hooks.conversation.session.record
+        began = (record.session_started_at or 0) / 1000 if record.session_id == event.session_id else 0.0
+        # The clock may have been set back since the session began.
+        self._since = min([began, *self._ours.values()])
+        self._is_over = False
+        self._secrets: frozenset[str] = frozenset()
+        self.kept: KeptNote | None = None
+        self.held: frozenset[str] = frozenset()
+
+    async def said(self, limit: int, role: str) -> list[Said]:
+        """The last `limit` texts of the event's session, oldest first, of `role` ("": of both). Raises
+        HookServiceError, as all of these do."""
+
+        def read() -> list[Said]:
+            with self._transcript() as transcript:
+                known = self._hooks.words.read(transcript).secrets
+                return self._told(*last_said(transcript, limit, role, manner=_manner, known=known))
+
+        return await self._thread(read)
+
+    async def overview(self) -> list[Said]:
+        """About a hundred texts of the user from all of the event's session, shortened, oldest first, the first and
+        the last among them."""
+
+        def read() -> list[Said]:
+            with self._transcript() as transcript:
+                asked = self._hooks.words.read(transcript)
+                return self._told(asked.texts, asked.secrets)
+
+        return await self._thread(read)
+
+    def _told(self, texts: Iterable[SaidText], secrets: frozenset[str]) -> list[Said]:
+        self._secrets |= secrets
+        return [Said(text.role, text.text, text.timestamp, text.entry_id) for text in texts]
+
+    def _transcript(self) -> Transcript:
+        """That of the event's session, to be read. Blocks. Raises SessionStoreError."""
+        store = self._deps.store
+        return Transcript.open_history(store.path_of(store.find(self._event.session_id)), clock=self._deps.clock)
+
+    def _last_words(self) -> datetime:
+        """When the user spoke last in the event's session, in the user's zone; where that is not known, the event's
+        own time. Blocks. Raises SessionStoreError."""
+        with self._transcript() as transcript:
+            spoke = last_words_at(transcript)
+        zone = self._deps.clock.now().tzinfo
+        return moment_of(spoke, zone) if spoke > 0 else self._event.timestamp.astimezone(zone)
+
+    async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
+        """What `model` ("": the one that answers the user) says to `prompt` within `seconds`."""
+        now = epoch_ms(self._deps.clock.now())
+        try:
+            async with asyncio.timeout(seconds), self._deps.model.borrow(model) as chat:
+                return await complete(chat, system, prompt, purpose="slug", timestamp=now)
+        except TimeoutError as error:
+            raise HookServiceError(f"the model did not answer within {seconds:g} seconds") from error
+        except ClawbotError as error:
+            raise HookServiceError(str(error)) from error
+
+    async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
+        """Write the one note of the event's session, by the day of the user's last words in it, and return its path
+        below the workspace. The texts of the entries `holds` stand in it."""
+        self.held |= frozenset(holds)
+        spoke = await self._thread(self._last_words)
+        request = NoteRequest(
+            session_id=self._event.session_id,
+            # A transcript of another program may be younger than what was said in it.
+            since=min(self._since, spoke.timestamp()),
+            text=text,
+            slug=slug,
+            at=spoke,
+            now=self._event.timestamp.timestamp(),
+            ours=self._ours,
+            secrets=self._secrets,
+        )
+        writing = asyncio.create_task(self._thread(keep_note, self._deps.workspace, request, self._allow))
+        try:
+            kept = await asyncio.shield(writing)
+        finally:
+            # A thread can't be stopped: what it has begun belongs to this session, and is waited for.
+            done, _ = await asyncio.wait({writing}, timeout=_THREAD_SECONDS)
+            self._is_over = not done
+            if done and writing.exception() is None:
+                self.kept = writing.result()
+                self._hooks.announce(NoteKept(session_id=self._event.session_id, path=self.kept.path))
+                if self.kept.write and (secrets := self.kept.write.secrets):
+                    self._hooks.announce(Notice(level="info", text=f"{left_out(secrets)} of {self.kept.path}."))
+        return kept.path
+
+    def stop_recording(self) -> None:
+        """The hooks have handled the event, and its session ends: what later work of theirs writes is recorded nowhere
+        any more, least of all in the session that follows."""
+        self._before_write = _nothing
+
+    def _allow(self, write: MemoryWrite) -> None:
+        """Record that `write` is about to happen. Blocks."""
+        if self._is_over:
+            raise NoteError("The note comes too late: its session goes on without it.")
+        self._before_write(write)
+
+    async def rename_note(self, path: str, slug: str) -> str:
+        """Give a note another slug, and return where it is now."""
+        renamed = await self._thread(rename_note, self._deps.workspace, path, slug, self._secrets)
+        if renamed != path:
+            self._hooks.announce(NoteKept(session_id=self._event.session_id, path=renamed, was=path))
+        return renamed
+
+    async def run(self, prompt: str, *, session: str) -> str:
+        """Let the agent take a turn in another session, and return what it said; "" for a silent reply."""
+        if self._deps.run_prompt is None:
+            raise HookServiceError("no other session can be opened here")
+        try:
+            return await self._deps.run_prompt(prompt, session)
+        except ClawbotError as error:
+            raise HookServiceError(str(error)) from error
+
+    async def tell(self, text: str, *, level: str, path: str) -> None:
+        """Show the user a line."""
+        shown = redact(" ".join(text.split())[:_LONGEST_LINE])
+        self._hooks.announce(Notice(level=LEVELS.get(level, "info"), text=shown, path=path or None))
+
+    async def _thread(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return await asyncio.to_thread(function, *arguments, **named)
+        except ClawbotError as error:
+            raise HookServiceError(str(error)) from error
+
+
+def _manner(message: AssistantMessage) -> Manner:
+    """How the model that said `message` answers: the offline one by rules."""
+    if message.provider != OFFLINE:
+        return "free"
+    return "refusing" if is_refusal(message.text) else "quoting"
+
+
+def _nothing(_write: object) -> None:
+    """Nobody records it."""
+
+
+class HookedTools:
+    """`tools` as a turn sees them."""
+
+    def __init__(self, tools: Toolbox, hooks: SessionHooks) -> None:
+        self._tools = tools
+        self._hooks = hooks
+
+    def title(self, call: ToolCallBlock) -> str:
+        """One line that names the call; never raises."""
+        return self._tools.title(call)
+
+    async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
+        """Run one call, unless a hook refuses it. Raises nothing but CancelledError."""
+        hooks, clock = self._hooks, self._hooks.deps.clock
+        called = {"call_id": call.id, "tool": call.name}
+        asked = hooks.event(ToolBefore, **called, arguments=dict(call.arguments))
+        if refusal := (await hooks.ask(asked)).refusal:
+            return ToolOutcome(f"The call was refused by a hook: {refusal}", is_error=True, summary="refused")
+        began = clock.monotonic()
+        outcome = await self._tools.run(call, approve)
+        took = round((clock.monotonic() - began) * 1000)
+        done = {"output": outcome.text, "is_error": outcome.is_error, "duration_ms": took}
+        hooks.emit(ToolAfter, **called, arguments=dict(call.arguments), **done)
+        return outcome
+
+
+def _status(hook: FoundHook, last: LastRun | None) -> HookStatus:
+    found = HookStatus(
+        name=hook.name,
+        description=hook.manifest.description,
+        source=hook.source,
+        folder=str(hook.folder),
+        events=hook.manifest.events,
+        enabled=hook.enabled,
+        ready=hook.ready,
+        missing=hook.missing,
+        problem=hook.problem,
+    )
+    if last is None:
+        return found
+    return structs.replace(
+        found, topic=last.topic, status=last.status, error=last.error, duration_ms=last.duration_ms, at=last.at
+    )

@@ -1,0 +1,365 @@
+"""The next request to the model: the system prompt with the workspace read fresh, what is sent of the conversation, and
+how much of the window that takes; the window is what is known of it, or less where errors of providers taught so."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.events import Notice
+from clawbot.agent.scope import Scope
+from clawbot.clock import epoch_ms
+from clawbot.config.schema_context import BootstrapSettings
+from clawbot.context.bootstrap import (
+    BootstrapFile,
+    NamedText,
+    apply_hooked,
+    cap_bootstrap,
+    read_bootstrap,
+)
+from clawbot.context.counting import TokenCounter, quick_size, weigh_message
+from clawbot.context.detached import Detached, detach
+from clawbot.context.guard import Guard
+from clawbot.context.privacy import privacy_of
+from clawbot.context.prompt import PromptInputs, SystemPrompt, build_system_prompt
+from clawbot.context.pruning import Pruner, marker_of, state_from
+from clawbot.context.window import Measure, NextRequest, Report, Window, WindowBudget, measure, plan_budget, window_of
+from clawbot.llm.protocol import ChatRequest, ModelInfo
+from clawbot.llm.tokens import weigh_tokens
+from clawbot.messages import AssistantMessage, ToolSpec, quotes_notes
+from clawbot.sessions.conversation import ContextItem, repair_pairs
+from clawbot.sessions.entries import CustomEntry
+from clawbot.sessions.forgotten import read_forgotten, without_forgotten
+from clawbot.tools.registry import Toolbox
+
+# Characters of workspace files for each token of the window: a fifth of it in English, three quarters in Chinese.
+_FILES_PER_TOKEN = 0.75
+_FIGURES = re.compile(r"\d[\d,]*")
+
+
+OnBootstrap = Callable[[Sequence[BootstrapFile]], Awaitable[Sequence[NamedText]]]
+"""Gives hooks the workspace files of a prompt; returns them as the hooks left them."""
+
+
+class Built(Struct, frozen=True):
+    """A system prompt and what it was made of."""
+
+    prompt: SystemPrompt
+    inputs: PromptInputs
+
+
+class PromptBuilder:
+    """The system prompt. It is built once for each turn, so that an edit of a workspace file is seen by the next
+    message and the prompt stays the same within a tool loop. `on_bootstrap` may change the files in it, and `on_files`
+    is told their names, relative to the workspace."""
+
+    def __init__(
+        self,
+        deps: AgentDeps,
+        on_bootstrap: OnBootstrap | None = None,
+        on_files: Callable[[Sequence[str]], None] | None = None,
+    ) -> None:
+        self._deps = deps
+        self._on_bootstrap = on_bootstrap
+        self._on_files = on_files
+        self._told: set[str] = set()
+
+    async def build(self, session_key: str, tell: Callable[[Notice], None] | None, window: int) -> Built:
+        """The system prompt as the workspace stands now, for a model with a window of so many tokens. `tell` is given
+        what the user should know of its files; None when nobody listens."""
+        deps, privacy = self._deps, privacy_of(session_key)
+        read = await asyncio.to_thread(read_bootstrap, deps.workspace, privacy)
+        if self._on_bootstrap is not None:
+            hooked = await self._on_bootstrap(read.files)
+            read = await asyncio.to_thread(apply_hooked, read, hooked, deps.workspace, privacy)
+        if self._on_files is not None:
+            self._on_files([file.name for file in read.files])
+        inputs = PromptInputs(
+            workspace=deps.workspace,
+            tools=deps.tools.for_session(privacy).specs,
+            bootstrap=cap_bootstrap(read, self._limits(window)),
+            now=deps.clock.now(),
+            model=deps.model.info.ref,
+            agent_id=deps.agent_id,
+            notes=privacy.notes,
+            citations=deps.citations == "on" or (deps.citations == "auto" and privacy.citations),
+        )
+        if tell is not None:
+            self._tell_new(inputs.bootstrap.notices, tell)
+        return Built(build_system_prompt(inputs), inputs)
+
+    def _limits(self, window: int) -> BootstrapSettings:
+        """Those of the settings, less where the files would leave no room in the window for a conversation."""
+        wanted = self._deps.settings.bootstrap
+        total = min(wanted.total_max_chars, int(window * _FILES_PER_TOKEN))
+        return wanted.model_copy(update={"max_chars": min(wanted.max_chars, total), "total_max_chars": total})
+
+    def _tell_new(self, notices: Sequence[str], tell: Callable[[Notice], None]) -> None:
+        """Tell what is not in the prompt as it lies on disk: once, and again only after it was mended. Its figures
+        don't count: a file that is cut and grows would be told with every message."""
+        now = {_FIGURES.sub("", text): text for text in notices}
+        for gist, text in now.items():
+            if gist not in self._told:
+                tell(Notice(level="warning", text=text))
+        self._told = set(now)
+
+
+# A smaller window than this is no window that a model has: a limit that an error names below it was misread.
+LEAST_WINDOW = 2_000
+LEARNT = "from an error of the provider"
+
+
+class Windows:
+    """The windows, in tokens. `cap` is `context_tokens` of the settings."""
+
+    def __init__(self, cap: int | None) -> None:
+        self._cap = cap
+        self._learnt: dict[str, int] = {}
+
+    def of(self, model: ModelInfo) -> Window:
+        """The window of `model`: its own, or less where the settings or an error say so."""
+        known = window_of(model, self._cap)
+        learnt = self._learnt.get(model.ref)
+        return Window(learnt, LEARNT, assumed=False) if learnt and learnt < known.tokens else known
+
+    def learn(self, model: ModelInfo, limit: int | None) -> bool:
+        """The provider refused a request because the window has `limit` tokens (None: it did not say). Whether that is
+        less than was known."""
+        if limit is None or not LEAST_WINDOW <= limit < self.of(model).tokens:
+            return False
+        self._learnt[model.ref] = limit
+        return True
+
+
+# Of the window, for a request that would not fit: the last resort, when no compaction could make room.
+_GUARDED = 0.95
+# The share for a view that is to be cut nowhere but in results that are too large by themselves.
+_ALL = 1_000.0
+
+
+class PreparedRequest(Struct, frozen=True):
+    """The next request, and what it takes. `items` are those of the conversation, one for one, after pruning, and
+    `tokens` what each takes; `whole` and `whole_tokens` the same before pruning, for memory. `measure` is of `items`.
+    `view` is what is sent, in whole pairs and `sent` tokens: less than `items` only where these would not fit."""
+
+    built: Built
+    items: list[ContextItem]
+    tokens: list[int]
+    whole: list[ContextItem]
+    whole_tokens: list[int]
+    view: NextRequest
+    sent: int
+    measure: Measure
+    budget: WindowBudget
+
+    def request(self) -> ChatRequest:
+        """The next call of the model."""
+        return ChatRequest(
+            system=self.built.prompt.text,
+            messages=tuple(self.view.messages),
+            tools=tuple(self.view.tools),
+            stable_prefix=self.built.prompt.stable_prefix,
+        )
+
+
+class RequestBuilder:
+    """The requests of one conversation to the model that answers now. Counting and reading happen in threads; each
+    message is counted once. `prompts` makes the system prompt."""
+
+    def __init__(self, deps: AgentDeps, conversation: Conversation, prompts: PromptBuilder) -> None:
+        self._deps = deps
+        self._conversation = conversation
+        self._prompts = prompts
+        self._settings = settings = deps.settings
+        self.counter = TokenCounter()
+        self._counted_for = ""
+        self._pruner = Pruner(settings.context_pruning)
+        self._weights = TokenCounter(weigh_tokens)
+        self._limit, self._limit_whole, self._guard = (Guard(self._weights.of) for _ in range(3))
+        self._recorded = self._pruner.state
+        self._report: Report | None = None
+        self.windows = Windows(settings.context_tokens)
+        self._session = ""
+        self._quick: tuple[tuple[str, int, int], tuple[int, bool]] | None = None
+        self.weighed = 0  # tokens of prompt and tools, as far as they were weighed and not counted yet
+        self.built: Built | None = None
+        self.prepared: PreparedRequest | None = None
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that this session has."""
+        return self._deps.tools.for_session(privacy_of(self._conversation.session.record.key))
+
+    # -- the request ---------------------------------------------------------------------------------------------------
+
+    @property
+    def window(self) -> Window:
+        """That of the model that answers now."""
+        return self.windows.of(self._deps.model.info)
+
+    async def read_workspace(self, scope: Scope) -> None:
+        """Build the system prompt of the turn that begins. Raises InterruptedTurnError."""
+        self.built = await scope.cancel.run(functools.partial(self._build, scope.emit))
+
+    async def _build(self, tell: Callable[[Notice], None] | None = None) -> Built:
+        return await self._prompts.build(self._conversation.session.record.key, tell, self.window.tokens)
+
+    async def weigh(self) -> None:
+        """Weigh prompt and tools, for the figures before the first turn: the vocabulary that counting needs takes 70 MB
+        and a third of a second, which nobody should spend before he says something."""
+        built = await self._build()
+        self.weighed = _weigh(built, self._tools_of(built))
+
+    async def prepare(self) -> PreparedRequest:
+        """The request as the context stands. The workspace is not read again within a turn."""
+        if self.built is None:
+            self.built = await self._build()
+        self._enter(self._deps.model.info.ref)
+        items = list(self._conversation.items)
+        self.prepared = await asyncio.to_thread(self._prepare, self.built, items, self.window.tokens)
+        return self.prepared
+
+    def _tools_of(self, built: Built) -> Sequence[ToolSpec]:
+        return built.inputs.tools if self._deps.model.info.supports_tools else ()
+
+    def _prepare(self, built: Built, items: list[ContextItem], window: int) -> PreparedRequest:
+        tools = self._tools_of(built)
+        weight = _weigh(built, tools)
+        pruned = self._pruner.view(items, now_ms=epoch_ms(self._deps.clock.now()), window=window)
+        seen = self._limit.view(pruned, window=window, fixed=weight, share=_ALL)
+        whole = seen if pruned == items else self._limit_whole.view(items, window=window, fixed=weight, share=_ALL)
+        view = self._view(built, tools, seen)
+        figures = measure(view, self.counter, self._report)
+        sent = figures.counted
+        if figures.used > window * _GUARDED:
+            view, sent = self._guarded(seen, built, tools, figures, window)
+        prepared = PreparedRequest(
+            built=built,
+            items=seen,
+            tokens=[self.counter.of(item.message) for item in seen],
+            whole=whole,
+            whole_tokens=[self.counter.of(item.message) for item in whole],
+            view=view,
+            sent=sent,
+            measure=figures,
+            budget=plan_budget(window, self._settings.compaction, fixed=figures.fixed),
+        )
+        present = [*view.messages, *(item.message for part in (items, seen, whole) for item in part)]
+        self.counter.forget_except(present)
+        self._weights.forget_except(present)
+        return prepared
+
+    def _view(self, built: Built, tools: Sequence[ToolSpec], seen: Sequence[ContextItem]) -> NextRequest:
+        """What a call with `seen` sends. Pairs are made whole on both sides of the last compaction: it parts none."""
+        fresh = self._conversation.fresh_from
+        older, newer = (repair_pairs([item.message for item in part]) for part in (seen[:fresh], seen[fresh:]))
+        summary = self._conversation.has_summary
+        return NextRequest(built.prompt, tools, (*older, *newer), summary, len(older), self._counted_for)
+
+    def _guarded(
+        self, seen: Sequence[ContextItem], built: Built, tools: Sequence[ToolSpec], figures: Measure, window: int
+    ) -> tuple[NextRequest, int]:
+        """A view that fits, and its tokens: old results go that memory may not have been offered yet, so nothing but
+        this one request is made of it."""
+        weight = _weigh(built, tools)
+        weighed = weight + sum(self._weights.of(item.message) for item in seen)
+        share = _GUARDED * weighed / figures.used
+        view = self._view(built, tools, self._guard.view(seen, window=window, fixed=weight, share=share))
+        return view, figures.fixed + sum(self.counter.of(message) for message in view.messages)
+
+    def _enter(self, model: str) -> None:
+        """Forget what was known of another session or counted for another model."""
+        if self._counted_for != model:
+            self._counted_for = model
+            self.counter = TokenCounter(ref=model)
+            self._report = None
+        if self._session != self._conversation.session_id:
+            self._session = self._conversation.session_id
+            self._report = None
+            state = state_from(self._conversation.session.transcript.entries)
+            self._pruner, self._recorded = Pruner(self._settings.context_pruning, state), state
+
+    def answered(self, message: AssistantMessage) -> None:
+        """The model answered the last request: its provider may have counted, and has it in its cache."""
+        if message.broken:
+            return
+        self._pruner.touch(epoch_ms(self._deps.clock.now()))
+        if self.prepared is not None and message.usage is not None and message.usage.prompt_tokens > 0:
+            self._report = Report(message.usage.prompt_tokens, self.prepared.sent)
+
+    def pruning_record(self) -> CustomEntry | None:
+        """What a later start must know of the pruning, unless the transcript has it: it counts as written then."""
+        if self._settings.context_pruning.mode == "off" or self._pruner.state == self._recorded:
+            return None
+        self._recorded = self._pruner.state
+        provider, _, name = self._deps.model.info.ref.partition("/")
+        return marker_of(self._recorded, provider, name or provider)
+
+    @property
+    def pruned(self) -> int:
+        """How many tool results are shortened or left out now."""
+        return self._pruner.pruned
+
+    def forget_figures(self) -> None:
+        """What was counted is no figure for what comes next: another context, or another model."""
+        self._report = None
+        self.prepared = None
+
+    def forget_turn(self) -> None:
+        """The next request is made from the workspace read anew."""
+        self.built = None
+
+    @property
+    def was_used(self) -> bool:
+        """Whether a turn was taken in this session since the program began."""
+        return self._session == self._conversation.session_id
+
+    def weight(self, spans: Sequence[tuple[int, int]]) -> int:
+        """About how many tokens were said in the items of `spans`, each from the first index to before the second."""
+        items = (item.message for start, stop in spans for item in self._conversation.items[start:stop])
+        return sum(weigh_message(message) for message in items if not quotes_notes(message))
+
+    @property
+    def current(self) -> PreparedRequest | None:
+        """The last request, unless that was of another session."""
+        return self.prepared if self._session == self._conversation.session_id else None
+
+    def size(self) -> tuple[int, bool]:
+        """The tokens in use as far as they are known without counting, and whether that is the provider's figure."""
+        if (last := self.current) is not None:
+            return last.measure.used, last.measure.exact
+        key = (self._conversation.session_id, len(self._conversation.items), self.weighed)
+        if self._quick is None or self._quick[0] != key:
+            self._quick = (key, quick_size(self._conversation.messages, self._conversation.fresh_from, self.weighed))
+        return self._quick[1]
+
+    # -- copies for a silent turn -------------------------------------------------------------------------------------
+
+    async def detached(
+        self, prepared: PreparedRequest, spans: Sequence[tuple[int, int]], stop: int, allowed: int
+    ) -> list[Detached]:
+        """Copies that offer the items of `spans` before `stop`, in their order, each of at most `allowed` tokens."""
+        path, tokens = self._conversation.session.transcript.path, prepared.whole_tokens
+
+        def copied() -> list[Detached]:
+            # Read anew: another process may have been told to forget something since the session was opened.
+            items = without_forgotten(prepared.whole, read_forgotten(path.parent), path.name)
+            return [
+                Detached(tuple(repair_pairs(copy.messages)), copy.start, copy.stop)
+                for start, end in spans
+                for copy in detach(items, tokens, start, min(end, stop), allowed=allowed)
+            ]
+
+        return await asyncio.to_thread(copied)
+
+
+def _weigh(built: Built, tools: Sequence[ToolSpec]) -> int:
+    """About how many tokens the prompt and the tools take."""
+    described = sum(len(str(tool.parameters)) + len(tool.description) for tool in tools)
+    return weigh_tokens(built.prompt.text) + described // 4

@@ -1,0 +1,73 @@
+"""What a front end is shown of a conversation: plain values, no live parts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from clawbot.context.report import ContextReport, LastFlush
+from clawbot.context.window import WindowBudget
+from clawbot.llm.protocol import ModelInfo
+from clawbot.sessions.conversation import HistoryItem
+from clawbot.sessions.unsent import Unsent
+
+__all__ = ["ContextReport", "HistoryItem", "RuntimeStatus", "Unsent"]
+
+
+class RuntimeStatus(Struct, frozen=True):
+    """How the conversation stands. `tokens` and `window` (0: unknown) are in tokens, `cost` in US dollars; `exact` is
+    false while `tokens` is estimated, `stale` when nothing was reported since the last compaction; `notes` counts the
+    memory files. `budget` has the marks of the window (None: unknown); `compactions` counts those of the session;
+    `window_source` says where the window is known from, as a half sentence; `unsent` counts what was typed and not
+    sent before the program ended last; `memory_problem` says why notes are found by words alone."""
+
+    agent_id: str
+    session_key: str
+    session_id: str
+    model: ModelInfo
+    workspace: Path
+    tokens: int
+    window: int
+    exact: bool
+    cost: float | None
+    busy: bool
+    notes: int
+    budget: WindowBudget | None = None
+    stale: bool = False
+    compactions: int = 0
+    last_flush: LastFlush | None = None
+    window_source: str = ""
+    unsent: int = 0
+    memory_problem: str = ""
+
+
+class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):
+    """A hook as `/hooks` shows it. `source` is where it was found, `missing` what it needs and is not there, `problem`
+    why it can't run at all; `topic`, `status` ("" for never run; ok, failed, timeout, exited), `error`, `duration_ms`
+    and `at` are of its last run."""
+
+    name: str
+    description: str
+    source: str
+    folder: str
+    events: tuple[str, ...]
+    enabled: bool
+    ready: bool
+    missing: tuple[str, ...] = ()
+    problem: str = ""
+    topic: str = ""
+    status: str = ""
+    error: str = ""
+    duration_ms: int = 0
+    at: datetime | None = None
+
+
+class AgentInfo(Struct, frozen=True):
+    """An agent of the settings, as a picker shows it. `model` is the setting, `current` says that it is talked to."""
+
+    agent_id: str
+    workspace: Path
+    model: str
+    current: bool

@@ -1,0 +1,330 @@
+"""How a conversation is compacted: the strategy that the settings name, and the builtin one's summary, written by calls
+of the model in stages that each fit, checked, retried and mended.
+
+What a summary is made from and what it must hold is decided in `context/compaction`. Nothing is stored here: whoever
+asked has the whole history as it was when this fails (reference sheet 7.4 to 7.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct, structs
+
+from clawbot.agent.scope import Cancellation, InterruptedTurnError
+from clawbot.agent.turn import ask
+from clawbot.config.schema_context import BUILTIN_COMPACTION, COMPACTION_GROUP
+from clawbot.context.compaction import (
+    SYSTEM,
+    Cut,
+    Material,
+    PreviousCompaction,
+    Situation,
+    Task,
+    choose_cut,
+    fit,
+    gather,
+    is_no_summary,
+    mend,
+    pieces_of,
+    plan_stages,
+    problems,
+    prompt_for,
+    stage_budget,
+    valid_cuts,
+)
+from clawbot.context.window import WindowBudget
+from clawbot.errors import ClawbotError
+from clawbot.extensions import BrokenExtension, installed
+from clawbot.llm.errors import ContextOverflowError, ModelError
+from clawbot.llm.protocol import ChatModel, ChatRequest
+from clawbot.messages import AssistantMessage, UserMessage
+from clawbot.sessions.conversation import ContextItem
+from clawbot.text.secrets import redact, without_secrets
+
+MOST_SHRINKS = 3
+"""How often the stages are halved after the model said that its window is too small."""
+
+ANSWER_SHARE = 0.8
+"""Of the reserve, for the answer (sheet 7.4): models that reason need more than what they write."""
+
+ANSWER_MARGIN = 256
+LEAST_ANSWER = 512
+RETRY_MARGIN = 300
+"""Tokens that the reasons for a retry may take, and what frames a message."""
+
+_logger = logging.getLogger(__name__)
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Told which stage begins, from 1, and how many there are."""
+
+
+class SummaryError(ClawbotError):
+    """No summary could be written. The message says why, without secrets."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint or "Another model can be set for this (compaction.model in the config).")
+
+
+class SummaryJob(Struct, frozen=True, kw_only=True):
+    """What is to be summarised.
+
+    `items` leave the context, and so do those of `split`, the beginning of a turn whose rest stays; neither holds the
+    summary of an earlier compaction, which is `previous` ("" without one), with the `details` of its entry. `focus` is
+    what the user asked to keep above all. `window` (an upper bound; the model may know that its own is smaller) and
+    `budget` are in tokens; `timeout` is for the whole job, in seconds. The user's last `preserve` messages are
+    carried word for word. `count` counts tokens and may block. `now_ms` is the time, in milliseconds since the epoch.
+    """
+
+    items: Sequence[ContextItem]
+    window: int
+    budget: WindowBudget
+    timeout: float
+    preserve: int
+    count: Callable[[str], int]
+    previous: str = ""
+    details: Any = None
+    split: Sequence[ContextItem] = ()
+    focus: str = ""
+    now_ms: int = 0
+
+
+class Compaction(Protocol):
+    """A strategy: what of a conversation goes, and what stands for it. One object serves all conversations of an agent.
+
+    A package offers a factory of one, without arguments, through the entry point group `clawbot.compactions`. Memory is
+    offered what goes before a summary is asked for, whatever the strategy.
+    """
+
+    def plan(self, situation: Situation) -> Cut | None:
+        """Where to cut; None when there is nothing to compact, or nothing worth it. Called on the event loop."""
+        ...
+
+    async def summarise(self, job: SummaryJob, model: ChatModel, cancel: Cancellation, progress: Progress) -> str:
+        """The Markdown that stands for what goes. Raises SummaryError, and InterruptedTurnError when `cancel` was
+        requested."""
+        ...
+
+
+class BuiltinCompaction:
+    """Cuts at the recent turns that fit, and summarises what was before in stages."""
+
+    def plan(self, situation: Situation) -> Cut | None:
+        """See `choose_cut`."""
+        return choose_cut(situation)
+
+    async def summarise(self, job: SummaryJob, model: ChatModel, cancel: Cancellation, progress: Progress) -> str:
+        """The summary of `job` in at most `budget.summary` tokens, as Markdown: all headings, then what is carried word
+        for word, and without secrets. `progress` is told the stage that begins and how many there are (more, when the
+        model's window turns out to be smaller).
+
+        Raises SummaryError when the model failed, declined, said nothing twice, took too long, or did not even take
+        stages an eighth of the size; InterruptedTurnError when `cancel` was requested.
+        """
+        try:
+            async with asyncio.timeout(job.timeout) as scope:
+                return await _Writer(job, model, cancel, progress).write()
+        except TimeoutError as error:
+            if scope.expired():
+                text = f"The summary took longer than {job.timeout:g} seconds (compaction.timeout)."
+                raise SummaryError(text) from error
+            raise SummaryError("The model did not answer in time.") from error
+        except ModelError as error:
+            named = f"{error.provider}: {error.message}" if error.provider else error.message
+            raise SummaryError(f"The model that summarises failed. {named}", hint=error.hint) from error
+
+
+class PackagedCompaction:
+    """The strategy `inner` of a package: whatever it raises becomes a SummaryError that names it, and a cut that would
+    part a tool call from its result is refused."""
+
+    def __init__(self, name: str, inner: Compaction) -> None:
+        self._name = name
+        self._inner = inner
+
+    def plan(self, situation: Situation) -> Cut | None:
+        """Raises SummaryError."""
+        with self._guard():
+            cut = self._inner.plan(situation)
+            if cut is not None and cut.index not in valid_cuts(situation.items, situation.first):
+                raise ValueError(f"no cut can be at {cut.index}")
+        return cut
+
+    async def summarise(self, job: SummaryJob, model: ChatModel, cancel: Cancellation, progress: Progress) -> str:
+        """Raises SummaryError, InterruptedTurnError."""
+        with self._guard():
+            return redact(await self._inner.summarise(job, model, cancel, progress))
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        try:
+            yield
+        except (ClawbotError, InterruptedTurnError):
+            raise
+        except Exception as error:
+            _logger.exception("the compaction %s failed", self._name)
+            hint = "Update or repair its package, or set compaction.strategy to builtin."
+            # The text of such an error may hold anything, a key as well.
+            raise SummaryError(f"The compaction {self._name} failed: {type(error).__name__}.", hint=hint) from error
+
+
+def open_compaction(name: str) -> tuple[Compaction, str]:
+    """The strategy `name` of the settings, and why it is the builtin one instead ("" when it is not). Imports the
+    package that offers it: blocks."""
+    offered = () if name == BUILTIN_COMPACTION else installed(COMPACTION_GROUP)
+    extension = next((each for each in offered if each.name == name), None)
+    if extension is None:
+        return BuiltinCompaction(), ""
+    made = extension.use(_made)
+    if isinstance(made, BrokenExtension):
+        return BuiltinCompaction(), f"The builtin compaction is used: {made.problem}."
+    return PackagedCompaction(name, made), ""
+
+
+def _made(point: EntryPoint) -> Compaction:
+    """Raises TypeError for what is no strategy, and whatever the package raises."""
+    strategy: Compaction = point.load()()
+    if not callable(getattr(strategy, "plan", None)) or not callable(getattr(strategy, "summarise", None)):
+        raise TypeError("it made something without `plan` and `summarise`")
+    return strategy
+
+
+class _Stage(Struct, frozen=True):
+    """A part of the conversation: its text, and the index behind its last message."""
+
+    conversation: str
+    stop: int
+
+
+class _Writer:
+    """One job on its way."""
+
+    def __init__(self, job: SummaryJob, model: ChatModel, cancel: Cancellation, progress: Progress) -> None:
+        self._job = job
+        self._model = model
+        self._cancel = cancel
+        self._progress = progress
+        self._shrinks = 0
+        self._window = min(job.window, model.info.window or job.window)
+        answer = max(job.budget.summary + ANSWER_MARGIN, int(job.budget.reserve * ANSWER_SHARE))
+        # A model with a smaller window than the conversation's must have room left for what it is to summarise.
+        most = max(LEAST_ANSWER, self._window // 4)
+        self._answer_tokens = min(answer, most, model.info.max_output or answer)
+
+    async def write(self) -> str:
+        job = self._job
+        material = await self._in_thread(
+            functools.partial(
+                gather,
+                [item.message for item in job.items],
+                [item.message for item in job.split],
+                earlier=PreviousCompaction(job.previous, job.details),
+                focus=job.focus,
+                preserve=job.preserve,
+                tokens=job.budget.summary,
+                count=job.count,
+            )
+        )
+        summary, done, passed = material.previous, 0, 0
+        size = self._size(self._window, material)
+        while done < len(material.texts):
+            stages = await self._in_thread(functools.partial(self._plan, material, done, size))
+            for part, stage in enumerate(stages, passed + 1):
+                self._progress(part, passed + len(stages))
+                task = self._task(material, stage, summary, part, passed + len(stages))
+                try:
+                    summary = await self._stage(task, material, stage.stop)
+                except ContextOverflowError as error:
+                    size = self._smaller(size, error, material)
+                    passed = part - 1
+                    break
+                done = stage.stop
+        if not material.texts:
+            summary = await self._in_thread(functools.partial(self._fitted, summary, material, 0))
+        whole = "\n\n".join(filter(None, (summary, material.appendix)))
+        return (await self._in_thread(functools.partial(without_secrets, whole, material.secrets)))[0]
+
+    def _plan(self, material: Material, done: int, size: int) -> list[_Stage]:
+        """The stages of the messages from `done` on. Blocks."""
+        pieces = pieces_of(material.texts[done:], size, self._job.count)
+        return [
+            _Stage(material.conversation([pieces[at].text for at in run], done + run.start), done + run.stop)
+            for run in plan_stages([piece.tokens for piece in pieces], size)
+        ]
+
+    def _task(self, material: Material, stage: _Stage, summary: str, part: int, parts: int) -> Task:
+        return Task(
+            conversation=stage.conversation,
+            previous=summary,
+            part=part,
+            parts=parts,
+            split=material.is_split(stage.stop),
+            focus=self._job.focus,
+            chinese=material.chinese,
+            tokens=material.room,
+        )
+
+    def _size(self, window: int, material: Material) -> int:
+        return stage_budget(window, self._answer_tokens, material.overhead + min(RETRY_MARGIN, window // 20))
+
+    def _smaller(self, size: int, error: ContextOverflowError, material: Material) -> int:
+        """At most half of `size`, and what fits into the window that `error` states. The answer gets less room, too,
+        as some providers count it in. Raises `error` when that was tried often enough."""
+        self._shrinks += 1
+        if self._shrinks > MOST_SHRINKS:
+            raise error
+        self._window = min(error.limit or self._window, self._window)
+        self._answer_tokens = max(min(self._answer_tokens // 2, self._window // 4), LEAST_ANSWER)
+        smaller = min(size // 2, self._size(self._window, material))
+        _logger.info("the summariser takes less than thought: stages go from %d to %d tokens", size, smaller)
+        return smaller
+
+    async def _stage(self, task: Task, material: Material, stop: int) -> str:
+        """One stage's summary, checked and fitted. A bad one is asked for again with the reasons: always when it is no
+        summary, else at the last stage alone, since each later one works it over anyway."""
+        wanted = material.names(stop)
+        best: tuple[int, str] | None = None
+        failure = ""
+        for _ in range(2):
+            try:
+                answer = await self._ask(task)
+            except ModelError:
+                if best is None:
+                    raise
+                break
+            cut_off, said = answer.stop_reason == "length", answer.text
+            judge = functools.partial(problems, said, wanted, split=task.split, cut_off=cut_off)
+            found = await self._in_thread(judge)
+            failure = is_no_summary(said)
+            if not failure and (best is None or len(found) <= best[0]):
+                best = (len(found), said)
+            if not found or (best is not None and task.part < task.parts):
+                break
+            task = structs.replace(task, reasons=tuple(found))
+        if best is None:
+            raise SummaryError(f"No summary was written: {failure}.")
+        return await self._in_thread(functools.partial(self._fitted, best[1], material, stop))
+
+    def _fitted(self, answer: str, material: Material, stop: int) -> str:
+        """`answer` mended and in the room that it has. Blocks."""
+        mended = mend(answer, material.names(stop), split=material.is_split(stop))
+        return fit(mended, material.room, self._job.count)
+
+    async def _ask(self, task: Task) -> AssistantMessage:
+        request = ChatRequest(
+            system=SYSTEM,
+            messages=(UserMessage(prompt_for(task), self._job.now_ms),),
+            stable_prefix=len(SYSTEM),
+            purpose="summary",
+            max_tokens=self._answer_tokens,
+        )
+        return await ask(self._model, request, self._cancel)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await self._cancel.run(functools.partial(asyncio.to_thread, work))

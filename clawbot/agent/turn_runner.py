@@ -1,0 +1,297 @@
+"""Answers one message of the user: stores it, makes room, runs the turn, and brings the figures up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from contextlib import aclosing
+
+from msgspec import UNSET, structs
+
+from clawbot.agent.boundary import GOES_ON, WHOLE, MemoryGate
+from clawbot.agent.compaction import Compactor
+from clawbot.agent.context_policy import ContextPolicy
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.events import (
+    ApprovalRequested,
+    CompactionFinished,
+    ContextUsed,
+    Event,
+    MessageFinished,
+    NotesQuoted,
+    Notice,
+)
+from clawbot.agent.flush import SilentTurn
+from clawbot.agent.hooks import HookedTools, SessionHooks
+from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
+from clawbot.agent.scope import Emit, InterruptedTurnError, Scope, silent_scope
+from clawbot.agent.turn import Committed, TurnSetup, run_turn
+from clawbot.clock import epoch_ms
+from clawbot.context.privacy import privacy_of
+from clawbot.context.startup import startup_quote
+from clawbot.errors import ClawbotError
+from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
+from clawbot.llm.errors import ContextOverflowError
+from clawbot.llm.protocol import ChatRequest
+from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
+from clawbot.sessions.entries import Offer
+from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.silence import spoken, was_cut
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, Decision
+
+log = logging.getLogger(__name__)
+
+TOO_LARGE_HINT = (
+    "Nothing is lost. Shorten the message or put it into a file of the workspace, choose a model with a larger window "
+    "(/model), or start afresh (/new); /context shows where the tokens go."
+)
+
+
+class Approvals:
+    """The open questions of one conversation. A question is an event with an id, the answer a call."""
+
+    def __init__(self, *, answered: bool) -> None:
+        self._answered = answered
+        self._open: dict[str, asyncio.Future[ApprovalAnswer]] = {}
+
+    async def ask(self, question: ApprovalQuestion, call_id: str, emit: Callable[[Event], None]) -> ApprovalAnswer:
+        """Put `question` to the user and wait. Where nobody can answer, it is refused with the way to allow it."""
+        if not self._answered:
+            return ApprovalAnswer("deny", reason=f"Nobody can be asked here. {question.remedy}".rstrip())
+        request_id = uuid.uuid4().hex[:8]
+        answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        self._open[request_id] = answer
+        shown = {name: value for name, value in structs.asdict(question).items() if name != "remedy"}
+        emit(ApprovalRequested(request_id=request_id, call_id=call_id, **shown))
+        try:
+            return await answer
+        finally:
+            del self._open[request_id]
+
+    def answer(self, request_id: str, decision: Decision, command: str | None = None, *, network: bool = False) -> bool:
+        """Answer a question; `command` runs in place of the one asked about, and with the network if `network`. False
+        when it is no longer open."""
+        waiting = self._open.get(request_id)
+        if waiting is None or waiting.done():
+            return False
+        reason = "The user declined." if decision == "deny" else ""
+        waiting.set_result(ApprovalAnswer(decision, command=command, reason=reason, network=network))
+        return True
+
+
+class TurnRunner:
+    """The turns of one conversation, one at a time. `gate` is its gate to memory, `requests` makes what the
+    model is sent, `policy` keeps that within the window.
+
+    `figures` says how full the context is; `saving` is told when memory begins to take something, and when it ends.
+    `ended`: nobody talks in it any more, and memory alone is to see it.
+    """
+
+    def __init__(
+        self,
+        deps: AgentDeps,
+        conversation: Conversation,
+        hooks: SessionHooks,
+        figures: Callable[[], ContextUsed],
+        saving: Callable[[bool], None],
+        *,
+        ended: bool = False,
+    ) -> None:
+        self._deps = deps
+        self._conversation = conversation
+        self._hooks = hooks
+        on_files = deps.asked.add_prompted if deps.asked is not None and not ended else None
+        self.requests = RequestBuilder(deps, conversation, PromptBuilder(deps, hooks.change_files, on_files))
+        self.gate = MemoryGate(
+            conversation,
+            SilentTurn(deps, self.requests, ended=ended),
+            deps.workspace,
+            saving,
+            self._offered,
+            after_failure=WHOLE if ended else GOES_ON,
+        )
+        compactor = Compactor(deps, conversation, self.requests, self.gate, hooks, figures=figures)
+        self.policy = ContextPolicy(deps, conversation, self.requests, self.gate, compactor)
+        self.approvals = Approvals(answered=deps.approvals)
+
+    async def message(self, text: str, started: Callable[[str], None], scope: Scope) -> None:
+        """Answer `text`; `started` is called with its entry's id when it is on disk. Raises
+        InterruptedTurnError, ModelError and SessionStoreError; what was said by then is kept."""
+        await self._quote_notes(scope)
+        now, job = epoch_ms(self._deps.clock.now()), scope.origin == "schedule"
+        message = UserMessage(content=text, timestamp=now, scheduled=job or UNSET, unsent_id=scope.unsent_id or UNSET)
+        entry_id = await self._conversation.add_user(message)
+        started(entry_id)
+        self._hooks.emit(MessageReceived, text=text, entry_id=entry_id, origin=scope.origin)
+        self.requests.forget_turn()
+        try:
+            await self._turn(await self.policy.before_turn(scope), scope)
+            await self.policy.after_turn(scope)
+            if job:
+                await self._leave_out_silence(entry_id)
+        finally:
+            await self.settle(scope.emit)
+
+    async def _leave_out_silence(self, first: str) -> None:
+        """A job's turn, from the entry `first` on, that only looked and had nothing to say is no part of the context:
+        else a heartbeat every half an hour would fill it (reference sheet 21)."""
+        items = self._conversation.items
+        turn = items[next((at for at, item in enumerate(items) if item.entry_id == first), len(items)) :]
+        # What a turn left out would be the mark up to which memory was offered the context.
+        if turn and self.gate.state.offered_to not in {item.entry_id for item in turn}:
+            looking = {tool.spec.name for tool in self.requests.toolbox.read_only}
+            if _was_silent([item.message for item in turn], looking):
+                await self._conversation.leave_out(first)
+                await self.requests.prepare()
+
+    async def _quote_notes(self, scope: Scope) -> None:
+        """Before the first words of a session: what the newest notes say. It is no more than help, so what fails here
+        is told and stops nobody."""
+        conversation, deps = self._conversation, self._deps
+        if conversation.items or not privacy_of(conversation.session.record.key).startup_notes:
+            return
+        workspace, settings = deps.workspace, deps.settings.startup_context
+        quote = await asyncio.to_thread(startup_quote, workspace, deps.clock.now(), settings)
+        if quote is None:
+            return
+        for notice in quote.notices:
+            scope.emit(Notice(level="warning", text=notice))
+        if quote.text:
+            entry_id = await conversation.quote(quote.text, quote.files)
+            scope.emit(NotesQuoted(entry_id=entry_id, files=quote.files, text=quote.text))
+
+    async def _turn(self, first: PreparedRequest, scope: Scope) -> None:
+        prepared: list[PreparedRequest] = [first]
+
+        async def prepare() -> ChatRequest:
+            return await self.policy.next_request(scope, prepared.pop() if prepared else None)
+
+        setup = TurnSetup(
+            model=self._deps.model.chat,
+            tools=HookedTools(self.requests.toolbox, self._hooks),
+            prepare=prepare,
+            approve=functools.partial(self._approver, scope),
+            clock=self._deps.clock,
+            max_rounds=self._deps.settings.tools.max_rounds,
+            max_calls=self._deps.settings.tools.max_calls,
+            recover=functools.partial(self.policy.recover, scope),
+        )
+        try:
+            async with aclosing(run_turn(setup, scope.cancel)) as steps:
+                async for step in steps:
+                    if isinstance(step, Committed):
+                        await self._commit(step, scope.emit)
+                    else:
+                        scope.emit(step)
+        except ContextOverflowError as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: ContextOverflowError) -> ContextOverflowError:
+        """`error` with where the tokens go, and what can be done about it (reference sheet 4.8)."""
+        request = self.requests.prepared
+        if request is None or not request.tokens:
+            return error
+        fixed, last = request.measure.fixed, request.tokens[-1]
+        rest = max(0, request.measure.counted - fixed - last)
+        text = (
+            f"The context does not fit into the model's window of {request.budget.window:,} tokens: prompt and tools "
+            f"take {fixed:,}, what was said before {rest:,}, the last message {last:,}. ({error.message})"
+        )
+        return ContextOverflowError(text, provider=error.provider, hint=TOO_LARGE_HINT, limit=error.limit)
+
+    async def _commit(self, step: Committed, emit: Emit) -> None:
+        """Store a message, and tell of an answer unless nobody is to see it."""
+        message = step.message
+        if isinstance(message, AssistantMessage):
+            message = _without_token(message)
+            self.requests.answered(message)
+        entry_id = await self._conversation.add(message)
+        if not isinstance(message, AssistantMessage):
+            return
+        text = spoken(message.text, cut=was_cut(message))
+        if text or message.tool_calls or not message.text:
+            emit(MessageFinished(entry_id=entry_id, text=text, stop_reason=message.stop_reason, usage=message.usage))
+        if text and not message.tool_calls and not message.broken:
+            self._hooks.emit(MessageSent, text=text, entry_id=entry_id, model=self._deps.model.info.ref)
+
+    async def settle(self, emit: Emit) -> None:
+        """Bring the list of sessions up to date. What fails here must not hide how the turn ended: the transcript holds
+        everything, the list is made of it."""
+        try:
+            marker = self.requests.pruning_record()
+            if marker is not None:
+                await self._conversation.note(marker)
+            await self._conversation.settle(self.requests.window.tokens)
+        except SessionStoreError as error:
+            log.warning("the list of sessions is behind: %s", error)
+            emit(Notice(level="warning", text=str(error)))
+
+    async def compact(self, focus: str, scope: Scope) -> CompactionFinished:
+        """Compact because the user asks for it."""
+        self.requests.forget_turn()
+        try:
+            return await self.policy.compact(scope, focus)
+        finally:
+            await self.settle(scope.emit)
+
+    async def leaves_some(self, scope: Scope) -> bool:
+        """The session is about to end: whether memory is to be offered something of it then. That never fails."""
+        try:
+            return await self.policy.leaves_some(scope)
+        except ClawbotError as error:
+            log.warning("what memory is not offered of a session that ends could not be recorded: %s", error)
+            return self.gate.has_unoffered
+
+    async def save_at_quit(self) -> None:
+        """The program ends: nobody reads events any more, and nobody waits for long."""
+        scope = silent_scope()
+        patience = self._deps.settings.compaction.memory_flush.quit_timeout
+        alarm = asyncio.get_running_loop().call_later(patience, scope.cancel.request)
+        try:
+            await self.policy.offer_rest("quit", scope)
+        except InterruptedTurnError:
+            log.info("the saving to memory at the end of the program was stopped")
+        except ClawbotError as error:
+            log.warning("memory was not offered the end of a conversation: %s", error)
+        finally:
+            alarm.cancel()
+
+    async def look(self) -> PreparedRequest:
+        """The next request as the context and the workspace stand now, counted."""
+        self.requests.forget_turn()
+        return await self.requests.prepare()
+
+    def _offered(self, offer: Offer) -> None:
+        """Memory was offered something: the hooks hear of it."""
+        files = list(dict.fromkeys(write.path for write in offer.writes))
+        self._hooks.emit(
+            ContextFlush, exit=offer.exit, by=offer.by, result=offer.result, files=files, error=offer.error
+        )
+
+    def _approver(self, scope: Scope, call_id: str) -> Approver:
+        """Asks the user; a job runs while he may be away, so that nobody is asked then."""
+        approvals = Approvals(answered=False) if scope.origin == "schedule" else self.approvals
+        return lambda question: approvals.ask(question, call_id, scope.emit)
+
+
+def _was_silent(turn: Sequence[Message], looking: Collection[str]) -> bool:
+    """Whether `turn` ended in a silent reply, and called none but the tools `looking`, which change nothing."""
+    answers = [message for message in turn if isinstance(message, AssistantMessage)]
+    if not answers or any(call.name not in looking for answer in answers for call in answer.tool_calls):
+        return False
+    last = answers[-1]
+    return last is turn[-1] and not last.broken and bool(last.text.strip()) and not spoken(last.text)
+
+
+def _without_token(message: AssistantMessage) -> AssistantMessage:
+    """`message` as it is stored: a silent reply stays as it is, beside words the token goes."""
+    said = spoken(message.text)
+    if not said or said == message.text.strip() or message.broken:
+        return message
+    others = [block for block in message.content if not isinstance(block, TextBlock)]
+    place = next(index for index, block in enumerate(message.content) if isinstance(block, TextBlock))
+    return structs.replace(message, content=[*others[:place], TextBlock(said), *others[place:]])

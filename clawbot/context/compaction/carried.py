@@ -1,0 +1,201 @@
+"""What goes from the compacted turns into the summary to the letter, whatever the model writes: the user's last
+messages, the files that were read and changed, and the names (paths, addresses, hashes, versions, quoted titles).
+
+Pure, but slow on long texts: for threads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from clawbot.context.truncate import head_and_tail
+from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolResultMessage, UserMessage, quotes_notes
+from clawbot.sessions.silence import names_token, spoken
+from clawbot.text.identifiers import identifiers, titles
+from clawbot.text.secrets import MARK, secret_values, without_secrets
+
+LAST_HEADING = "## Last user messages (verbatim)"
+MESSAGE_CHARS = 600
+REQUEST_CHARS = 800
+"""Of the request of a turn that is cut in two."""
+
+SHORTER = (400, 200, 100)
+"""What the last message is shortened to when there is little room, in characters."""
+
+READING = frozenset({"read"})
+CHANGING = frozenset({"write", "append", "edit"})
+FILES_HEADING = "## Files read and changed"
+
+MOST = 12
+LEAST_CHARS, MOST_CHARS = 3, 120
+LOOKED_AT = 300_000
+"""Characters at the end of a conversation: what is far back stands in an earlier summary, or is of no use any more."""
+
+LINE_CHARS = 2_000
+"""Of one line: a longer one is data. It also bounds how long a search holds the interpreter, and the screen with it."""
+
+USER_WEIGHT, ASSISTANT_WEIGHT = 3, 2
+
+_TELLING = re.compile(r"[/:@#_~]|\.\w|\d[a-f]|[a-f]\d|[A-Z]-\d")
+_MEASURE = re.compile(r"\d+(?:[.,]\d+)?\s?\D{0,6}")
+_PORT = re.compile(r"(?:\bport|端口)\D{0,4}(\d{2,5})\b", re.IGNORECASE | re.ASCII)
+_MARKED = MARK.split(maxsplit=1)[0]  # in a name, of which a part was a secret
+_COMMAND = re.compile(r"\s")
+
+
+def carry(
+    messages: Sequence[Message],
+    *,
+    preserve: int,
+    most: int,
+    count: Callable[[str], int],
+    split: bool = False,
+    earlier: Sequence[str] = (),
+) -> str:
+    """The section that quotes the last `preserve` messages of the user in `messages`, in at most `most` tokens by
+    `count`: fewer, or the last one shortened, if need be. With `split` the last one is the request of a turn that goes
+    on, and is quoted whatever `preserve` says. `earlier` were quoted by the previous compaction, and fill up. ""
+    without any. Blocks."""
+    spoken = (message for message in messages if isinstance(message, UserMessage) and not quotes_notes(message))
+    said = [text for text in (*earlier, *(message.text.strip() for message in spoken)) if text]
+    last = said[max(0, len(said) - max(preserve, int(split))) :]
+    if not last:
+        return ""
+    request = head_and_tail(last[-1], REQUEST_CHARS if split else MESSAGE_CHARS)
+    quoted = [*(head_and_tail(text, MESSAGE_CHARS) for text in last[:-1]), request]
+    tries = [quoted[start:] for start in range(len(quoted))] + [[head_and_tail(last[-1], chars)] for chars in SHORTER]
+    return next((text for text in map(_quotes, tries) if count(text) <= most), "")
+
+
+def quoted_in(summary: str) -> tuple[str, list[str]]:
+    """The part of `summary` before what this program adds to a model's words, and the messages that it quotes."""
+    lines = summary.split("\n")
+    end = next((at for at, line in enumerate(lines) if line in (LAST_HEADING, FILES_HEADING)), len(lines))
+    messages: list[list[str]] = [[]]
+    if end < len(lines) and lines[end] == LAST_HEADING:
+        for line in lines[end + 1 :]:
+            if line.startswith(">"):
+                messages[-1].append(line[1:].removeprefix(" "))
+            elif messages[-1]:
+                messages.append([])
+    return "\n".join(lines[:end]).strip(), ["\n".join(quoted) for quoted in messages if quoted]
+
+
+def _quotes(quoted: Sequence[str]) -> str:
+    return "\n\n".join(
+        [LAST_HEADING, *("\n".join(f"> {line}" if line else ">" for line in text.split("\n")) for text in quoted)]
+    )
+
+
+class FileLists(Struct, frozen=True):
+    """Paths as the tools were given them, sorted; what was changed is not listed as read."""
+
+    read: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+
+    def as_details(self) -> dict[str, list[str]]:
+        """The form in which a compaction entry keeps them."""
+        return {"readFiles": list(self.read), "modifiedFiles": list(self.modified)}
+
+
+def file_lists(messages: Iterable[Message], details: Any = None) -> FileLists:
+    """The files of the tool calls in `messages` that did not fail, and those of `details`, which is what the entry of
+    the previous compaction holds (anything else in it is ignored)."""
+    messages = list(messages)
+    failed = {
+        message.tool_call_id for message in messages if isinstance(message, ToolResultMessage) and message.is_error
+    }
+    calls = [
+        call
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+        if call.id not in failed and isinstance(call.arguments.get("path"), str)
+    ]
+    modified = _listed(details, "modifiedFiles") | {call.arguments["path"] for call in calls if call.name in CHANGING}
+    read = _listed(details, "readFiles") | {call.arguments["path"] for call in calls if call.name in READING}
+    return FileLists(tuple(sorted(read - modified)), tuple(sorted(modified)))
+
+
+def show_files(lists: FileLists, most: int, count: Callable[[str], int]) -> str:
+    """The section that names them, in at most `most` tokens by `count`; "" without files or without room."""
+    for share in (len(lists.read) + len(lists.modified), 40, 15, 5, 2):
+        lines = [_files_line("Changed", lists.modified, share), _files_line("Read", lists.read, share)]
+        text = "\n".join([FILES_HEADING, "", *filter(None, lines)])
+        if any(lines) and count(text) <= most:
+            return text
+    return ""
+
+
+def _files_line(label: str, paths: Sequence[str], share: int) -> str:
+    if not paths:
+        return ""
+    more = f", and {len(paths) - share:,} more" if len(paths) > share else ""
+    return f"- {label}: {', '.join(paths[:share])}{more}"
+
+
+def _listed(details: Any, name: str) -> set[str]:
+    paths = details.get(name) if isinstance(details, dict) else None
+    return {path for path in paths if isinstance(path, str)} if isinstance(paths, list) else set()
+
+
+def wanted_identifiers(messages: Iterable[Message], most_tokens: int, count: Callable[[str], int]) -> list[str]:
+    """Up to `MOST` names of what user and assistant said, the weightiest that take `most_tokens` together, in the order
+    of the messages that say them last. Secrets are left out, and so is the token of a silent reply."""
+    scores: dict[str, float] = {}
+    newest = list(_newest(messages))
+    secrets = secret_values(text for text, _ in newest)
+    for text, weight in newest:
+        for name in _names(without_secrets(text, secrets)[0]):
+            scores[name] = scores.get(name, 0) + weight
+    chosen: list[str] = []
+    for name in sorted(scores, key=lambda name: -scores[name]):
+        most_tokens -= count(f"- {name}\n")
+        if len(chosen) == MOST or most_tokens < 0:
+            break
+        if not names_token(name) and _MARKED not in name:
+            chosen.append(name)
+    return [name for name in reversed(scores) if name in chosen]
+
+
+def missing_identifiers(wanted: Iterable[str], text: str) -> list[str]:
+    """Those of `wanted` that do not stand in `text`."""
+    return [name for name in wanted if name not in text]
+
+
+def _newest(messages: Iterable[Message]) -> Iterable[tuple[str, int]]:
+    room = LOOKED_AT
+    for message in reversed(list(messages)):
+        # What the offline model says is phrases and quotes of notes, as is what a session begins with: no names that
+        # the talk was about.
+        if quotes_notes(message) or (isinstance(message, AssistantMessage) and message.provider == OFFLINE):
+            continue
+        if isinstance(message, UserMessage | AssistantMessage) and room > 0:
+            text = _said(message)[-room:]
+            room -= len(text)
+            yield text, USER_WEIGHT if isinstance(message, UserMessage) else ASSISTANT_WEIGHT
+
+
+def _said(message: UserMessage | AssistantMessage) -> str:
+    return message.text if isinstance(message, UserMessage) else spoken(message.text)
+
+
+def _names(text: str) -> list[str]:
+    """The names of one message, the last first: all of them together end in the order of the conversation."""
+    found: dict[str, None] = {}
+    for whole in text.split("\n"):
+        line = whole[:LINE_CHARS]
+        found |= dict.fromkeys(filter(_tells, identifiers(line)))
+        found |= dict.fromkeys([*titles(line), *_PORT.findall(line)])
+    return list(reversed(found))
+
+
+def _tells(name: str) -> bool:
+    """Numbers with units and commands in backticks are left to the model."""
+    if not LEAST_CHARS <= len(name) <= MOST_CHARS or _COMMAND.search(name):
+        return False
+    return not _MEASURE.fullmatch(name) and _TELLING.search(name) is not None

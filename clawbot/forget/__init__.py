@@ -1,0 +1,7 @@
+"""Makes an agent forget: notes, conversations, and all that was made of them."""
+
+from clawbot.forget.files import Left
+from clawbot.forget.forgetting import ForgetOutcome, Forgetting, NothingFoundError, Request
+from clawbot.forget.notes import ForgottenPart
+
+__all__ = ["ForgetOutcome", "Forgetting", "ForgottenPart", "Left", "NothingFoundError", "Request"]

@@ -1,0 +1,326 @@
+"""Forgets a phrase, a note or a session, in an order that no kill undoes: what is forgotten is noted first, then come
+notes, transcripts and the index. It tells what is still there. Done again, it finishes what was broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from msgspec import Struct
+
+from clawbot.clock import SystemClock
+from clawbot.config.paths import Paths
+from clawbot.config.schema import Settings
+from clawbot.errors import ClawbotError
+from clawbot.forget.files import FileEditor, Left, StubbornFileError, still_there
+from clawbot.forget.notes import ForgottenPart, Notes, NoteWork
+from clawbot.forget.talks import Talks, row_text, without_rows
+from clawbot.forget.words import SHORTEST, Everything, ForgetTarget, Mentions, Phrase, WholeLines, plain
+from clawbot.indexing import memory_documents, open_index
+from clawbot.memory.documents.memory_files import ForbiddenPathError, MemoryDocuments
+from clawbot.memory.documents.walking import SUFFIXES
+from clawbot.sessions.forgotten import finish, forget, read_forgotten, session_of
+from clawbot.sessions.locks import holder_of
+from clawbot.sessions.plain_lines import is_transcript
+from clawbot.sessions.store import SessionStore
+
+_BUSY_TRIES = 40
+_BUSY_SECONDS = 0.25
+_BY_HAND = "edit or delete it by hand"
+_IN_TRANSCRIPTS = "--transcripts takes it out"
+
+
+Held = Mapping[Path, Sequence[str]]
+"""Entries by their transcript."""
+
+
+class NothingFoundError(ClawbotError):
+    """There is nothing to forget by that name."""
+
+
+class Request(Struct, frozen=True):
+    """What to forget: `text`, a phrase or the path of a note, or the session that `session` means. `transcripts`: in
+    these as well. `dry_run`: only say what would be done."""
+
+    text: str = ""
+    session: str = ""
+    transcripts: bool = False
+    dry_run: bool = False
+
+
+class ForgetOutcome(Struct, frozen=True):
+    """What was done, what is still there, and whether all was done that was asked for."""
+
+    done: tuple[ForgottenPart, ...]
+    left: tuple[Left, ...]
+    complete: bool
+
+
+class _Work(Struct, frozen=True):
+    """`notes` is what goes of the notes, `sessions` are forgotten whole, `phrase` in the others; `seen` is what is
+    looked for in the end, `typed` tells which texts of the prompt's history go; `quoted` goes from transcripts."""
+
+    notes: NoteWork
+    seen: ForgetTarget
+    sessions: tuple[str, ...] = ()
+    phrase: Phrase | None = None
+    typed: ForgetTarget | None = None
+    quoted: ForgetTarget | None = None
+
+
+class _Ground(Struct, frozen=True):
+    """What the steps work on; `held` are the entries that hold the phrase."""
+
+    talks: Talks
+    notes: Notes
+    work: _Work
+    held: Held
+
+    @property
+    def own(self) -> list[Path]:
+        """The transcripts of the sessions that are forgotten whole."""
+        return [path for session in self.work.sessions for path in self.talks.of_session(session)]
+
+
+class Forgetting:
+    """One run for one agent. Blocks, but for `tidy`. Raises ClawbotError, OSError."""
+
+    def __init__(self, settings: Settings, paths: Paths, agent_id: str, request: Request) -> None:
+        self._settings = settings
+        self._paths = paths
+        self._agent_id = agent_id
+        self._request = request
+        self._clock = SystemClock()
+        self._workspace = settings.agent(agent_id).workspace
+        self._store = SessionStore(paths.sessions(agent_id), self._clock, agent_id=agent_id)
+
+    def run(self) -> ForgetOutcome:
+        """Do it. Raises NothingFoundError where there is nothing, SessionLockedError where the session is open."""
+        with ExitStack() as locks:
+            talks = Talks(self._store, self._clock, locks)
+            documents = memory_documents(self._settings, self._agent_id, self._paths)
+            notes = Notes(self._workspace, documents)
+            work = self._work(talks, notes, documents)
+            held = talks.holding(work.phrase) if work.phrase is not None else {}
+            ground = _Ground(talks, notes, work, held)
+            look = FileEditor(dry_run=True)
+            found = list(self._steps(ground, look))
+            if not found and not read_forgotten(self._store.folder).unfinished:
+                left = tuple(self._still_there(ground, look, ()))
+                if not left and not work.sessions:
+                    raise _nothing(self._request)
+                return ForgetOutcome((), left, complete=True)
+            if self._request.dry_run:
+                return self._outcome(ground, look, found)
+            editor = FileEditor(dry_run=False)
+            found = list(self._steps(ground, editor))
+            outcome = self._outcome(ground, editor, [*found, *asyncio.run(self._tidy())])
+            if outcome.complete:
+                finish(self._store.folder)
+            return outcome
+
+    def _outcome(self, ground: _Ground, editor: FileEditor, found: Sequence[ForgottenPart | Left]) -> ForgetOutcome:
+        done = [each for each in found if isinstance(each, ForgottenPart)]
+        left = [each for each in found if isinstance(each, Left)]
+        still = self._still_there(ground, editor, [each.path for each in left])
+        done.append(ForgottenPart("memory index", "brought up to date, and written anew"))
+        return ForgetOutcome(tuple(done), (*left, *still), complete=not any(each.failed for each in left))
+
+    # -- what goes ----------------------------------------------------------------------------------------------------
+
+    def _work(self, talks: Talks, notes: Notes, documents: MemoryDocuments) -> _Work:
+        if self._request.session:
+            return self._session_work(talks, notes)
+        path = _note_at(documents, self._request.text)
+        if path is not None:
+            return self._note_work(notes, path)
+        phrase = Phrase(self._request.text)
+        if not phrase.is_telling:
+            raise NothingFoundError(
+                f"That is too short: {SHORTEST} characters at least.", hint="Give the words that are to be forgotten."
+            )
+        return _Work(NoteWork(phrase=phrase), phrase, phrase=phrase, typed=phrase)
+
+    def _note_work(self, notes: Notes, path: Path) -> _Work:
+        shown = next((each for each in notes.paths if notes.absolute(each) == path), None)
+        if shown is not None:
+            lines = WholeLines([notes.text(shown)])
+            return _Work(NoteWork(whole=(shown,), quoted=lines), Mentions(lines), quoted=lines)
+        if read_forgotten(self._store.folder).unfinished:
+            # It went before the command was broken off, as the last of its notes.
+            return _Work(NoteWork(), WholeLines([]))
+        raise NothingFoundError(
+            f"There is no note {self._request.text} that can be read.",
+            hint="`clawbot memory search` finds notes, and `clawbot memory status` says what can't be read.",
+        )
+
+    def _session_work(self, talks: Talks, notes: Notes) -> _Work:
+        session_id = self._store.find(self._request.session).session_id
+        transcripts = talks.of_session(session_id)
+        for path in transcripts:
+            talks.lock(path, dry_run=self._request.dry_run)
+        kept, writes = notes.of_session(session_id), talks.writes(transcripts)
+        gone = WholeLines([*map(notes.text, kept), *notes.written(writes)])
+        texts, users = talks.said(transcripts)
+        seen = Mentions(WholeLines([*map(notes.text, kept), *notes.written(writes), *texts]))
+        is_new = session_id not in read_forgotten(self._store.folder).sessions
+        note_work = NoteWork(whole=tuple(kept), writes=tuple(writes), quoted=gone, is_new=is_new)
+        return _Work(note_work, seen, (session_id,), typed=_Typed(users), quoted=gone)
+
+    # -- the steps ----------------------------------------------------------------------------------------------------
+
+    def _steps(self, ground: _Ground, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
+        yield from self._note_down(ground.work, ground.held, editor)
+        if not editor.dry_run:
+            ground.talks.sweep()
+        yield from ground.notes.take_out(ground.work.notes, editor)
+        if ground.work.typed is not None:
+            yield from self._typed(ground.work.typed, ground.talks, editor)
+        if self._request.transcripts:
+            yield from self._redact_others(ground, editor)
+        yield from ground.notes.remove(ground.work.notes, editor)
+        # By these is known what was said, so they come last.
+        for path in ground.own if self._request.transcripts else ():
+            yield from ground.talks.redact(path, Everything(), editor, quotes=False)
+
+    def _note_down(self, work: _Work, held: Held, editor: FileEditor) -> Iterator[ForgottenPart]:
+        """What is forgotten of the conversations, before anything else."""
+        known = read_forgotten(self._store.folder)
+        entries: dict[str, list[str]] = {}
+        for path, ids in held.items():
+            entries.setdefault(session_of(path.name), []).extend(ids)
+            if new := [each for each in ids if not known.holds(path.name, each)]:
+                count = f"{len(new)} {'entry' if len(new) == 1 else 'entries'}"
+                yield ForgottenPart(f"sessions/{path.name}", f"{count} of it found and remembered no more")
+        for session in work.sessions:
+            if session not in known.sessions:
+                yield ForgottenPart(f"sessions/{session}.jsonl", "found and remembered no more, all of it")
+        if not editor.dry_run:
+            forget(self._store.folder, work.sessions, entries)
+        unnamed = work.phrase.holds if work.phrase is not None else lambda _label: False
+        labelled = [each for each in self._store.records() if each.label and unnamed(each.label)]
+        if labelled:
+            yield ForgottenPart("sessions/sessions.json", f"{len(labelled)} of the names that you gave removed")
+        if not editor.dry_run:
+            self._store.bury(unnamed)
+
+    def _typed(self, wanted: ForgetTarget, talks: Talks, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
+        """What the prompt kept of the words."""
+        if isinstance(wanted, Phrase):
+            yield from talks.unsent(wanted, editor)
+        try:
+            yield from without_rows(self._paths.history_file, lambda row: wanted.holds(row_text(row)), editor)
+        except StubbornFileError as error:
+            yield Left(str(self._paths.history_file), str(error), failed=True)
+
+    def _redact_others(self, ground: _Ground, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
+        work, talks = ground.work, ground.talks
+        if work.phrase is not None:
+            for path in ground.held:
+                yield from talks.redact(path, work.phrase, editor, quotes=False)
+        elif work.quoted is not None:
+            for path in talks.holding(work.quoted):
+                if path not in ground.own:
+                    yield from talks.redact(path, work.quoted, editor, quotes=True)
+
+    # -- what is left -------------------------------------------------------------------------------------------------
+
+    def _still_there(self, ground: _Ground, editor: FileEditor, told: Collection[str]) -> Iterator[Left]:
+        work = ground.work
+        notes = {str(ground.notes.absolute(path)) for path in ground.notes.paths}
+        noted = any(str(ground.notes.absolute(path)) in notes for path in told)
+        home, folder = self._paths.home, self._store.folder
+        roots = [home] if self._workspace.is_relative_to(home) else [home, self._workspace]
+        own = {path for path in folder.glob("*.jsonl*") if session_of(path.name) in work.sessions}
+        passed = {*(home / "memory").glob("*.sqlite*"), *map(ground.notes.absolute, told), *own}
+        for path in sorted(own) if not self._request.transcripts else ():
+            if path.suffix == ".jsonl" or ".jsonl.reset." in path.name:
+                yield Left(str(path), f"all of the conversation; {_IN_TRANSCRIPTS}")
+        for left in still_there(roots, work.seen, editor, passed):
+            how = "" if left.unseen else self._advice(Path(left.path), work)
+            noted = noted or (not left.unseen and left.path in notes)
+            yield Left(left.path, "; ".join(part for part in (left.why, how) if part), left.lines)
+        if noted:
+            yield Left(str(self._paths.memory_db(self._agent_id)), "the index of these notes")
+
+    def _advice(self, path: Path, work: _Work) -> str:
+        """What can be done about the file at `path`, which holds some of it."""
+        for agent_id in self._settings.agent_ids:
+            own = (self._settings.agent(agent_id).workspace, self._paths.sessions(agent_id))
+            if agent_id != self._agent_id and any(map(path.is_relative_to, own)):
+                return f"--agent {agent_id} forgets it there"
+        if path.parent != self._store.folder or not is_transcript(path.name):
+            return _BY_HAND
+        if (holder := holder_of(path)) is not None and holder.pid != os.getpid():
+            return f"open in process {holder.pid}, which goes on with it"
+        if work.phrase is None:
+            return "said there as well: forget it by its words" if self._request.transcripts else _IN_TRANSCRIPTS
+        return f"a session goes on without it; {_IN_TRANSCRIPTS}"
+
+    async def _tidy(self) -> list[Left]:
+        """Bring the indexes up to date and write them anew; what could not be done."""
+        left: list[Left] = []
+        for agent_id in self._settings.agent_ids:
+            try:
+                left += await self._tidy_one(agent_id)
+            except ClawbotError as error:
+                db = self._paths.memory_db(agent_id)
+                left.append(Left(str(db), f"{error} Run the command again.", failed=True))
+        return left
+
+    async def _tidy_one(self, agent_id: str) -> Sequence[Left]:
+        """Raises ClawbotError."""
+        index = open_index(self._settings, agent_id, self._paths, self._clock)
+        if index is None:
+            db = self._paths.memory_db(agent_id)
+            return [Left(str(db), "the index is switched off; delete it")] if db.exists() else []
+        name = str(index.location or f"the memory index of {agent_id}")
+        try:
+            if not index.built and agent_id != self._agent_id:
+                return []
+            for _ in range(_BUSY_TRIES):
+                if not (await index.sync()).busy:
+                    break
+                await asyncio.sleep(_BUSY_SECONDS)
+            else:
+                return [Left(name, "another process writes it; run the command again", failed=True)]
+            if not await index.scrub():
+                return [Left(f"{name}-wal", "another process reads it; run the command again", failed=True)]
+            return []
+        finally:
+            await index.close()
+
+
+class _Typed:
+    """Texts as they were typed, whole."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = frozenset(map(plain, texts))
+
+    def holds(self, text: str) -> bool:
+        """Whether `text` is one of them."""
+        return bool(text.strip()) and plain(text) in self._texts
+
+
+def _note_at(documents: MemoryDocuments, text: str) -> Path | None:
+    """The note that `text` is the path of, there or not; None for words. Raises ForbiddenPathError for the path of
+    what is no note."""
+    is_path = len(text.split()) == 1 and text.lower().endswith(SUFFIXES)
+    try:
+        path = documents.locate(text)
+    except ForbiddenPathError:
+        if is_path and "/" in text:
+            raise
+        return None
+    return path if is_path or path.is_file() else None
+
+
+def _nothing(request: Request) -> NothingFoundError:
+    what = request.session or request.text
+    return NothingFoundError(
+        f"Nothing holds {what!r}: no note, no conversation.",
+        hint="Words count as they stand: `clawbot memory search` finds what is near, and shows the wording.",
+    )

@@ -1,0 +1,348 @@
+"""Takes out of an agent's notes what is to be forgotten: lines that hold a phrase, what memory wrote of a session,
+whole notes, and quotes of any of these, so that what is left of a note is as sound as it was. What has a path blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from clawbot.agent.notes import NoteError, rename_note
+from clawbot.files import read_plain
+from clawbot.forget.files import MOST_BYTES, FileEditor, Left, StubbornFileError
+from clawbot.forget.words import ForgetTarget, Phrase
+from clawbot.memory.documents.indexed_text import is_session_note, who_says
+from clawbot.memory.documents.memory_files import MEMORY_FOLDER, MemoryDocuments
+from clawbot.sessions.echo import REFERENCE
+from clawbot.sessions.entries import MemoryWrite
+from clawbot.text.encoding import decoded, encoded_like, encoding_of
+
+_HEADING = re.compile(r"(#{1,6})\s+(?P<title>.*?)\s*$")
+_FENCE = re.compile(r"\s*(?P<fence>`{3,}|~{3,})")
+_UNDERLINE = re.compile(r"\s{0,3}(?:=+|-+)\s*$")
+_TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?)?\s*$")
+_SPEAKER = re.compile(r"((?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?(?:user|assistant):)[ \t]*\S")
+# What the program itself heads its notes with: a day, a time, a session.
+_OURS = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}|Session: .*|Conversation Summary")
+# The agent's line around a reference, once what it answered is gone.
+_ECHO = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}} )?(?:\d{{2}}:\d{{2}} )?assistant: .*{REFERENCE}\s*$")
+_FACT = re.compile(r"- \*\*(?:Session Key|Session ID|Source|Reason)\*\*: |<!-- session ")
+
+Pick = Callable[[Sequence[str]], Collection[int]]
+"""The numbers (from 0) of those of the lines of a note that go."""
+
+
+def without_lines(text: str, pick: Pick) -> tuple[str, list[int]]:
+    """`text` without the lines that `pick` names, and the numbers (from 1) of these; "" when nothing worth keeping is
+    left.
+
+    A heading of the program's own that is left without anything below it goes as well, and so do blank lines that would
+    stand doubled.
+    """
+    lines = text.split("\n")
+    bare = [line.rstrip("\r") for line in lines]
+    gone = sorted(pick(bare))
+    if not gone:
+        return text, []
+    drop = set(gone)
+    kept: dict[int, str] = {}
+    for number in gone:
+        if left := _stand_in(bare, number, drop):
+            kept[number] = left + lines[number][len(bare[number]) :]
+        elif number + 1 < len(bare) and _UNDERLINE.match(bare[number + 1]) and _is_text(bare[number]):
+            drop.add(number + 1)
+    drop -= kept.keys()
+    _drop_fences(bare, drop)
+    _drop_headings(bare, drop)
+    _drop_blanks(bare, drop)
+    rest = [kept.get(number, line) for number, line in enumerate(lines) if number not in drop]
+    return ("\n".join(rest) if _says_something(rest) else ""), [number + 1 for number in gone]
+
+
+def _stand_in(lines: Sequence[str], number: int, drop: Collection[int]) -> str:
+    """What stays of a line that goes, since others hang on it: a fence without its words, a head of a table, who speaks
+    in the quoted lines below."""
+    line = lines[number]
+    below = lines[number + 1] if number + 1 < len(lines) else ""
+    if fence := _FENCE.match(line):
+        return fence[0]
+    if _TABLE_RULE.match(below) and "|" in line:
+        return re.sub(r"[^|]+", " ", line)
+    said = _SPEAKER.match(line)
+    return said[1] if said and below.startswith(">") and number + 1 not in drop else ""
+
+
+def _is_text(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith(("-", "*", "+", ">", "#", "|"))
+
+
+def _drop_fences(lines: Sequence[str], drop: set[int]) -> None:
+    """A code block of which nothing is left."""
+    opened = None
+    for number, line in enumerate(lines):
+        if not _FENCE.match(line):
+            continue
+        if opened is None:
+            opened = number
+        else:
+            inside = range(opened + 1, number)
+            if drop.intersection(inside) and drop.issuperset(inside):
+                drop |= {opened, number}
+            opened = None
+
+
+def _drop_headings(lines: Sequence[str], drop: set[int]) -> None:
+    """Headings of the program's own, last one first, below which something went and nothing is left."""
+    for number in range(len(lines) - 1, -1, -1):
+        found = _HEADING.match(lines[number])
+        if found is None or number in drop or not _OURS.fullmatch(found["title"]):
+            continue
+        end = _end_of_section(lines, number, len(found[1]))
+        inside = range(number + 1, end)
+        if drop.intersection(inside) and all(each in drop or not lines[each].strip() for each in inside):
+            drop.add(number)
+
+
+def _end_of_section(lines: Sequence[str], start: int, level: int) -> int:
+    for number in range(start + 1, len(lines)):
+        found = _HEADING.match(lines[number])
+        if found is not None and len(found[1]) <= level:
+            return number
+    return len(lines)
+
+
+def _drop_blanks(lines: Sequence[str], drop: set[int]) -> None:
+    """Of the blank lines before and behind what went one stays, as far as both sides had one; none where the file
+    begins or ends with them."""
+    for number in sorted(drop):
+        before = next((each for each in range(number - 1, -1, -1) if each not in drop), None)
+        behind = number + 1
+        while behind < len(lines) - 1 and behind not in drop and not lines[behind].strip():
+            if before is not None and lines[before].strip():
+                break
+            drop.add(behind)
+            behind += 1
+    last = max((number for number, line in enumerate(lines) if line.strip() and number not in drop), default=-1)
+    if drop and max(drop) > last:
+        drop.update(range(last + 1, len(lines) - 1))
+
+
+def _says_something(lines: Sequence[str]) -> bool:
+    """Whether there is more than the program's own headings, facts about a session and references."""
+    return any(line.strip() and not (_is_ours(line) or _FACT.match(line) or _ECHO.match(line)) for line in lines)
+
+
+def _is_ours(line: str) -> bool:
+    found = _HEADING.match(line)
+    return found is not None and _OURS.fullmatch(found["title"]) is not None
+
+
+PROFILE = "USER.md"
+_HEAD_CHARS = 2_048
+_NEUTRAL = "note"
+_DATED = re.compile(r"memory/\d{4}-\d{2}-\d{2}-(?P<slug>.+)\.md")
+_CITATION = re.compile(
+    r"\[quoted: [^\]\n]*\]|[>\s]*(?:[-—–]+|Source:)\s*`?[^`\n]*\.(?:md|markdown)\b.*$", re.IGNORECASE
+)
+
+
+class ForgottenPart(Struct, frozen=True):
+    """What was done (or would be): to which file, at which lines (from 1; none: to all of it)."""
+
+    path: str
+    what: str
+    lines: tuple[int, ...] = ()
+
+
+class NoteWork(Struct, frozen=True):
+    """What goes: lines that hold the `phrase`; the notes `whole`; `writes` of memory; quotes of `quoted` lines. Not
+    `is_new`: an earlier run has taken out what memory wrote, or begun to."""
+
+    phrase: Phrase | None = None
+    whole: tuple[str, ...] = ()
+    writes: tuple[MemoryWrite, ...] = ()
+    quoted: ForgetTarget | None = None
+    is_new: bool = True
+
+
+class Notes:
+    """The notes of one agent."""
+
+    def __init__(self, workspace: Path, documents: MemoryDocuments) -> None:
+        self._workspace = workspace
+        self.paths = [state.path for state in documents.list().files]
+        if PROFILE not in self.paths and (workspace / PROFILE).is_file() and not (workspace / PROFILE).is_symlink():
+            self.paths.append(PROFILE)
+
+    def absolute(self, path: str) -> Path:
+        """Where the note is."""
+        return Path(os.path.normpath(self._workspace / path))
+
+    def text(self, path: str) -> str:
+        """What the note says; what can't be decoded is replaced, what is gone says nothing. Raises OSError."""
+        try:
+            return decoded(read_plain(self.absolute(path), MOST_BYTES), errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def of_session(self, session_id: str) -> list[str]:
+        """The notes that were kept of a session as it ended. Raises OSError."""
+        found = []
+        for path in self.paths:
+            if path.startswith(f"{MEMORY_FOLDER}/"):
+                head = self.text(path)[:_HEAD_CHARS].partition("\n## ")[0]
+                if session_id in head and is_session_note(head):
+                    found.append(path)
+        return found
+
+    def written(self, writes: Collection[MemoryWrite]) -> list[str]:
+        """The lines that memory wrote, as far as they still stand. Raises OSError."""
+        found: list[str] = []
+        for path in sorted({write.path for write in writes} & set(self.paths)):
+            data = read_plain(self.absolute(path), MOST_BYTES)
+            lines = decoded(data, errors="replace").split("\n")
+            found += [lines[number] for number in sorted(_lines_written(data, path, writes)[0])]
+        return found
+
+    def take_out(self, work: NoteWork, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
+        """Take out lines that hold the phrase, and quotes."""
+        for path in self.paths:
+            if path not in work.whole:
+                yield from self._take_lines(path, lambda before: _picked(before, work), editor)
+                if work.phrase is not None:
+                    yield from self._rename(path, work.phrase, editor)
+
+    def remove(self, work: NoteWork, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
+        """Take out what memory wrote, and remove whole notes. By these all quotes are known, so this comes last."""
+        for path in sorted({write.path for write in work.writes} & set(self.paths) - set(work.whole)):
+            missed: list[MemoryWrite] = []
+
+            def picked(before: bytes, path: str = path, missed: list[MemoryWrite] = missed) -> set[int]:
+                found, missed[:] = _lines_written(before, path, work.writes)
+                return found
+
+            yield from self._take_lines(path, picked, editor)
+            for write in missed if work.is_new else ():
+                lines = tuple(range(write.line, write.end_line + 1))
+                yield Left(path, "what memory wrote of it was edited since; look there", lines)
+        for path in work.whole:
+            with _telling(path) as trouble:
+                if editor.change(self.absolute(path), lambda _: None):
+                    yield ForgottenPart(path, "removed, the whole note")
+            yield from trouble
+
+    def _take_lines(
+        self, path: str, picked: Callable[[bytes], set[int]], editor: FileEditor
+    ) -> Iterator[ForgottenPart | Left]:
+        gone: list[int] = []
+
+        def changed(before: bytes) -> bytes | None:
+            try:
+                text = decoded(before)
+            except UnicodeDecodeError:
+                # Whether it holds anything is told in the end.
+                return before
+            after, gone[:] = without_lines(text, lambda _: picked(before))
+            is_empty = not after and path.startswith(f"{MEMORY_FOLDER}/")
+            return None if gone and is_empty else encoded_like(after, before) if gone else before
+
+        with _telling(path) as trouble:
+            if editor.change(self.absolute(path), changed):
+                is_gone = editor.read(self.absolute(path)) is None
+                yield (
+                    ForgottenPart(path, "removed, the whole note: nothing else stood in it")
+                    if is_gone
+                    else ForgottenPart(path, "removed", tuple(gone))
+                )
+        yield from trouble
+
+    def _rename(self, path: str, phrase: Phrase, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
+        """A note of a session is named by its words: it gets another name where these are some of the phrase."""
+        named = _DATED.fullmatch(path)
+        if named is None or not phrase.shares(named["slug"].replace("-", " ")):
+            return
+        data = editor.read(self.absolute(path))
+        if data is None or not is_session_note(decoded(data, errors="replace")):
+            return
+        editor.renamed.add(self.absolute(path))
+        if not editor.dry_run:
+            try:
+                rename_note(self._workspace, path, _NEUTRAL)
+            except NoteError as error:
+                yield Left(path, f"its name: {error}", failed=True)
+                return
+        yield ForgottenPart(path, "given a name that tells nothing")
+
+
+@contextlib.contextmanager
+def _telling(path: str) -> Iterator[list[Left]]:
+    """Collect why a note could not be changed."""
+    trouble: list[Left] = []
+    try:
+        yield trouble
+    except StubbornFileError as error:
+        trouble.append(Left(path, str(error), failed=True))
+    except OSError as error:
+        trouble.append(Left(path, f"can't be changed ({error.strerror or type(error).__name__})", failed=True))
+
+
+def _picked(data: bytes, work: NoteWork) -> set[int]:
+    """The numbers (from 0) of lines that hold the phrase, or quote what goes."""
+    lines = [line.rstrip("\r") for line in decoded(data).split("\n")]
+    found = {number for number, line in enumerate(lines) if work.phrase is not None and work.phrase.holds(line)}
+    if work.quoted is None:
+        return found
+    is_note = is_session_note("\n".join(lines[:40]))
+    speakers = who_says(lines) if is_note else iter([""] * len(lines))
+    for number, (line, who) in enumerate(zip(lines, speakers, strict=True)):
+        is_quote = line.lstrip(" -*").startswith(">") or who == "assistant"
+        if (is_quote and work.quoted.holds(line)) or _cites(line, work.whole):
+            found.add(number)
+    return found
+
+
+def _cites(line: str, paths: Collection[str]) -> bool:
+    """Whether the line is a reference to one of the notes `paths`."""
+    found = _CITATION.search(line)
+    return found is not None and any(path in found[0] for path in paths)
+
+
+def _lines_written(data: bytes, path: str, writes: Collection[MemoryWrite]) -> tuple[set[int], list[MemoryWrite]]:
+    """The numbers (from 0) of the lines in `data` that memory wrote to the note `path`, wherever they stand by now; and
+    the writes that are not found any more."""
+    found: set[int] = set()
+    missed: list[MemoryWrite] = []
+    encoding = encoding_of(data)
+    line_break = "\n".encode(encoding.name)
+    for write in writes:
+        if write.path != path or not write.size:
+            continue
+        at = _place(data, write, line_break)
+        if at is None:
+            missed.append(write)
+            continue
+        first = data[:at].decode(encoding.name, "replace").count("\n")
+        text = data[at : at + write.size].decode(encoding.name, "replace").removesuffix("\n")
+        found.update(first + number for number, line in enumerate(text.split("\n")) if line.strip())
+    return found, missed
+
+
+def _place(data: bytes, write: MemoryWrite, line_break: bytes) -> int | None:
+    """The byte at which the bytes of `write` stand: where it says, else at the end or the beginning of a line."""
+    starts = [write.offset, 0]
+    at = data.find(line_break)
+    while at >= 0:
+        # What was added may begin with the end of the line before it.
+        starts += [at, at + len(line_break)]
+        at = data.find(line_break, at + 1)
+    for start in dict.fromkeys(starts):
+        part = data[start : start + write.size]
+        if len(part) == write.size and hashlib.sha256(part).hexdigest() == write.digest:
+            return start
+    return None

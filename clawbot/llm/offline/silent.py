@@ -1,0 +1,268 @@
+"""The silent jobs, done by extracts: the flush into memory, the summary of a conversation, and its name."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Container, Iterator, Sequence
+
+from msgspec import Struct
+
+from clawbot.llm.offline.answers import one_line, say
+from clawbot.llm.offline.intents import classify
+from clawbot.llm.offline.turn import WRITERS, Plan, PlannedCall, Turn
+from clawbot.llm.offline.workspace import as_item, daily_file, key, look_before, tidy
+from clawbot.llm.protocol import ChatRequest
+from clawbot.llm.tokens import cut_to, weigh_tokens
+from clawbot.messages import (
+    OFFLINE,
+    AssistantMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+    quotes_notes,
+    read_compacted,
+)
+from clawbot.text.identifiers import identifiers, is_exact, ports, quoted, titles
+from clawbot.text.language import detect
+from clawbot.text.sanitize import clean
+from clawbot.text.secrets import holds_secret, redact
+from clawbot.text.statements import asks, is_durable, marks, sentences
+from clawbot.text.topics import topics, words
+
+NO_REPLY = "NO_REPLY"
+MAX_FACTS = 40  # more than this is a transcript, not what is worth keeping; the newest are kept
+MAX_SAID = 200_000  # characters of one message: what is beyond is a paste, and its end is kept
+PASTE_CHARS = 8_000  # a longer message is a paste: what it says is not what the user states
+
+MAX_TOKENS = 2_000  # of a summary, when the request sets none
+LEAST_TOKENS = 120  # below this not even the headings and one line each would fit
+LEAST_LINE = 8  # a line that would be cut to less, in tokens, says nothing
+ASK_CHARS, LINE_CHARS, MOST_SENTENCES, MOST_NAMES = 800, 400, 400, 400
+ASKS, NAMES, TALK, TURN = "Pending user asks", "Exact identifiers", "Progress", "Turn in progress"
+# Section -> what the sentences in it are about; the first that fits counts.
+MARKED = {"Open TODOs": {"todo"}, "Decisions": {"decision"}, "Constraints": {"rule", "preference", "personal"}}
+# Section -> its part of the length; what one leaves over goes to those after it.
+SHARES = {"Decisions": 0.2, "Open TODOs": 0.15, "Constraints": 0.15, ASKS: 0.1, NAMES: 0.15, TALK: 0.25}
+NOTHING = "(none)"
+
+_TARGET = re.compile(r"\bmemory/\d{4}-\d{2}-\d{2}[\w-]{0,80}\.md\b")
+_FLUSH_PROMPT = re.compile(r"pre-compaction memory flush", re.IGNORECASE)
+_TAGGED = re.compile(r"<(conversation|messages|transcript)>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
+_PREVIOUS = re.compile(r"<previous[-_]summary>\n?(.*?)</previous[-_]summary>", re.DOTALL | re.IGNORECASE)
+_LABEL = re.compile(
+    r"^[ \t]{0,4}\[?(?P<role>user(?: command)?|assistant(?: thinking| tool calls?)?|tool(?: result| error)?|system)"
+    r"(?: \([^)\n]{1,80}\))?\]?[ \t]?:[ \t]?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LENGTH = re.compile(r"\bat most (\d{1,6}) tokens\b")
+_TURN_BEGINS = re.compile(r"\s*the unfinished turn begins here", re.IGNORECASE)
+_HEADING = re.compile(r"^#{1,4}\s+(.+?)\s*:?\s*$")
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+(?:\[[ xX]\]\s+)?")
+
+
+class Utterance(Struct, frozen=True):
+    """One thing that was said, by `user`, `assistant` or another; `stored` is what its tool calls wrote into files."""
+
+    role: str
+    text: str
+    stored: tuple[str, ...] = ()
+
+
+class PromptMaterial(Struct, frozen=True):
+    """The conversation, the summary of what came before it, and what was asked for besides."""
+
+    said: list[Utterance]
+    previous: str = ""
+    instruction: str = ""
+
+
+def material(request: ChatRequest) -> PromptMaterial:
+    """What the last message of `request` gives to work on."""
+    text = request.messages[-1].text if request.messages else ""
+    previous = "\n".join(found.strip() for found in _PREVIOUS.findall(text))
+    rest = _PREVIOUS.sub("", text)
+    tagged = [found[1] for found in _TAGGED.findall(text)]
+    return PromptMaterial(labelled("\n".join(tagged) if tagged else rest), previous, _TAGGED.sub("", rest))
+
+
+def is_flush_prompt(text: str) -> bool:
+    """Whether `text` asks for a flush, whatever the request says of its purpose."""
+    return _FLUSH_PROMPT.search(text[:2_000]) is not None
+
+
+def said_in(messages: Sequence[Message]) -> list[Utterance]:
+    """The messages as what was said, without the silent turns, a summary of earlier ones, and quoted notes."""
+    results = [message for message in messages if isinstance(message, ToolResultMessage)]
+    done = {message.tool_call_id for message in results if not message.is_error}
+    spoken = (message for message in messages if not (quotes_notes(message) or _is_silent(message.text)))
+    return [said for message in spoken if (said := _said(message, done)).stored or said.text.strip()]
+
+
+def _is_silent(text: str) -> bool:
+    return text.strip() == NO_REPLY or is_flush_prompt(text) or read_compacted(text) is not None
+
+
+def _said(message: Message, done: Container[str]) -> Utterance:
+    if isinstance(message, UserMessage):
+        return Utterance("user", message.text[-MAX_SAID:])
+    if not isinstance(message, AssistantMessage):
+        return Utterance("tool", message.text[-MAX_SAID:])
+    calls = [call for call in message.tool_calls if call.id in done and call.name in WRITERS]
+    stored = tuple(str(call.arguments.get(WRITERS[call.name], ""))[-MAX_SAID:] for call in calls)
+    # What this model said itself is phrases and quotes of notes: nothing that is worth keeping again.
+    return Utterance("assistant", "" if message.provider == OFFLINE else message.text[-MAX_SAID:], stored)
+
+
+def labelled(text: str) -> list[Utterance]:
+    """Text with `User:` and `Assistant:` at the start of lines as what was said; without any, the user said it all."""
+    labels = list(_LABEL.finditer(text))
+    if not labels:
+        return [Utterance("user", text.strip()[-MAX_SAID:])] if text.strip() else []
+    ends = [label.start() for label in labels[1:]] + [len(text)]
+    return [
+        Utterance(label["role"].lower(), said[-MAX_SAID:])
+        for label, end in zip(labels, ends, strict=True)
+        if (said := text[label.end() : end].strip())
+    ]
+
+
+def flush(turn: Turn) -> Plan:
+    """Store the durable facts of the conversation in the file that the prompt names, and say NO_REPLY."""
+    facts = durable_facts(said_in(turn.earlier))
+    if not facts or "append" not in turn.tools:
+        return NO_REPLY
+    named = _TARGET.search(turn.text)
+    path = named[0] if named else daily_file(turn)
+    places, heading = yield from look_before(turn, facts, path)
+    new = [fact for fact in facts if key(fact) not in places]
+    if not new:
+        return NO_REPLY
+    [outcome] = yield [PlannedCall("append", {"path": path, "content": heading + "".join(map(as_item, new))})]
+    if outcome.is_error:
+        return say(turn.language, "tool_failed", tool="append", reason=one_line(outcome.text))
+    return NO_REPLY
+
+
+def durable_facts(said: Sequence[Utterance]) -> list[str]:
+    """What the user stated that is worth keeping and that no tool call of this conversation wrote into a file: each
+    once, in the order it was said, the newest `MAX_FACTS` at most."""
+    stored = "".join(words("\n".join(text for entry in said for text in entry.stored)))
+    facts: dict[str, str] = {}
+    for entry in said:
+        for fact in _facts(entry.text) if entry.role == "user" else ():
+            said_so = "".join(words(fact))
+            # What the log would hide is refused by the tool, and with it everything else that is to be stored.
+            if said_so and said_so not in stored and redact(fact) == fact:
+                facts[said_so] = fact
+    return list(facts.values())[-MAX_FACTS:]
+
+
+def _facts(text: str) -> Iterator[str]:
+    """The facts of one message: what was to be remembered, else the sentences that state something."""
+    if len(text) > PASTE_CHARS or text.lstrip().startswith("/"):
+        return
+    intent = classify(text, "en")
+    if intent.kind == "remember" and (fact := tidy(intent.text)):
+        yield fact
+    elif intent.kind in ("statement", "recall", "ask"):
+        yield from (tidy(sentence) for sentence in sentences(clean(text)) if is_durable(sentence))
+
+
+def slug(said: Sequence[Utterance]) -> str:
+    """The name of a conversation by what the user said: lower case, Chinese words kept."""
+    texts = [clean(entry.text) for entry in said if entry.role == "user" and not entry.text.lstrip().startswith("/")]
+    return "-".join(topics(texts)) or ("闲聊-片段" if detect(" ".join(texts)) == "zh" else "short-chat")
+
+
+def summarise(given: PromptMaterial, max_tokens: int | None) -> str:
+    """The summary of `given` in Markdown, under the headings of `SHARES`, in at most `max_tokens` (estimated), or less
+    when the instruction says so. It may ask for the turn that goes on, too."""
+    sections = _carried_on(given.previous)
+    for said in given.said:
+        if said.role in ("user", "assistant"):
+            _sort_in(said, sections)
+    asked = [entry.text for entry in given.said if entry.role == "user" and not holds_secret(entry.text)]
+    sections[ASKS] = [one_line(asked[-1], ASK_CHARS)] if asked else sections[ASKS]
+    sections[NAMES] = names(sections[NAMES], given.said)
+    named = _LENGTH.search(given.instruction)
+    room = max(min(max_tokens or MAX_TOKENS, int(named[1]) if named else MAX_TOKENS), LEAST_TOKENS)
+    if not re.search(rf"^#+ {TURN}", given.instruction, re.MULTILINE):
+        return _written(sections, room)
+    turn = cut_to(_turn(given.said), room // 4)
+    return f"{_written(sections, room - weigh_tokens(turn))}\n\n{turn}"
+
+
+def names(carried: Sequence[str], said: Sequence[Utterance]) -> list[str]:
+    """The names that were said, each once: numbers, then exact names (hosts, ports, paths, versions, quoted ones), last
+    the lines `carried` over. Of the assistant only exact ones count; keys, and what a carried line explains, do not."""
+    ranks = {line: 0 if identifiers(line) == [line] and not is_exact(line) else 2 for line in carried}
+    for entry in (entry for entry in said if entry.role in ("user", "assistant")):
+        text, by_user = clean(entry.text), entry.role == "user"
+        certain = [*ports(text), *titles(text), *(quoted(text) if by_user else ())]
+        for name in (*certain, *identifiers(text)):
+            exact = name in certain or is_exact(name)
+            if by_user or exact:
+                ranks[name] = max(int(exact), ranks.pop(name, 0))
+    found = [name for name in sorted(ranks, key=lambda name: ranks[name]) if not holds_secret(name)][-MOST_NAMES:]
+    exact_ones = "\n".join(name for name in found if ranks[name])
+    told = {name for line in carried for name in (*identifiers(line), *ports(line)) if name != line}
+    return [name for name in found if name not in told and (ranks[name] or name not in exact_ones)]
+
+
+def _carried_on(previous: str) -> dict[str, list[str]]:
+    """The lines of an earlier summary under the sections that they belong to now."""
+    sections: dict[str, list[str]] = {name: [] for name in SHARES}
+    current = TALK
+    for line in clean(previous).splitlines():
+        if heading := _HEADING.match(line):
+            current = heading[1] if heading[1] in SHARES else TALK
+        elif (item := _ITEM.sub("", line).strip()) and item.lower() not in ("none", NOTHING, "[...]"):
+            sections[current].append(item)
+    return sections
+
+
+def _sort_in(said: Utterance, sections: dict[str, list[str]]) -> None:
+    """Put the sentences of one message where they belong; what else was said leaves its beginning."""
+    rest: list[str] = []
+    for sentence in itertools.islice(sentences(clean(said.text)), MOST_SENTENCES):
+        found = frozenset() if asks(sentence) else marks(sentence)
+        found &= found if said.role == "user" else {"decision"}
+        section = next((section for section, wanted in MARKED.items() if found & wanted), None)
+        if not holds_secret(sentence):
+            (sections[section] if section else rest).append(one_line(sentence, LINE_CHARS))
+    if rest:
+        sections[TALK].append(f"{said.role.capitalize()}: {rest[0]}")
+
+
+def _turn(said: Sequence[Utterance]) -> str:
+    """The section of the turn that goes on: what was asked in it, and what was said last."""
+    begin = next((at for at in range(len(said) - 1, -1, -1) if _TURN_BEGINS.match(said[at].text)), len(said))
+    told = [entry for entry in said[begin:] if not holds_secret(entry.text)]
+    last = {entry.role: f"{entry.role.capitalize()}: {one_line(entry.text, LINE_CHARS)}" for entry in told}
+    lines = [last[role] for role in ("user", "assistant") if role in last] or [NOTHING]
+    return "\n".join([f"## {TURN}", "", *(f"- {line}" for line in lines)])
+
+
+def _written(sections: dict[str, list[str]], max_tokens: int) -> str:
+    room = float(max_tokens - sum(weigh_tokens(f"## {name}\n\n- {NOTHING}\n\n") for name in SHARES))
+    share_left = sum(SHARES.values())
+    parts: list[str] = []
+    for name, share in SHARES.items():
+        lines = _last_that_fit(sections[name], room * share / share_left, may_cut=name != NAMES)
+        room -= sum(weigh_tokens(f"- {line}\n") for line in lines)
+        share_left -= share
+        parts.append(f"## {name}\n\n" + ("\n".join(f"- {line}" for line in lines) or f"- {NOTHING}"))
+    return cut_to("\n\n".join(parts), max_tokens)
+
+
+def _last_that_fit(lines: Sequence[str], room: float, *, may_cut: bool) -> list[str]:
+    """The last lines of all within `room` tokens, in their order, each once: a later one replaces its repeat. What is
+    too long is passed over; but the last one is cut, if it may be."""
+    kept: list[str] = []
+    for line in {line.casefold(): line for line in reversed(lines)}.values():
+        shown = cut_to(line, int(room) - 3) if may_cut and not kept and room >= LEAST_LINE else line
+        if (size := weigh_tokens(f"- {shown}\n")) <= room:
+            room -= size
+            kept.append(shown)
+    return kept[::-1]

@@ -1,0 +1,309 @@
+"""The engine of the scripted model: answers OpenAI chat requests from a script, and says both sides of a request that
+does not fit it.
+
+It knows neither HTTP nor litellm: `server.py` serves it, `provider.py` puts it behind litellm, and
+`clawbot.testing.ScriptedModel` asks it directly. `docs/testing-agents.md` is the guide for those who write scripts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from clawbot.errors import ClawbotError
+from clawbot.llm.errors import RefusedError
+from clawbot.llm.scripted.replies import (
+    Chunk,
+    ScriptedFault,
+    completion_tokens,
+    deltas_of,
+    finish_reason_of,
+    overflow_fault,
+    prompt_tokens,
+    status_fault,
+    usage_of,
+)
+from clawbot.llm.scripted.types import Check, CheckKey, Fault, Figures, Script, ScriptTurn
+
+# Both sides must fit into one line of an error; the requests themselves can be looked at whole.
+SHOWN_CHARS = 200
+SYSTEM_ROLES = frozenset({"system", "developer"})
+
+Request = Mapping[str, Any]
+RequestView = Mapping[CheckKey, tuple[str, ...]]
+"""The texts of a request that a script may look at, each under the key of `expect`."""
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class ScriptUnused(ClawbotError):
+    """The script is over and some turns were never asked for, or not as often as they should have been."""
+
+
+class ScriptMismatch(RefusedError):
+    """A request that the script did not expect, with both sides: never to be repeated.
+
+    `turn` and `line` say where in the script, None when the request came after the last turn; `request` counts the
+    requests from 1.
+    """
+
+    def __init__(self, message: str, *, request: int, turn: int | None = None, line: int | None = None) -> None:
+        super().__init__(message, provider="script")
+        self.request = request
+        self.turn = turn
+        self.line = line
+
+
+class ScriptEngine:
+    """Answers requests with the turns of `script`, one after the other.
+
+    `requests` holds what was asked and `mismatches` what did not fit, both in order. The engine may be asked from
+    several tasks and threads at once: a request takes its turn whole, at the moment its reply is first read.
+    `sleep` waits for a number of seconds; tests pass their own.
+    """
+
+    def __init__(self, script: Script, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.script = script
+        self.requests: list[dict[str, Any]] = []
+        self.mismatches: list[ScriptMismatch] = []
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._current = 0
+        self._used = [0] * len(script.turns)
+        self._calls = 0
+
+    async def reply(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Yield the reply as OpenAI `chat.completion.chunk` objects.
+
+        The usage comes last, except for a `stream` that did not ask for it (`stream_options.include_usage`). Raises
+        ScriptMismatch before the first chunk when the request is not what the script expects, and ScriptedFault where
+        the script says so.
+        """
+        turn, view, number = self._take(request)
+        fault = turn.reply.fault
+        await self._fail_at_once(fault, request)
+        head = self._head(request, number)
+        written: list[dict[str, Any]] = []
+        await _break_off(fault, sent=0)
+        yield _chunk(head, {"role": "assistant", "content": ""})
+        pieces = deltas_of(turn.reply, _values(view, number), lambda: self._new_call_id(request))
+        for sent, piece in enumerate(pieces, start=1):
+            if piece.after:
+                await self._sleep(piece.after)
+            yield _chunk(head, piece.delta)
+            written.append(piece.delta)
+            await _break_off(fault, sent)
+        await _break_off(fault, sent=None)
+        if fault is not None and fault.kind == "no_finish":
+            return
+        yield _chunk(head, {}, finish_reason_of(turn.reply))
+        if not request.get("stream") or (request.get("stream_options") or {}).get("include_usage"):
+            yield {**head, "choices": [], "usage": await _usage(turn.reply.figures, request, written)}
+
+    def status(self) -> dict[str, Any]:
+        """How far the script is, as plain JSON values."""
+        with self._lock:
+            turns = [
+                {"turn": turn.number, "name": turn.name, "line": turn.line, "repeat": turn.repeat, "used": used}
+                for turn, used in zip(self.script.turns, self._used, strict=True)
+            ]
+            return {
+                "file": str(self.script.path),
+                "requests": len(self.requests),
+                "turns": turns,
+                "unused": [turn.number for turn, _ in self._unused()],
+                "mismatches": [error.message for error in self.mismatches],
+            }
+
+    def problems(self) -> list[ClawbotError]:
+        """Every ScriptMismatch that happened, and a ScriptUnused when turns are left."""
+        with self._lock:
+            unused = self._unused()
+            found: list[ClawbotError] = list(self.mismatches)
+        if unused:
+            lines = [f"{self.script.path}: {len(unused)} of {len(self.script.turns)} turns were not used up."]
+            lines += [f"  line {turn.line}: {_left(turn, used)}" for turn, used in unused]
+            found.append(ScriptUnused("\n".join(lines)))
+        return found
+
+    def finish(self) -> None:
+        """Raise the first of the problems, if there is one."""
+        for problem in self.problems():
+            raise problem
+
+    def _take(self, request: Request) -> tuple[ScriptTurn, RequestView, int]:
+        """The turn that answers `request`, used once more."""
+        view = view_of(request)
+        with self._lock:
+            self.requests.append(dict(request))
+            number = len(self.requests)
+            try:
+                turn = self._next_turn(view, number)
+            except ScriptMismatch as error:
+                self.mismatches.append(error)
+                raise
+            self._used[turn.number - 1] += 1
+            return turn, view, number
+
+    def _next_turn(self, view: RequestView, number: int) -> ScriptTurn:
+        """The first turn from the current one on that is not used up; one that is done as it likes may be passed."""
+        for index in range(self._current, len(self.script.turns)):
+            turn, used = self.script.turns[index], self._used[index]
+            if used == turn.repeat:
+                continue
+            failed = [check for check in turn.checks if not _holds(check, view[check.key])]
+            if not failed:
+                self._current = index
+                return turn
+            if turn.repeat is not None or used == 0 or turn is self.script.turns[-1]:
+                raise mismatch(self.script, turn, number, failed, view)
+        raise beyond_last(self.script, number, view)
+
+    def _unused(self) -> list[tuple[ScriptTurn, int]]:
+        pairs = zip(self.script.turns, self._used, strict=True)
+        return [(turn, used) for turn, used in pairs if used < (turn.repeat or 1)]
+
+    def _head(self, request: Request, number: int) -> Chunk:
+        """What all chunks of a reply share. `created` is fixed, so that a script always says the same."""
+        model = str(request.get("model") or self.script.model)
+        return {"id": f"chatcmpl-script-{number}", "object": "chat.completion.chunk", "created": 0, "model": model}
+
+    def _new_call_id(self, request: Request) -> str:
+        """An id that neither the engine nor the conversation (of an earlier process, say) has used."""
+        taken = {
+            call.get("id")
+            for message in request.get("messages") or ()
+            if isinstance(message, Mapping)
+            for call in message.get("tool_calls") or ()
+        }
+        with self._lock:
+            while True:
+                self._calls += 1
+                if f"call_{self._calls}" not in taken:
+                    return f"call_{self._calls}"
+
+    async def _fail_at_once(self, fault: Fault | None, request: Request) -> None:
+        if fault is not None and fault.kind == "status":
+            raise status_fault(fault)
+        if fault is not None and fault.kind == "overflow":
+            raise overflow_fault(fault.wording, await asyncio.to_thread(prompt_tokens, request), self.script.window)
+
+
+def _values(view: RequestView, number: int) -> dict[str, str]:
+    keys: tuple[CheckKey, ...] = ("user", "tool_result", "model")
+    return {key: "".join(view[key][-1:]) for key in keys} | {"request": str(number)}
+
+
+async def _break_off(fault: Fault | None, sent: int | None) -> None:
+    """Drop or stall the stream when its place is reached; `sent` None is the end of all pieces."""
+    if fault is None or fault.kind not in {"drop", "stall"} or (sent is not None and sent < fault.pieces):
+        return
+    if fault.kind == "drop":
+        raise ScriptedFault("drop")
+    await asyncio.Event().wait()
+
+
+def _chunk(head: Chunk, delta: dict[str, Any], finish_reason: str | None = None) -> Chunk:
+    return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
+
+
+async def _usage(figures: Figures, request: Request, written: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The usage block: the script's figures, and what is counted where it gives none."""
+    prompt, completion = figures.prompt, figures.completion
+    if prompt is None:
+        prompt = max(figures.cached, await asyncio.to_thread(prompt_tokens, request))
+    if completion is None:
+        completion = await asyncio.to_thread(completion_tokens, written)
+    return usage_of(prompt, completion, figures.cached)
+
+
+def _left(turn: ScriptTurn, used: int) -> str:
+    wanted = f", used {used} of {turn.repeat} times" if turn.repeat and turn.repeat > 1 else ""
+    checks = "; ".join(str(check) for check in turn.checks)
+    return f"{turn}{wanted}{f', expects {checks}' if checks else ''}"
+
+
+def view_of(request: Mapping[str, Any]) -> RequestView:
+    """Look at an OpenAI chat request. It may be of any shape: what is missing is seen as no text."""
+    messages = [message for message in request.get("messages") or () if isinstance(message, Mapping)]
+    user = [_text(message) for message in messages if message.get("role") == "user"]
+    system = [_text(message) for message in messages if message.get("role") in SYSTEM_ROLES]
+    context = [_text(message) for message in messages if message.get("role") not in SYSTEM_ROLES]
+    return {
+        "user": tuple(user[-1:]),
+        "system": ("\n".join(system),) if system else (),
+        "tool_result": tuple(_fresh_results(messages)),
+        "tool": tuple(_tool_names(request.get("tools") or ())),
+        "model": (str(request.get("model", "")),),
+        "context": tuple(context),
+    }
+
+
+def mismatch(script: Script, turn: ScriptTurn, request: int, failed: list[Check], view: RequestView) -> ScriptMismatch:
+    """The error that `view` is not what `turn` expects."""
+    lines = [f"{script.path}:{turn.line}: {turn} does not fit request {request}."]
+    for check in failed:
+        lines.append(f"  expected (line {check.line}): {check}")
+        lines.append(f"  came: {shown(check.key, view)}")
+    return ScriptMismatch("\n".join(lines), request=request, turn=turn.number, line=failed[0].line)
+
+
+def beyond_last(script: Script, request: int, view: RequestView) -> ScriptMismatch:
+    """The error that `view` came when no turn was left."""
+    count = len(script.turns)
+    turns = "its only turn was" if count == 1 else f"all {count} turns were"
+    lines = [f"{script.path}: request {request} came after {turns} used.", "  expected: no more requests"]
+    lines += [f"  came: {shown(key, view)}" for key in ("user", "tool_result") if view[key]]
+    return ScriptMismatch("\n".join(lines), request=request)
+
+
+def shown(key: CheckKey, view: RequestView) -> str:
+    """What the request holds for `key`, cut to a length that can be read."""
+    texts = view[key]
+    return f"{key}: {', '.join(_cut(text) for text in texts)}" if texts else f"no {key}"
+
+
+def _holds(check: Check, texts: tuple[str, ...]) -> bool:
+    return any(_fits(check, text) for text in texts) is not check.negated
+
+
+def _fits(check: Check, text: str) -> bool:
+    if check.kind == "contains":
+        return check.value in text
+    if check.kind == "equals":
+        return check.value == text
+    return re.search(check.value, text) is not None
+
+
+def _cut(text: str) -> str:
+    if len(text) <= SHOWN_CHARS:
+        return repr(text)
+    half = SHOWN_CHARS // 2
+    return f"{text[:half]!r} … {text[-half:]!r} ({len(text)} characters)"
+
+
+def _fresh_results(messages: list[Mapping[str, Any]]) -> list[str]:
+    """The tool results that answer the last calls: those after the last message of the model."""
+    results: list[str] = []
+    for message in messages:
+        if message.get("role") == "assistant":
+            results = []
+        elif message.get("role") == "tool":
+            results.append(_text(message))
+    return results
+
+
+def _tool_names(tools: Iterable[Any]) -> list[str]:
+    functions = [tool.get("function") for tool in tools if isinstance(tool, Mapping)]
+    return [str(function.get("name", "")) for function in functions if isinstance(function, Mapping)]
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part)

@@ -1,0 +1,260 @@
+"""The format of a script: how YAML becomes turns, and how a mistake in it is told with file, line and what to do.
+
+What the keys hold is said by the types (`types.py`); `docs/testing-agents.md` explains each to those who write scripts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, cast, get_args
+
+import msgspec
+import yaml
+
+from clawbot.config.errors import ConfigError
+from clawbot.config.source import KeyPath, Layer, TreeReader, parse_layer, resolvers
+from clawbot.errors import ClawbotError
+from clawbot.files import read_plain
+from clawbot.llm.scripted.types import Check, CheckKey, CheckKind, FinishReason, Script, Wording
+
+FILE_KEYS = ("turns", "model", "window")
+TURN_KEYS = ("name", "expect", "reply", "repeat")
+REPLY_KEYS = ("text", "reasoning", "tool_calls", "usage", "finish_reason", "fault")
+FAULT_WORDS = ("drop", "stall", "no_finish", "malformed_call", "endless")
+FAULT_KEYS = ("status", "message", "retry_after", "overflow", "drop", "stall")
+FAULT_KINDS = ("status", "overflow", "drop", "stall")
+FOREVER = "forever"
+MAX_BYTES = 16 * 1024**2
+"""Far above any script; the YAML in it takes a hundred times that."""
+
+_KEYS: Mapping[str, Collection[str]] = {
+    "script": FILE_KEYS,
+    "turns": TURN_KEYS,
+    "expect": get_args(CheckKey),
+    "reply": REPLY_KEYS,
+    "text": ("text", "after"),
+    "reasoning": ("text", "after"),
+    "tool_calls": ("name", "arguments", "id"),
+    "usage": ("prompt", "completion", "cached"),
+    "fault": FAULT_KEYS,
+    "finish_reason": get_args(FinishReason),
+    "overflow": get_args(Wording),
+}
+"""The keys that stand under each key, or the words that it may hold."""
+_EXPECTED = {
+    "int": "a whole number",
+    "float": "a number of seconds",
+    "str": "a text",
+    "array": "a list",
+    "arguments": "a mapping, or a text that is sent as it stands",
+}
+_STEP = re.compile(r"\.([^.\[#]+)|\[(\d+)\]")
+
+
+class ScriptFileError(ClawbotError):
+    """A script that can't be read or makes no sense: file, line, key, what was expected, the nearest valid key."""
+
+
+class _ScriptReader(TreeReader):
+    """Takes words as they were written, so that `yes`, `1.10` and dates need no quotes; in the arguments of a call they
+    are JSON values."""
+
+    # libyaml's loader doesn't survive as many lists in each other as a script may hold beside each other.
+    loader_class = type("_Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers()})
+    most_openings = MAX_BYTES
+    most_values = MAX_BYTES
+
+    def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
+        value = super().scalar(node, path)
+        return value if value is None or "arguments" in path[5:6] else node.value
+
+
+def load_script(path: Path) -> Script:
+    """Read and check the script at `path`. Raises ScriptFileError, also for a file that can't be read."""
+    try:
+        text = read_plain(path, MAX_BYTES).decode()
+    except OSError as error:
+        raise ScriptFileError(f"{path}: can't be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ScriptFileError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}.") from error
+    return parse_script(text, path)
+
+
+def parse_script(text: str, path: Path) -> Script:
+    """Check the script `text`; `path` is what errors call it. Raises ScriptFileError."""
+    try:
+        layer, problems = parse_layer(text, str(path), reader=_ScriptReader)
+    except ConfigError as error:
+        raise ScriptFileError(f"{error.message.rstrip('.')}.", hint=error.hint) from error
+    if problems:
+        raise ScriptFileError(f"{problems[0]}.")
+    return _Script(path, layer).convert()
+
+
+class _Script:
+    """One script on its way from plain data to turns."""
+
+    def __init__(self, path: Path, layer: Layer) -> None:
+        self._path = path
+        self._data = layer.data
+        self._marks = layer.marks
+
+    def convert(self) -> Script:
+        """The script. Raises ScriptFileError."""
+        data = dict(self._data)
+        if isinstance(data.get("turns"), list):
+            data["turns"] = [self._turn(raw, ("turns", at)) for at, raw in enumerate(data["turns"])]
+        try:
+            script = msgspec.convert({**data, "#path": self._path}, Script, strict=False)
+        except msgspec.ValidationError as error:
+            self._explain(str(error))
+        for turn, after in zip(script.turns[:-1], script.turns[1:], strict=True):
+            if turn.repeat is None and not turn.checks:
+                never = f"this turn is never reached: turn {turn.number} answers every request forever"
+                self._fail(("turns", after.number - 1), never)
+        return script
+
+    def _turn(self, raw: Any, path: KeyPath) -> Any:
+        """A turn with its short forms written out, as those below. What has another shape stays as it is, for the
+        types to refuse."""
+        if not isinstance(raw, dict):
+            return raw
+        turn = {**raw, "#number": cast("int", path[-1]) + 1, "#line": self._line(path)}
+        if "reply" in raw:
+            turn["reply"] = self._reply(raw["reply"], (*path, "reply"))
+        if "expect" in raw:
+            turn["expect"] = list(self._expect(raw["expect"], (*path, "expect")))
+        if "repeat" in raw:
+            turn["repeat"] = None if raw["repeat"] == FOREVER else raw["repeat"] or ""
+        return turn
+
+    def _reply(self, raw: Any, path: KeyPath) -> Any:
+        if isinstance(raw, str):
+            return {"text": _pieces(raw)}
+        if not isinstance(raw, dict):
+            return raw
+        pieces = {key: _pieces(raw[key]) for key in ("text", "reasoning") if key in raw}
+        fault = {"fault": self._fault(raw["fault"], (*path, "fault"))} if "fault" in raw else {}
+        return {**raw, **pieces, **fault}
+
+    def _fault(self, raw: Any, path: KeyPath) -> Any:
+        if isinstance(raw, str):
+            if raw not in FAULT_WORDS and not raw.isdigit():
+                self._fail_choice(path, raw, FAULT_WORDS)
+            return {"#kind": "status", "status": raw} if raw.isdigit() else {"#kind": raw}
+        if not isinstance(raw, dict):
+            return raw
+        kinds = [key for key in raw if key in FAULT_KINDS]
+        if len(kinds) != 1 and raw.keys() <= {*FAULT_KEYS}:
+            self._fail(path, "`fault` needs exactly one of `status`, `overflow`, `drop`, `stall`")
+        kind = kinds[0] if kinds else ""
+        stray = next((key for key in ("message", "retry_after") if key in raw and kind != "status"), None)
+        if stray:
+            self._fail((*path, stray), f"`{stray}` belongs to a fault with `status`")
+        others = {key: value for key, value in raw.items() if key not in {"drop", "stall"}}
+        return {**others, "#kind": kind, **({"#pieces": raw[kind]} if kind in {"drop", "stall"} else {})}
+
+    def _expect(self, raw: Any, path: KeyPath) -> Iterator[Check]:
+        if not isinstance(raw, dict):
+            self._fail(path, f"`expect` must be a mapping with {_listed(_KEYS['expect'])}, not {_shown(raw)}")
+        for key, condition in raw.items():
+            if key not in _KEYS["expect"]:
+                self._fail_key((*path, key), "expect", _KEYS["expect"])
+            yield from self._checks(cast("CheckKey", key), condition, (*path, key))
+
+    def _checks(self, key: CheckKey, raw: Any, path: KeyPath, *, negated: bool = False) -> Iterator[Check]:
+        """A text, a mapping of how to compare, or a list of both: all of them must hold."""
+        if isinstance(raw, list):
+            for at, item in enumerate(raw):
+                yield from self._checks(key, item, (*path, at), negated=negated)
+        elif not isinstance(raw, dict):
+            yield self._check(key, "equals" if key == "tool" else "contains", raw, path, negated)
+        else:
+            kinds = (*get_args(CheckKind), *(() if negated else ("not",)))
+            for name, value in raw.items():
+                if name not in kinds:
+                    self._fail_key((*path, name), key, kinds)
+                if name == "not":
+                    yield from self._checks(key, value, (*path, name), negated=True)
+                    continue
+                for at, item in enumerate(value if isinstance(value, list) else [value]):
+                    yield self._check(key, cast("CheckKind", name), item, (*path, name, at), negated)
+
+    def _check(self, key: CheckKey, kind: CheckKind, value: Any, path: KeyPath, negated: bool) -> Check:
+        if not isinstance(value, str):
+            self._fail(path, f"`{key}` must be a text, not {_shown(value)}")
+        if kind == "matches":
+            try:
+                re.compile(value)
+            except re.error as error:
+                self._fail(path, f"`{key}` has no valid regular expression: {error}")
+        return Check(key, kind, value, self._line(path), negated)
+
+    def _line(self, path: KeyPath) -> int:
+        """The line of what stands at `path`, or of what it stands in."""
+        while path and path not in self._marks:
+            path = path[:-1]
+        return int(self._marks[path].place.rpartition(":")[2]) if path else 1
+
+    def _explain(self, error: str) -> NoReturn:
+        """Raise what msgspec says, which names the place: "Expected `int`, got `str` - at `$.turns[0].repeat`"."""
+        what, _, where = error.partition(" - at `$")
+        path: KeyPath = tuple(int(at) if at else name for name, at in _STEP.findall(where.rstrip("`")))
+        owner = next((step for step in reversed(path) if isinstance(step, str)), "script")
+        entry = f"entry {cast('int', path[-1]) + 1} of `{owner}`" if path and path[-1] != owner else f"`{owner}`"
+        key = what.split("`")[1] if "`" in what else ""
+        if what.startswith("Object contains unknown field"):
+            self._fail_key((*path, key), owner, _KEYS.get(owner, ()))
+        if what.startswith("Object missing required field"):
+            self._fail(path, f"{entry} has no `{key}`")
+        if what.startswith("Invalid enum value"):
+            self._fail_choice(path, what.split("'")[1], _KEYS.get(owner, FAULT_WORDS))
+        if "of length" in what:
+            self._fail(path, f"`{owner}` must hold at least one entry")
+        if what.startswith("Expected"):
+            least = f" of at least {float(what.partition(' >= ')[2]):g}" if " >= " in what else ""
+            kind = owner if owner in _EXPECTED else key.partition(" |")[0]
+            expected = _EXPECTED.get(kind) or f"a mapping with {_listed(_KEYS.get(owner, ()))}"
+            self._fail(path, f"{entry} must be {expected}{least}, not {_shown(self._found(path))}")
+        self._fail(path, what)
+
+    def _found(self, path: KeyPath) -> Any:
+        """What the file holds at `path`, or where that is the long form of something: what it is long for."""
+        value: Any = self._data
+        for step in path:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return value
+        return value
+
+    def _fail_key(self, path: KeyPath, owner: str, known: Collection[str]) -> NoReturn:
+        self._fail(path, f"`{owner}` has no key {str(path[-1])!r}", _nearest(str(path[-1]), known))
+
+    def _fail_choice(self, path: KeyPath, value: str, choices: Collection[str]) -> NoReturn:
+        self._fail(path, f"`{path[-1]}` must be one of {_listed(choices)}, not {value!r}", _nearest(value, choices))
+
+    def _fail(self, path: KeyPath, problem: str, hint: str = "") -> NoReturn:
+        raise ScriptFileError(f"{self._path}:{self._line(path)}: {problem}.", hint=hint)
+
+
+def _pieces(raw: Any) -> list[Any]:
+    return [each if isinstance(each, dict) else {"text": each} for each in (raw if isinstance(raw, list) else [raw])]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return "nothing" if value is None else repr(value)
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _nearest(name: str, names: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"Did you mean `{close[0]}`?" if close else f"Valid: {_listed(names)}."

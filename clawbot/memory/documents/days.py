@@ -1,0 +1,143 @@
+"""Owns the days that a document's lines are of: what its name, its front matter, its headings and its talk say.
+
+The front matter (`date:`) counts before the name. A heading that begins with a date says it for what stands below it,
+up to the next heading of its level; in a file that has a day of its own, that is of both. The note of a session
+(`# Session: …`) tells the day of its first text in its heading, and each other one where the day changes.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from msgspec import Struct
+
+from clawbot.memory.dates import dates_in
+
+_NAME = re.compile(
+    r"memory/(?:[^/]*/)*(?:(\d{4})-(\d{2})-(\d{2})|((?:19|20)\d{2})(\d{2})(\d{2})(?:\d{4}(?:\d{2})?)?)(?=[-_. ])"
+    r"[^/]*\.(?:md|markdown)",
+    re.ASCII | re.IGNORECASE,
+)
+_MATTER = re.compile(r"\A---[ \t]*\n(?P<keys>(?:.*\n){1,200}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+_MATTER_DATE = re.compile(r"^[\"']?date[\"']?:[ \t]+[\"']?(?P<date>[^\n\"']{6,60})", re.IGNORECASE | re.MULTILINE)
+# What may say a day, or keeps a line from doing so: a fence of code, a heading, talk with its day and time.
+_TELLING = re.compile(
+    r"^(?:[ ]{0,3}(?P<fence>`{3,}|~{3,})|(?P<marks>#{1,6})[ \t]+(?P<heading>[^\n]*\d[^\n]*)|(?P<other>#{1,6})[ \t]"
+    r"|\[?(?P<talk>\d{4}-\d{2}-\d{2})[ T]\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+[^\n:：]{1,40}[:：])",
+    re.MULTILINE,
+)
+_SESSION = re.compile(r"Session: (?P<date>\d{4}-\d{2}-\d{2}) \d{2}:\d{2}")
+_YEAR = re.compile(r"(?:19|20)\d{2}")
+# Before the date of a heading there may be a weekday.
+_WEEKDAY = re.compile(
+    r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*|(?:周|週|星期|礼拜|禮拜)[一二三四五六日天])?[\W_]*", re.IGNORECASE
+)
+_HEADING_CHARS = 200
+_ANY_DAY = date(2000, 1, 1)  # what relative dates would count from: they say no day of their own
+
+
+class DayMark(Struct, frozen=True):
+    """From the line `line` on (from 1), what stands there is of `days`; of none that is known when empty."""
+
+    line: int
+    days: tuple[date, ...]
+
+
+def date_of(path: str) -> date | None:
+    """The day that a note is about, by its path: `memory/2026-03-02.md`, `memory/sub/20260302-talk.md`."""
+    found = _NAME.fullmatch(path)
+    if found is None:
+        return None
+    year, month, day = filter(None, found.groups())
+    try:
+        return date(int(year), int(month), int(day))
+    except ValueError:
+        return None
+
+
+def day_of(path: str, text: str) -> date | None:
+    """The day of the whole note: that of its front matter, else of its path."""
+    matter = _MATTER.match(text) if text.startswith("---") else None
+    told = _MATTER_DATE.search(matter["keys"]) if matter else None
+    return (_day_in(told["date"]) if told else None) or date_of(path)
+
+
+def marks_of(text: str, day: date | None) -> tuple[DayMark, ...]:
+    """Where the lines of a note, which as a whole is of `day`, begin to be of other days; () where they never do."""
+    reader = _DayReader(day)
+    line, position = 1, 0
+    marks = [DayMark(1, reader.days)]
+    for found in _TELLING.finditer(text):
+        line += text.count("\n", position, found.start())
+        position = found.start()
+        reader.take(found)
+        if reader.days != marks[-1].days:
+            marks.append(DayMark(line, reader.days))
+    return tuple(marks) if len(marks) > 1 else ()
+
+
+class _DayReader:
+    """Goes through what tells days in a note. `days` are those of the lines from here on."""
+
+    def __init__(self, day: date | None) -> None:
+        self._whole = self._own = (day,) if day else ()
+        self._sections: list[tuple[int, tuple[date, ...]]] = []
+        self._fence = ""
+        self._talk: date | None = None
+
+    @property
+    def days(self) -> tuple[date, ...]:
+        if self._talk is not None:
+            return tuple(dict.fromkeys((*self._own, self._talk)))
+        return self._sections[-1][1] if self._sections else self._whole
+
+    def take(self, found: re.Match[str]) -> None:
+        """Go on by one line that may tell something."""
+        if fence := found["fence"]:
+            if not self._fence:
+                self._fence = fence
+            elif fence.startswith(self._fence):
+                self._fence = ""
+        elif self._fence:
+            return
+        elif found["talk"]:
+            self._talk = _iso(found["talk"]) or self._talk
+        else:
+            self._enter(len(found["marks"] or found["other"]), (found["heading"] or "")[:_HEADING_CHARS])
+
+    def _enter(self, level: int, heading: str) -> None:
+        self._talk = None
+        self._sections = [section for section in self._sections if section[0] < level]
+        if session := _SESSION.match(heading):
+            # What is said there tells its days itself; the name of the file is that of the last one.
+            began = _iso(session["date"])
+            self._sections = [(level, (began,) if began else self._whole)]
+            self._own = ()
+        elif (told := _day_of_heading(heading)) is not None:
+            self._sections.append((level, tuple(dict.fromkeys((*self._own, told)))))
+
+
+def _day_of_heading(heading: str) -> date | None:
+    """The day that a heading begins with, alone or behind its weekday."""
+    if not _YEAR.search(heading):
+        return None
+    before = _WEEKDAY.match(heading)
+    rest = heading[before.end() :] if before else heading
+    for found in dates_in(rest, _ANY_DAY):
+        is_exact = found.precision == "day" and found.start == found.end and _YEAR.search(found.text)
+        if is_exact and rest.startswith(found.text):
+            return found.start
+    return None
+
+
+def _day_in(text: str) -> date | None:
+    """The day that a value of the front matter begins with."""
+    return _iso(text[:10]) or _day_of_heading(text)
+
+
+def _iso(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None

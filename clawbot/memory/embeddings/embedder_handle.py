@@ -1,0 +1,125 @@
+"""Where the vectors of an index come from, and what is known of that: whether it works, why not, when to try again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from clawbot.clock import Clock
+from clawbot.errors import ClawbotError
+from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
+from clawbot.memory.values import Fallback
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 15.0
+LONGEST_PAUSE = 30 * 60.0
+"""Seconds after which a provider that failed is asked again; each failure doubles the pause."""
+
+
+class EmbedderHandle:
+    """An embedder, opened when it is needed first, or the reason why there is none.
+
+    `requested` is the provider of the settings, `answered` says that it answered when it was asked last. Everything
+    belongs to the event loop.
+    """
+
+    def __init__(self, requested: str, opener: Callable[[], Awaitable[Embedder | None]], clock: Clock) -> None:
+        """`opener` returns None where no vectors are wanted, and raises ClawbotError where there can be none."""
+        self.requested = requested
+        self.embedder: Embedder | None = None
+        self.problem = ""
+        self.answered = False
+        self._opener = opener
+        self._opening: asyncio.Lock | None = asyncio.Lock()
+        self._clock = clock
+        self._reason = ""
+        self._pause = 0.0
+        self._retry_at = 0.0
+
+    async def open(self) -> Embedder | None:
+        """The embedder. None when no vectors are wanted, and when there can be none: `problem` says why then."""
+        if self._opening is not None:
+            async with self._opening:
+                await self._open()
+        return self.embedder
+
+    async def _open(self) -> None:
+        if self._opening is None:
+            return
+        try:
+            self.embedder = await self._opener()
+        except ClawbotError as error:
+            self.problem = str(error)
+            log.warning("no vectors: %s", self.problem)
+        self._opening = None
+
+    @property
+    def provider(self) -> str:
+        """The embedder's provider, `none` without one."""
+        return self.embedder.provider if self.embedder else "none"
+
+    @property
+    def model(self) -> str:
+        """The embedder's model, empty without one."""
+        return self.embedder.model if self.embedder else ""
+
+    @property
+    def remote(self) -> bool:
+        """Whether texts leave this machine."""
+        return self.embedder is not None and self.embedder.remote
+
+    @property
+    def fallback(self) -> Fallback | None:
+        """What can't be used now and why; None while all is well, and when words alone are what was asked for."""
+        reason = self.problem or self._reason
+        return Fallback(self.provider if self.embedder else self.requested, reason) if reason else None
+
+    @property
+    def seconds_to_retry(self) -> float:
+        """How long a provider that failed is still left alone; 0 when it may be asked."""
+        return max(0.0, self._retry_at - self._clock.monotonic()) if self._reason else 0.0
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there should be vectors, also while there can be none."""
+        return self.embedder is not None or bool(self.problem)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it may be asked now."""
+        return self.embedder is not None and not self.seconds_to_retry
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """One row for each text. Raises EmbeddingError, and then rests for a while."""
+        embedder = await self.open()
+        if embedder is None:
+            raise EmbeddingError(self.problem or "No embedding provider is set.")
+        try:
+            vectors = await embedder.embed(texts, purpose)
+        except EmbeddingError as error:
+            self.failed(str(error))
+            raise
+        if len(vectors) != len(texts):
+            self.failed(f"{self.provider} gave {len(vectors)} vectors for {len(texts)} texts.")
+            raise EmbeddingError(self._reason, retryable=True)
+        self._reason, self._pause, self.answered = "", 0.0, True
+        return vectors
+
+    async def sample(self) -> Vectors:
+        """The vector of a text that no cache can hold, as the model gives it now. Raises EmbeddingError."""
+        return await self.embed([f"now: {self._clock.now().isoformat()}"], "query")
+
+    def failed(self, reason: str) -> None:
+        """Leave the provider alone for a while, longer each time."""
+        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
+        self._retry_at = self._clock.monotonic() + self._pause
+        if reason != self._reason:
+            log.warning("no vectors for now: %s", reason)
+        self._reason, self.answered = reason, False
+
+    async def aclose(self) -> None:
+        """Let go of the embedder."""
+        if self.embedder is not None:
+            await self.embedder.aclose()

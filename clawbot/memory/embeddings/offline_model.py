@@ -1,0 +1,133 @@
+"""The files of the offline model without numpy: its byte pair encoding, and the table of weights, one row of halves for
+each token, mapped from its file."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import re
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.text.language import HAN
+
+WORD_START = "▁"
+"""What stands before a word where a blank was."""
+LONGEST_RUN = 48
+"""Characters. Longer runs (base64, Thai) are cut: merging costs the square of the length, and a token has 16."""
+
+# No token of the vocabulary reaches over the edge of one of these, so each is encoded by itself. Verified by a test.
+_ATOM = re.compile(rf"▁?[^\W\d_{HAN}]+|\d|[{HAN}]|▁?(?:[^\w▁]|_)+|▁+|.", re.DOTALL)
+
+
+def atoms_of(word: str) -> list[str]:
+    """The parts of `word` (text without blanks) that are encoded one by one; the first begins with WORD_START."""
+    return [
+        atom[start : start + LONGEST_RUN]
+        for atom in _ATOM.findall(WORD_START + word)
+        for start in range(0, len(atom), LONGEST_RUN)
+    ]
+
+
+class _Model(Struct):
+    vocab: dict[str, int]
+
+
+class Tokenizer(Struct):
+    """The part of a tokenizer file (`tokenizer.json` of Hugging Face) that is needed here.
+
+    The merges are left out: their order is the order of the ids.
+    """
+
+    model: _Model
+
+
+class Bpe:
+    """Encodes by merging, again and again, the neighbours whose token has the lowest id."""
+
+    def __init__(self, vocabulary: dict[str, int]) -> None:
+        """Raises KeyError when the vocabulary lacks the 256 tokens for single bytes."""
+        self._ids = vocabulary
+        self._bytes = [vocabulary[f"<0x{byte:02X}>"] for byte in range(256)]
+
+    def text(self, text: str) -> list[int]:
+        """The tokens of `text`; any blanks and line breaks count as one blank."""
+        return [token for word in text.split() for atom in atoms_of(word) for token in self.atom(atom)]
+
+    def atom(self, atom: str) -> list[int]:
+        """The tokens of one part of a word; a character that the vocabulary lacks becomes its bytes."""
+        parts = [atom] if atom in self._ids else self._merged(list(atom))
+        return [token for part in parts for token in self._tokens(part)]
+
+    def _merged(self, parts: list[str]) -> list[str]:
+        ids = self._ids
+        while len(parts) > 1:
+            ranked = [(ids[pair], at) for at in range(len(parts) - 1) if (pair := parts[at] + parts[at + 1]) in ids]
+            if not ranked:
+                break
+            at = min(ranked)[1]
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        return parts
+
+    def _tokens(self, part: str) -> list[int]:
+        token = self._ids.get(part)
+        if token is not None:
+            return [token]
+        return [self._bytes[byte] for byte in part.encode("utf-8", "replace")]
+
+
+_LENGTH = 8
+"""Bytes of the length of the header, at the start of a safetensors file."""
+_LARGEST_HEADER = 1024 * 1024
+_HALF_BYTES = 2
+
+
+class BrokenWeightsError(ValueError):
+    """A weights file that holds no table of 16-bit floats; the text says why."""
+
+
+class WeightTable:
+    """The rows of a safetensors file with one F16 matrix in it, on disk until they are used."""
+
+    def __init__(self, path: Path) -> None:
+        """Blocks. Raises OSError, BrokenWeightsError."""
+        with path.open("rb") as file:
+            try:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except ValueError as error:
+                raise BrokenWeightsError("it is empty") from error
+        self.count, self.dimensions, self.offset = _shape(self._map)
+        self.path = path
+        self._row = struct.Struct(f"<{self.dimensions}e")
+
+    def unit_sum(self, tokens: Sequence[int]) -> bytes:
+        """The sum of the rows of `tokens` at unit length, as little-endian float32; zeros for no tokens."""
+        size = self._row.size
+        rows = [self._row.unpack_from(self._map, self.offset + token * size) for token in tokens]
+        totals = [sum(column) for column in zip(*rows, strict=True)] if rows else [0.0] * self.dimensions
+        length = math.hypot(*totals) or 1.0
+        return struct.pack(f"<{self.dimensions}f", *(total / length for total in totals))
+
+
+def _shape(content: mmap.mmap) -> tuple[int, int, int]:
+    """Rows, columns, and the byte at which the first row begins."""
+    length = int.from_bytes(content[:_LENGTH], "little")
+    if length > _LARGEST_HEADER:
+        raise BrokenWeightsError("it is no safetensors file")
+    try:
+        header: dict[str, Any] = msgspec.json.decode(content[_LENGTH : _LENGTH + length], type=dict)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BrokenWeightsError("its header is broken") from error
+    for entry in header.values():
+        match entry:
+            case {"dtype": "F16", "shape": [int(count), int(dimensions)], "data_offsets": [int(start), int()]}:
+                offset = _LENGTH + length + start
+                if count < 1 or dimensions < 1 or offset + count * dimensions * _HALF_BYTES > len(content):
+                    raise BrokenWeightsError("it is cut off")
+                return count, dimensions, offset
+    raise BrokenWeightsError("it holds no table of 16-bit floats")

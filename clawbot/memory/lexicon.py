@@ -1,0 +1,190 @@
+"""Owns the reading of the thesaurus `concepts.txt`, and the other words that it knows for the words of a query."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, product, zip_longest
+from pathlib import Path
+
+from clawbot.text.stems import bases
+
+CONCEPTS = Path(__file__).with_name("concepts.txt")
+# The longest entries of the file, in words for English and in characters for Chinese.
+PHRASE_WORDS = 4
+CHINESE_CHARACTERS = 8
+PER_WORD = 24
+IN_ALL = 60
+
+_LATIN = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*(?:\+\+|#)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One other word for a word of the query.
+
+    `source` is the query's word or phrase (case-folded, as the query writes it), `word` the thesaurus' other word for
+    it, `broader` whether `word` says more than `source` (coffee: drink).
+    """
+
+    source: str
+    word: str
+    broader: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """One line of the file: the words that mean the concept itself, and those that mean a kind of it."""
+
+    words: tuple[str, ...]
+    narrower: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A word of the file that occurs in a query: as the query writes it, and as the file does."""
+
+    source: str
+    word: str
+
+
+class Lexicon:
+    """The concepts of a file, found by any of their words."""
+
+    def __init__(self, text: str) -> None:
+        """Reads `text`, the content of a concepts file. Details of a line wait until a query asks for it."""
+        self._lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        # Most words stand in one line: a number for each costs a third of what a tuple does.
+        self._first: dict[str, int] = {}
+        self._further: dict[str, list[int]] = {}
+        first = self._first
+        flat = plain("\n".join(self._lines)).replace(" | ", ", ").replace(" > ", ", ")
+        for number, line in enumerate(flat.split("\n")):
+            for word in line.split(", "):
+                if first.setdefault(word, number) != number:
+                    self._further.setdefault(word, []).append(number)
+
+    @staticmethod
+    def load() -> Lexicon:
+        """The thesaurus that ships with the program, read once in a process. Blocks."""
+        return _shipped()
+
+    def expand(self, text: str) -> tuple[Expansion, ...]:
+        """Other words for the words of `text`, a query of any length and language.
+
+        Grouped by the query's words in their order; for each first the words of the same meaning in both languages,
+        then broader and then narrower ones. At most PER_WORD for a word; more than IN_ALL are shared out, so that
+        each word keeps its best ones.
+        """
+        matches = tuple(dict.fromkeys(self._matches(fold(text))))
+        said = {match.source for match in matches}
+        groups = [self._others(match, said) for match in matches]
+        ranked = chain.from_iterable(zip_longest(*groups))
+        kept: dict[str, Expansion] = {}
+        for expansion in ranked:
+            if expansion is not None and len(kept) < IN_ALL:
+                kept.setdefault(expansion.word, expansion)
+        return tuple(expansion for group in groups for expansion in group if kept.get(expansion.word) is expansion)
+
+    def concepts(self) -> Iterator[Concept]:
+        """Every concept of the file, in its order."""
+        return map(concept, self._lines)
+
+    def _others(self, match: Match, said: set[str]) -> list[Expansion]:
+        equal: list[str] = [match.word]
+        broader: list[str] = []
+        narrower: list[str] = []
+        for number in (self._first[match.word], *self._further.get(match.word, ())):
+            found = concept(self._lines[number])
+            if match.word in map(plain, found.words):
+                equal += found.words
+                narrower += found.narrower
+            else:
+                broader += found.words
+        kinds = dict.fromkeys(equal, False) | {word: True for word in broader if word not in equal}
+        for word in narrower:
+            kinds.setdefault(word, False)
+        others = [Expansion(match.source, word, kind) for word, kind in kinds.items() if plain(word) not in said]
+        return others[:PER_WORD]
+
+    def _matches(self, text: str) -> Iterator[Match]:
+        at = 0
+        while at < len(text):
+            token = _LATIN.match(text, at)
+            if chinese := self._chinese(text, at):
+                yield Match(chinese, chinese)
+                at += len(chinese)
+            elif token is None:
+                at += 1
+            elif phrase := self._phrase(text, token):
+                match, at = phrase
+                yield match
+            else:
+                at = token.end()
+
+    def _chinese(self, text: str, at: int) -> str:
+        """The longest word with Chinese characters that begins at `at`; some begin with a Latin letter (T恤)."""
+        for length in range(min(CHINESE_CHARACTERS, len(text) - at), 0, -1):
+            word = text[at : at + length]
+            if word in self._first and not word.isascii():
+                return word
+        return ""
+
+    def _phrase(self, text: str, first: re.Match[str]) -> tuple[Match, int] | None:
+        """The longest English phrase that begins with the token `first`, and where it ends."""
+        tokens = [first]
+        while len(tokens) < PHRASE_WORDS:
+            gap = tokens[-1].end()
+            following = _LATIN.match(text, gap + 1) if text[gap : gap + 1] == " " else None
+            if following is None:
+                break
+            tokens.append(following)
+        while tokens:
+            words = [token.group() for token in tokens]
+            for form in _forms(words):
+                if form in self._first:
+                    return Match(" ".join(words), form), tokens[-1].end()
+            tokens.pop()
+        return None
+
+
+def fold(text: str) -> str:
+    """`text` as words are compared: case, width and the marks that join English words do not count."""
+    return " ".join(plain(unicodedata.normalize("NFKC", text).casefold()).split())
+
+
+def plain(word: str) -> str:
+    """`word` without the marks that join English words: wi-fi is wi fi, driver's licence is driver s licence."""
+    return word.replace("-", " ").replace("/", " ").replace("'", " ").replace("’", " ").replace("&", " ")
+
+
+@lru_cache(maxsize=512)
+def concept(line: str) -> Concept:
+    """The concept of a line `english > narrower | chinese > narrower`; any of the four may be missing."""
+    sides = [side.partition(" > ") for side in line.split(" | ")]
+    words = [own.split(", ") for own, _, _ in sides]
+    narrower = [kinds.split(", ") for _, _, kinds in sides if kinds]
+    return Concept(_in_turn(words), _in_turn(narrower))
+
+
+def _in_turn(sides: list[list[str]]) -> tuple[str, ...]:
+    """A word of each language in turn, so that a bound cuts off neither."""
+    return tuple(word for pair in zip_longest(*sides) for word in pair if word is not None)
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> Lexicon:
+    return Lexicon(CONCEPTS.read_text(encoding="utf-8"))
+
+
+def _forms(words: list[str]) -> Iterator[str]:
+    """The ways in which the file may write the phrase: as it is first, then its first and last word in base forms."""
+    middle = " ".join(words[1:-1])
+    if len(words) == 1:
+        yield from bases(words[0])
+        return
+    for first, last in product(bases(words[0]), bases(words[-1])):
+        yield " ".join(filter(None, (first, middle, last)))

@@ -1,0 +1,193 @@
+"""Owns what speaks for a line: its words and those around it, who says it, when, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from clawbot.config.schema_memory import LineWeights
+from clawbot.memory.arrays import numpy
+from clawbot.memory.dates import DateRange, dates_in
+from clawbot.memory.search.question import RAREST, Matches, Question
+from clawbot.memory.search.scope import ChunkSpan, spans_of, within
+from clawbot.memory.search.table import LineTable
+from clawbot.memory.store.records import DATED, QUESTION, SAID_BY_AGENT, SAID_BY_USER, FileRow
+
+if TYPE_CHECKING:
+    from clawbot.memory.arrays import Floats, Ids
+
+_A_WEEK = 7
+# Counts a rare word for much where little else is asked for: beside other words of a question the answer is as often in
+# a line without it.
+_SOLE = 3
+
+
+class Wording(Struct):
+    """One wording of the question, and its unit vector (float32) where there is one that counts.
+
+    A search fills in where each of `question.wanted` was found, as far as there was time.
+    """
+
+    question: Question
+    vector: bytes | None
+    matches: Sequence[Matches] = ()
+
+
+class Support(Struct, frozen=True):
+    """What speaks for each line apart from its meaning.
+
+    Each array is `(n,)` for the n lines of a table. `total` is all of it. `around` are the rarities of the words that
+    it has with its neighbours, summed, `words` those that it has with all of its section, where these are more; `whole`
+    are those of all words that are asked for."""
+
+    total: Floats
+    around: Floats
+    words: Floats
+    whole: float
+
+    @property
+    def share(self) -> Floats:
+        """How much of what is asked for each line has with its neighbours: 0 to 1."""
+        found: Floats = self.around / numpy().float32(self.whole or 1.0)
+        return found
+
+
+def support(table: LineTable, wording: Wording, files: Iterable[FileRow], weights: LineWeights) -> Support:
+    """What speaks for each line of `table`, a line of one of `files`, apart from its meaning."""
+    np = numpy()
+    total: Floats = np.zeros(len(table), np.float32)
+    found = features(table, wording, files, weights)
+    for name, values in found.items():
+        total += np.float32(getattr(weights, name)) * values
+    whole = sum(each.rarity for each in wording.matches)
+    return Support(total, found["term"], np.maximum(found["term"], found["section"]), whole)
+
+
+def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weights: LineWeights) -> dict[str, Floats]:
+    """What speaks for each line, by the names of `LineWeights`: `(n,)` each, most of them 0 or 1, words by their
+    rarity."""
+    np = numpy()
+    question, columns = wording.question, table.columns
+    words = _weigh_words(table, wording.matches, weights.window)
+    asks = (columns.flags & QUESTION) > 0
+    before = table.beside(-1)
+    named = np.isin(columns.speaker, list(question.speakers))
+    near = np.zeros(len(table.section_names), np.bool_)
+    near[table.section[named]] = True
+    return {
+        "term": words.around,
+        "exact": _exact(table, wording, weights.rare),
+        "section": np.where(columns.flowing, words.sections[table.section], words.own),
+        "speaker": named,
+        "speaker_near": near[table.section],
+        "day": within(table.ids, chunks_of_days(files, question.days)),
+        "when": ((columns.flags & DATED) > 0) & question.asks_when,
+        "question": asks,
+        "answer": np.append(words.own * asks, np.float32(0))[before],
+        "heading": columns.is_heading,
+        "by_user": (columns.flags & SAID_BY_USER) > 0,
+        "by_agent": (columns.flags & SAID_BY_AGENT) > 0,
+    }
+
+
+class _Words(Struct, frozen=True):
+    """The rarities of what is found, summed: in each of n lines itself and in its window, `(n,)`, and in each of s
+    sections, `(s,)`."""
+
+    own: Floats
+    around: Floats
+    sections: Floats
+
+
+def _weigh_words(table: LineTable, matches: Sequence[Matches], window: Sequence[tuple[int, float]]) -> _Words:
+    np = numpy()
+    own: Floats = np.zeros(len(table), np.float32)
+    around: Floats = np.zeros(len(table), np.float32)
+    sections: Floats = np.zeros(len(table.section_names), np.float32)
+    for each in matches:
+        places, values = each.within(table.ids)
+        values = values * np.float32(each.rarity)
+        own[places] += values
+        # The best place in the window counts, so each thing needs a column of its own. One more for what is outside.
+        best: Floats = np.zeros(len(table) + 1, np.float32)
+        for distance, weight in window:
+            # Who has this line at `distance` is the one as far on the other side.
+            beside = table.beside(-distance)[places] if distance else places
+            best[beside] = np.maximum(best[beside], np.float32(weight) * values)
+        around += best[:-1]
+        sections += _best_of_sections(table, each, places, values)
+    return _Words(own, around, sections)
+
+
+def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
+    """The share of what is asked for that each line has as rare words, as they were asked for."""
+    np = numpy()
+    found: Floats = np.zeros(len(table), np.float32)
+    names = len(wording.question.speakers) + len(wording.question.days)
+    whole = sum(each.rarity for each in wording.matches) + RAREST * names
+    for each in wording.matches:
+        if is_rare(each, rare):
+            places, values = each.within(table.ids)
+            found[places[values >= 1]] += np.float32(each.rarity / whole)
+    return found**_SOLE
+
+
+def _best_of_sections(table: LineTable, match: Matches, places: Ids, values: Floats) -> Floats:
+    """How much each section holds of one thing: as much as its best line, or its heading."""
+    np = numpy()
+    best: Floats = np.zeros(len(table.section_names), np.float32)
+    if len(places):
+        sections = table.section[places]
+        is_first = np.ones(len(sections), np.bool_)
+        is_first[1:] = sections[1:] != sections[:-1]
+        starts = np.flatnonzero(is_first)
+        best[sections[starts]] = np.maximum.reduceat(values, starts)
+    if not table.is_whole:
+        order = np.argsort(table.section_names)
+        headings, found = match.within(table.section_names[order])
+        best[order[headings]] = np.maximum(best[order[headings]], found * np.float32(match.rarity))
+    return best
+
+
+def scale_of(wording: Wording, weights: LineWeights, *, has_vector: bool) -> float:
+    """What a line that fits the question in every way would have: scores are shown as shares of this."""
+    words = sum(each.rarity for each in wording.matches)
+    best = (weights.term + weights.section) * max(words, RAREST)
+    best += weights.exact * sum(each.rarity for each in wording.matches if is_rare(each, weights.rare)) / (words or 1.0)
+    best += weights.meaning if has_vector else 0.0
+    best += weights.speaker + weights.speaker_near if wording.question.speakers else 0.0
+    best += weights.day if wording.question.days else 0.0
+    best += weights.when if wording.question.asks_when else 0.0
+    # A wording without a vector beside one that has one, where words count nothing.
+    return best or 1.0
+
+
+def is_rare(found: Matches, least: float) -> bool:
+    """Whether this tells one line from all others: it is found, and counts at least so much."""
+    return len(found.ids) > 0 and found.rarity >= least
+
+
+def is_of_days(day: date, wanted: Sequence[DateRange]) -> bool:
+    """Whether `day` is in one of the periods."""
+    return any(each.start <= day <= each.end for each in wanted)
+
+
+def speaks_of(text: str, day: date, wanted: Sequence[DateRange]) -> bool:
+    """Whether a line, written on `day`, names one of the wanted periods about as closely as the question does."""
+    return any(
+        said.start <= each.end and each.start <= said.end and _days(said) <= max(_days(each), _A_WEEK)
+        for said in dates_in(text, day)
+        for each in wanted
+    )
+
+
+def _days(period: DateRange) -> int:
+    return (period.end - period.start).days + 1
+
+
+def chunks_of_days(files: Iterable[FileRow], wanted: Sequence[DateRange]) -> list[ChunkSpan]:
+    """The chunks of `files` that are of one of the periods."""
+    return spans_of(files, lambda day: is_of_days(day, wanted)) if wanted else []

@@ -1,0 +1,144 @@
+"""The vectors of a question: waited for a moment, and made in the background when they come late."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from clawbot.errors import ClawbotError
+from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
+from clawbot.memory.embeddings.embedding_text import query_embedding_text
+from clawbot.memory.embeddings.protocol import Vectors
+
+log = logging.getLogger(__name__)
+
+FIRST_SECONDS = 1.5
+"""How long a search waits for a remote provider that has not answered yet: what talks to it may have to be loaded,
+and it may be out of reach, while words give an answer in milliseconds."""
+
+KNOWN_SECONDS = 4.0
+"""How long for one that has answered before: it works, and may be slow."""
+
+LONGEST_SECONDS = 15.0
+"""After that nobody waits for an answer in the background either."""
+
+QUERY_CHARS = 2_000
+"""Characters of a query that are embedded; words are bounded by `query.parse`."""
+
+
+class QueryVectors(Struct, frozen=True):
+    """The vectors of a request's queries, None where there is none, and the identity of the embedder they are from.
+
+    `late`: they are still on their way.
+    """
+
+    vectors: tuple[bytes | None, ...]
+    identity: str = ""
+    late: bool = False
+
+
+class QueryEmbedder:
+    """Asks a handle for the vectors of questions. Belongs to the event loop.
+
+    One question at a time goes on in the background. While it does, the provider is known to be slow, and others are
+    answered without waiting. `on_arrival` is called when its vectors came after all: who asks again gets them at once.
+    """
+
+    def __init__(self, handle: EmbedderHandle, timeout: float, *, patient: bool = False) -> None:
+        """`timeout` is the seconds that a whole search may take; who is `patient` waits all of it for a provider."""
+        self.on_arrival: Callable[[], None] | None = None
+        self._handle = handle
+        self._timeout = timeout
+        self._patient = patient
+        self._late: asyncio.Task[Vectors | None] | None = None
+        self._late_texts: list[str] = []
+        self._arrived: tuple[list[str], Vectors] | None = None
+
+    async def ask(self, queries: Sequence[str]) -> QueryVectors:
+        """The vectors of `queries`; none without a provider, while it fails, and when they don't come in time."""
+        start = asyncio.get_running_loop().time()
+        nothing = (None,) * len(queries)
+        embedder = await self._handle.open()
+        texts = [query_embedding_text(_plain(text), remote=self._handle.remote) for text in queries]
+        if embedder is None or not any(text.strip() for text in texts):
+            return QueryVectors(nothing)
+        if self._arrived is not None and self._arrived[0] == texts:
+            vectors: Vectors | None = self._arrived[1]
+        elif self._late is not None and self._late_texts != texts:
+            return QueryVectors(nothing, late=True)
+        elif self._late is None and not self._handle.ready:
+            return QueryVectors(nothing)
+        else:
+            task = self._late or asyncio.create_task(self._embed(texts))
+            if not await self._wait(task, texts, start + self._patience):
+                return QueryVectors(nothing, late=True)
+            vectors = task.result()
+        if vectors is None or not vectors.dimensions:
+            return QueryVectors(nothing)
+        return QueryVectors(tuple(vectors.rows()), embedder.identity)
+
+    async def close(self) -> None:
+        """Give up what is still on its way."""
+        if self._late is not None:
+            self._late.cancel()
+            await asyncio.wait([self._late])
+
+    @property
+    def _patience(self) -> float:
+        if self._patient or not self._handle.remote:
+            return self._timeout
+        return min(KNOWN_SECONDS if self._handle.answered else FIRST_SECONDS, self._timeout)
+
+    async def _wait(self, task: asyncio.Task[Vectors | None], texts: list[str], end: float) -> bool:
+        """Wait for `task` until `end`; then it goes on in the background."""
+        try:
+            await asyncio.wait([task], timeout=max(0.0, end - asyncio.get_running_loop().time()))
+        except asyncio.CancelledError:
+            # Nobody wants this answer any more, but a provider that was never heard of may have to be loaded first.
+            if self._late is None and self._handle.answered:
+                task.cancel()
+            else:
+                self._keep(task, texts)
+            raise
+        if not task.done():
+            self._keep(task, texts)
+        return task.done()
+
+    def _keep(self, task: asyncio.Task[Vectors | None], texts: list[str]) -> None:
+        """Let `task` go on in the background, unless it does already or another one does."""
+        if self._late is None:
+            self._late, self._late_texts = task, texts
+            task.add_done_callback(self._over)
+        elif self._late is not task:
+            task.cancel()
+
+    def _over(self, task: asyncio.Task[Vectors | None]) -> None:
+        """The question in the background has its answer."""
+        self._late = None
+        if task.cancelled():
+            return
+        if error := task.exception():
+            log.error("a question could not be embedded", exc_info=error)
+        elif (vectors := task.result()) is not None:
+            self._arrived = (self._late_texts, vectors)
+            if self.on_arrival is not None:
+                self.on_arrival()
+
+    async def _embed(self, texts: list[str]) -> Vectors | None:
+        """The vectors; None when there are none, and the handle knows why."""
+        seconds = self._timeout if self._patient else LONGEST_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._handle.embed(texts, "query")
+        except ClawbotError:
+            return None
+        except TimeoutError:
+            self._handle.failed(f"{self._handle.provider} did not answer within {seconds:g} s.")
+            return None
+
+
+def _plain(text: str) -> str:
+    return text[:QUERY_CHARS].encode("utf-8", "replace").decode()

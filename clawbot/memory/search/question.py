@@ -1,0 +1,236 @@
+"""What a question asks for (words with other words for them, speakers, days, whether it asks when), which lines hold
+it, and how rare it is."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.config.schema_memory import LineWeights
+from clawbot.memory.arrays import numpy
+from clawbot.memory.dates import DateRange, dates_in
+from clawbot.memory.lexicon import Expansion, Lexicon
+from clawbot.memory.search.protocols import StopCheck
+from clawbot.text.language import CJK
+from clawbot.text.query import Term, parse_query
+from clawbot.text.tokens import fts_quote, plain_forms, spread_text
+
+if TYPE_CHECKING:
+    from clawbot.memory.arrays import Floats, Ids
+
+
+_WHEN = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:date|year|month|day|week|time)\b|\bhow (?:long|often|old)\b|\bsince\b"
+    r"|什么时候|什麼時候|何时|何時|哪天|哪一天|哪年|哪一年|哪个月|哪個月|几点|幾點|几号|幾號|几月|幾月|多久|多长时间|いつ|언제",
+    re.IGNORECASE,
+)
+_CJK_RUN = re.compile(rf"[{CJK}]+")
+_SHORTEST_STEM = 3
+_STEM_SHARE = 2 / 3  # of a word is left by the stemming, for most
+
+
+class Alternative(Struct, frozen=True):
+    """Another spelling or word: its FTS5 expression, and what it counts beside the word of the question."""
+
+    match: str
+    weight: float
+
+
+class WantedWord(Struct, frozen=True):
+    """One thing that the question asks for, and other words for it."""
+
+    match: str
+    weight: float
+    others: tuple[Alternative, ...] = ()
+
+
+class Question(Struct, frozen=True):
+    """A question, understood. `speakers` are ids of the index; `days` are the periods that the question names.
+
+    `words` are those of `wanted` as they are written, the question's own first. `unfinished`: its last word is being
+    typed.
+    """
+
+    wanted: tuple[WantedWord, ...]
+    speakers: frozenset[int]
+    days: tuple[DateRange, ...]
+    asks_when: bool
+    words: tuple[str, ...] = ()
+    unfinished: bool = False
+
+
+def understand(
+    text: str,
+    speakers: Mapping[int, str],
+    today: date,
+    lexicon: Lexicon,
+    weights: LineWeights,
+    *,
+    prefix: bool = False,
+) -> Question:
+    """Take the question `text` apart. `speakers` are those of the index; relative dates count from `today`.
+
+    With `prefix` a word at the very end also stands for those that begin with it.
+    """
+    days = dates_in(text, today, prefer="past")
+    terms = parse_query(_without(text, (each.text for each in days))).terms or parse_query(text).terms
+    named, others = _named(text, speakers, terms)
+    expansions = lexicon.expand(text)
+    wanted = tuple(_wanted(term, expansions, weights) for term in (others or terms))
+    begun = _begun(text) if prefix else ""
+    if begun:
+        wanted = tuple(_with_longer(each, begun, weights) for each in wanted)
+    words = (*(term.text for term in others or terms), *(each.word for each in expansions))
+    return Question(wanted, frozenset(named), days, _WHEN.search(text) is not None, words, bool(begun))
+
+
+def _without(text: str, wordings: Iterable[str]) -> str:
+    """`text` without the dates in it: notes of a day seldom say the day."""
+    plain = plain_forms(text)
+    for wording in wordings:
+        plain = plain.replace(wording, " ", 1)
+    return plain
+
+
+def _named(text: str, speakers: Mapping[int, str], terms: Sequence[Term]) -> tuple[list[int], list[Term]]:
+    """The speakers that the question names, and the terms that are not their names."""
+    said = {term.text for term in terms if term.kind != "cjk"}
+    lower = text.lower()
+    named: list[int] = []
+    names: set[str] = set()
+    for number, name in speakers.items():
+        first = name.lower().split()[:1]
+        if first and (first[0] in said or (_CJK_RUN.fullmatch(name) and name.lower() in lower)):
+            named.append(number)
+            names.add(first[0])
+    return named, [term for term in terms if not any(_is_of(term, name) for name in names)]
+
+
+def _is_of(term: Term, name: str) -> bool:
+    return term.text in name if term.kind == "cjk" else term.text == name
+
+
+def _wanted(term: Term, expansions: Sequence[Expansion], weights: LineWeights) -> WantedWord:
+    others = [
+        Alternative(_match_of(each.word), weights.broader if each.broader else weights.same_meaning)
+        for each in expansions
+        if _stands_for(term, each.source)
+    ]
+    return WantedWord(term.match, term.weight, tuple(each for each in others if each.match != term.match))
+
+
+def _begun(text: str) -> str:
+    """The word that `text` ends with, as far as it is typed; empty when there is none."""
+    found = _last_word().search(plain_forms(text))
+    return found[0].lower() if found else ""
+
+
+@cache
+def _last_word() -> re.Pattern[str]:
+    # Behind a blank, a sign or Chinese. One letter begins too many words.
+    return re.compile(rf"(?<![^\W_{CJK}])[^\W_{CJK}]{{2,}}\Z")
+
+
+def _with_longer(wanted: WantedWord, begun: str, weights: LineWeights) -> WantedWord:
+    """`wanted` with the words that begin with `begun`, where it asks for that."""
+    if fts_quote(begun) not in wanted.match:
+        return wanted
+    longer = [Alternative(f"{fts_quote(begun)} *", weights.begun)]
+    stem = begun[: max(_SHORTEST_STEM, int(len(begun) * _STEM_SHARE))]
+    if begun.isalpha() and stem != begun:
+        # The index keeps stems: "movin" is the beginning of no "move".
+        longer.append(Alternative(f"{fts_quote(stem)} *", weights.begun_stem))
+    return msgspec.structs.replace(wanted, others=(*wanted.others, *longer))
+
+
+def _stands_for(term: Term, source: str) -> bool:
+    """Whether `term` is a part of `source`, the words that the thesaurus knows."""
+    if term.kind == "cjk":
+        return term.text in source
+    return term.text in source.split() or term.text == source
+
+
+def _match_of(word: str) -> str:
+    """The FTS5 expression of a word of the thesaurus. Of Chinese, the pairs at its ends hold its neighbours."""
+    spread = spread_text(word).split()
+    if len(spread) > 1 and _CJK_RUN.fullmatch(word):
+        spread = spread[1:-1]
+    return fts_quote(" ".join(spread))
+
+
+RAREST = 8.0
+"""What the rarest word counts."""
+
+
+class Matches(Struct, frozen=True):
+    """Where one thing is found: ascending chunk `ids` `(n,)`, how well each holds it (`values` `(n,)`, 0 to 1), and
+    what it counts (`rarity`, 0 to RAREST)."""
+
+    ids: Ids
+    values: Floats
+    rarity: float
+
+    def within(self, ids: Ids) -> tuple[Ids, Floats]:
+        """The places in the ascending `ids` where it is found, `(m,)`, and how well, `(m,)`."""
+        np = numpy()
+        if not len(ids):
+            return np.zeros(0, np.int64), self.values[:0]
+        places = np.minimum(np.searchsorted(ids, self.ids), len(ids) - 1)
+        known = ids[places] == self.ids
+        return places[known], self.values[known]
+
+
+class WordFinder:
+    """Looks words up among `total` chunks; `postings` is asked for each FTS5 expression once."""
+
+    def __init__(self, postings: Callable[[str], Sequence[int]], total: int) -> None:
+        self._postings = postings
+        self._total = total
+        self._known: dict[str, Ids] = {}
+
+    def find(self, wanted: Sequence[WantedWord], should_stop: StopCheck) -> tuple[list[Matches], bool]:
+        """The matches of each, and whether `should_stop` ended this before all were looked up. Blocks."""
+        found: list[Matches] = []
+        for each in wanted:
+            if should_stop():
+                return found, True
+            found.append(self._matches(each))
+        return found, False
+
+    def _matches(self, wanted: WantedWord) -> Matches:
+        np = numpy()
+        own = self._ids(wanted.match)
+        rarity = self._rarity(len(own))
+        groups = [(own, 1.0)]
+        for other in wanted.others:
+            ids = self._ids(other.match)
+            if len(ids):
+                # A frequent other word must not count as much as the rare word that was asked for.
+                groups.append((ids, other.weight * min(1.0, self._rarity(len(ids)) / rarity)))
+        if len(groups) == 1:
+            return Matches(own, np.ones(len(own), np.float32), rarity * wanted.weight)
+        ids = np.unique(np.concatenate([ids for ids, _ in groups]))
+        values = np.zeros(len(ids), np.float32)
+        for some, weight in groups:
+            places = np.searchsorted(ids, some)
+            values[places] = np.maximum(values[places], weight)
+        return Matches(ids, values, rarity * wanted.weight)
+
+    def _ids(self, match: str) -> Ids:
+        ids = self._known.get(match)
+        if ids is None:
+            ids = self._known[match] = numpy().asarray(self._postings(match), numpy().int64)
+        return ids
+
+    def _rarity(self, count: int) -> float:
+        """RAREST for a word of no line, near 0 for one of every line."""
+        total = max(self._total, 1)
+        rarity = RAREST * math.log(1 + (total - count + 0.5) / (count + 0.5)) / math.log(1 + total)
+        return min(rarity, RAREST)

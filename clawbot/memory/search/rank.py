@@ -1,0 +1,294 @@
+"""Ranks the lines of the index by what speaks for them, in the profile `lines`, and decides whether anything fits at
+all: words that say something, the days of the question, or a nearness that stands out. Without this the least bad line
+would be the answer to every question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from clawbot.config.schema_memory import LineWeights
+from clawbot.memory.arrays import numpy
+from clawbot.memory.search.features import (
+    Support,
+    Wording,
+    chunks_of_days,
+    is_of_days,
+    is_rare,
+    scale_of,
+    speaks_of,
+    support,
+)
+from clawbot.memory.search.protocols import Matrix, ReadVectors, StopCheck
+from clawbot.memory.search.question import Matches, Question, WordFinder
+from clawbot.memory.search.scope import FileScope
+from clawbot.memory.search.table import Columns, LineTable
+from clawbot.memory.search.vector_scores import (
+    VectorScores,
+    nearest,
+    places_of_best,
+    rough_vector_scores,
+    vector_scores,
+)
+from clawbot.memory.store.records import DATED, file_of, id_of
+
+if TYPE_CHECKING:
+    from clawbot.memory.arrays import Bools, Floats, Ids
+    from clawbot.memory.store.reader import IndexReader
+
+
+VECTOR_SHARE, TEXT_SHARE = 0.3, 0.7
+
+_SAMPLE = 500
+"""Lines that are compared with a question to know how near any line is to it: 1 ms."""
+
+_FEWEST = 30
+"""Of fewer lines nobody can say what is usual."""
+
+_NEAR = 0.3
+"""The cosine that counts then. By chance offline vectors of Latin text come to 0.2."""
+
+_HALF = 0.5
+"""Of what is asked for: a question that is one frequent word is answered by that word."""
+
+_WINDOW = 2
+# Of a word in more than one of so many lines the rest is not read.
+_COMMON = 5
+
+
+def words_say(support: Support, least: float) -> Bools:
+    """Which lines have words of a question, by themselves or around them, that say something: rare enough ones, by
+    their sum, or at least half of the question. With a `least` of 0 it is any word."""
+    found: Bools = (support.words > 0) & ((support.words >= least) | (support.words >= _HALF * support.whole))
+    return found
+
+
+def least_cosine(vector: bytes, scope: FileScope, read: ReadVectors, deviations: float) -> float:
+    """From which cosine on a line is nearer to a question than lines are by chance. Blocks.
+
+    That depends on the question and on the model: it is so many standard deviations above the mean of lines from all
+    over the index.
+    """
+    np = numpy()
+    query = np.frombuffer(vector, "<f4")
+    _, rows = read(_sample(scope))
+    if len(rows) < _FEWEST or rows.shape[1] != len(query):
+        return _NEAR
+    cosines = rows @ query
+    return float(cosines.mean() + deviations * cosines.std())
+
+
+def _sample(scope: FileScope) -> Ids:
+    """Lines of `scope` at even distances."""
+    np = numpy()
+    files = np.fromiter(scope.files, np.int64, len(scope.files))
+    counts = np.fromiter((file.chunks for file in scope.files.values()), np.int64, len(files))
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    wanted = np.unique(np.linspace(0, total - 1, min(_SAMPLE, total)).astype(np.int64))
+    places = np.searchsorted(ends, wanted, side="right")
+    found: Ids = id_of(files[places], 0) + wanted - (ends - counts)[places]
+    return found
+
+
+class LineSource(Struct, frozen=True):
+    """Where lines are read: the index; where all are in memory, also `table`, and with vectors also `matrix`."""
+
+    reader: IndexReader
+    matrix: Matrix | None = None
+    table: LineTable | None = None
+
+    def vectors(self, ids: Ids) -> tuple[Ids, Floats]:
+        """The ids of those that have a vector, ascending, and their unit vectors."""
+        return self.reader.vectors(ids.tolist()) if self.matrix is None else self.matrix.rows(ids)
+
+
+class RankedLines(Struct, frozen=True):
+    """Ids of lines, best first, with their scores (0 to 1). `partial`: there was no time to look everywhere."""
+
+    ids: Sequence[int]
+    scores: Sequence[float]
+    partial: bool
+
+
+class _Evidence(Struct):
+    """What speaks for lines by one wording: for those of the whole table, and by nearness for those that are ranked."""
+
+    wording: Wording
+    support: Support
+    near: VectorScores | None = None
+
+
+class LineRanking:
+    """Ranks the lines of one index for one search. Everything blocks."""
+
+    def __init__(self, lines: LineSource, scope: FileScope, weights: LineWeights, should_stop: StopCheck) -> None:
+        self._lines = lines
+        self._scope = scope
+        self._weights = weights
+        self._should_stop = should_stop
+
+    def rank(self, wordings: Sequence[Wording]) -> RankedLines:
+        """The best lines for any of `wordings`; a line counts by the one that fits it best."""
+        np = numpy()
+        partial = self._look_up(wordings)
+        table, places = self._lines.table, None
+        if table is None:
+            table, places = self._neighbourhood(wordings)
+        files = self._scope.files.values()
+        found = [_Evidence(each, support(table, each, files, self._weights)) for each in wordings]
+        if places is None:
+            places = self._promising(table, found)
+        partial = partial or self._should_stop()
+        if not partial and len(places):
+            self._look_near(table, places, found)
+        if not self._fits(places, found) and not self._stands_out(found):
+            return RankedLines((), (), partial)
+        scores = self._scores(table, places, found)
+        says = self._has_evidence(table, wordings)[places] & ~table.columns.is_heading[places]
+        says |= scores >= self._weights.least_score
+        places, scores = places[says], scores[says]
+        order = np.lexsort((places, -scores))[: self._weights.ranked]
+        return RankedLines(table.ids[places[order]].tolist(), np.clip(scores[order], 0, 1).tolist(), partial)
+
+    def _look_up(self, wordings: Sequence[Wording]) -> bool:
+        """Find the words; whether there was no time for all of them, or for the vectors then."""
+        limit = max(self._weights.postings, self._scope.chunks // _COMMON)
+        postings = self._lines.reader.postings
+        finder = WordFinder(lambda match: postings(match, limit, self._scope.id_range), self._scope.chunks)
+        partial = False
+        for each in wordings:
+            each.matches, stopped = finder.find(each.question.wanted, self._should_stop)
+            partial = partial or stopped
+        for each in wordings:
+            each.vector = None if partial else each.vector
+        return partial
+
+    def _look_near(self, table: LineTable, places: Ids, found: Sequence[_Evidence]) -> None:
+        vectors = [vector for each in found if (vector := each.wording.vector) is not None]
+        scores = iter(vector_scores(table, places, self._lines.vectors, vectors))
+        for each in found:
+            each.near = next(scores) if each.wording.vector is not None else None
+
+    def _fits(self, places: Ids, found: Sequence[_Evidence]) -> bool:
+        """Whether any line fits one of the wordings by its words or its day."""
+        for each in found:
+            question = each.wording.question
+            # Of a word that is being typed nobody knows yet how much it says.
+            least = 0.0 if question.unfinished else self._weights.least_words
+            if words_say(each.support, least)[places].any() or len(self._by_day(question)):
+                return True
+        return False
+
+    def _stands_out(self, found: Sequence[_Evidence]) -> bool:
+        """Whether any line is nearer to one of the wordings than lines are by chance."""
+        for each in found:
+            if each.near is not None and each.wording.vector is not None:
+                least = least_cosine(
+                    each.wording.vector, self._scope, self._lines.vectors, self._weights.least_nearness
+                )
+                if each.near.cosines.max(initial=-1) >= least:
+                    return True
+        return False
+
+    def _promising(self, table: LineTable, found: Sequence[_Evidence]) -> Ids:
+        """Places of the lines of the whole index that are worth an exact look."""
+        np = numpy()
+        matrix = self._lines.matrix
+        best: Floats = np.full(len(table), -np.inf, np.float32)
+        for each in found:
+            vector, total = each.wording.vector, each.support.total
+            if vector is not None and matrix is not None:
+                near = rough_vector_scores(table, matrix, vector)
+                total = total + self._weights.meaning * near.guessed(each.support.share)
+            np.maximum(best, total / scale_of(each.wording, self._weights, has_vector=vector is not None), out=best)
+        is_inside = self._scope.holds(table.ids)
+        if all(each.wording.vector is None for each in found):
+            is_inside &= self._has_evidence(table, [each.wording for each in found])
+        inside: Ids = np.flatnonzero(is_inside)
+        promising: Ids = np.sort(inside[places_of_best(best[inside], self._weights.promising)])
+        return promising
+
+    def _has_evidence(self, table: LineTable, wordings: Sequence[Wording]) -> Bools:
+        """Which lines hold a word of the question or flow in a section with one, or are of its days."""
+        np = numpy()
+        found: Bools = np.zeros(len(table), np.bool_)
+        for each in wordings:
+            for match in each.matches:
+                found[match.within(table.ids)[0]] = True
+            found |= np.isin(table.ids, self._by_day(each.question))
+        in_section = np.zeros(len(table.section_names), np.bool_)
+        in_section[table.section[found]] = True
+        found |= table.columns.flowing & in_section[table.section]
+        return found
+
+    def _scores(self, table: LineTable, places: Ids, found: Sequence[_Evidence]) -> Floats:
+        """The score of each of `places`, as a share of what a perfect line would have."""
+        np = numpy()
+        weights = self._weights
+        best: Floats = np.full(len(places), -np.inf, np.float32)
+        for each in found:
+            words, near = each.support, each.near
+            total = words.total[places] + weights.day * self._days(table, places, each.wording)
+            if near is not None:
+                total = total + weights.meaning * near.guessed(words.share[places])
+            np.maximum(best, total / scale_of(each.wording, weights, has_vector=near is not None), out=best)
+        return best
+
+    def _days(self, table: LineTable, places: Ids, wording: Wording) -> Floats:
+        """1 for lines that speak of a day that the question names, and are not of a file of that day anyhow."""
+        np = numpy()
+        found: Floats = np.zeros(len(places), np.float32)
+        days = wording.question.days
+        if not days:
+            return found
+        dated = np.flatnonzero(table.columns.flags[places] & DATED)
+        rows = {row.id: row for row in self._lines.reader.rows(table.ids[places[dated]].tolist())}
+        for place in dated.tolist():
+            row = rows.get(int(table.ids[places[place]]))
+            file = self._scope.files[file_of(row.id)] if row else None
+            day = file.day_at(row.id - id_of(file.id, 0)) if row and file else None
+            if row and day and not is_of_days(day, days):
+                found[place] = speaks_of(row.text, day, days)
+        return found
+
+    def _neighbourhood(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids]:
+        """The lines that come into question in one of the ways, and the places of those to be ranked."""
+        np = numpy()
+        seeds: list[Ids] = [self._scope.few_chunks()]
+        for each in wordings:
+            seeds += [self._by_words(each.matches), self._by_day(each.question)]
+            seeds += [match.ids for match in each.matches if is_rare(match, self._weights.rare)]
+            if each.vector is not None and not self._should_stop():
+                seeds.append(nearest(self._lines.reader, each.vector, self._weights.by_meaning, self._scope))
+        near = np.unique(np.concatenate(seeds))
+        near = near[self._scope.holds(near)]
+        around = np.unique((near[:, None] + np.arange(-1 - _WINDOW, 2 + _WINDOW)).ravel())
+        table = LineTable(Columns.of(self._lines.reader.lines(around.tolist())))
+        is_near = np.append(np.isin(table.ids, near), False)
+        for distance in (-1, 1):
+            is_near[:-1] |= is_near[table.beside(distance)] if len(table) else False
+        is_near[:-1] &= self._scope.holds(table.ids)
+        return table, np.flatnonzero(is_near)
+
+    def _by_words(self, found: Sequence[Matches]) -> Ids:
+        """The lines that hold the most of what is asked for by themselves."""
+        np = numpy()
+        ids = np.concatenate([np.zeros(0, np.int64), *(each.ids for each in found)])
+        values = np.concatenate([np.zeros(0, np.float32), *(each.values * each.rarity for each in found)])
+        inside = self._scope.holds(ids)
+        lines, places = np.unique(ids[inside], return_inverse=True)
+        sums = np.bincount(places, values[inside], len(lines))
+        best: Ids = lines[places_of_best(sums, self._weights.by_words)]
+        return best
+
+    def _by_day(self, question: Question) -> Ids:
+        """The lines of the files of the days that the question names, the first few hundred."""
+        np = numpy()
+        ids: list[int] = []
+        for span in chunks_of_days(self._scope.files.values(), question.days):
+            ids += range(span.first, min(span.last + 1, span.first + self._weights.by_day - len(ids)))
+        found: Ids = np.array(ids, np.int64)
+        return found

@@ -1,0 +1,300 @@
+"""Owns how ranked lines become the results of a search in the profile `lines`: neighbouring ones as one range, within a
+budget of characters and results, and a text that is too long cut around the words that were asked for."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from clawbot.config.schema_memory import LineWeights
+from clawbot.memory.search.protocols import Budget, Ranked, reordered
+from clawbot.memory.search.rank import RankedLines
+from clawbot.memory.search.table import Columns, LineTable
+from clawbot.memory.store.records import ChunkRow, FileRow, file_of, origin_of
+from clawbot.memory.values import Hit
+from clawbot.text.language import CJK
+from clawbot.text.tokens import INVISIBLE, plain_forms
+
+if TYPE_CHECKING:
+    from clawbot.memory.store.reader import IndexReader
+
+
+class ResultLine(Struct, frozen=True):
+    """A line to be returned: its chunk, the number of its section, and whether its neighbours belong to it."""
+
+    row: ChunkRow
+    section: int
+    flowing: bool
+
+
+class Range(Struct):
+    """The chunks `first` to `last` (ids); `rank` is the place of its best line, `chars` what is shown of it if cut."""
+
+    first: int
+    last: int
+    rank: int
+    chars: int | None = None
+
+
+class _Page(Struct):
+    """Fills up with the lines it is given, best first. `lines` are all that may stand in a range, by id.
+
+    A line that is too long for what is left gets all of that: the best line always, others with `cuts`, unless it is
+    little.
+    """
+
+    lines: Mapping[int, ResultLine]
+    weights: LineWeights
+    chars: int
+    count: int
+    cuts: bool
+    taken: set[int]
+    ranges: list[Range] = field(default_factory=list)
+    spent: int = 0
+
+    def add(self, line: ResultLine, rank: int) -> bool:
+        """Take `line` in, if there is room for it and for what lies between it and a range beside it."""
+        alone = Range(line.row.id, self._end(line), rank)
+        beside = [each for each in self.ranges if self._touches(each, line)]
+        grown = alone
+        if beside:
+            grown = Range(
+                min(alone.first, *(each.first for each in beside)),
+                max(alone.last, *(each.last for each in beside)),
+                rank,
+            )
+            if not self._may_grow(grown, beside):
+                beside, grown = [], alone
+        if not beside and len(self.ranges) >= self.count:
+            return False
+        size, room = self._size(grown) - sum(map(self._size, beside)), self.chars - self.spent
+        if size > room:
+            is_worth_it = rank == 0 or (self.cuts and room >= self.weights.range_chars)
+            if beside or not is_worth_it:
+                return False
+            size = grown.chars = room
+        self.spent += size
+        self.taken.update(range(grown.first, grown.last + 1))
+        if beside:
+            grown.rank = min(each.rank for each in beside)
+            self.ranges = [each for each in self.ranges if each not in beside]
+        self.ranges.append(grown)
+        return True
+
+    def _end(self, line: ResultLine) -> int:
+        """The last chunk that comes with `line`: of a heading the one below it, since a heading alone says little."""
+        below = self.lines.get(line.row.id + 1)
+        is_with_it = line.row.kind == "heading" and below is not None and below.section == line.section
+        return line.row.id + 1 if is_with_it and line.row.id + 1 not in self.taken else line.row.id
+
+    def _touches(self, known: Range, line: ResultLine) -> bool:
+        reach = 1 + self.weights.gap
+        ends = (self.lines[known.first], self.lines[known.last])
+        near = known.first - reach <= line.row.id <= known.last + reach
+        return near and all(each.flowing and each.section == line.section for each in (*ends, line))
+
+    def _may_grow(self, grown: Range, parts: Sequence[Range]) -> bool:
+        inside = range(grown.first, grown.last + 1)
+        own = {number for each in parts for number in range(each.first, each.last + 1)}
+        free = all(number in own or number not in self.taken for number in inside)
+        return free and all(number in self.lines for number in inside) and self._size(grown) <= self.weights.range_chars
+
+    def _size(self, each: Range) -> int:
+        return sum(len(self.lines[number].row.text) + 1 for number in range(each.first, each.last + 1)) - 1
+
+
+def build_ranges(
+    ranked: Sequence[int], lines: Mapping[int, ResultLine], budget: Budget, weights: LineWeights
+) -> list[Range]:
+    """The ranges of the `ranked` line ids (best first), within the budget.
+
+    The first page keeps to few places, so that these get the lines that belong to them; the second takes more. A
+    range stands where its best line does. The best line is always there, cut if it is longer than all that may be
+    said: shorter lines that say less must not take its place.
+    """
+    taken: set[int] = set()
+    found: list[Range] = []
+    rest = list(enumerate(ranked))
+    chars, count = budget.chars or sys.maxsize, budget.results
+    best = len(lines[ranked[0]].row.text) if ranked else 0
+    pages = ((max(weights.first_chars, best), weights.first_ranges, False), (chars, count, True))
+    for page_chars, page_count, cuts in pages:
+        page = _Page(lines, weights, min(page_chars, chars), min(page_count, count), cuts, taken)
+        rest = [(rank, number) for rank, number in rest if number not in taken and not page.add(lines[number], rank)]
+        found += page.ranges
+        chars -= page.spent
+        count -= len(page.ranges)
+    return sorted(found, key=lambda each: each.rank)
+
+
+_FRONT, _BACK = "… ", " …"
+_LEAST = 40
+"""Characters below which signs of a cut would take more than they tell."""
+_MOST_PLACES = 500
+_SHORTEST_STEM = 3
+_LONGEST_ENDING = 3
+
+_SENTENCE = re.compile(r"[.!?][\"'”’)]*\s+|[。！？；][”’」』)）]*\s*|\n+")
+_BLANK = re.compile(r"\s+")
+_BEFORE = rf"(?<![^\W_{CJK}])"
+
+
+class _Span(Struct, frozen=True):
+    """Where words were found: from the first one to the end of the last one."""
+
+    first: int
+    end: int
+
+
+def cut_around(text: str, chars: int, words: Sequence[str]) -> str:
+    """At most `chars` characters of `text`: those with the most of `words`, the earliest of such; else the beginning.
+
+    `words` are what was asked for, in lower case; longer words that begin like one of them count too.
+    """
+    if len(text) <= chars:
+        return text
+    before = chars // 4
+    span = _fullest(sorted(_places(text, words)), chars - before - len(_FRONT + _BACK))
+    if chars < _LEAST:
+        return text[span.first : span.first + chars]
+    start = 0
+    if span.end > chars - len(_BACK):
+        earliest = min(span.first - before, len(text) - chars + len(_FRONT))
+        start = _start(text, max(0, earliest), span.first)
+    lead = _FRONT if start else ""
+    room = chars - len(lead)
+    if len(text) - start <= room:
+        return lead + text[start:]
+    end = _end(text, max(span.end, start + room * 3 // 4), start + room - len(_BACK))
+    return f"{lead}{text[start:end].rstrip()}{_BACK}"
+
+
+def _start(text: str, start: int, match: int) -> int:
+    """Where a sentence begins, else a word, from `start` on and not behind `match`."""
+    for border in (_SENTENCE, _BLANK):
+        found = border.search(text, start, match)
+        if found:
+            return found.end()
+    return start
+
+
+def _end(text: str, least: int, most: int) -> int:
+    """Where a sentence ends, else a word: as late as possible between `least` and `most`."""
+    for border in (_SENTENCE, _BLANK):
+        ends = [found.end() for found in border.finditer(text, min(least, most), most)]
+        if ends:
+            return ends[-1]
+    return most
+
+
+def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Where the words stand: start, end, and which word it is."""
+    for number, word in enumerate(dict.fromkeys(words)):
+        for pattern in _patterns(plain_forms(word)):
+            found = [(each.start(), each.end(), number) for each in islice(pattern.finditer(text), _MOST_PLACES)]
+            yield from found
+            if found:
+                break
+
+
+def _patterns(word: str) -> Iterator[re.Pattern[str]]:
+    """The word as it is, and what may be its stem."""
+    stem = word[: max(_SHORTEST_STEM, len(word) - _LONGEST_ENDING)]
+    for begun in (word, stem) if word.isascii() and word.isalpha() and stem != word else (word,):
+        spelled = f"[{INVISIBLE}]*".join(map(re.escape, begun))
+        yield re.compile(f"{_BEFORE if word[:1].isascii() else ''}{spelled}", re.IGNORECASE)
+
+
+def _fullest(places: Sequence[tuple[int, int, int]], reach: int) -> _Span:
+    """The stretch of at most `reach` characters with the most different words, the first one of several."""
+    best, most = _Span(0, 0), 0
+    inside: Counter[int] = Counter()
+    first = 0
+    for last, (_, end, word) in enumerate(places):
+        inside[word] += 1
+        while first < last and end - places[first][0] > reach:
+            gone = places[first][2]
+            inside[gone] -= 1
+            if not inside[gone]:
+                del inside[gone]
+            first += 1
+        if len(inside) > most:
+            best, most = _Span(places[first][0], end), len(inside)
+    return best
+
+
+_MOST_BLANK = 2
+
+
+class LineResults(Struct, frozen=True):
+    """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id, `words` what was asked for."""
+
+    ranked: RankedLines
+    lines: Mapping[int, ResultLine]
+    files: Mapping[int, FileRow]
+    budget: Budget
+    weights: LineWeights
+    words: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def texts(self, count: int) -> list[str]:
+        """The texts of the first `count` lines."""
+        return [self.lines[number].row.text for number in self.ranked.ids[:count]]
+
+    def results(self, order: Sequence[int] | None = None) -> Ranked:
+        """The results: ranges of lines within the budget, each with the score of its best line."""
+        scores = [score for score in self.ranked.scores if score >= self.budget.score]
+        # In another order the first line is the best one: it gets the best score, and so on.
+        ids = [self.ranked.ids[number] for number in reordered(len(scores), order)]
+        ranges = build_ranges(ids, self.lines, self.budget, self.weights)
+        hits: list[Hit] = []
+        left = self.budget.chars or sys.maxsize
+        for each in ranges:
+            if not left:
+                break
+            best = self.lines[ids[each.rank]].row
+            hit = self._hit(each, best, scores[each.rank], min(left, each.chars or left))
+            left -= len(hit.snippet)
+            hits.append(hit)
+        return Ranked(tuple(hits), self.ranked.partial, self.warnings)
+
+    def _hit(self, found: Range, best: ChunkRow, score: float, chars: int) -> Hit:
+        rows = [self.lines[number].row for number in range(found.first, found.last + 1)]
+        file = self.files[file_of(found.first)]
+        snippet = joined(rows)
+        if len(snippet) > chars:
+            # Blank lines are more than what was counted.
+            snippet = cut_around("\n".join(row.text for row in rows), chars, self.words)
+        lines = rows[0].start_line, last_line(rows[-1])
+        return Hit(
+            file.path, *lines, round(score, 6), snippet, file.source, best.start_line, origin=origin_of(best.flags)
+        )
+
+
+def read_lines(reader: IndexReader, ids: Sequence[int], gap: int) -> dict[int, ResultLine]:
+    """The lines of `ids` and those up to `gap` beside them, by id. Blocks."""
+    around = {number + distance for number in ids for distance in range(-gap, gap + 1)}
+    rows = reader.rows(sorted(around))
+    table = LineTable(Columns.of(rows))
+    places = zip(rows, table.section.tolist(), table.columns.flowing.tolist(), strict=True)
+    return {row.id: ResultLine(row, section, flowing) for row, section, flowing in places}
+
+
+def joined(rows: Sequence[ChunkRow]) -> str:
+    """The text of neighbouring chunks, with the blank lines that stand between them."""
+    text = rows[0].text
+    for before, row in pairwise(rows):
+        blank = row.start_line - last_line(before) - 1
+        text += "\n" * (1 + max(0, min(blank, _MOST_BLANK))) + row.text
+    return text
+
+
+def last_line(row: ChunkRow) -> int:
+    """The last line of a chunk without the blank ones behind its text."""
+    return min(row.end_line, row.start_line + row.text.count("\n"))

@@ -1,0 +1,223 @@
+"""Runs searches on threads of their own: with a deadline, stopped when nobody waits, with the vectors in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from clawbot.clock import Clock
+from clawbot.memory.embeddings.protocol import FLOAT_BYTES
+from clawbot.memory.index_context import IndexContext
+from clawbot.memory.search.query_embedding import QueryVectors
+from clawbot.memory.store.errors import InterruptedSearchError, StoreError
+from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.sync.round import same_vectors
+from clawbot.memory.values import SearchRequest
+
+if TYPE_CHECKING:
+    from clawbot.memory.search.engine import SearchEngine
+    from clawbot.memory.search.protocols import Ranked, Ranking
+    from clawbot.memory.store.matrix import VectorMatrix
+    from clawbot.memory.store.records import Identity
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+THREADS = 2
+"""Searches at once; more would only wait for each other's memory."""
+
+_GRACE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRanking:
+    """A ranking, its results as they are without another order, and whether vectors had a part in it.
+
+    `other_size`: they had none, since the model gives them in another size than those of the index.
+    """
+
+    ranking: Ranking
+    ranked: Ranked
+    with_vectors: bool
+    other_size: bool
+
+
+class SearchPool:
+    """Readers of one index, each on its own thread. Everything but the threads' work belongs to the event loop."""
+
+    def __init__(self, context: IndexContext) -> None:
+        self._db = context.db
+        self._library = context.library
+        self._settings = context.settings
+        self._clock = context.clock
+        self._engine: SearchEngine | None = None
+        self._opening = threading.Lock()
+        self._pool = ThreadPoolExecutor(THREADS, "memory-search")
+        self._local = threading.local()
+        self._readers: list[IndexReader] = []
+        self._matrix: VectorMatrix | None = None
+        self._loading: asyncio.Future[None] | None = None
+        self._jobs: set[_Job] = set()
+        self._closed = False
+
+    async def read(self, work: Callable[[IndexReader], T]) -> T:
+        """Run `work` with a reader on a thread. Raises MissingIndexError, StoreError."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: work(self._reader()))
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """Run `work`, which needs no reader, on a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def rank(
+        self, request: SearchRequest, asked: QueryVectors, seconds: float, *, exact: bool
+    ) -> FoundRanking | None:
+        """What the index has for `request`, as far as `seconds` allow; None when they were over before anything was.
+
+        `exact`: the vectors in memory are brought up to date first, else they are left aside when they are not.
+        Raises MissingIndexError, StoreError.
+        """
+        job = _Job(self._clock.monotonic() + seconds, self._clock)
+        loop = asyncio.get_running_loop()
+        self._jobs.add(job)
+        deadline = loop.call_later(seconds, job.stop)
+        running = loop.run_in_executor(self._pool, self._rank, job, request, asked, exact)
+        try:
+            async with asyncio.timeout(seconds + _GRACE_SECONDS):
+                return await running
+        except TimeoutError:
+            return None
+        finally:
+            deadline.cancel()
+            # Nobody waits any more, when this is a cancellation.
+            job.stop()
+            self._jobs.discard(job)
+
+    def keep_vectors(self) -> None:
+        """Have the vectors in memory from now on, once they are loaded."""
+        loading = self._loading is not None and not self._loading.done()
+        if self._matrix is None and not loading and not self._closed:
+            self._loading = asyncio.get_running_loop().run_in_executor(self._pool, self._load)
+
+    async def close(self) -> None:
+        """Let go of the threads and the memory."""
+        self._closed = True
+        for job in self._jobs:
+            job.stop()
+        await asyncio.to_thread(self._pool.shutdown)
+        for reader in self._readers:
+            reader.close()
+        self._matrix = None
+
+    def _rank(self, job: _Job, request: SearchRequest, asked: QueryVectors, exact: bool) -> FoundRanking | None:
+        reader = self._reader()
+        try:
+            with job.working(reader), reader.snapshot():
+                vectors = self._usable(reader, asked)
+                ranking = self._ranking(job, reader, request, vectors, exact=exact)
+                other_size = _is_other_size(reader.identity, asked)
+                return FoundRanking(ranking, ranking.results(), with_vectors=any(vectors), other_size=other_size)
+        except InterruptedSearchError:
+            return None
+
+    def _ranking(
+        self, job: _Job, reader: IndexReader, request: SearchRequest, vectors: Sequence[bytes | None], *, exact: bool
+    ) -> Ranking:
+        # Deferred: with numpy a third of a command's time, which a sync does without.
+        from clawbot.memory.search.engine import Search
+
+        today, matrix = self._clock.now().date(), self._current(reader, exact=exact)
+        search = Search(reader, request, tuple(vectors), self._settings, today, matrix, job.is_over)
+        return self._search_engine().rank(search, self._library.describe)
+
+    def _search_engine(self) -> SearchEngine:
+        # Deferred: with numpy a third of a command's time, which a sync does without.
+        from clawbot.memory.search.engine import SearchEngine
+
+        with self._opening:
+            if self._engine is None:
+                self._engine = SearchEngine()
+            return self._engine
+
+    def _usable(self, reader: IndexReader, asked: QueryVectors) -> Sequence[bytes | None]:
+        """The vectors of the question, as far as those of the index are of the same kind."""
+        identity = reader.identity
+        if identity is None or not same_vectors(identity, asked.identity):
+            return [None] * len(asked.vectors)
+        size = FLOAT_BYTES * identity.dimensions
+        return [row if row is not None and len(row) == size and any(row) else None for row in asked.vectors]
+
+    def _reader(self) -> IndexReader:
+        reader: IndexReader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = IndexReader(self._db)
+            self._readers.append(reader)
+        return reader
+
+    def _load(self) -> None:
+        """Read all vectors; when they can't be read now, the next search has it tried again."""
+        try:
+            # Deferred: numpy, which one search of a few notes does without.
+            from clawbot.memory.store.matrix import VectorMatrix
+
+            self._matrix = VectorMatrix.load(self._reader())
+        except StoreError as error:
+            log.info("the vectors are not in memory yet: %s", error)
+        except Exception:
+            log.exception("the vectors could not be read into memory")
+
+    def _current(self, reader: IndexReader, *, exact: bool) -> VectorMatrix | None:
+        matrix = self._matrix
+        if matrix is None or reader.generation == matrix.generation:
+            return matrix
+        if not exact:
+            return None
+        self._matrix = matrix = matrix.updated(reader)
+        return matrix
+
+
+def _is_other_size(identity: Identity | None, asked: QueryVectors) -> bool:
+    if identity is None or not same_vectors(identity, asked.identity):
+        return False
+    return any(row is not None and len(row) != FLOAT_BYTES * identity.dimensions for row in asked.vectors)
+
+
+class _Job:
+    """One search on a thread: it can be stopped from the event loop."""
+
+    def __init__(self, deadline: float, clock: Clock) -> None:
+        self._deadline = deadline
+        self._clock = clock
+        self._stopped = False
+        self._reader: IndexReader | None = None
+        self._lock = threading.Lock()
+
+    def is_over(self) -> bool:
+        """Whether to stop: the deadline has come, or nobody waits."""
+        return self._stopped or self._clock.monotonic() >= self._deadline
+
+    def stop(self) -> None:
+        """Stop at once, also in the middle of a query."""
+        with self._lock:
+            self._stopped = True
+            if self._reader is not None:
+                self._reader.interrupt()
+
+    @contextlib.contextmanager
+    def working(self, reader: IndexReader) -> Iterator[None]:
+        """Inside, `reader` works for this search alone. Raises InterruptedSearchError when that is over already."""
+        with self._lock:
+            if self._stopped:
+                raise InterruptedSearchError("The search was stopped.")
+            self._reader = reader
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reader = None

@@ -1,0 +1,347 @@
+"""What the sessions of one agent share in a process: settings, log, workspace, session store, memory, hooks, jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct, structs
+
+from clawbot.access import Memory
+from clawbot.agent.agent import Agent
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.deps import AgentDeps, CurrentModel, RunPrompt
+from clawbot.agent.events import Notice
+from clawbot.agent.status_types import AgentInfo
+from clawbot.agent.summary import open_compaction
+from clawbot.agent.turn import complete
+from clawbot.background import Background
+from clawbot.clock import SystemClock, epoch_ms
+from clawbot.config.env import load_env
+from clawbot.config.errors import ConfigError
+from clawbot.config.load import LoadedSettings, load_settings
+from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.context.workspace import seed_workspace
+from clawbot.errors import ClawbotError
+from clawbot.hooks.discovery import FoundHook, discover, hook_paths
+from clawbot.hooks.dispatch import Dispatcher, LastRun
+from clawbot.indexing import VectorProbe, open_index
+from clawbot.llm.factory import open_model
+from clawbot.llm.models import find_models
+from clawbot.llm.protocol import ChatModel, ModelInfo
+from clawbot.logs import setup_logging
+from clawbot.memory.backend import MemoryBackend
+from clawbot.memory.search.rerank import model_reranker
+from clawbot.memory.values import TRANSCRIPTS, Progress
+from clawbot.sessions.reset import policy_of, type_of
+from clawbot.sessions.store import SessionStore
+from clawbot.tools.agent_fence import agent_fence, hook_places
+from clawbot.tools.changing import AskedFiles
+from clawbot.tools.fence import Fence
+from clawbot.tools.memory import AgentMemory, memory_tools
+from clawbot.tools.protocol import AnyTool
+from clawbot.tools.registry import build_toolbox
+from clawbot.tools.sandbox.journal import recover
+from clawbot.tools.sessions import session_tools
+
+log = logging.getLogger(__name__)
+
+
+class RuntimeOptions(Struct, frozen=True, kw_only=True):
+    """What a front end chose. `session` is a key, an id or the start of an id; `new` asks for a conversation of its
+    own.
+
+    `approvals`: somebody can answer questions. `watch`: more than one search is to be expected, and the memory follows
+    the files. `background`: the schedule and the ends of sessions by the clock are seen to. `flush_at_end`: memory is
+    offered what was said when the session is closed.
+    """
+
+    agent: str | None = None
+    session: str | None = None
+    new: bool = False
+    model: str | None = None
+    config_file: Path | None = None
+    workspace: Path | None = None
+    approvals: bool = True
+    watch: bool = True
+    background: bool = True
+    flush_at_end: bool = True
+
+    def unattended(self) -> RuntimeOptions:
+        """The same for a turn after which the program ends, with nobody there to answer."""
+        return structs.replace(self, approvals=False, watch=False, background=False, flush_at_end=False)
+
+    def elsewhere(self, session: str) -> RuntimeOptions:
+        """The same for a turn of the program's own in another session."""
+        return structs.replace(self.unattended(), session=session, new=False)
+
+
+LEAST_MEMORY = 512 * 1024**2
+"""Bytes of address space. Up to 400 MB, threads and libraries fail in the middle of a conversation, some of them by
+aborting the process, where nothing can be told any more."""
+
+
+def _demand_memory() -> None:
+    """Raises ClawbotError where the system gives this process too little memory for a conversation."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
+        raise ClawbotError(
+            f"This process may use {limit >> 20:,} MiB of memory (ulimit -v); {LEAST_MEMORY >> 20} MiB are needed.",
+            hint="Raise the limit, for example with `ulimit -v unlimited`.",
+        )
+
+
+class SharedServices:
+    """What sessions of the agent `options.agent` share; `notices` is what was found while it was made.
+
+    Each session is added before it talks and removed before it is closed; whoever made the services closes them after
+    the last one. The memory and the hooks tell all sessions that are open.
+    """
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        """Reads the settings and makes home and workspace if need be: blocks. Raises ConfigError and other
+        ClawbotErrors."""
+        _demand_memory()
+        self.options = options
+        self.paths = Paths(find_home())
+        self.agent_id = options.agent or MAIN_AGENT
+        self.paths.ensure_home()
+        load_env(self.paths)
+        self.loaded = self._load()
+        self.agent_settings: AgentSettings = self.loaded.settings.agent(self.agent_id)
+        self.notices = [Notice(level="warning", text=text) for text in self.loaded.notices]
+        self._start_log()
+        zone = self.agent_settings.timezone
+        self.clock = SystemClock(ZoneInfo(zone) if zone else None)
+        self.workspace = self.agent_settings.workspace
+        self.first_start = not os.access(self.workspace, os.F_OK)
+        if left := recover(self.paths.home, self.workspace):
+            self.notices.append(Notice(level="warning", text=left))
+        seed_workspace(self.workspace, shipped("workspace_template"), self.clock)
+        self.store = SessionStore(
+            self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
+        )
+        self.usual_model = options.model or self.agent_settings.model
+        self.memory = self._open_memory()
+        self.other_memories = self._open_other_memories()
+        own = {self.agent_id: self.memory} if self.memory is not None else {}
+        self.vectors = VectorProbe(self.agent_id, own | self.other_memories)
+        self.hooks = self._make_hooks()
+        self.sessions: dict[Agent, Memory] = {}
+        self.background: Background | None = None
+        self._started = False
+        self._hook_errors: dict[str, str] = {}
+
+    async def add(self, agent: Agent, memory: Memory) -> None:
+        """The session of `agent` is open, whose front end searches by `memory`; with the first one begins what works in
+        the background."""
+        self.sessions[agent] = memory
+        if self._started:
+            return
+        self._started = True
+        if self.memory is not None:
+            self.memory.on_progress = self._progressed
+            if self.options.watch:
+                self.memory.start()
+                self.probe_vectors(deep=True)
+        if self.hooks is not None:
+            self.hooks.on_failure = self._hook_failed
+            await self.hooks.load()
+
+    def remove(self, agent: Agent) -> None:
+        """The session of `agent` is about to be closed."""
+        self.sessions.pop(agent, None)
+
+    def probe_vectors(self, *, deep: bool) -> None:
+        """Have the user told, once, of a provider of vectors that can't work; nothing waits for it. `deep`: one word is
+        sent to it."""
+        self.vectors.start(self._warn, deep=deep)
+
+    async def close(self) -> None:
+        """End the hooks, let go of the memory. No session is open any more."""
+        if self.hooks is not None:
+            await self.hooks.close(0.0)
+        await self.vectors.close()
+        memories = [self.memory, *self.other_memories.values()]
+        await asyncio.gather(*(memory.close() for memory in memories if memory is not None))
+
+    def _progressed(self, progress: Progress | None) -> None:
+        for memory in self.sessions.values():
+            memory.progressed(progress)
+
+    def _hook_failed(self, name: str, run: LastRun) -> None:
+        """Tell of a failure, and of the same one only once."""
+        if run.status != "cancelled" and self._hook_errors.get(name) != run.error:
+            self._hook_errors[name] = run.error
+            self._warn(f"The hook {name} failed at {run.topic}: {run.error}")
+
+    def _warn(self, text: str) -> None:
+        for agent in self.sessions:
+            agent.announce(Notice(level="warning", text=text))
+
+    def _load(self) -> LoadedSettings:
+        overrides: dict[str, str] = {}
+        if self.options.workspace is not None:
+            overrides[f"agents.{self.agent_id}.workspace"] = str(self.options.workspace.expanduser().absolute())
+        return load_settings(self.paths, config_file=self.options.config_file, overrides=overrides)
+
+    def _start_log(self) -> None:
+        logging = self.loaded.settings.logging
+        problem = setup_logging(self.paths.log_file, logging.level, logging.max_bytes, logging.backups)
+        if problem:
+            self.notices.append(Notice(level="warning", text=problem))
+
+    async def open_model(self, ref: str) -> ChatModel:
+        """Open the model that `ref` names. Raises ModelError."""
+        return await open_model(ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file)
+
+    async def open_first_model(self, chosen: str | None, notices: list[Notice]) -> CurrentModel:
+        """The model that answers first: the command line's, else the one `chosen` for the session, else that of the
+        settings.
+
+        A choice that has become impossible (a script that is gone) is told in `notices` and passed over: it was made in
+        the chat, which would not open any more. Raises ModelError for the others.
+        """
+        if chosen and self.options.model is None:
+            try:
+                return CurrentModel(self.open_model, await self.open_model(chosen), chosen)
+            except ClawbotError as error:
+                text = f"{chosen}, chosen for this session, can't be used ({error}), so {self.usual_model} answers."
+                notices.append(Notice(level="warning", text=text))
+        return CurrentModel(self.open_model, await self.open_model(self.usual_model), self.usual_model)
+
+    async def find_models(self) -> list[ModelInfo]:
+        """The models that can be used here."""
+        return await find_models(self.agent_settings)
+
+    def _open_memory(self) -> MemoryBackend | None:
+        wanted = self.agent_settings.memory_search.query.rerank == "model"
+        return open_index(
+            self.loaded.settings,
+            self.agent_id,
+            self.paths,
+            self.clock,
+            long_lived=self.options.watch,
+            rerank=model_reranker(self._ask_model) if wanted else None,
+        )
+
+    async def _ask_model(self, system: str, prompt: str) -> str:
+        """What the model that answers in the session that was opened first says to `prompt`. Raises ModelError."""
+        first = next(iter(self.sessions), None)
+        if first is None:
+            return ""
+        now = epoch_ms(self.clock.now())
+        return await complete(first.deps.model.chat, system, prompt, purpose="rerank", timestamp=now)
+
+    def _memory_tools(self, current: Callable[[], str | None]) -> tuple[AnyTool, ...]:
+        """`current` is the conversation that asks, as the index names it."""
+        if self.memory is None:
+            return ()
+        settings, limit = self.loaded.settings, self.agent_settings.tools.output_max_chars
+        memories = {
+            agent_id: AgentMemory(index, settings.agent(agent_id).memory_search.query.max_injected_chars)
+            for agent_id, index in {self.agent_id: self.memory, **self.other_memories}.items()
+        }
+        tools = memory_tools(self.agent_id, memories, limit, settings.memory.citations, current)
+        if "sessions" not in self.agent_settings.memory_search.sources:
+            return tools
+        folder, own = self.paths.sessions(self.agent_id), memories[self.agent_id]
+        talks = session_tools(own, folder, current, lambda: self.clock.now().tzinfo, limit)
+        return *tools, *talks
+
+    def _open_other_memories(self) -> dict[str, MemoryBackend]:
+        """The memories of other agents that this one may search; none of them is looked at before it is asked."""
+        settings = self.loaded.settings
+        opened = {
+            other: open_index(settings, other, self.paths, self.clock)
+            for other in settings.allowed_agents(self.agent_id)
+        }
+        return {other: index for other, index in opened.items() if index is not None}
+
+    def _fence(self) -> Fence:
+        file = self.options.config_file
+        return agent_fence(
+            self.loaded.settings,
+            self.agent_id,
+            self.paths,
+            self._hook_folders,
+            config_file=file.absolute() if file is not None else None,
+            model=self.options.model,
+        )
+
+    def _make_hooks(self) -> Dispatcher | None:
+        settings = self._hook_settings = self.loaded.settings.hooks
+        return Dispatcher(self._find_hooks, self.clock, timeout=settings.timeout) if settings.enabled else None
+
+    def _find_hooks(self) -> list[FoundHook]:
+        """Those that there are now, with the settings as they are now. Blocks."""
+        try:
+            settings = self._load().settings.hooks
+        except ConfigError as error:
+            log.warning("the settings of the hooks are those of the start: %s", error)
+            settings = self.loaded.settings.hooks
+        self._hook_settings = settings
+        return discover(hook_paths(self.paths, settings, self.workspace), settings)
+
+    def _hook_folders(self) -> list[Path]:
+        """Where the code of the hooks lies that are switched on, and where the settings as they were read last take
+        more from."""
+        if self.hooks is None:
+            return []
+        places = hook_places(self._hook_settings, self.workspace)
+        return [*(hook.folder for hook in self.hooks.hooks if hook.enabled), *places]
+
+    def _agents(self) -> Iterator[AgentInfo]:
+        settings = self.loaded.settings
+        for agent_id in settings.agent_ids:
+            agent = settings.agent(agent_id)
+            yield AgentInfo(agent_id, agent.workspace, agent.model, agent_id == self.agent_id)
+
+    def deps(
+        self, options: RuntimeOptions, conversation: Conversation, model: CurrentModel, run_prompt: RunPrompt
+    ) -> AgentDeps:
+        """What the agent of `conversation` works with. `run_prompt` takes a turn in another session. Imports what
+        packages add: blocks."""
+        record = conversation.session.record
+        asked = AskedFiles(self.workspace, self.agent_settings.tools.files.ask)
+        tools = build_toolbox(
+            self.workspace,
+            self.agent_settings,
+            self.clock,
+            self.paths,
+            self._memory_tools(lambda: f"{TRANSCRIPTS}{conversation.session.transcript.path.name}"),
+            fence=self._fence(),
+            asked=asked,
+        )
+        compaction, problem = open_compaction(self.agent_settings.compaction.strategy)
+        return AgentDeps(
+            agent_id=self.agent_id,
+            settings=self.agent_settings,
+            workspace=self.workspace,
+            store=self.store,
+            tools=tools,
+            clock=self.clock,
+            model=model,
+            find_models=self.find_models,
+            usual_model=self.usual_model,
+            approvals=options.approvals,
+            flush_at_end=options.flush_at_end,
+            recall=self.memory,
+            citations=self.loaded.settings.memory.citations,
+            hooks=self.hooks,
+            hooks_patience=self.loaded.settings.hooks.quit_timeout,
+            asked=asked,
+            compaction=compaction,
+            warnings=(*tools.warnings, *([problem] if problem else ())),
+            home=self.paths.home,
+            agents=tuple(self._agents()),
+            run_prompt=run_prompt,
+            reset=policy_of(self.loaded.settings.session.reset_of(type_of(record.key))),
+            memory_problem=lambda: self.vectors.problem,
+        )

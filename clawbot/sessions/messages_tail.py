@@ -1,0 +1,210 @@
+"""What user and assistant said to each other in a conversation, without the machinery between: its last texts,
+and what the user said in all of it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, structs
+
+from clawbot.messages import AssistantMessage, Message, UserMessage, quotes_notes
+from clawbot.sessions.conversation import HistoryItem
+from clawbot.sessions.echo import without_echo
+from clawbot.sessions.errors import store_error
+from clawbot.sessions.forgotten import read_forgotten
+from clawbot.sessions.plain_lines import is_command
+from clawbot.sessions.silence import names_token, spoken_message
+from clawbot.sessions.transcript import Transcript
+from clawbot.text.secrets import clean_talk, without_known
+
+_PAGE = 60  # items of history that are looked at together: a turn with tools has a handful
+_MOST_WORDS = 128  # texts of the user that are kept of a session
+_LONGEST_WORDS = 2_000  # characters of each: what is beyond is a paste
+
+
+class SaidText(Struct, frozen=True):
+    """What was said: `role` is `user` or `assistant`, `timestamp` in milliseconds since the epoch, `entry_id` the entry
+    of the transcript."""
+
+    role: str
+    text: str
+    timestamp: int
+    entry_id: str = ""
+
+
+def is_said(message: Message) -> bool:
+    """Whether `message` by itself is such a text. One that asks for silence is none: whether it got it, the next one
+    tells."""
+    match message:
+        case UserMessage(scheduled=True):
+            return False
+        case UserMessage():
+            text = message.text.strip()
+            return bool(text) and not (is_command(text) or names_token(text) or quotes_notes(message))
+        case AssistantMessage():
+            shown = spoken_message(message)
+            return shown is not None and bool(shown.text.strip())
+        case _:
+            return False
+
+
+Manner = Literal["free", "quoting", "refusing"]
+"""How an answer is made: freely; by rules that quote whatever they did not make themselves; or it only tells that there
+is none."""
+
+
+def answers_freely(_message: AssistantMessage) -> Manner:
+    """The manner of a language model."""
+    return "free"
+
+
+def last_said(
+    transcript: Transcript,
+    limit: int,
+    role: str = "",
+    *,
+    manner: Callable[[AssistantMessage], Manner] = answers_freely,
+    known: Collection[str] = (),
+) -> tuple[list[SaidText], frozenset[str]]:
+    """The last `limit` texts in `transcript`, of `role` alone if it is named, oldest first, and the secrets that are
+    left out of them: those that are `known`, and those that a text tells. Blocks. Raises SessionStoreError.
+
+    All text of a message counts as one. Left out are tools and what they printed, also where an answer repeats that,
+    quotes of notes (see `echo`), reasoning, slash commands, what jobs said, refusals, silent replies, the prompts of
+    programs that asked for silence and got it (reference sheet 9, 11.1), and what is forgotten.
+    """
+    texts = (text for turn in _turns(transcript) for text in _said_in(turn, role, manner))
+    found = itertools.islice(_remembered(texts, transcript.path), limit)
+    return _clean(list(found)[::-1], known)
+
+
+class Asked(NamedTuple):
+    """What the user said in a session: up to 129 texts, shortened, the first and the last among them and the others at
+    even distances, oldest first; and the secrets in all that was said, which are left out of them."""
+
+    texts: tuple[SaidText, ...]
+    secrets: frozenset[str]
+
+
+class UserWords:
+    """What the user said in the session that is open. It is read as the talk goes, so that the end of a long one costs
+    no more than that of a short one. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begin(None)
+
+    def _begin(self, path: Path | None) -> None:
+        self._path = path
+        self._settled = ""  # the last entry that was taken; the one behind it may still get its answer
+        self._count = 0
+        self._stride = 1
+        self._kept: list[SaidText] = []
+        self._secrets: frozenset[str] = frozenset()
+
+    def read(self, transcript: Transcript) -> Asked:
+        """All of `transcript`, of which what was read before is not read again. Blocks. Raises SessionStoreError."""
+        with self._lock:
+            if transcript.path != self._path:
+                self._begin(transcript.path)
+            unread = self._unread(transcript)
+            self._take(unread[:-1])
+            last, secrets = _clean(unread[-1:], self._secrets)
+            kept = _remembered([*self._kept, *map(_shortened, last)], transcript.path)
+            return Asked(tuple(structs.replace(one, text=without_known(one.text, secrets)) for one in kept), secrets)
+
+    def _unread(self, transcript: Transcript) -> list[SaidText]:
+        found: list[SaidText] = []
+        for turn in _turns(transcript):
+            if turn and turn[-1].entry_id == self._settled:
+                break
+            found += _said_in(turn, "user", answers_freely)
+        else:
+            self._begin(transcript.path)
+        return found[::-1]
+
+    def _take(self, texts: Sequence[SaidText]) -> None:
+        clean, self._secrets = _clean(texts, self._secrets)
+        for text in clean:
+            if self._count % self._stride == 0:
+                self._kept.append(_shortened(text))
+            self._count += 1
+            self._settled = text.entry_id
+            if len(self._kept) > _MOST_WORDS:
+                self._kept = self._kept[::2]
+                self._stride *= 2
+
+
+def _clean(texts: Sequence[SaidText], known: Collection[str]) -> tuple[list[SaidText], frozenset[str]]:
+    """`texts` without secrets, and what these are, those that are `known` among them."""
+    clean, secrets = clean_talk((text.text for text in texts), known)
+    return [structs.replace(text, text=told) for text, told in zip(texts, clean, strict=True)], secrets
+
+
+def _shortened(text: SaidText) -> SaidText:
+    return structs.replace(text, text=text.text[:_LONGEST_WORDS])
+
+
+def _remembered(texts: Iterable[SaidText], path: Path) -> Iterator[SaidText]:
+    """Those of `texts`, which are of the transcript at `path`, that are not forgotten. Raises SessionStoreError."""
+    try:
+        forgotten = read_forgotten(path.parent)
+    except OSError as error:
+        raise store_error("read", path.parent, error) from error
+    return (text for text in texts if not forgotten.holds(path.name, text.entry_id))
+
+
+def last_words_at(transcript: Transcript) -> int:
+    """When the user said something last, in milliseconds since the epoch; 0 when that was never, or is not known.
+    Blocks. Raises SessionStoreError."""
+    texts = (text for turn in _turns(transcript) for text in _said_in(turn, "user", answers_freely))
+    return next((text.timestamp for text in texts), 0)
+
+
+def _turns(transcript: Transcript) -> Iterator[list[HistoryItem]]:
+    """The history by turns, each with the message that it answers, the last turn and its last item first."""
+    turn: list[HistoryItem] = []
+    for item in _items(transcript):
+        turn.append(item)
+        if isinstance(item.message, UserMessage) and item.message.text.strip():
+            yield turn
+            turn = []
+    yield turn
+
+
+def _said_in(
+    turn: Sequence[HistoryItem], role: str, manner: Callable[[AssistantMessage], Manner]
+) -> Iterator[SaidText]:
+    """The texts of a turn, of `role` alone if it is named, the last first."""
+    if role != "user":
+        yield from _answers(turn, manner)
+    asked = turn[-1] if turn else None
+    if role != "assistant" and asked is not None and isinstance(asked.message, UserMessage):
+        text = asked.message.text.strip()
+        was_answered = any(isinstance(item.message, AssistantMessage) and item.message.text.strip() for item in turn)
+        is_talk = text and not is_command(text) and not asked.message.scheduled
+        if is_talk and (was_answered or not names_token(text)):
+            yield SaidText("user", text, asked.timestamp, asked.entry_id)
+
+
+def _answers(turn: Sequence[HistoryItem], manner: Callable[[AssistantMessage], Manner]) -> Iterator[SaidText]:
+    """What the agent said in a turn, whose last item is the first."""
+    messages = [item.message for item in reversed(turn) if item.message is not None]
+    for item in turn:
+        message = item.message
+        if not isinstance(message, AssistantMessage) or (how := manner(message)) == "refusing":
+            continue
+        if text := without_echo(message, messages, quotes_only=how == "quoting").strip():
+            yield SaidText("assistant", text, item.timestamp, item.entry_id)
+
+
+def _items(transcript: Transcript) -> Iterator[HistoryItem]:
+    """The history, the last item first, read page by page."""
+    before: str | None = None
+    while page := transcript.history(before=before, limit=_PAGE):
+        yield from reversed(page)
+        before = page[0].entry_id

@@ -1,0 +1,356 @@
+"""What of a reply is for the user: the rule of the tokens NO_REPLY and HEARTBEAT_OK (reference sheet 9). Pure.
+
+A reply that says nothing but a token, however a model dresses it up, is silent. A token before or after a real answer
+is taken off. A sentence about the token is left alone: where both readings are possible, the text is shown.
+
+None of the patterns needs possessive quantifiers or atomic groups, which `re` gets wrong before Python 3.11.5: what may
+follow a repetition begins with something else than what is repeated.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import product
+
+from msgspec import structs
+
+from clawbot.messages import AssistantBlock, AssistantMessage, TextBlock
+
+
+def begun(*parts: str) -> str:
+    """A pattern for every beginning of the sequence of patterns `parts`, the empty one excepted."""
+    pattern = parts[-1]
+    for part in reversed(parts[:-1]):
+        pattern = f"{part}(?:{pattern})?"
+    return pattern
+
+
+# Some models escape the underscore, as Markdown would have it.
+_LINE = r"\\?"
+TOKEN = rf"(?:NO{_LINE}_REPLY|HEARTBEAT{_LINE}_OK)"
+TOKEN_BEGUN = f"(?:{begun(*'NO', _LINE, *'_REPLY')}|{begun(*'HEARTBEAT', _LINE, *'_OK')})"
+# Markdown and punctuation close around a token. What may stand on either side of the next one belongs to the one before
+# it, so that there is one way only to read a row of tokens: with several for each, a long row would never end.
+OPENING = "[*_\"'“”`]{0,3}"
+_CLOSES = "[*_\"'“”`.!。！…]"
+CLOSING = f"(?:{_CLOSES}{{4}}|{_CLOSES}{{0,3}}(?!{_CLOSES}))"
+
+_CUT = re.compile(rf"(?<!\w)(?:NO_(?:{begun(*'REPL')})?|HEARTBEAT_O?)\Z")
+
+
+def completed(text: str) -> str:
+    """`text`, which was cut off, with the rest of the token that it ends in the middle of."""
+    found = _CUT.search(text)
+    if found is None:
+        return text
+    whole = "NO_REPLY" if found[0].startswith("NO") else "HEARTBEAT_OK"
+    return text + whole[len(found[0]) :]
+
+
+CONTEXT = 24
+"""So many characters before what may be a token tell what it is."""
+
+# A model that repeats a token without end must not keep the program busy: so many characters are matched at a time.
+_WINDOW = 2_000
+_GAP = r"(?:(?<!\s)\s+|(?<=[。！？…]))"
+_LAST = re.compile(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*)+\Z", re.IGNORECASE)
+_MAYBE_LAST = re.compile(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*)*{OPENING}(?:{TOKEN_BEGUN})?\Z", re.IGNORECASE)
+_ONE = re.compile(rf"(?P<opening>{OPENING})(?P<token>{TOKEN})(?P<closing>{CLOSING})", re.IGNORECASE)
+_LIST_MARK = re.compile(r"(?:\A|\n)[ \t]*\d+[.)]\Z")
+_LAST_WORD = re.compile(r"[^\s,;:()\"'“”]+\Z")
+
+# What a token on the line or on the next one is named by: `the answer is:`.
+_ANNOUNCES = frozenset(":：,，、;；(（")
+_ENDS_SENTENCE = frozenset(".!?。！？…~～\ufe0f")
+# Behind words like these the token is what the sentence is about.
+_OBJECT_OF = """
+    a an the this that my your its of to or and nor not no only just exactly simply by with without than in on for from
+    as like about if when is are was were be been being am isn't means mean called named token string word text literal
+    answer answers answered answering reply replies replied replying respond responds responded say says said saying
+    send sends sent sending return returns returned returning output outputs print prints printed write writes wrote
+    use uses used using emit emits get gets got see sees saw receive receives received give gives gave contain contains
+    containing type types typed expect expects expected e.g. i.e. vs vs. versus equals = == -> →
+"""
+_WANTS_OBJECT = frozenset(_OBJECT_OF.split())
+_WANTS_OBJECT_CJK = frozenset("复答说是用为出回送写叫个到成的和或与及如即现见入给含于")
+
+
+def end_of(text: str, *, ended: bool, before: str = "") -> int:
+    """How many characters of `text` are for the user; what is behind them is tokens and blanks.
+
+    With `ended` false more may come, and the answer is what is certain whatever does. `before` is what came before
+    `text`, or its last `CONTEXT` characters.
+    """
+    whole = before + text
+    at = len(whole)
+    while at > len(before):
+        from_ = len(whole[: max(0, at - _WINDOW)].rstrip())
+        found = (_LAST if ended else _MAYBE_LAST).search(whole, from_, at)
+        place = at if found is None else _first_apart(whole, found.start(), at) if ended else found.start()
+        if place == at:
+            break
+        at = place
+    return max(0, at - len(before))
+
+
+def _first_apart(text: str, start: int, end: int) -> int:
+    """Where the first of the tokens from `start` to `end` stands that is no part of a sentence; `end` without one."""
+    places = (one.start() for one in _ONE.finditer(text, start, end) if _is_apart(text[: one.start()], one))
+    return next(places, end)
+
+
+def _is_apart(before: str, one: re.Match[str]) -> bool:
+    said = before.rstrip()
+    if not said:
+        return True
+    last, word = said[-1], _LAST_WORD.search(said[-CONTEXT:])
+    wants_object = last in _WANTS_OBJECT_CJK or (word is not None and word[0].lower() in _WANTS_OBJECT)
+    wants_object = wants_object or _LIST_MARK.search(said[-CONTEXT:]) is not None
+    if "\n" in before[len(said) :]:
+        return last not in _ANNOUNCES
+    if last in _ENDS_SENTENCE or unicodedata.category(last) == "So":
+        return not wants_object and not set(one["opening"]) - set("*_")
+    bare = not one["opening"] and not one["closing"] and one["token"].isupper()
+    return bare and len(said) < len(before) and (last.isalnum() or last == ")") and not wants_object
+
+
+# What may stand around a token without saying anything: punctuation, Markdown, emoji, tags like <b>.
+_EDGE = r"[\W_]*(?:(?:(?<=<)|(?<=</))[a-z]{1,10}>[\W_]*)*"
+# A fence may name its language, and the token may be the value of a JSON object's one key `action`.
+_LANGUAGE = r"(?<=```)[a-z]{1,10}[ \t]*\r?"
+_DRESS = rf'{_EDGE}(?:{_LANGUAGE}\n{_EDGE})?(?:(?<=")action"{_EDGE})?'
+_SILENT = re.compile(rf"{_DRESS}(?:{TOKEN}{_EDGE})+\Z", re.IGNORECASE)
+_ACTION_BEGUN, _TAG_BEGUN = rf"""(?<="){begun(*'action"')}""", "(?<=[</])[a-z]{1,10}"
+_MAYBE_SILENT = re.compile(
+    rf"{_DRESS}(?:{TOKEN}{_EDGE})*(?:{TOKEN_BEGUN}|{_LANGUAGE}|{_ACTION_BEGUN}|{_TAG_BEGUN})?\Z", re.IGNORECASE
+)
+
+_WHO = ("i will", "i'll", "i am going to", "i'm going to", "i shall", "i should")
+_QUIET = tuple(f"{verb} {how}" for verb, how in product(("stay", "remain", "keep", "be"), ("silent", "quiet")))
+_DOES = (*_QUIET, "not reply", "not respond", "not answer", "say nothing")
+_IS = ("staying silent", "remaining silent", "keeping silent", "staying quiet", "remaining quiet", "keeping quiet")
+_WHEN = ("", " now", " here", " for now", " this time")
+_CHINESE = ("我会", "我将", "我选择", "我", ""), ("保持沉默", "保持安静", "不回复", "不作回复")
+# "I will stay silent now", "保持沉默" and their like.
+_SENTENCES = (
+    *(f"{who} {does}{when}" for who, does, when in product(_WHO, _DOES, _WHEN)),
+    *(f"{does}{when}" for does, when in product(_IS, _WHEN)),
+    *(who + does for who, does in product(*_CHINESE)),
+)
+_ENGLISH = rf"(?:(?:{'|'.join(_WHO)}) (?:{'|'.join(_DOES)})|{'|'.join(_IS)})(?:{'|'.join(_WHEN[:0:-1])})?"
+_SENTENCE = re.compile(rf"(?:{_ENGLISH}|(?:{'|'.join(_CHINESE[0])})(?:{'|'.join(_CHINESE[1])}))(?!\w)")
+_HEAD = 60
+# What begins with more punctuation than this is a drawing.
+_MOST_EDGE = 400
+_LEADING_EDGE = re.compile(r"[\W_]*")
+
+_TAG = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_LABEL = re.compile(r"\s*(?:thinking|thought|reasoning|思考|推理)[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
+_LABEL_BEGUN = re.compile(
+    rf"\s*(?:thinking|thought|reasoning|思考|推理|{begun(*'thinking')}|{begun(*'thought')}|{begun(*'reasoning')}|思|推)"
+    r"[ \t]*\Z",
+    re.IGNORECASE,
+)
+
+
+def is_only_token(text: str) -> bool:
+    """Whether `text` is nothing but a token, with a sentence like "I will stay silent." before it or without."""
+    text = text.lstrip()
+    start, head = _head(text)
+    if start > _MOST_EDGE:
+        return False
+    if _SILENT.match(text):
+        return True
+    sentence = _SENTENCE.match(head)
+    return sentence is not None and _SILENT.match(text, start + sentence.end()) is not None
+
+
+def may_be_only_token(text: str) -> bool:
+    """Whether there is an end for `text` with which it would be nothing but a token."""
+    text = text.lstrip()
+    start, head = _head(text)
+    if start > _MOST_EDGE:
+        return False
+    if _MAYBE_SILENT.match(text) or any(sentence.startswith(head) for sentence in _SENTENCES):
+        return True
+    sentence = _SENTENCE.match(head)
+    return sentence is not None and _MAYBE_SILENT.match(text, start + sentence.end()) is not None
+
+
+def reasoning_end(text: str, *, ended: bool) -> int | None:
+    """Where reasoning that a model wrote out as text ends: a tagged block, or a line `thinking: …`; 0 without any.
+
+    None while more of `text` may come and it is open whether there is any.
+    """
+    tag = _TAG.match(text)
+    if tag is not None:
+        close = f"</{tag[1]}>"
+        at = text.find(close, tag.end())
+        return at + len(close) if at >= 0 else 0 if ended else None
+    label = _LABEL.match(text)
+    if label is not None:
+        return label.end() if label[1] else 0 if ended else None
+    return None if _LABEL_BEGUN.match(text) and not ended else 0
+
+
+def _head(text: str) -> tuple[int, str]:
+    """Where the first letter of `text` is, and more from there than any sentence has, in small letters."""
+    edge = _LEADING_EDGE.match(text)
+    start = edge.end() if edge else 0
+    head = text[start : start + _HEAD].replace("’", "'")
+    return start, "".join(char.lower() if char.isascii() else char for char in head)
+
+
+_OWN_LINES = re.compile(rf"(?:\s*{OPENING}{TOKEN}{CLOSING}[ \t]*\r?\n)+", re.IGNORECASE)
+# On the line of the answer only a bare token in capitals counts: `no_reply: false` is a setting.
+_BARE = re.compile(rf"(?:\s*{TOKEN})+")
+_STOP = re.compile(r"[.!]+\s+|[。！…]+\s*")
+_DASH = re.compile(r"[ \t]*[—–]+\s*|[ \t]+-+[ \t]+")
+_BLANKS = re.compile(r"[ \t]*[:：][ \t]*|[ \t]*")
+# Endings of a word that a token is the stem of.
+_ENDINGS = frozenset({"s", "d", "ed", "er", "ing"})
+# What goes on with a sentence whose subject is the token, where no blank and no capital tells.
+_CONTINUES = frozenset(
+    "是表意指代用这的会应不只和或与就令标等可也在时为叫作即被将需有仅がをはとのもでに은는이가을를의와과"
+)
+
+
+# A model that says nothing but tokens and dashes must not keep the program busy: each is looked at with all behind it.
+_MOST = 64
+
+
+def start_of(text: str, *, ended: bool) -> int | None:
+    """How many characters at the beginning of `text` are not for the user: all of a silent reply, 0 of an ordinary one.
+
+    With `ended` false more may come, and the answer holds whatever does; None while that is open.
+    """
+    start = 0
+    for _ in range(_MOST):
+        body = text[start:].lstrip()
+        blanks = len(text) - start - len(body)
+        reasoning = reasoning_end(body, ended=ended)
+        if reasoning is None:
+            return None
+        rest = body[reasoning:]
+        if ended and is_only_token(rest):
+            return len(text)
+        if not ended and may_be_only_token(rest):
+            return None
+        lead = _leading(rest, ended=ended)
+        if not lead:
+            return start if lead == 0 else None
+        start += blanks + reasoning + lead
+    return start
+
+
+def _leading(text: str, *, ended: bool) -> int | None:
+    """Where the answer begins behind a token; 0 when there is none before it, or when it is what the text is about."""
+    lines = _OWN_LINES.match(text)
+    if lines is not None:
+        return lines.end()
+    token = _BARE.match(text)
+    if token is None:
+        return 0
+    after = text[token.end() :]
+    stop = _STOP.match(after)
+    if stop is not None:
+        return token.end() + stop.end()
+    dash = _DASH.match(after)
+    if dash is not None:
+        return 0 if after[dash.end() : dash.end() + 1] in _CONTINUES else token.end() + dash.end()
+    gap = _BLANKS.match(after)
+    blank = gap.end() if gap else 0
+    anew = _begins_anew(after[blank:], glued=blank == 0, ended=ended)
+    return None if anew is None else token.end() + blank if anew else 0
+
+
+def _begins_anew(text: str, *, glued: bool, ended: bool) -> bool | None:
+    """Whether `text`, right behind a token, begins a sentence of its own; None while that is open."""
+    first, second = text[:1], text[1:2]
+    if first.isupper():
+        return None if not second and not ended else not (second.isupper() or second.isdigit() or second == "_")
+    if first.islower():
+        word = re.match(r"[^\W\d_]*", text)
+        letters = word[0] if word else ""
+        if glued and letters == text and len(letters) <= 3 and not ended:
+            return None
+        return glued and letters not in _ENDINGS
+    return first.isalpha() and first not in _CONTINUES
+
+
+_HINT = re.compile(r"NO\\?_|HEARTBEAT\\?_", re.IGNORECASE)
+_NAMED = re.compile(rf"(?<!\w){TOKEN}(?!\w)")
+_ASKS = re.compile(
+    rf"pre-compaction memory flush|\b(?:reply|answer|respond)\b[^.\n]{{0,40}}\b{TOKEN}(?!\w)", re.IGNORECASE
+)
+# Prompts of programs begin with what they are for.
+_ASKS_WITHIN = 2_000
+
+
+def spoken(text: str, *, cut: bool = False) -> str:
+    """What of the reply `text` is for the user, without blanks around it; "" when the reply is silent.
+
+    `cut`: the reply was cut off, so a token begun at its end (`NO_RE`) counts as one.
+    """
+    if not _HINT.search(text):
+        return text.strip()
+    whole = completed(text) if cut else text
+    start, end = _bounds(whole)
+    if start < end and end > len(text):
+        start, end = _bounds(text)
+    return text[start:end].strip()
+
+
+def is_silent(text: str, *, cut: bool = False) -> bool:
+    """Whether the reply `text` holds a token and nothing for the user; an empty reply is not silent, it is empty."""
+    return bool(text.strip()) and not spoken(text, cut=cut)
+
+
+def spoken_message(message: AssistantMessage) -> AssistantMessage | None:
+    """`message` as a reader is to see it: without tokens; None when nothing is left: no text, no call, no error.
+
+    Reasoning that led to silence goes with it. A reply that was cut off before its first word stays, one that was cut
+    off within a token does not.
+    """
+    text = message.text
+    cut = was_cut(message)
+    said = spoken(text, cut=cut)
+    if said != text.strip():
+        message = structs.replace(message, content=_blocks(message, said))
+    if said or message.tool_calls or message.error_message:
+        return message
+    return message if cut and not text.strip() else None
+
+
+def was_cut(message: AssistantMessage) -> bool:
+    """Whether `message` did not end by itself."""
+    return message.stop_reason in ("aborted", "length", "error")
+
+
+def names_token(text: str) -> bool:
+    """Whether a token stands somewhere in `text`."""
+    return _NAMED.search(text) is not None
+
+
+def asks_for_silence(text: str) -> bool:
+    """Whether `text` is like the prompts by which programs ask for a silent reply (reference sheet 8.3, 21)."""
+    return _ASKS.search(text[:_ASKS_WITHIN]) is not None
+
+
+def _blocks(message: AssistantMessage, said: str) -> list[AssistantBlock]:
+    """The blocks of `message` with `said` in place of its text."""
+    blocks: list[AssistantBlock] = []
+    left = said
+    for block in message.content:
+        if isinstance(block, TextBlock):
+            blocks += [TextBlock(left)] if left else []
+            left = ""
+        else:
+            blocks.append(block)
+    return blocks
+
+
+def _bounds(text: str) -> tuple[int, int]:
+    start = start_of(text, ended=True) or 0
+    return start, start + end_of(text[start:], ended=True)

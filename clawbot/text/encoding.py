@@ -1,0 +1,59 @@
+"""How the text of a file is encoded, told by its byte order mark: UTF-8, or UTF-16 and UTF-32 as Windows writes them.
+
+What is added to a file has to be in the file's own encoding, or the file is destroyed.
+"""
+
+from __future__ import annotations
+
+import codecs
+
+from msgspec import Struct
+
+_WIDE = (  # UTF-32 first: its mark begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+class Encoding(Struct, frozen=True):
+    """An encoding by its `name` in Python, with the `mark` at the beginning of the file, b"" for none."""
+
+    name: str = "utf-8"
+    mark: bytes = b""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a character takes two bytes at least, so that nothing in it can be looked for as bytes of UTF-8."""
+        return self.name != "utf-8"
+
+    @property
+    def unit(self) -> int:
+        """The bytes of the shortest character."""
+        return 1 if not self.is_wide else 4 if "32" in self.name else 2
+
+
+def encoding_of(head: bytes) -> Encoding:
+    """The encoding of a file that begins with `head`, of which four bytes are looked at."""
+    for mark, name in _WIDE:
+        if head.startswith(mark):
+            return Encoding(name, mark)
+    return Encoding(mark=codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else Encoding()
+
+
+def decoded(data: bytes, *, errors: str = "strict") -> str:
+    """The text of a file's whole content, without the mark. Raises UnicodeDecodeError unless `errors` are replaced."""
+    encoding = encoding_of(data)
+    return data[len(encoding.mark) :].decode(encoding.name, errors)
+
+
+def encoded_like(text: str, data: bytes) -> bytes:
+    """`text` as the content of a file whose content was `data`: with its mark, in its encoding."""
+    encoding = encoding_of(data)
+    return encoding.mark + text.encode(encoding.name)
+
+
+def as_utf8(data: bytes) -> bytes:
+    """`data`, the content of a file, in UTF-8 where it is UTF-16 or UTF-32; what can't be decoded is replaced."""
+    return decoded(data, errors="replace").encode() if encoding_of(data).is_wide else data

@@ -1,0 +1,147 @@
+"""Owns what a glob over paths means: `*` and `?` within one name, `**` over any folders, `[ab]`, `{md,txt}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from clawbot.errors import ClawbotError
+from clawbot.text.names import composed
+
+MAX_CHARACTERS = 500
+"""A longer glob is refused: a model may send any."""
+
+_PART = re.compile(r"(?:\*\*/)+|\*+|\?|\[[!^]?\]?[^\]/]*\]|\{[^{}/]*\}|.", re.DOTALL)
+_NO_CLASSES = ("[]", "[!]", "[^]")
+Part = str | tuple[tuple[str, ...], ...]
+"""A sign of a glob or a character; or the choices of braces, each in parts."""
+
+
+class GlobError(ClawbotError, ValueError):
+    """A glob that is too long."""
+
+
+class Glob:
+    """A glob, ready to be compared with paths; see `compile_glob`."""
+
+    def __init__(self, pattern: str) -> None:
+        self._parts = _parts(composed(pattern))
+        self._begin = _literal(self._parts)
+        self._end = _literal(reversed(self._parts))[::-1]
+
+    def fits(self, path: str) -> bool:
+        """Whether the glob fits all of `path`, a path with "/". Case counts, the Unicode form (NFC, NFD) does not."""
+        path = composed(path)
+        may_fit = path.startswith(self._begin) and path.endswith(self._end)
+        return may_fit and bool(_Path(path).after(self._parts, 1) >> len(path))
+
+
+@lru_cache(maxsize=16)
+def compile_glob(pattern: str) -> Glob:
+    """The glob `pattern`. Every text is one; raises GlobError for one that is too long."""
+    if len(pattern) > MAX_CHARACTERS:
+        raise GlobError(
+            f"The pattern {pattern[:40]}… is longer than {MAX_CHARACTERS} characters.", hint="Use a shorter one."
+        )
+    return Glob(pattern)
+
+
+def _parts(pattern: str) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    for part in _PART.findall(pattern):
+        if len(part) > 1 and part[0] == "{":
+            parts.append(tuple(_signs(choice) for choice in part[1:-1].split(",")))
+        else:
+            parts += _signs(part)
+    return tuple(parts)
+
+
+def _literal(parts: Iterable[Part]) -> str:
+    """The characters that `parts` begin with."""
+    found = ""
+    for part in parts:
+        if not isinstance(part, str) or len(part) > 1 or part in "*?":
+            break
+        found += part
+    return found
+
+
+def _signs(text: str) -> tuple[str, ...]:
+    """`text` without braces in its signs: `**/`, `**`, `*`, `?`, a class, a character. An empty class is no class."""
+    signs: list[str] = []
+    for part in _PART.findall(text):
+        if part[0] == "*":
+            signs.append("**/" if part[-1] == "/" else part[:2])
+        else:
+            signs += list(part) if part in _NO_CLASSES or part[0] == "{" else [part]
+    return tuple(signs)
+
+
+class _Path:
+    """A path while a glob is compared with it.
+
+    All places that the glob may have come to are followed at once, as the bits of one number: bit n is before the
+    character n. So the time grows with the lengths of both and never with the ways to share the path out between the
+    stars, as it would with a regular expression.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._all = (1 << len(path)) - 1
+        self._of_sign: dict[str, int] = {}
+        self._slashes = self._fitting("/")
+        self._names = self._all & ~self._slashes
+
+    def after(self, parts: tuple[Part, ...], places: int) -> int:
+        """Where `parts` lead from `places`."""
+        for part in parts:
+            if not places:
+                break
+            if isinstance(part, tuple):
+                reached = 0
+                for choice in part:
+                    reached |= self.after(choice, places)
+                places = reached
+            else:
+                places = self._step(part, places)
+        return places
+
+    def _step(self, sign: str, places: int) -> int:
+        if sign == "*":
+            return places | _run(places, self._names)
+        if sign == "**":
+            return places | _run(places, self._all)
+        if sign == "**/":
+            # Over names with a slash behind each; a slash right behind another one ends no name.
+            ends = self._slashes & self._names << 1
+            over = _run(places & self._names, self._names | ends)
+            return places | over & self._slashes << 1
+        return (places & self._fitting(sign)) << 1
+
+    def _fitting(self, sign: str) -> int:
+        """The places of the characters that `sign` fits."""
+        if sign == "?":
+            return self._names
+        if sign not in self._of_sign:
+            found = 0
+            if len(sign) > 1:
+                wanted = sign.replace("[^", "[!", 1)
+                for at, character in enumerate(self._path):
+                    found |= (character != "/" and fnmatchcase(character, wanted)) << at
+            else:
+                at = self._path.find(sign)
+                while at >= 0:
+                    found |= 1 << at
+                    at = self._path.find(sign, at + 1)
+            self._of_sign[sign] = found
+        return self._of_sign[sign]
+
+
+def _run(places: int, passable: int) -> int:
+    """What is reached from `places` over characters that are `passable`, beside some of `places` themselves.
+
+    To add a bit to a row of ones turns all above it, up to the end of the row, to zeros, and one more to a one.
+    """
+    return (passable + (places & passable)) ^ passable

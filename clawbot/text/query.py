@@ -1,0 +1,386 @@
+"""Owns the reading of a question: its quoted phrases, its words and its names, in the order in which they stand, in all
+the spellings that notes may have. Any text goes in, no error of FTS5's syntax comes out.
+
+For Chinese, Japanese and Korean there is no dictionary of words. Phrases such as 什么时候 are cut out, particles such
+as 的 part what is left, and pairs with a character that often stands between words (在, 会) count less, unless they are
+a common word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.text.language import (
+    CALENDAR_WORDS,
+    CHINESE_KEPT,
+    CHINESE_STOP_PHRASES,
+    CJK,
+    CJK_PARTICLES,
+    CJK_WEAK,
+    HIRAGANA,
+    IDEOGRAPHS,
+    NAMES_LIKE_STOP_WORDS,
+    STOP_WORDS,
+)
+from clawbot.text.tokens import camel_parts, cjk_run, fts_quote, plain_forms, spread_text, tokens_of, words_of
+
+Kind = Literal["word", "phrase", "identifier", "number", "cjk"]
+
+
+class Term(Struct, frozen=True):
+    """One thing that a query looks for.
+
+    `match` is a complete FTS5 MATCH expression, to be used alone or joined with OR or AND. `text` is what the query
+    said, in lower case. `weight`, above 0 and at most 1, is what the term counts beside the others.
+    """
+
+    match: str
+    kind: Kind
+    text: str
+    weight: float = 1.0
+
+
+class Query(Struct, frozen=True):
+    """A question, taken apart.
+
+    `content_words` are its words in lower case without stop words, each once (of Chinese the stretches between them);
+    `names` its capitalised words, as written, that do not owe the capital to the start of a sentence; `raw` the
+    question itself, cut to MAX_QUERY_CHARS and without characters that can't be stored.
+    """
+
+    raw: str
+    terms: tuple[Term, ...]
+    content_words: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @property
+    def match(self) -> str:
+        """The MATCH expression of all pieces that hold any of the terms; empty when there are none."""
+        return " OR ".join(term.match for term in self.terms)
+
+
+class QueryTerms(Struct, frozen=True):
+    """What a stretch of a question gives: its terms, and its words that carry meaning."""
+
+    terms: tuple[Term, ...] = ()
+    content: tuple[str, ...] = ()
+
+
+def any_of(spellings: Iterable[str]) -> str:
+    """The MATCH expression of several spellings of one thing; a spelling with blanks is a phrase."""
+    quoted = [fts_quote(spelling) for spelling in dict.fromkeys(spellings)]
+    return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
+
+
+PART = 0.5
+"""What the parts of an identifier or of a quoted phrase count beside the whole."""
+
+_PART = re.compile(r"[^\W_]+")
+_CONTRACTION = re.compile(r"(.+?)(?:n['’]t|['’](?:s|m|re|ve|ll|d))", re.IGNORECASE)
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)+)", re.IGNORECASE)
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
+_DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}")
+_NUMBER = re.compile(r"v?\d[\d.,:/-]*", re.IGNORECASE)
+_LETTERS_AND_DIGITS = re.compile(r"(\d+)([^\W\d_]+)|([^\W\d_]+)(\d+)")
+_DIGITS = re.compile(r"[1-9]\d{4,11}")
+_PLUMBING = frozenset({"http", "https", "www", "com"})
+_MAX_PARTS = 32
+_MAX_JOINED = 40
+_LONG_NUMBER = 3
+
+
+@cache
+def token_pattern(foreign: str = "") -> re.Pattern[str]:
+    """A word, number or identifier; `foreign` are characters that belong to none, to stand in a character class.
+
+    Parts joined by one sign (two for :: and ->, three for ://) are one identifier: user_id, v1.2.3, foo/bar.py, wi-fi.
+    """
+    letters = rf"[^\W_{foreign}]+"
+    run = f"[{foreign}]+|" if foreign else ""
+    return re.compile(rf"{run}{letters}(?:(?:://|::|->|__|[-_./\\:@'’+#&=~]|(?<=\d),(?=\d)){letters})*")
+
+
+def base_of(token: str) -> str:
+    """`token` without the ending of a contraction or of a genitive: Anna's is Anna, don't is do."""
+    match = _CONTRACTION.fullmatch(token)
+    return match[1] if match else token
+
+
+def is_stop(token: str, *, starts: bool) -> bool:
+    """Whether `token` says nothing. `starts`: it begins a sentence, so that its capital means nothing."""
+    base = base_of(token)
+    if base in NAMES_LIKE_STOP_WORDS and not starts:
+        return False
+    plain = re.sub("['’]", "", token).lower()
+    return plain in STOP_WORDS or all(part.lower() in STOP_WORDS for part in _PART.findall(base))
+
+
+def latin_found(token: str, unit: str = "") -> QueryTerms:
+    """The terms of a match of `token_pattern`; `unit` is the word behind a number that may be written together."""
+    base = base_of(token)
+    parts = _PART.findall(base)[:_MAX_PARTS]
+    kind: Kind = "number" if _NUMBER.fullmatch(base) else "identifier"
+    if len(parts) == 1:
+        return _simple(parts[0], unit)
+    whole = Term(any_of(_compound_spellings(base, parts)), kind, base.lower())
+    inner = [part for part in parts if kind != "number" and _worth_asking(part)]
+    terms = [whole, *(Term(fts_quote(part.lower()), "word", part.lower(), PART) for part in inner)]
+    for part in parts:
+        terms += _camel_terms(camel_parts(part))
+    return QueryTerms(tuple(terms), (base.lower(), *(part.lower() for part in inner)))
+
+
+def _simple(word: str, unit: str) -> QueryTerms:
+    """The terms of a word of letters and digits."""
+    lower = word.lower()
+    camel = camel_parts(word)
+    spellings = [lower]
+    if camel:
+        spellings.append(" ".join(camel).lower())
+    if mixed := _LETTERS_AND_DIGITS.fullmatch(lower):
+        spellings.append(" ".join(filter(None, mixed.groups())))
+    if unit:
+        spellings.append(lower + unit.lower())
+    if _DIGITS.fullmatch(lower):
+        spellings.append(f"{int(lower):,}".replace(",", " "))
+    if word.isdigit():
+        return QueryTerms((Term(any_of(spellings), "number", lower),), (lower,))
+    term = Term(any_of(spellings), "identifier" if len(spellings) > 1 else "word", lower)
+    return QueryTerms((term, *_camel_terms(camel)), (lower,))
+
+
+def _compound_spellings(base: str, parts: list[str]) -> Iterator[str]:
+    """The phrase of the parts, and what else may be written for it: wi-fi is wifi, v1.2 is 1.2, 12,000 is 12000."""
+    yield " ".join(parts).lower()
+    if version := _VERSION.fullmatch(base):
+        digits = version[1].replace(".", " ")
+        yield from (digits, f"v{digits}")
+    elif (_GROUPED.fullmatch(base) or _DATE.fullmatch(base) or not _NUMBER.fullmatch(base)) and len(
+        base
+    ) <= _MAX_JOINED:
+        yield "".join(parts).lower()
+
+
+def _camel_terms(parts: list[str]) -> Iterator[Term]:
+    for part in filter(_worth_asking, parts):
+        yield Term(fts_quote(part.lower()), "word", part.lower(), PART)
+
+
+def _worth_asking(part: str) -> bool:
+    """Whether a part of an identifier finds more than noise by itself."""
+    if part.isdigit():
+        return len(part) >= _LONG_NUMBER
+    return len(part) > 1 and part.lower() not in STOP_WORDS | _PLUMBING
+
+
+WEAK_PAIR = 0.4
+"""What a pair counts of which one character often stands between words, and a pair with hiragana."""
+
+ONE_OF_MANY = 0.4
+"""What a Chinese character counts beside its pairs: a synonym often shares one with the word that was written."""
+
+
+def cjk_found(run: str) -> QueryTerms:
+    """The terms and the stretches with meaning of a run; nothing for a run of stop words."""
+    terms: list[Term] = []
+    content: list[str] = []
+    for stretch in _stop_phrase().sub(" ", run).split():
+        kept = {at for match in _kept_word().finditer(stretch) for at in range(match.start(), match.end())}
+        for start, end in _between_particles(stretch, kept):
+            weak = [at not in kept and stretch[at] in CJK_WEAK for at in range(start, end)]
+            terms += _terms(stretch[start:end], weak)
+            content += _content(stretch[start:end], weak)
+    return QueryTerms(tuple(terms), tuple(content))
+
+
+def cjk_all(run: str) -> QueryTerms:
+    """Every pair of a run, for a question of nothing but stop words; of a single character itself."""
+    pairs = [left + right for left, right in pairwise(run)] or [run]
+    return QueryTerms(tuple(_term(pair) for pair in pairs), (run,))
+
+
+def _between_particles(stretch: str, kept: set[int]) -> Iterator[tuple[int, int]]:
+    start = 0
+    for at, character in enumerate(stretch):
+        if character in CJK_PARTICLES and at not in kept:
+            if at > start:
+                yield start, at
+            start = at + 1
+    if start < len(stretch):
+        yield start, len(stretch)
+
+
+def _terms(piece: str, weak: list[bool]) -> Iterator[Term]:
+    if len(piece) == 1:
+        if not weak[0] and not _is_hiragana(piece):
+            yield _term(piece)
+        return
+    for at, (left, right) in enumerate(pairwise(piece)):
+        if not (weak[at] and weak[at + 1]):
+            is_strong = not weak[at] and not weak[at + 1] and not (_is_hiragana(left) or _is_hiragana(right))
+            yield _term(left + right, 1.0 if is_strong else WEAK_PAIR)
+    for at, character in enumerate(piece):
+        if not weak[at] and _is_han(character):
+            yield _term(character, ONE_OF_MANY)
+
+
+def _content(piece: str, weak: list[bool]) -> Iterator[str]:
+    """`piece` without the weak characters at its ends."""
+    strong = [at for at, is_weak in enumerate(weak) if not is_weak]
+    if strong:
+        yield piece[strong[0] : strong[-1] + 1]
+
+
+def _is_hiragana(character: str) -> bool:
+    return _script(HIRAGANA).match(character) is not None
+
+
+def _is_han(character: str) -> bool:
+    return _script(IDEOGRAPHS).match(character) is not None
+
+
+@cache
+def _script(characters: str) -> re.Pattern[str]:
+    return re.compile(f"[{characters}]")
+
+
+@cache
+def _stop_phrase() -> re.Pattern[str]:
+    return re.compile("|".join(CHINESE_STOP_PHRASES))
+
+
+@cache
+def _kept_word() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(CHINESE_KEPT, key=lambda word: (-len(word), word))))
+
+
+def _term(text: str, weight: float = 1.0) -> Term:
+    return Term(fts_quote(text), "cjk", text, weight)
+
+
+MAX_QUERY_CHARS = 2_000
+"""The rest of a longer query is not read."""
+
+MAX_TERMS = 64
+
+_MAX_PHRASE = 200
+_QUOTES = (('"', '"'), ("“", "”"), ("「", "」"), ("『", "』"), ("《", "》"))
+_QUOTED = re.compile("|".join(rf"{left}([^{right}\n]{{1,{_MAX_PHRASE}}}){right}" for left, right in _QUOTES))
+_SCRUB = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_SENTENCE_START = re.compile(r"(?:^|[.!?。！？:\n])[\s\"“'(]*$")
+_LOOK_BACK = 8
+_SHORT = 2
+
+
+class _Token(Struct, frozen=True):
+    """A word of the question, or a run of Chinese. `starts`: begins a sentence; `next`: what stands behind it."""
+
+    text: str
+    starts: bool
+    next: str
+
+    @property
+    def is_cjk(self) -> bool:
+        return not self.text.isascii() and cjk_run().match(self.text) is not None
+
+
+def parse_query(text: str) -> Query:
+    """Take the question `text` apart. Never fails; text without any word gives no terms."""
+    raw = _SCRUB.sub(" ", text[:MAX_QUERY_CHARS]).strip()
+    tokens = _tokens(plain_forms(raw))
+    found = [_found(token) for token in tokens]
+    if not any(stretch.terms for stretch in found):
+        found = [cjk_all(token.text) if token.is_cjk else latin_found(token.text) for token in tokens]
+    quoted = [group for match in _QUOTED.finditer(raw) for group in match.groups() if group]
+    phrases = [_phrase(inner) for inner in quoted if words_of(inner)]
+    words = _lighter((term for stretch in found for term in stretch.terms), set(words_of(" ".join(quoted))))
+    content = dict.fromkeys(word for stretch in found for word in stretch.content)
+    return Query(raw, _bounded([*phrases, *words]), tuple(content), _names(tokens))
+
+
+def _tokens(text: str) -> list[_Token]:
+    return [
+        _Token(
+            match[0],
+            _SENTENCE_START.search(text, max(0, match.start() - _LOOK_BACK), match.start()) is not None,
+            text[match.end() : match.end() + _LOOK_BACK],
+        )
+        for match in token_pattern("" if text.isascii() else CJK).finditer(text)
+    ]
+
+
+def _found(token: _Token) -> QueryTerms:
+    if token.is_cjk:
+        return cjk_found(token.text)
+    if is_stop(token.text, starts=token.starts):
+        return QueryTerms()
+    if not token.text.isdigit():
+        return _with_neighbour(latin_found(token.text), token)
+    unit = re.match(r" ([A-Za-z]{1,4})\b", token.next)
+    is_unit = unit is not None and not is_stop(unit[1], starts=False)
+    return _with_neighbour(latin_found(token.text, unit[1] if unit and is_unit else ""), token)
+
+
+def _with_neighbour(found: QueryTerms, token: _Token) -> QueryTerms:
+    """`found`, and what a number or a letter means together with a Chinese character right behind it: 11楼, B座."""
+    if token.next.isascii() or not cjk_run().match(token.next):
+        return found
+    if len(token.text) > _SHORT and not token.text.isdigit():
+        return found
+    together = token.text.lower() + token.next[0]
+    return QueryTerms((*found.terms, Term(fts_quote(spread_text(together).strip()), "cjk", together)), found.content)
+
+
+def _phrase(inner: str) -> Term:
+    """The term of a quoted phrase. In a Chinese one the pairs at its ends hold the characters beside them."""
+    spread = spread_text(inner).split()
+    if len(spread) > 1 and not inner.isascii() and cjk_run().fullmatch(plain_forms(inner)):
+        spread = spread[1:-1]
+    return Term(fts_quote(" ".join(spread)), "phrase", inner.lower())
+
+
+def _lighter(terms: Iterable[Term], quoted: set[str]) -> list[Term]:
+    """`terms`, those that a quoted phrase holds already with less weight."""
+    return [msgspec.structs.replace(term, weight=term.weight * PART) if term.text in quoted else term for term in terms]
+
+
+def _bounded(terms: Sequence[Term]) -> tuple[Term, ...]:
+    """Each expression once, with the most that it counts; the heaviest MAX_TERMS in their order."""
+    best: dict[str, Term] = {}
+    for term in terms:
+        known = best.get(term.match)
+        if known is None or known.weight < term.weight:
+            best[term.match] = term
+    heaviest = sorted(best.values(), key=lambda term: -term.weight)[:MAX_TERMS]
+    kept = {term.match for term in heaviest}
+    return tuple(term for term in best.values() if term.match in kept)
+
+
+def _names(tokens: Iterable[_Token]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for token in tokens:
+        base = base_of(token.text)
+        has_capital = base[:1].isupper() and len(base) > 1 and not base.isupper() and base.lower() not in CALENDAR_WORDS
+        # Only a name has a genitive, so the first word of "Anna's birthday" is one.
+        if has_capital and (not token.starts or base != token.text) and not is_stop(token.text, starts=token.starts):
+            names.setdefault(base)
+    return tuple(names)
+
+
+def query_tokens(question: str) -> frozenset[str]:
+    """The tokens (`tokens.tokens_of`) by which a reader recognises a hit of `question`: those of its words as search
+    sees them; of Chinese, Japanese and Korean the pairs, and a character only where it stands alone."""
+    found: set[str] = set()
+    for term in parse_query(question).terms:
+        if term.kind == "cjk":
+            found |= {term.text} if len(term.text) > 1 or term.weight > ONE_OF_MANY else set()
+        else:
+            found |= {token.text for token in tokens_of(term.text) if token.text.isascii() or len(token.text) > 1}
+    return frozenset(found)

@@ -1,0 +1,94 @@
+"""Makes text of models, tools and files safe to show: what could steer the terminal is taken out.
+
+Rules of the reference sheet, section 5.4: ANSI sequences and control characters go, a line with many replacement
+characters is binary data, right-to-left runs are isolated. Marks that reorder the text of others (the bidi overrides)
+go as well.
+"""
+
+from __future__ import annotations
+
+import re
+
+BINARY_MARK = "[binary data omitted]"
+BINARY_AT = 12  # replacement characters in one line
+HELD_MAX = 2048  # an escape sequence longer than this is no escape sequence
+
+_ESCAPE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links, clipboard
+    r"|\x1b[PX^_][^\x1b\n]*\x1b\\"  # DCS, SOS, PM, APC
+    r"|\x1b[ -/]*[0-~]"  # everything of two or three characters
+)
+_UNFINISHED = re.compile(
+    r"(?:\x1b\[[0-?]*[ -/]*|\x1b\][^\x07\x1b\n]*\x1b?|\x1b[PX^_][^\x1b\n]*\x1b?|\x1b[ -/]*|\r)\Z",
+)
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
+_NEWLINE = re.compile("\r\n?|\u2028|\u2029|\x0b|\x0c|\x85")
+_SUSPICIOUS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffd]"
+)
+_STEERING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
+_RTL = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_RTL_WORD = re.compile(f"[{_RTL}]+")
+_RTL_RUN = re.compile(f"[{_RTL}]+(?:[^\\S\n]*[{_RTL}]+)*")
+TAB = 4
+
+
+def clean(text: str) -> str:
+    """`text` without escape sequences and control characters; line breaks and tabs stay."""
+    if not _SUSPICIOUS.search(text):
+        return text
+    text = _NEWLINE.sub("\n", text)
+    text = _CONTROL.sub("", _ESCAPE.sub("", text))
+    if "\ufffd" not in text:
+        return text
+    return "\n".join(omit_binary(line) for line in text.split("\n"))
+
+
+def clean_line(text: str, limit: int | None = None) -> str:
+    """`text` on one line: cleaned, every run of white space one blank, truncated to `limit` characters with an `…`."""
+    line = " ".join(clean(text).split())
+    return line if limit is None or len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def json_escaped(text: str) -> str:
+    """`text`, which is JSON, with an escape for each character that could steer a terminal. It parses to the same.
+
+    JSON has no such character outside of strings.
+    """
+    return _STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def omit_binary(line: str) -> str:
+    """`line`, or the mark that stands for binary data."""
+    return BINARY_MARK if line.count("\ufffd") >= BINARY_AT else line
+
+
+def isolate(text: str, *, words: bool = False) -> str:
+    """Set runs of right-to-left letters apart, so that they don't reorder what stands beside them; with `words` each
+    word by itself, where the order of words matters more than how they are read."""
+    if text.isascii():
+        return text
+    return (_RTL_WORD if words else _RTL_RUN).sub("\u2068\\g<0>\u2069", text)
+
+
+def without_isolates(text: str) -> str:
+    """Undo `isolate`, for the clipboard."""
+    return text.replace("\u2068", "").replace("\u2069", "")
+
+
+class StreamCleaner:
+    """`clean` for text that arrives in pieces: an escape sequence may be cut anywhere."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """The safe part of what has come so far and was not returned yet."""
+        text = self._held + text
+        self._held = ""
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - HELD_MAX))
+        if unfinished:
+            self._held = unfinished.group()
+            text = text[: unfinished.start()]
+        return clean(text)

@@ -1,0 +1,207 @@
+"""What a secret is: one rule for everything that is remembered, indexed, quoted, exported, logged and told to hooks.
+
+Three kinds of evidence count: a value that the program was told of (a key of the settings, of the environment), a shape
+that only issued keys have (`secret_shapes`), and words that say that a password follows (`secret_words`). Transcripts
+are the record of what was said and keep every word; what is made of them goes through here.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from clawbot.text.language import fold
+from clawbot.text.secret_shapes import shapes_in
+from clawbot.text.secret_words import values_in
+
+MARK = "[secret left out]"
+"""What stands where a secret was."""
+
+# Values of variables with such names are secrets; shorter ones than this would blacken ordinary words.
+_SECRET_NAME = re.compile(r"(API-?_?KEY|_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTHORIZATION)$", re.IGNORECASE)
+_SHORTEST_KNOWN = 8
+_SHORTEST_SAID = 4
+# A word by itself; of figures one that is no part of a date, a version or a number of an issue.
+_WORD = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
+_FIGURE = r"(?<![A-Za-z0-9#])(?<![0-9][-./:,]){}(?![A-Za-z0-9])(?![-./:,][0-9])"
+_LONGEST_WORD = 10_000
+_SPACE = re.compile(r"\s")
+
+_known_secrets: set[str] = set()
+
+
+class Secret(NamedTuple):
+    """Where a secret stands, in characters, and what it is: `key`, `token`, `private key`, `password`, `card`, …"""
+
+    start: int
+    end: int
+    kind: str
+
+
+def find_secrets(text: str, known: Collection[str] = ()) -> list[Secret]:
+    """The secrets in `text` in their order; none overlap. What is `known` to be one (`secret_values`) counts wherever
+    it stands as a word.
+
+    The time is linear in the length: a microsecond a character, five in a text made to be slow. Large ones belong into
+    a thread.
+    """
+    return _find(text, known, _told_of())
+
+
+def without_secrets(text: str, known: Collection[str] = ()) -> tuple[str, int]:
+    """`text` with `MARK` in the place of each secret, and how many there were. What comes out holds none."""
+    found = find_secrets(text, known)
+    return _marked(text, found), len(found)
+
+
+def secret_values(texts: Iterable[str]) -> frozenset[str]:
+    """The secrets of a conversation, as they stand in its `texts`: who sums it up tells them in other words."""
+    told = _told_of()
+    return frozenset(value for text in texts for value in _values(text, _find(text, (), told)))
+
+
+def clean_talk(texts: Iterable[str], known: Collection[str] = ()) -> tuple[list[str], frozenset[str]]:
+    """The `texts` of a conversation with `MARK` in the place of each secret, and its secrets, the `known` ones among
+    them: what one text tells to be one is one in all."""
+    told = _told_of()
+    looked_at = [(text, _find(text, (), told)) for text in texts]
+    values = frozenset(known).union(*(_values(*each) for each in looked_at))
+    found = [(text, _find(text, values, told) if _holds(text, values) else secrets) for text, secrets in looked_at]
+    return [_marked(*each) for each in found], values
+
+
+def without_known(text: str, known: Collection[str]) -> str:
+    """`text`, which holds no other secret any more, without what is `known` to be one by now."""
+    return without_secrets(text, known)[0] if _holds(text, known) else text
+
+
+class Redactor:
+    """Leaves secrets out of the texts of one conversation, which come in their order: what was one once is one from
+    then on. With `keep` all stays. `count` is how many were left out."""
+
+    def __init__(self, *, keep: bool = False) -> None:
+        self._keep = keep
+        self._known: frozenset[str] = frozenset()
+        self.count = 0
+
+    def text(self, text: str) -> str:
+        """`text` as others may read it."""
+        if self._keep:
+            return text
+        clean, count = without_secrets(text, self._known)
+        if count:
+            self._known |= secret_values([text])
+            self.count += count
+        return clean
+
+    def tree(self, value: Any) -> Any:
+        """`value`, which is JSON data, with its texts as others may read them."""
+        match value:
+            case str():
+                # A picture is one long word, and no secret is that long.
+                return value if len(value) > _LONGEST_WORD and _SPACE.search(value) is None else self.text(value)
+            case list() | tuple():
+                return [self.tree(each) for each in value]
+            case dict():
+                return {key: self._named(key, each) for key, each in value.items()}
+            case _:
+                return value
+
+    def _named(self, key: Any, value: Any) -> Any:
+        if self._keep or not (isinstance(value, str) and value and isinstance(key, str) and is_secret_name(key)):
+            return self.tree(value)
+        self.count += value != MARK
+        return MARK
+
+
+def redact(text: str) -> str:
+    """`text` with `MARK` in the place of each secret, where nobody is told how many."""
+    return without_secrets(text)[0]
+
+
+def holds_secret(text: str) -> bool:
+    """Whether a secret stands in `text`."""
+    return bool(find_secrets(text))
+
+
+def left_out(count: int) -> str:
+    """`1 secret left out`, `3 secrets left out`: what the user is told once."""
+    return f"{count:,} secret{'' if count == 1 else 's'} left out"
+
+
+@functools.lru_cache(1024)
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or key called `name` holds a secret, by its last word."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def remember_secret(value: str) -> None:
+    """Have `value` (a key from the settings, say) count as a secret from now on, wherever it stands."""
+    if len(value) >= _SHORTEST_KNOWN:
+        _known_secrets.add(value)
+
+
+def _find(text: str, known: Collection[str], told: Collection[str]) -> list[Secret]:
+    folded = fold(text)
+    spans = itertools.chain(_told_in(text, told), _words_in(text, known), shapes_in(folded), values_in(folded))
+    return _merged(sorted(Secret(*span) for span in spans))
+
+
+def _marked(text: str, found: Iterable[Secret]) -> str:
+    """`text` with `MARK` in the place of what was `found` in it."""
+    parts: list[str] = []
+    end = 0
+    for secret in found:
+        parts += (text[end : secret.start], MARK)
+        end = secret.end
+    return "".join([*parts, text[end:]])
+
+
+def _values(text: str, found: Iterable[Secret]) -> Iterator[str]:
+    """What was `found` in `text`, as far as it is a secret wherever it stands."""
+    values = (text[secret.start : secret.end].strip(" !?.,;:") for secret in found)
+    return (value for value in values if len(value) >= _SHORTEST_SAID and "\n" not in value)
+
+
+def _holds(text: str, known: Collection[str]) -> bool:
+    """Whether one of `known` may stand in `text`."""
+    lowered = text.lower() if known else ""
+    return any(value.lower() in lowered for value in known)
+
+
+def _told_of() -> set[str]:
+    """What the program was told of. Who looks into many texts asks once: the environment is slow to read."""
+    named = {value for name, value in os.environ.items() if is_secret_name(name)}
+    return {value for value in _known_secrets | named if len(value) >= _SHORTEST_KNOWN}
+
+
+def _told_in(text: str, told: Iterable[str]) -> Iterator[tuple[int, int, str]]:
+    for secret in told:
+        start = text.find(secret)
+        while start >= 0:
+            yield start, start + len(secret), "key"
+            start = text.find(secret, start + len(secret))
+
+
+def _words_in(text: str, known: Collection[str]) -> Iterator[tuple[int, int, str]]:
+    lowered = text.lower() if known else ""
+    for value in known:
+        if value.lower() in lowered:
+            pattern = (_FIGURE if value.isdigit() else _WORD).format(re.escape(value))
+            for found in re.finditer(pattern, text, re.IGNORECASE):
+                yield (*found.span(), "password")
+
+
+def _merged(found: Iterable[Secret]) -> list[Secret]:
+    """What `found` covers, each stretch once; of two kinds the one that begins first counts."""
+    merged: list[Secret] = []
+    for secret in found:
+        if merged and secret.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, secret.end))
+        else:
+            merged.append(secret)
+    return merged

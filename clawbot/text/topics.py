@@ -1,0 +1,174 @@
+"""Owns what a talk is about: a few words of what somebody said, by how often they come up and how rare they are.
+
+Function words, and words of requests and commands, say nothing of a subject. English is taken by its words, Chinese as
+it is written: cut where words without meaning stand, and to what comes up again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from clawbot.text.language import (
+    ASKING,
+    CHINESE_LEADING,
+    CHINESE_STOP_PHRASES,
+    CHINESE_TALKING,
+    COMMON,
+    HAN,
+    HIRAGANA,
+    ITERATION_MARK,
+    KATAKANA,
+    STOP_WORDS,
+    TALKING,
+)
+from clawbot.text.secrets import MARK
+from clawbot.text.stems import stem
+
+_HAN = ITERATION_MARK + HAN
+_LOOKED_AT = 1_000  # characters of each text: what is beyond is a paste
+_MOST_CHARS = 40_000  # of all texts together; of more, every second or third one is looked at
+_LONGEST_WORD = 20  # what is longer is an id
+_RARE, _COMMON = 1.0, 0.4
+_CLAUSE = 40  # characters of Chinese without a word that parts it; a longer one is a list, or no language
+_MOST_PARTS = 400  # of Chinese that come up again: the most frequent ones
+_LONG_HAN = 8  # characters; a longer piece of Chinese is a clause
+# Code, what stands where a secret was, and greetings.
+_NOT_PROSE = re.compile(
+    rf"```.*?(?:```|\Z)|`[^`\n]*`|{re.escape(MARK)}|\bgood (?:morning|afternoon|evening|night)\b",
+    re.DOTALL | re.IGNORECASE,
+)
+_PLAIN_RUN = re.compile(r"[!-~]+")
+_EDGES = ".,:;!?()[]{}<>'\"*_"
+_FILE = re.compile(r"[\w-]+\.(?:md|txt|py|js|ts|json|ya?ml|toml|csv|pdf|html|sh|log|png|jpe?g)", re.IGNORECASE)
+_RUN = re.compile(f"[{_HAN}]+|[{KATAKANA}]+|[^{_HAN}{HIRAGANA}{KATAKANA}]+")
+_CHINESE = re.compile(f"[{_HAN}]")
+_UNTELLING = STOP_WORDS | TALKING | ASKING
+# Behind 叫 stands a name, so that "called what" shows what the names of a talk are of.
+_PARTING = {*CHINESE_STOP_PHRASES, *CHINESE_TALKING} - {"叫什么"}
+_CHINESE_STOP = re.compile("|".join(sorted(_PARTING, key=len, reverse=True)))
+_TRAILING = "叫是在还里要都的了"  # what a part of a clause ends with, and no word of a subject does
+# Letters and marks that show nothing: the fillers of Hangul, the joiner of graphemes, the selectors of variants.
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_APOSTROPHES = "'’"
+
+
+def topics(texts: Iterable[str], most: int = 3) -> list[str]:
+    """Up to `most` words, in lower case and the order of their first use, that say what `texts` are about; [] where
+    nothing does. A word counts once in each text."""
+    seen = _Seen()
+    looked_at = [text[:_LOOKED_AT] for text in texts]
+    for text in looked_at[:: 1 + sum(map(len, looked_at)) // _MOST_CHARS]:
+        seen.take(_PLAIN_RUN.sub(_without_names, _NOT_PROSE.sub(" ", text)))
+    scores = seen.scores()
+    first = {key: place for place, key in enumerate(scores)}
+    ranked = sorted(scores, key=lambda key: (-scores[key], first[key]))
+    best: dict[str, str] = {}
+    for weight, enough in ((_RARE, most), (_COMMON, 2)):
+        for key in ranked:
+            shown = seen.shown(key)
+            is_told = any(shown in other or other in shown for other in best.values())
+            if len(best) < min(enough, most) and not is_told and seen.weight(key) >= weight:
+                best[key] = shown
+    return [best[key] for key in sorted(best, key=first.__getitem__)]
+
+
+def words(text: str) -> list[str]:
+    """The runs of letters, digits and their marks in `text`, in lower case."""
+    shown: list[str] = []
+    for char in _INVISIBLE.sub("", unicodedata.normalize("NFKC", text).lower()):
+        kind = unicodedata.category(char)
+        if kind[0] in "LN" or (kind in ("Mn", "Mc") and shown and shown[-1] != " "):
+            shown.append(char)
+        elif kind != "Cf" and char not in _APOSTROPHES:
+            shown.append(" ")
+    return "".join(shown).split()
+
+
+class _Seen:
+    """The words of several texts: in how many they are, and how they are written."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._written: dict[str, str] = {}
+        self._clauses: list[list[str]] = []
+
+    def take(self, text: str) -> None:
+        """Count the words of one more text."""
+        english, chinese = _told(text)
+        for word in english:
+            self._written.setdefault(stem(word), word)
+        self._counts.update(dict.fromkeys(map(stem, english)).keys())
+        self._clauses.append(chinese)
+        self._counts.update(dict.fromkeys(chinese).keys())
+
+    def shown(self, key: str) -> str:
+        """How the word was written first."""
+        return self._written.get(key, key)
+
+    def scores(self) -> Mapping[str, float]:
+        """What each word says of the subject, in the order of their first use."""
+        counts, first = dict(self._counts), {key: float(place) for place, key in enumerate(self._counts)}
+        for part, count in _repeated(self._clauses).items():
+            counts[part] = max(count, counts.get(part, 0))
+            # A part stands behind the piece that it is first a part of.
+            whole = next(key for key in self._counts if part in key)
+            first[part] = min(first.get(part, math.inf), first[whole] + whole.index(part) / _LOOKED_AT)
+        return {key: self.weight(key) * (1 + math.log(counts[key])) for key in sorted(counts, key=first.__getitem__)}
+
+    def weight(self, key: str) -> float:
+        """How rare a word is, apart from these texts."""
+        if _CHINESE.match(key):
+            return _RARE if len(key) <= _LONG_HAN else _COMMON
+        return _COMMON if key in COMMON or self._written[key] in COMMON else _RARE
+
+
+def _without_names(found: re.Match[str]) -> str:
+    """A run without white space, unless it is an address, a path, or the name of a file."""
+    bare = found[0].strip(_EDGES)
+    is_name = sum(map(bare.count, "./\\@")) > 1 or _FILE.fullmatch(bare)
+    return " " if is_name else found[0]
+
+
+def _told(text: str) -> tuple[list[str], list[str]]:
+    """The words of `text` that are no stop words, and its pieces of Chinese between such."""
+    english: list[str] = []
+    chinese: list[str] = []
+    for word in words(text):
+        for run in _RUN.findall(word):
+            if _CHINESE.match(run):
+                chinese += filter(None, map(_content, _CHINESE_STOP.sub(" ", run).split()))
+            elif 1 < len(run) <= _LONGEST_WORD and run not in _UNTELLING and not any(map(str.isdigit, run)):
+                english.append(run)
+    return english, chinese
+
+
+def _content(piece: str) -> str:
+    """A piece of Chinese without the little word that it may begin with; "" for a single character."""
+    if len(piece) > 2 and piece[0] in CHINESE_LEADING:
+        piece = piece[1:]
+    return piece if len(piece) > 1 else ""
+
+
+def _repeated(clauses: Sequence[Sequence[str]]) -> dict[str, int]:
+    """The parts of Chinese pieces that come up in several texts, and in how many; none that a longer one holds which
+    comes up as often."""
+    counts: Counter[str] = Counter()
+    for pieces in clauses:
+        counts.update({part for piece in pieces for part in _parts(piece) if part})
+    found = {part: count for part, count in counts.most_common(_MOST_PARTS) if count > 1}
+    kept: dict[str, int] = {}
+    for part in sorted(found, key=len, reverse=True):
+        if not any(part in longer and found[part] <= count for longer, count in kept.items()):
+            kept[part] = found[part]
+    return kept
+
+
+def _parts(piece: str) -> Iterator[str]:
+    looked_at = piece[:_CLAUSE]
+    for size in range(2, min(_LONG_HAN, len(looked_at)) + 1):
+        for start in range(len(looked_at) - size + 1):
+            yield looked_at[start : start + size].rstrip(_TRAILING)

@@ -1,0 +1,199 @@
+"""Text for somebody who must see every character of it: what a terminal would not show stands there as a sign.
+
+A sign is `⟦U+001B⟧`, `⟦12×U+FFFD⟧`, `⟦tab⟧`, `⟦400×space⟧` or, where all is put on one line, `⟦↵⟧`. The brackets of
+signs that stand in the text itself, and those that look alike, are shown as signs too, so that what is shown can be
+read back without knowing its colours: `reveal` undoes `visible`.
+
+What is a sign follows the Unicode categories: controls, format, private, unassigned and surrogate characters (C*), all
+separators but the space (Z*), marks without a letter to stand on, and what the property Default_Ignorable_Code_Point
+or an empty glyph makes invisible in spite of its category.
+
+Also how titles and messages name things on one line, and count in words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+OPEN, CLOSE = "⟦", "⟧"
+LONG = 8  # so many spaces in a row are counted: fewer can be seen to be few
+MARKS = 3  # on one letter; more can cover what stands around it
+
+SignKind = Literal["", "blank", "odd"]
+
+_RUN = re.compile(r" +|\t+|\n+|[!-~]+|([^ -~\t\n])\1*")
+_SIGN = re.compile(r"⟦(?:([1-9]\d{0,4})×)?(space|tab|↵|U\+(?:10|[0-9A-F])?[0-9A-F]{4})⟧")
+_BLANKS = {"space": " ", "tab": "\t", "↵": "\n"}
+# Invisible, empty or changing what stands before them, though their category is that of a letter, a mark or a symbol.
+_UNSEEN = re.compile(
+    "[\u034f\u115f-\u11ff\u17b4\u17b5\u180b-\u180f\u2800\u3164\ud7b0-\ud7ff\ufe00-\ufe0f\uffa0\ufffc\ufffd"
+    "\U00013441\U00013442\U00016fe4\U0001d159\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef⟦⟧〚〛⟬⟭]"
+)
+# Format characters that people write: joiners of emoji and Indic and Persian script, directions of a single letter.
+_WRITTEN = frozenset("\u200c\u200d\u200e\u200f\u061c\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2")
+
+
+class VisiblePiece(NamedTuple):
+    """A stretch of shown text: plain characters, or one sign: `blank` for white space, else `odd`."""
+
+    text: str
+    kind: SignKind
+
+
+class Unwritten(NamedTuple):
+    """A character that no honest text holds, and its place, counted in characters from 1."""
+
+    character: str
+    place: int
+
+    @property
+    def name(self) -> str:
+        """`U+202E (RIGHT-TO-LEFT OVERRIDE)`; controls have no name in Unicode."""
+        name = unicodedata.name(self.character, "")
+        return f"{_code(self.character)} ({name})" if name else _code(self.character)
+
+
+def visible(text: str, *, one_line: bool = False, blanks: bool = True) -> str:
+    """`text` with a sign for whatever could not be seen.
+
+    Line breaks stay, unless all is put on `one_line`. With `blanks`, spaces are counted where they are many or end a
+    line; without, they stay as they are.
+    """
+    shown: list[str] = []
+    room = 0  # how many marks the last character still carries
+    for found in _RUN.finditer(text):
+        run, first = found.group(), found.group()[0]
+        if first == " ":
+            ends = found.end() == len(text) or text[found.end()] == "\n"
+            shown.append(_sign("space", len(run)) if blanks and (ends or len(run) >= LONG) else run)
+        elif first == "\t":
+            shown.append(_sign("tab", len(run)))
+        elif first == "\n":
+            shown.append(_sign("↵", len(run)) if one_line else run)
+        elif not found.group(1):
+            shown.append(run)
+        elif is_odd(first):
+            shown.append(_sign(_code(first), len(run)))
+        elif unicodedata.category(first)[0] == "M":
+            carried = min(len(run), room)
+            room -= carried
+            shown.append(run[:carried] + (_sign(_code(first), len(run) - carried) if carried < len(run) else ""))
+            continue
+        else:
+            shown.append(run)
+        room = MARKS if run[-1].isalpha() and not is_odd(run[-1]) else 0
+    return "".join(shown)
+
+
+def visible_name(name: str) -> str:
+    """A file's name or path in a line of its own: what could break the line or mislead stands there as a sign, and the
+    rest, also what emoji are made of, as it is."""
+    is_plain = unwritten(name) is None and not ("\n" in name or "\t" in name)
+    return name if is_plain else visible(name, one_line=True, blanks=False)
+
+
+def reveal(shown: str) -> str:
+    """The text that `visible` showed as `shown`.
+
+    Raises ValueError with a text for the user where a bracket belongs to no sign.
+    """
+    rest = _SIGN.sub("", shown)
+    if OPEN in rest or CLOSE in rest:
+        raise ValueError(
+            f"{OPEN} and {CLOSE} stand around signs only, such as {OPEN}U+200D{CLOSE} and {OPEN}3×tab{CLOSE}."
+        )
+    return _SIGN.sub(_revealed, shown)
+
+
+def pieces(shown: str) -> Iterator[VisiblePiece]:
+    """What `visible` made, cut into plain stretches and signs."""
+    at = 0
+    for found in _SIGN.finditer(shown):
+        if found.start() > at:
+            yield VisiblePiece(shown[at : found.start()], "")
+        yield VisiblePiece(found.group(), "blank" if found[2] in _BLANKS else "odd")
+        at = found.end()
+    if at < len(shown):
+        yield VisiblePiece(shown[at:], "")
+
+
+def is_odd(character: str) -> bool:
+    """Whether `character` could not be seen, or be taken for another one or for a sign, wherever it stands."""
+    return character != " " and (unicodedata.category(character)[0] in "CZ" or _UNSEEN.match(character) is not None)
+
+
+def unwritten(text: str) -> Unwritten | None:
+    """The first character of `text` that nobody writes and that could mislead who reads it or steer their terminal:
+    controls but line break and tab, line separators, surrogates, noncharacters, and format characters but those that
+    scripts and emoji need."""
+    if text.isascii() and text.isprintable():
+        return None
+    for place, character in enumerate(text, 1):
+        if character not in "\n\t" and _is_unwritten(character):
+            return Unwritten(character, place)
+    return None
+
+
+def _is_unwritten(character: str) -> bool:
+    category = unicodedata.category(character)
+    if category == "Cf":
+        return character not in _WRITTEN
+    code = ord(character)
+    return category in ("Cc", "Cs", "Zl", "Zp") or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+
+
+def _code(character: str) -> str:
+    return f"U+{ord(character):04X}"
+
+
+def _sign(what: str, count: int) -> str:
+    return f"{OPEN}{what}{CLOSE}" if count == 1 else f"{OPEN}{count}×{what}{CLOSE}"
+
+
+def _revealed(found: re.Match[str]) -> str:
+    what = found[2]
+    character = _BLANKS.get(what) or chr(int(what.removeprefix("U+"), base=16))
+    return character * int(found[1] or 1)
+
+
+TITLE_CHARS = 100  # about what fits on one line of a wide terminal
+LOOKED_AT = 10_000  # characters of a text that may be of any length
+
+
+def one_line(text: str, limit: int = TITLE_CHARS) -> str:
+    """`text` on one line, with signs for what could not be seen.
+
+    Where that takes more than `limit` characters, the line ends with the number of characters that `text` has. No sign
+    is cut in two.
+    """
+    shown = list(pieces(visible(text[:LOOKED_AT], one_line=True)))
+    if len(text) <= LOOKED_AT and sum(len(piece.text) for piece in shown) <= limit:
+        return "".join(piece.text for piece in shown)
+    if len(text) > LOOKED_AT:
+        del shown[-1]  # it may go on: its count would be wrong
+    ending = f"… ({len(text):,} characters)"
+    kept, room = "", limit - len(ending)
+    for piece in shown:
+        part = piece.text if piece.kind else piece.text[: room - len(kept)]
+        if len(kept) + len(part) > room:
+            break
+        kept += part
+    return kept + ending
+
+
+def title_of(name: str, subject: object = "") -> str:
+    """`name subject` on one line, from a call's arguments that nobody has checked yet."""
+    return one_line(f"{name} {subject}" if subject else name)
+
+
+def messages(count: int) -> str:
+    """`1 message`, `48 messages`."""
+    return f"{count:,} message{'' if count == 1 else 's'}"
+
+
+def were_not_sent(count: int) -> str:
+    """`1 message was not sent`, `48 messages were not sent`."""
+    return f"{messages(count)} {'was' if count == 1 else 'were'} not sent"

@@ -1,0 +1,117 @@
+"""Tools of installed packages: entry points of the group `clawbot.tools` are loaded, checked and asked for as the
+builtin tools are.
+
+An entry point names a tool, or a function or class that makes one of a `ToolContext`. A package can break itself alone:
+what can't be used is left out with a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clawbot.clock import Clock
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.extensions import BrokenExtension, installed
+from clawbot.messages import ToolCallBlock, ToolSpec
+from clawbot.tools.changing import AskedFiles
+from clawbot.tools.folder import WorkspaceFolder
+from clawbot.tools.protocol import AnyTool, ApprovalQuestion, Approver, AskingTool, ToolError
+
+GROUP = "clawbot.tools"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what all providers take
+
+
+class ToolContext(Struct, frozen=True):
+    """What a tool is made of: the agent's `settings`, and `folder`, the workspace behind the fence that holds for the
+    builtin tools. `asked` says which changes of files the user is asked for; `ChangingTool` takes it."""
+
+    folder: WorkspaceFolder
+    asked: AskedFiles
+    settings: AgentSettings
+    clock: Clock
+
+    @property
+    def workspace(self) -> Path:
+        """The workspace of the agent."""
+        return self.folder.root
+
+
+class PackageTools(Struct, frozen=True):
+    """The `tools` of packages, the package of each by the tool's name, and `warnings`: what is left out, and why."""
+
+    tools: tuple[AnyTool, ...]
+    packages: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+
+def package_tools(context: ToolContext, taken: Collection[str]) -> PackageTools:
+    """What the installed packages offer, but those whose names are `taken` or denied by the settings. Imports packages:
+    blocks. Never raises for one of them."""
+    tools: dict[str, AnyTool] = {}
+    packages: dict[str, str] = {}
+    warnings: list[str] = []
+    for extension in installed(GROUP):
+        if extension.name in context.settings.tools.deny:
+            continue
+        made = extension.use(lambda point: _made(point.load(), context))
+        if isinstance(made, BrokenExtension):
+            warnings.append(f"A tool is left out: {made.problem}.")
+        elif (name := made.spec.name) in taken or name in tools:
+            owner = f"the package {packages[name]}" if name in tools else "clawbot"
+            warnings.append(f"The tool {name} of the package {extension.distribution} is left out: {owner} has it.")
+        else:
+            tools[name], packages[name] = made, extension.distribution
+    return PackageTools(tuple(tools.values()), packages, tuple(warnings))
+
+
+def _made(found: Any, context: ToolContext) -> AnyTool:
+    """The tool that an entry point leads to. Raises TypeError for what is none, and whatever a factory raises."""
+    tool = found(context) if isinstance(found, type) or not hasattr(found, "spec") else found
+    spec = tool.spec
+    if not isinstance(spec, ToolSpec) or not _NAME.fullmatch(spec.name):
+        raise TypeError(f"`spec` must be a ToolSpec with a name of letters, digits, _ and -, got {spec!r:.100}")
+    if spec.parameters.get("type") != "object":
+        raise TypeError(f"the parameters of {spec.name} must be the JSON schema of an object")
+    if not isinstance(tool.read_only, bool) or not callable(tool.title):
+        raise TypeError(f"{spec.name} must say whether it is read_only, and have a title")
+    if not callable(getattr(tool, "run", None)) and not isinstance(tool, AskingTool):
+        raise TypeError(f"{spec.name} has neither run nor run_approved")
+    made: AnyTool = tool
+    return made
+
+
+class PackageApprovals:
+    """Asks the user before a tool of a package changes anything, where the tool doesn't ask by itself. What the user
+    allows for always holds in all sessions as long as this object lives."""
+
+    def __init__(self, workspace: Path, packages: Mapping[str, str]) -> None:
+        self._workspace = workspace
+        self._waiting = dict(packages)
+
+    async def ask(self, tool: AnyTool, call: ToolCallBlock, approve: Approver) -> None:
+        """Ask for `call` where that is needed. Raises ToolError when the user says no."""
+        package = self._waiting.get(call.name)
+        if package is None or tool.read_only or isinstance(tool, AskingTool):
+            return
+        command = f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}"
+        question = ApprovalQuestion(
+            tool=call.name,
+            command=command,
+            folder=str(self._workspace),
+            pattern=call.name,
+            reach=f"It is a tool of the package {package}, and does what that does.",
+            remedy="The user can be asked in the chat.",
+        )
+        answer = await approve(question)
+        if answer.decision == "deny":
+            raise ToolError(f"Not run. {answer.reason or 'The user declined.'} Find another way or ask.")
+        if answer.command not in (None, command):
+            raise ToolError("Not run: the arguments of this tool can't be edited first.")
+        if answer.decision == "always":
+            self._waiting.pop(call.name, None)

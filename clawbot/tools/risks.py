@@ -1,0 +1,336 @@
+"""What a shell command seems to do beyond reading, in words: a hint for who is asked, and no fence.
+
+Programs can do more than their names say, so the absence of a hint promises nothing. What decides whether a command may
+run is `shell_policy`, and what holds it is the sandbox, if there is one.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.text.visible import pieces, visible
+from clawbot.tools.fence import is_within
+from clawbot.tools.shell_syntax import ParsedScript, ScriptWord, SimpleCommand, parse_script
+
+
+class Risk(Enum):
+    """What a command seems to do, in the words of the question; the worst first."""
+
+    UNREADABLE = "can't be read in full by this hint"
+    NETWORK_CODE = "runs code from the network"
+    OTHER_USER = "runs as another user"
+    DISKS = "writes to devices"
+    POWER = "turns the machine off"
+    SECRETS = "reaches for keys or passwords"
+    DELETES = "deletes files"
+    THROWS_AWAY = "throws away changes"
+    OVERWRITES = "changes files in place"
+    HISTORY = "changes git history"
+    OUTSIDE = "writes outside the workspace"
+    SOMEWHERE = "writes to a place that it works out first"
+    PERMISSIONS = "changes permissions"
+    INSTALLS = "installs software"
+    MADE_UP = "runs a command that it makes up first"
+    OTHER_CODE = "runs code of another language"
+    CONTAINERS = "starts containers"
+    LATER = "changes what runs later by itself"
+    STOPS = "stops processes"
+    ELSEWHERE = "runs commands on another machine"
+    NETWORK = "uses the network"
+    UNSEEN = "holds characters that are hard to see"
+    ALIKE = "holds characters that only look like # $ & ; and quotes"
+
+
+class RiskRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a call of one of the programs `of` does: the fields are explained in `risks.toml`."""
+
+    of: str
+    risks: str
+    call: str = ""
+    options: str = ""
+
+    def fits(self, words: Sequence[str]) -> bool:
+        """Whether `words`, which follow the program, are such a call."""
+        plain = [word for word in words if not word.startswith("-")][:2]
+        calls = [words[words.index(name) + 1 :] for name in self.call.split() if name in plain]
+        options = self.options.split()
+        return any(
+            not options or any(_gives(word, options) for word in given) for given in (calls if self.call else [words])
+        )
+
+
+class _RiskList(Struct, frozen=True, forbid_unknown_fields=True):
+    programs: dict[str, str]
+    calls: list[RiskRule]
+    wrappers: dict[str, str]
+    languages: dict[str, str]
+    groups: dict[str, str]
+
+    def named(self, name: str) -> Iterator[Risk]:
+        """What the program `name` does by its name alone."""
+        return (Risk[risk] for risk, names in self.programs.items() if name in names.split())
+
+    def of_call(self, name: str, words: Sequence[str]) -> Iterator[Risk]:
+        """What the program `name` does with `words`."""
+        for rule in self.calls:
+            if name in rule.of.split() and rule.fits(words):
+                yield from (Risk[risk] for risk in rule.risks.split())
+
+    def holds(self, group: str, name: str) -> bool:
+        """Whether the program `name` is of `group`."""
+        return name in self.groups[group].split()
+
+
+@cache
+def _known() -> _RiskList:
+    text = files("clawbot.tools").joinpath("risks.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), _RiskList)
+
+
+def _gives(word: str, options: Sequence[str]) -> bool:
+    if word.partition("=")[0] in options:
+        return True
+    letters = {option[1] for option in options if len(option) == 2 and option[0] == "-"}
+    given = re.match(r"-([A-Za-z]+)", word)
+    return given is not None and not letters.isdisjoint(given[1])
+
+
+GIT_WITH_VALUE = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
+# What `env -S`, also as `-iS` and `--split-string=`, splits into a command.
+ENV_TEXT = re.compile(r"-[a-zA-Z]*S|--split-string")
+# Where a program of awk starts a shell: by a call, or by a pipe to or from a string.
+AWK_SHELL = re.compile(r"\bsystem\s*\(|\|&?\s*(?:getline\b|\")|\"\s*\|\s*getline\b")
+# A reader may take what follows for a comment or for quoted. What Chinese text is written with is not among them.
+ALIKE = re.compile("[\uff03\ufe5f\u266f\u22d5\uff04\ufe69\uff06\ufe60\u037e\uff07\uff02\uff40\uff3c\ufe68\u2216\u29f5]")
+HARMLESS_DEVICE = re.compile(r"/dev/(?:null|zero|stdout|stderr|stdin|tty|full|fd/\d+)")
+SECRET = re.compile(
+    r"(?:^|[/=@~\s\"'])(?:\.(?:ssh|aws|gnupg|kube|netrc|pgpass|npmrc|pypirc|git-credentials|docker/config|env)(?:$|[/.\s\"'])"
+    r"|id_(?:rsa|ed25519|ecdsa)\b|shadow\b(?=$|\s))|/etc/(?:shadow|sudoers)|\.config/gcloud|login\.keychain"
+)
+
+
+CALLS = 400  # simple commands that are looked at; the rest can't be read
+INNER = 12  # commands inside of commands that are followed
+WRAPPED = 16  # programs that start programs that are followed
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_NUMBER = re.compile(r"[\d.]+[smhd]?")
+
+
+def risks_of(command: str, workspace: Path) -> tuple[str, ...]:
+    """What `command`, which starts in `workspace`, seems to do, the worst first; empty when it seems to read only."""
+    found = set(_Look(str(workspace)).at(command))
+    if any(piece.kind == "odd" for piece in pieces(visible(command))):
+        found.add(Risk.UNSEEN)
+    if ALIKE.search(command):
+        found.add(Risk.ALIKE)
+    return tuple(risk.value for risk in Risk if risk in found)
+
+
+class _Look:
+    """One look at a command and at the commands in it."""
+
+    def __init__(self, workspace: str) -> None:
+        self._workspace = workspace
+        self._folder: str | None = workspace
+        self._fetched: set[str] = set()
+        self._waiting: list[tuple[str, str | None]] = []
+
+    def at(self, command: str) -> Iterator[Risk]:
+        """The risks of `command` and of those that it holds."""
+        self._waiting.append((command, self._folder))
+        for _ in range(INNER):
+            if not self._waiting:
+                return
+            text, self._folder = self._waiting.pop(0)
+            yield from self._script(parse_script(text))
+        if self._waiting:
+            yield Risk.UNREADABLE
+
+    def _script(self, script: ParsedScript) -> Iterator[Risk]:
+        if not script.readable or len(script.calls) > CALLS:
+            yield Risk.UNREADABLE
+        steps = [(call.start, call) for call in script.calls[:CALLS]] + list(script.written)
+        for _, step in sorted(steps, key=lambda step: step[0]):
+            if isinstance(step, SimpleCommand):
+                yield from self._call(step, script)
+            else:
+                yield from self._writes(step)
+
+    def _call(self, call: SimpleCommand, script: ParsedScript) -> Iterator[Risk]:
+        for words in _unwrapped(call.words):
+            if not words[0].known:
+                yield Risk.MADE_UP
+                continue
+            name = PurePosixPath(words[0].text).name
+            yield from _known().named(name)
+            plain = [word.text for word in words[1:]]
+            yield from _known().of_call(name, _behind_git(plain) if name == "git" else plain)
+            yield from self._files(name, words)
+            yield from self._code(name, words, call, script)
+        if any(SECRET.search(word.text) for word in call.words):
+            yield Risk.SECRETS
+
+    def _files(self, name: str, words: Sequence[ScriptWord]) -> Iterator[Risk]:
+        """Where it writes, as far as it says so by its arguments."""
+        plain = [word for word in words[1:] if not (word.known and word.text.startswith("-"))]
+        if name in ("cd", "pushd"):
+            self._folder = self._place(plain[0]) if plain else str(Path("~").expanduser())
+        elif _known().holds("writes_all", name):
+            for word in plain:
+                yield from self._writes(word)
+        elif _known().holds("writes_last", name) and len(plain) > 1:
+            yield from self._writes(plain[-1])
+        elif name == "dd":
+            for word in plain:
+                if word.text.startswith("of="):
+                    yield from self._writes(ScriptWord(word.text.removeprefix("of="), word.known))
+        if _known().holds("fetching", name):
+            self._fetched |= {PurePosixPath(word.text).name for word in plain}
+
+    def _code(
+        self, name: str, words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript
+    ) -> Iterator[Risk]:
+        """What it runs that is not its own."""
+        arguments = [word.text for word in words[1:]]
+        base = name.rstrip("0123456789.")
+        languages = _known().languages
+        runs = _known().holds("shells", name) or base in languages
+        if _known().holds("awks", name) and any(AWK_SHELL.search(text) for text in arguments):
+            yield Risk.OTHER_CODE
+        if name == "env":
+            self._waiting.extend((text, self._folder) for text in _env_texts(arguments))
+        if any(PurePosixPath(text).name in self._fetched for text in [words[0].text, *(arguments if runs else ())]):
+            yield Risk.NETWORK_CODE
+        if not runs:
+            return
+        fetches = any(
+            _known().holds("fetching", PurePosixPath(words[0].text).name)
+            for other in script.calls[:CALLS]
+            if call.is_fed_by(other.start)
+            for words in _unwrapped(other.words)
+        )
+        if fetches:
+            yield Risk.NETWORK_CODE
+        elif base in languages:
+            if set(arguments) & set(languages[base].split()) or any(call.is_fed_by(start) for start, _ in script.texts):
+                yield Risk.OTHER_CODE
+        else:
+            yield from self._shell(name, words, call, script)
+
+    def _shell(
+        self, name: str, words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript
+    ) -> Iterator[Risk]:
+        """A shell, and the commands that it is given: by argument, heredoc, or by an echo in a pipe."""
+        texts: list[ScriptWord] = []
+        if name == "eval":
+            texts = [ScriptWord(" ".join(word.text for word in words[1:]), all(word.known for word in words))]
+        elif name == "trap":
+            texts = list(words[1:2])
+        elif name not in (".", "source"):
+            option = next((n for n, word in enumerate(words) if re.fullmatch(r"-\w*c", word.text)), None)
+            if option is not None:
+                texts = list(words[option + 1 : option + 2])
+            elif all(word.text.startswith("-") for word in words[1:]):
+                texts = [text for start, text in script.texts if call.is_fed_by(start)]
+                texts += self._said(call, script)
+        for text in texts:
+            self._waiting.append((text.text, self._folder))
+            if not text.known:
+                yield Risk.MADE_UP
+
+    @staticmethod
+    def _said(call: SimpleCommand, script: ParsedScript) -> Iterator[ScriptWord]:
+        """What the stages of the pipe before a shell say: literally, or nobody knows what."""
+        for other in script.calls[:CALLS]:
+            words = [word.text for word in other.words]
+            # Without arguments it hands on a heredoc, which is looked at already.
+            if call.is_fed_by(other.start) and words and words != ["cat"] and words[0] not in ("cd", "set"):
+                literal = words[0] in ("echo", "printf") and all(word.known for word in other.words)
+                yield ScriptWord(" ".join(words[1:]) if literal else "", literal)
+
+    def _place(self, word: ScriptWord) -> str | None:
+        """The path that `word` names, by its text alone; None where only the shell knows."""
+        text = re.sub(r"^(?:~|\$HOME|\$\{HOME\})(?=/|$)", str(Path("~").expanduser()), word.text)
+        if "$" in text or "`" in text or "<(" in text:
+            return None
+        if self._folder is None and not text.startswith("/"):
+            return None
+        return _normal(f"{self._folder}/{text}" if not text.startswith("/") else text)
+
+    def _writes(self, word: ScriptWord) -> Iterator[Risk]:
+        place = self._place(word)
+        if place is None:
+            yield Risk.SOMEWHERE
+        elif place.startswith("/dev/"):
+            if not HARMLESS_DEVICE.fullmatch(place):
+                yield Risk.DISKS
+        elif not is_within(self._workspace, place):
+            yield Risk.OUTSIDE
+
+
+def _unwrapped(words: Sequence[ScriptWord]) -> Iterator[Sequence[ScriptWord]]:
+    """`words`, and the commands that they start: by `sudo`, `env`, `xargs`, `timeout 5`, `find -exec`."""
+    for _ in range(WRAPPED):
+        if not words:
+            return
+        yield words
+        name = PurePosixPath(words[0].text).name
+        if name == "find":
+            starts = [n for n, word in enumerate(words) if word.text in ("-exec", "-execdir", "-ok", "-okdir")]
+            words = list(takewhile(lambda word: word.text not in (";", "+"), words[starts[0] + 1 :])) if starts else []
+        elif (with_value := _known().wrappers.get(name)) is not None:
+            words = _behind(words[1:], with_value)
+        else:
+            return
+
+
+def _env_texts(arguments: Sequence[str]) -> Iterator[str]:
+    """The commands that `env` gets as one text, by `-S 'rm x'`, `-S'rm x'` or `--split-string='rm x'`."""
+    for place, text in enumerate(arguments):
+        option = ENV_TEXT.match(text)
+        if option is not None:
+            rest = text[option.end() :].removeprefix("=")
+            yield " ".join([rest or next(iter(arguments[place + 1 :]), ""), *arguments[place + (1 if rest else 2) :]])
+            return
+
+
+def _behind(words: Sequence[ScriptWord], with_value: str) -> Sequence[ScriptWord]:
+    """`words` without options (`with_value` are the letters of those that take one), assignments and numbers."""
+    at = 0
+    while at < len(words):
+        text = words[at].text
+        if text.startswith("-") and len(text) > 1:
+            at += 2 if len(text) == 2 and text[1] in with_value else 1
+        elif _ASSIGNMENT.match(text) or _NUMBER.fullmatch(text):
+            at += 1
+        else:
+            break
+    return words[at:]
+
+
+def _behind_git(words: list[str]) -> list[str]:
+    """The words of a git command from its subcommand on."""
+    while words and words[0].startswith("-"):
+        words = words[2:] if words[0] in GIT_WITH_VALUE else words[1:]
+    return words
+
+
+def _normal(path: str) -> str:
+    """`path` without `.` and `..`, by its text: nothing is looked up."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)

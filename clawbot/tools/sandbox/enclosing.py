@@ -1,0 +1,274 @@
+"""The sandbox of one agent: whether there is one, what it promises, and a command put into it, with limits that can't
+be raised from inside."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from clawbot.config.schema_agent import LimitSettings, ShellSettings
+from clawbot.tools.fence import Fence
+from clawbot.tools.process import CommandLine, Finished
+from clawbot.tools.protocol import ToolError
+from clawbot.tools.sandbox.journal import PutRight, journal
+from clawbot.tools.sandbox.places import SCRATCH, Contents, by_custom
+from clawbot.tools.sandbox.survey import Reach, SandboxView, survey
+from clawbot.tools.sandbox.walls import Missing, Walls, bubblewrap_arguments, hidden_files, probe, seatbelt_profile
+
+_KILOBYTE = 1024
+# What POSIX counts sizes of files in.
+_BLOCK = 512
+
+
+def limited(shell: str, command: str, limits: LimitSettings) -> list[str]:
+    """The command line that runs `command` with `shell` under `limits`. A limit that can't be set, because a lower one
+    holds already, is passed over."""
+    orders = [f"ulimit {order} 2>/dev/null" for order in _orders(Path(shell).name == "bash", limits)]
+    return [shell, "-c", "; ".join([*orders, f'exec {shlex.quote(shell)} -c "$1"']), shell, command]
+
+
+def _orders(is_bash: bool, limits: LimitSettings) -> list[str]:
+    """No core dumps: a dump holds whatever the program knew. Memory is what a process fills itself (RLIMIT_DATA):
+    programs reserve many times the addresses that they use."""
+    orders = ["-c 0"]
+    if limits.processes is not None:
+        # Linux counts the processes of the sandbox alone, as it has users of its own.
+        orders.append(f"{'-u' if is_bash else '-p'} {limits.processes}")
+    if limits.memory is not None:
+        orders.append(f"-d {limits.memory // _KILOBYTE}")
+    if limits.file_size is not None:
+        orders.append(f"-f {limits.file_size // (_KILOBYTE if is_bash else _BLOCK)}")
+    return orders
+
+
+# What programs say when a wall stops them, in the languages of this program.
+_STOPPED = re.compile(
+    r"Read-only file system|Permission denied|Operation not permitted|Device or resource busy|Invalid cross-device|"
+    r"Network is unreachable|Could not resolve|Temporary failure in name resolution|Name or service not known|"
+    r"No address associated|Failed to connect|Connection refused|EROFS|EACCES|ENETUNREACH|EAI_AGAIN|ENOTFOUND|EBUSY|"
+    r"只读文件系统|权限不够|不允许的操作|设备或资源忙|网络不可达|域名解析暂时失败|未知的名称或服务"
+)
+
+# What git and ssh say when they find no key.
+_NO_KEYS = re.compile(
+    r"Permission denied \(publickey|Host key verification failed|could not read (?:Username|Password)|"
+    r"Authentication failed|Could not open a connection to your authentication agent"
+)
+# What programs say that would act as another user.
+_PRIVILEGES = re.compile(r"no new privileges|^(?:sudo|doas|pkexec|su): ", re.MULTILINE)
+# What bubblewrap says of a place that is not there any more.
+_GONE = re.compile(r"bwrap: Can't (?:mkdir parents for|create file at|find source path|mkdir) [^\n]*\n?")
+# What bubblewrap and the limit for open files of most systems have room for.
+MAX_PLACES = 2_000
+MAX_HIDDEN_FILES = 500
+
+
+class Enclosed(Struct, frozen=True):
+    """A `command` that is ready to be started. `made` is filled when it has ended, with what it made where commands
+    must not. `outer` are stores of the workspace's repository that it can't write to."""
+
+    command: CommandLine
+    made: list[PutRight]
+    outer: tuple[str, ...] = ()
+
+
+class Sandbox:
+    """The walls around the commands of the agent with `workspace`; `state` is clawbot's own folder, behind them. The
+    system is asked once for them."""
+
+    def __init__(self, workspace: Path, settings: ShellSettings, state: Path) -> None:
+        self._workspace = workspace
+        self._state = state
+        self._settings = settings
+        self._found: Walls | Missing | None = None
+        self._told = settings.sandbox == "off"
+        self._known = Contents()
+
+    async def look(self) -> Walls | Missing:
+        """What the system offers; `Missing` also where the settings want none."""
+        if self._found is None:
+            if self._settings.sandbox == "off":
+                self._found = Missing("tools.shell.sandbox is off", "set it to auto")
+            else:
+                self._found = await probe()
+        return self._found
+
+    def notice(self, found: Walls | Missing) -> str:
+        """What the user is told of a sandbox that is not there, once in the life of the program; else ""."""
+        if isinstance(found, Walls) or self._told:
+            return ""
+        self._told = True
+        return (
+            f"Commands run without a sandbox: {found.reason}. To have one: {found.remedy} "
+            "(`clawbot doctor` looks again; tools.shell.sandbox: off in the config ends this notice)."
+        )
+
+    @asynccontextmanager
+    async def enclose(
+        self,
+        shell: str,
+        command: str,
+        environment: Mapping[str, str],
+        *,
+        fence: Fence,
+        network: bool,
+        git: bool,
+        patience: float,
+    ) -> AsyncIterator[Enclosed]:
+        """`command`, ready to be started with `shell`, inside the walls where there are some. When the context is left,
+        the command has ended. `fence` is that of the file tools; with `git` git may change its own settings. Raises
+        ToolError where there is too much to be hidden, or another command runs in the workspace for longer than
+        `patience` seconds, and OSError."""
+        walls = await self.look()
+        if isinstance(walls, Missing):
+            yield Enclosed(CommandLine([shell, "-c", command], environment), [])
+            return
+        async with journal(self._state, self._workspace, patience) as record:
+            view = await asyncio.to_thread(self._survey, fence, git)
+            inner = limited(shell, command, self._settings.limits)
+            kept = {name: value for name, value in environment.items() if name not in by_custom().socket_variables}
+            kept["TMPDIR"] = SCRATCH
+            made = [record.found] if record.found else []
+            nested = walls.kind == "bubblewrap"
+            empty = _nothing(hidden_files(view.places)) if nested else ()
+            told = os.memfd_create("namespace") if nested else None
+            descriptors = (*empty, *([] if told is None else [told]))
+            try:
+                argv = self._wrap(walls, view, empty, told, network)
+                await asyncio.to_thread(record.record, view.watched)
+                ready = CommandLine([*argv, *inner], kept, descriptors, told)
+                yield Enclosed(ready, made, view.outer)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                made.append(await asyncio.shield(asyncio.to_thread(record.put_right, view.watched)))
+
+    def _survey(self, fence: Fence, git: bool) -> SandboxView:
+        reach = Reach(
+            workspace=self._workspace,
+            home=Path.home(),
+            state=self._state,
+            fence=fence,
+            hide=tuple(self._settings.sandbox_hide),
+            show=tuple(self._settings.sandbox_show),
+            write=tuple(self._settings.sandbox_write),
+            known=self._known,
+            folders=self._settings.sandbox_folders,
+            git=git,
+        )
+        view = survey(reach)
+        # What was hidden once stays hidden, whatever else a command puts in the way of who looks for it.
+        self._known = view.known
+        if view.folder in view.known.shut:
+            raise ToolError(f"Not run: the workspace can't be looked into. For the user: chmod u+rwx {view.folder}")
+        if view.known.beyond:
+            raise ToolError(
+                f"Not run: {view.folder}, with what is writable beside it, has more than "
+                f"{self._settings.sandbox_folders:,} folders, and those from {view.known.beyond} on were not searched "
+                "for what has to be hidden and guarded.",
+                hint="For the user: raise tools.shell.sandbox_folders, move or remove folders, or set "
+                "tools.shell.sandbox: off.",
+            )
+        if len(view.places) > MAX_PLACES or hidden_files(view.places) > MAX_HIDDEN_FILES:
+            raise ToolError(
+                f"Not run: in {view.folder} there are more than {MAX_HIDDEN_FILES} files with variables (.env) or "
+                f"{MAX_PLACES:,} places that commands must not change.",
+                hint="The user has to remove some: they can't be hidden from commands all at once.",
+            )
+        return view
+
+    def _wrap(
+        self, walls: Walls, view: SandboxView, empty: tuple[int, ...], told: int | None, network: bool
+    ) -> list[str]:
+        if told is None:
+            return [walls.program, "-p", seatbelt_profile(view.places, network=network)]
+        return [
+            walls.program,
+            *bubblewrap_arguments(
+                view.places,
+                folder=view.folder,
+                network=network,
+                nesting_off=walls.nesting_off,
+                scratch_bytes=self._settings.limits.scratch,
+                empty=empty,
+                told=told,
+            ),
+        ]
+
+
+def _nothing(count: int) -> tuple[int, ...]:
+    """So many descriptors with nothing to read. Raises OSError, with none left open."""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(count))
+    except OSError:
+        for descriptor in opened:
+            os.close(descriptor)
+        raise
+    return tuple(opened)
+
+
+def reach_text(*, network: bool, git: bool) -> str:
+    """What a command in the sandbox can touch, for the question to the user."""
+    reaches = "the network" if network else "no network"
+    writes = "in the workspace, there git's settings as well" if git else "in the workspace"
+    return f"Sandboxed: it writes only {writes}, has {reaches}, and sees none of your keys."
+
+
+def explained(output: str, failed: bool, *, network: bool, outer: Sequence[str] = ()) -> str:
+    """What the model is told beside the `output` of a command that failed where it may have been the walls; else "".
+    `outer` are stores of the workspace's repository that lie where commands can't write."""
+    if not failed:
+        return ""
+    if _STOPPED.search(output) and any(store in output for store in outer):
+        return (
+            f"[This ran in a sandbox that writes in the workspace alone, and git keeps this repository in {outer[0]}, "
+            "outside of it. Say so: the user can put that folder into tools.shell.sandbox_write, or run the command in "
+            "a terminal.]"
+        )
+    if _PRIVILEGES.search(output):
+        return (
+            "[This ran in a sandbox, where sudo and the like never work. Say so: the user can run it in a terminal, or "
+            "set tools.shell.sandbox: off.]"
+        )
+    if _NO_KEYS.search(output):
+        return (
+            "[This ran in a sandbox that hides the user's keys, passwords and ssh agent, with the network as well. Say "
+            "so: the user can run it in a terminal, or open keys to commands in tools.shell.sandbox_show.]"
+        )
+    if not _STOPPED.search(output):
+        return ""
+    net = "" if network else ", and no network (the user can allow it when asked, or in tools.shell.network)"
+    return (
+        "[This ran in a sandbox: it writes only in the workspace and /tmp, not to the home (caches there can be given "
+        "other places by variables, or the user puts ~/.cache and the like into tools.shell.sandbox_write), nor to "
+        "instruction files, hooks and git's configuration, which a plain git command that the user says yes to may "
+        f"change; folders that hold these can't be renamed; it sees no keys{net}. If that stopped it, say so; the user "
+        "can open more in tools.shell (sandbox_write, sandbox_show). Change instruction files with the tool edit.]"
+    )
+
+
+def was_never_started(finished: Finished) -> bool:
+    """Whether the walls could not be put up because something that was found, a socket of a server say, had gone before
+    they stood: all that was said is one line of bubblewrap's."""
+    return finished.code == 1 and _GONE.fullmatch(finished.head) is not None
+
+
+def told_of(made: list[PutRight]) -> str:
+    """What the model is told of what the command made where it must not; "" when there is nothing."""
+    said = []
+    if moved := [path for one in made for path in one.moved]:
+        said.append(
+            f"[Commands don't make or change these, so they were moved aside: {', '.join(moved)}. Change instruction "
+            "files with the tool edit.]"
+        )
+    if stuck := [path for one in made for path in one.stuck]:
+        said.append(f"[Changed where commands must not, and not mended; tell the user to look: {', '.join(stuck)}]")
+    return "\n".join(said)

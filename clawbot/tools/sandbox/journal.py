@@ -1,0 +1,252 @@
+"""One command at a time in a workspace, and a record of what is to be looked at when clawbot is killed with it.
+
+What a command swaps while another one is looked after would lie elsewhere by the time that one starts. The record is
+in clawbot's own state, which commands don't see, in a file of the workspace that is locked as long as a command runs:
+one that is not locked and not empty is that of somebody who could not put right what its command made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import stat
+import uuid
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from io import FileIO
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.files import ensure_private_dir
+from clawbot.tools.protocol import ToolError
+
+ASIDE = ".sandboxed"
+# A folder that is only a way to others.
+_PASSING = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+
+
+class Watched(Struct, frozen=True):
+    """How `path`, in whose folder there are no links, was before: a link to `link`, a file with `data` that may go but
+    not change, or not there."""
+
+    path: str
+    link: str | None = None
+    data: bytes | None = None
+
+
+class PutRight(Struct, frozen=True):
+    """The paths to which things were `moved`, and those of what is not as it was and could not be mended (`stuck`)."""
+
+    moved: list[str]
+    stuck: list[str]
+
+
+def watched(paths: Iterable[str], *, removable: str) -> Iterator[Watched]:
+    """What of `paths` is to be watched: what is not there, what is a link, and the file `removable`. Blocks."""
+    for path in paths:
+        if Path(path).is_symlink():
+            yield Watched(path, link=str(Path(path).readlink()))
+        elif not os.path.lexists(path):
+            yield Watched(path)
+        elif path == removable and Path(path).is_file():
+            yield Watched(path, data=Path(path).read_bytes())
+
+
+def put_right(before: Iterable[Watched]) -> PutRight:
+    """Move aside what is not as it was, and put back what was there. Never raises OSError. Blocks."""
+    found = PutRight([], [])
+    for one in before:
+        try:
+            with _folder_of(one.path) as folder:
+                aside = _put_right_in(one, folder)
+        except FileNotFoundError:
+            continue  # Its folder is gone, and nothing can be in it.
+        except OSError:
+            found.stuck.append(one.path)
+            continue
+        if aside:
+            found.moved.append(str(Path(one.path).with_name(aside)))
+    return found
+
+
+def _put_right_in(one: Watched, folder: int) -> str:
+    name = Path(one.path).name
+    try:
+        return _put_right(one, name, folder)
+    except PermissionError:
+        _unshut(folder)
+        return _put_right(one, name, folder)
+
+
+def _unshut(folder: int) -> None:
+    """Give the user, to whom it belongs, `folder` again that a command has shut."""
+    Path(f"/proc/self/fd/{folder}").chmod(stat.S_IRWXU)
+
+
+def _put_right(one: Watched, name: str, folder: int) -> str:
+    """Make `name` in `folder` what it was; returns the name that what was there has now, "" where there was nothing."""
+    if _is_as_before(one, name, folder):
+        return ""
+    aside = ""
+    if _seen(name, folder) is not None:
+        aside = _free_name(name, folder)
+        os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+    if one.link is not None:
+        os.symlink(one.link, name, dir_fd=folder)
+    elif one.data is not None:
+        with os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder), "wb") as file:
+            file.write(one.data)
+    return aside
+
+
+@contextmanager
+def _folder_of(path: str) -> Iterator[int]:
+    """The folder in which `path` lies, reached without following a link. Raises OSError."""
+    folder = os.open("/", _PASSING)
+    try:
+        for part in Path(path).parent.parts[1:]:
+            try:
+                inner = os.open(part, _PASSING, dir_fd=folder)
+            except PermissionError:
+                _unshut(folder)
+                inner = os.open(part, _PASSING, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _seen(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _is_as_before(one: Watched, name: str, folder: int) -> bool:
+    seen = _seen(name, folder)
+    if seen is None:
+        return one.link is None
+    if stat.S_ISLNK(seen.st_mode):
+        return one.link is not None and os.readlink(name, dir_fd=folder) == one.link
+    if one.data is None or not stat.S_ISREG(seen.st_mode) or seen.st_size != len(one.data):
+        return False
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except OSError:
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(len(one.data) + 1) == one.data
+
+
+def _free_name(name: str, folder: int) -> str:
+    plain = f"{name}{ASIDE}"
+    return plain if _seen(plain, folder) is None else f"{plain}-{uuid.uuid4().hex}"
+
+
+FOLDER = "commands"  # in clawbot's own state
+PAUSE = 0.05  # seconds between two looks at a lock that others hold
+
+_Lines = list[tuple[bytes, bytes | None, bytes | None]]
+
+
+class Journal:
+    """The record of one workspace, held by whoever has this. `found` is what an earlier command left, by now mended."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self.found = _mended(file)
+
+    def record(self, watched: Iterable[Watched]) -> None:
+        """Write down what is to be looked at. Raises OSError. Blocks."""
+        lines = [
+            (os.fsencode(one.path), None if one.link is None else os.fsencode(one.link), one.data) for one in watched
+        ]
+        _write(self._file, msgspec.json.encode(lines))
+
+    def put_right(self, watched: Iterable[Watched]) -> PutRight:
+        """Put `watched` right, and strike it out. Raises OSError. Blocks."""
+        found = put_right(watched)
+        _write(self._file, b"")
+        return found
+
+
+@asynccontextmanager
+async def journal(state: Path, workspace: Path, seconds: float) -> AsyncIterator[Journal]:
+    """The record of `workspace` in `state`, as soon as no other command runs there. Raises OSError, and ToolError when
+    one still does after so many `seconds`."""
+    with await asyncio.to_thread(_open, state, workspace) as file:
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    if _lock(file):
+                        break
+                    await asyncio.sleep(PAUSE)
+        except TimeoutError:
+            raise ToolError(
+                f"Not run: another command still runs in {workspace}, and they run one after the other. Try later."
+            ) from None
+        yield await asyncio.to_thread(Journal, file)
+
+
+def recover(state: Path, workspace: Path) -> str:
+    """Put right what a command left in `workspace` that was killed together with clawbot. Returns what the user is told
+    of it, "" where nothing is to be done or a command runs there now. Blocks."""
+    try:
+        if not _file(state, workspace).exists():
+            return ""
+        with _open(state, workspace) as file:
+            found = Journal(file).found if _lock(file) else None
+    except OSError as error:
+        return f"What a killed command left in {workspace} could not be looked for: {error}."
+    paths = [*found.moved, *found.stuck] if found else []
+    if not paths:
+        return ""
+    return f"A command that was killed left, or somebody made since, what commands must not make: {', '.join(paths)}."
+
+
+def _file(state: Path, workspace: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:24]
+    return state / FOLDER / f"{name}.json"
+
+
+def _open(state: Path, workspace: Path) -> FileIO:
+    path = _file(state, workspace)
+    ensure_private_dir(state)
+    ensure_private_dir(path.parent)
+    return FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+")
+
+
+def _lock(file: FileIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _write(file: FileIO, record: bytes) -> None:
+    file.truncate(0)
+    file.seek(0)
+    file.write(record)
+
+
+def _mended(file: FileIO) -> PutRight | None:
+    """What the record was of, put right. One that was cut off in the middle is of a command that never started."""
+    record = file.readall()
+    if not record:
+        return None
+    try:
+        lines = msgspec.json.decode(record, type=_Lines)
+    except msgspec.DecodeError:
+        lines = []
+    found = put_right(
+        Watched(os.fsdecode(path), None if link is None else os.fsdecode(link), data) for path, link, data in lines
+    )
+    _write(file, b"")
+    return found

@@ -1,0 +1,272 @@
+"""What a command in the sandbox sees of the disk, as values: places, which of them counts where they overlap, and which
+hold secrets by custom."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import re
+import tomllib
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.text.names import fold_name
+from clawbot.tools.fence import is_within
+from clawbot.tools.folder import HEAD, STORES
+
+
+class _ByCustom(Struct, frozen=True, forbid_unknown_fields=True):
+    home_secrets: tuple[str, ...]
+    system_secrets: tuple[str, ...]
+    env_files: tuple[str, ...]
+    env_examples: tuple[str, ...]
+    home_code: tuple[str, ...]
+    socket_variables: frozenset[str]
+    xdg_folders: dict[str, str]
+
+
+@cache
+def by_custom() -> _ByCustom:
+    """The lists of `places.toml`. Blocks at the first call."""
+    text = files("clawbot.tools.sandbox").joinpath("places.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), _ByCustom)
+
+
+def is_env_file(name: str) -> bool:
+    """Whether `name` is that of a file with variables of a project, which hold its keys by custom."""
+    custom, folded = by_custom(), fold_name(name)
+    is_named = any(fnmatchcase(folded, glob) for glob in custom.env_files)
+    return is_named and not any(fnmatchcase(folded, glob) for glob in custom.env_examples)
+
+
+def homes_of_user(home: Path) -> tuple[Path, ...]:
+    """`home`, which $HOME names, and that of the user database: programs take the one or the other."""
+    with contextlib.suppress(KeyError):
+        return tuple(dict.fromkeys((home, Path(pwd.getpwuid(os.getuid()).pw_dir))))
+    return (home,)
+
+
+def secret_globs(homes: tuple[Path, ...], environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Folders with globs of secrets below them: in each of `homes`, and where `environment` has the folders of XDG."""
+    globs = by_custom().home_secrets
+    yield from ((home, glob) for home in homes for glob in globs)
+    for variable, prefix in by_custom().xdg_folders.items():
+        folder = Path(environment.get(variable, ""))
+        if folder.is_absolute():
+            yield from ((folder, glob.removeprefix(prefix)) for glob in globs if glob.startswith(prefix))
+
+
+Access = Literal["owned", "hidden", "read", "write", "scratch", "empty"]
+"""`write`: as it is, to be changed; `owned`: the same, by the user's word, which beats what is said otherwise of the
+very same path; `read`: to be read only; `hidden`: there, without what it holds; `scratch`: an empty folder to write
+to, gone with the command; `empty`: an empty folder."""
+
+# Of several for one path the first counts.
+_STRONGEST: tuple[Access, ...] = ("owned", "hidden", "read", "write", "scratch", "empty")
+_UNSEEN = frozenset({"hidden", "scratch", "empty"})
+# What each command has to itself.
+SCRATCH = str(Path("/", "tmp"))
+SHARED_MEMORY = str(Path("/dev", "shm"))
+
+
+class Mount(Struct, frozen=True):
+    """A file or `folder` at `path`, which is absolute and has no links in it."""
+
+    path: str
+    access: Access
+    folder: bool = True
+
+
+def arrange(places: Iterable[Mount]) -> list[Mount]:
+    """`places` from the outside in, so that of two that lie in each other the innermost counts; one for each path.
+    What nobody could see anyhow is left out."""
+    strongest: dict[str, Mount] = {}
+    for place in places:
+        known = strongest.get(place.path)
+        if known is None or _STRONGEST.index(place.access) < _STRONGEST.index(known.access):
+            strongest[place.path] = place
+    kept: list[Mount] = []
+    for place in sorted(strongest.values(), key=lambda place: (place.path.rstrip("/").count("/"), place.path)):
+        if place.access == "hidden" and access_at(kept, place.path) in _UNSEEN:
+            continue
+        kept.append(place)
+    return kept
+
+
+def access_at(arranged: Iterable[Mount], path: str) -> Access:
+    """What holds at `path`: the innermost of the `arranged` places, `read` where there is none."""
+    access: Access = "read"
+    for place in arranged:
+        if is_within(place.path, path):
+            access = place.access
+    return access
+
+
+MAX_FOLDERS = 20_000  # of a workspace that are looked at before a command, where the settings say nothing else
+MAX_PACKED = 1_000  # folders of packages that are looked at, those at the top first
+MAX_STORES = 1_000  # of submodules and worktrees in one repository
+# Made by programs, and large: looked at last, and not all of it.
+PACKED = frozenset({"node_modules", ".venv", "__pycache__"})
+MAX_POINTER = 4096  # bytes of the file that `.git` is in a worktree and a submodule
+# What each program takes code or another configuration from, in its store.
+CODE = {
+    "git": ("config", "hooks", "config.worktree", "commondir"),
+    "hg": ("hgrc", "hgrc-not-shared", "sharedpath"),
+    "jj": ("repo/config.toml",),
+}
+_POINTER = re.compile(r"gitdir: ?(.+?)\s*", re.DOTALL)
+
+
+class Contents(Struct, frozen=True):
+    """Paths of files with variables, of the stores of repositories by their kind (`git`, `hg`, `jj`), and of what leads
+    to a store elsewhere (the file or link `.git`). `shut` are folders that can't be looked into, and `beyond` is the
+    first that there was no room for, "" for none."""
+
+    env_files: frozenset[str] = frozenset()
+    stores: frozenset[tuple[str, str]] = frozenset()
+    pointers: frozenset[str] = frozenset()
+    shut: frozenset[str] = frozenset()
+    beyond: str = ""
+
+    def joined(self, other: Contents) -> Contents:
+        """Both together."""
+        return Contents(
+            self.env_files | other.env_files,
+            self.stores | other.stores,
+            self.pointers | other.pointers,
+            self.shut | other.shut,
+            self.beyond or other.beyond,
+        )
+
+    def present(self) -> Contents:
+        """What of it is still there; what was shut is looked at again."""
+        return Contents(
+            frozenset(path for path in self.env_files if os.path.lexists(path)),
+            frozenset(store for store in self.stores if Path(store[1]).is_dir() and not Path(store[1]).is_symlink()),
+            frozenset(path for path in self.pointers if os.path.lexists(path)),
+        )
+
+    def code(self) -> Iterator[str]:
+        """What programs take code or settings from, there or not."""
+        yield from self.pointers
+        for kind, store in self.stores:
+            yield from (f"{store}/{name}" for name in CODE[kind])
+
+
+def walk(root: str, most: int = MAX_FOLDERS) -> Contents:
+    """What lies below `root`, without following links, from its top down, in `most` folders and in some of packages."""
+    found = _ContentsWalk(root)
+    found.look_at(most)
+    beyond = found.folders[0] if found.folders else ""
+    found.folders = found.packed
+    found.look_at(MAX_PACKED)
+    return Contents(
+        frozenset(found.env_files), frozenset(found.stores), frozenset(found.pointers), frozenset(found.shut), beyond
+    )
+
+
+class _ContentsWalk:
+    """What was found so far, the `folders` that are left, and those of packages (`packed`), for later."""
+
+    def __init__(self, root: str) -> None:
+        self.env_files: set[str] = set()
+        self.stores: set[tuple[str, str]] = set()
+        self.pointers: set[str] = set()
+        self.shut: set[str] = set()
+        self.folders = deque([root])
+        self.packed: deque[str] = deque()
+
+    def look_at(self, most: int) -> None:
+        """Look at the next folders, `most` at most."""
+        for _ in range(most):
+            if not self.folders:
+                return
+            folder = self.folders.popleft()
+            if not os.access(folder, os.R_OK | os.X_OK):
+                self.shut.add(folder)
+            for entry in entries(folder):
+                self._take(entry)
+
+    def _take(self, entry: os.DirEntry[str]) -> None:
+        kind = STORES.get(fold_name(entry.name))
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if is_env_file(entry.name) and not is_folder:
+            self.env_files.add(entry.path)
+        elif kind and is_folder:
+            self.stores.add((kind, entry.path))
+            self.stores.update((kind, inner) for inner in _inner_stores(kind, entry.path))
+        elif kind:
+            self.pointers.add(entry.path)
+            self.stores.update(("git", store) for store in _led_to(entry.path))
+        elif is_folder:
+            (self.packed if entry.name in PACKED else self.folders).append(entry.path)
+
+
+def entries(folder: str) -> list[os.DirEntry[str]]:
+    """What is in `folder`, as far as it may be looked at."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def stores_above(folder: str) -> list[str]:
+    """The stores that git works on in `folder`, the one that holds the others first. Blocks."""
+    for above in (folder, *map(str, Path(folder).parents)):
+        store = str(Path(above, ".git"))
+        if os.path.lexists(store):
+            found = [os.path.realpath(store)] if Path(store).is_dir() else _led_to(store)
+            return sorted(found, key=len)
+    return []
+
+
+def _inner_stores(kind: str, store: str) -> Iterator[str]:
+    """The stores of submodules and worktrees inside that of a repository."""
+    if kind != "git":
+        return
+    folders = deque([f"{store}/modules", f"{store}/worktrees"])
+    for _ in range(MAX_STORES):
+        if not folders:
+            return
+        for entry in entries(folders.popleft()):
+            if not entry.is_dir(follow_symlinks=False):
+                continue
+            if Path(entry.path, HEAD).exists():
+                yield entry.path
+                folders += [f"{entry.path}/modules", f"{entry.path}/worktrees"]
+            else:
+                folders.append(entry.path)
+
+
+def _led_to(pointer: str) -> Iterable[str]:
+    """The store to which the file or link `pointer` leads, with the one whose settings that shares."""
+    try:
+        if Path(pointer).is_symlink():
+            return [os.path.realpath(pointer)] if Path(pointer).is_dir() else []
+        store = _named_in(pointer, _POINTER)
+        if not store:
+            return []
+        common = _named_in(f"{store}/commondir", re.compile(r"(.+?)\s*", re.DOTALL))
+    except (OSError, ValueError):
+        return []
+    return [store, *([common] if common else [])]
+
+
+def _named_in(path: str, pattern: re.Pattern[str]) -> str:
+    """The real folder that the file at `path` names, "" where it names none."""
+    if not Path(path).is_file():
+        return ""
+    with Path(path).open("rb") as file:
+        found = pattern.fullmatch(os.fsdecode(file.read(MAX_POINTER)))
+    real = os.path.realpath(Path(path).parent / found[1]) if found else ""
+    return real if real and Path(real).is_dir() else ""

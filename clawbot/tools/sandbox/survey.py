@@ -1,0 +1,258 @@
+"""What there is on the disk for the walls to be put around: secrets, code that runs outside, sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from msgspec import Struct
+
+from clawbot.config.paths import INSTRUCTIONS, is_instruction
+from clawbot.text.names import fold_name
+from clawbot.tools.fence import Barred, Fence, is_within
+from clawbot.tools.folder import HEAD
+from clawbot.tools.sandbox.journal import Watched, watched
+from clawbot.tools.sandbox.places import (
+    MAX_FOLDERS,
+    SCRATCH,
+    Access,
+    Contents,
+    Mount,
+    access_at,
+    arrange,
+    by_custom,
+    entries,
+    homes_of_user,
+    is_env_file,
+    secret_globs,
+    stores_above,
+    walk,
+)
+
+# The ritual of the first start ends with `rm BOOTSTRAP.md`: this one may go, and is otherwise what it was.
+REMOVABLE = "BOOTSTRAP.md"
+# What would make a repository of the workspace.
+NEW_STORES = (".git", ".hg", ".jj", HEAD)
+MAX_LINKED = 500  # entries of one hidden folder that are looked at for links
+# Of an empty /run these are needed: names of servers (a link leads there), and where NixOS keeps its programs.
+RUN_KEPT = ("/etc/resolv.conf", "/run/current-system", "/run/opengl-driver", "/run/wrappers")
+_SOCKETS = Path("/proc/net/unix")
+# The last column of a line; a name may hold line breaks.
+_SOCKET_NAME = re.compile(
+    rb"^[0-9a-f]+: (?:[0-9A-F]+ ){5} *\d+ (/.*?)(?=\n[0-9a-f]{8,}: |\n?\Z)", re.MULTILINE | re.DOTALL
+)
+
+
+class Reach(Struct, frozen=True):
+    """Whose commands these are. `home` is the user's, `state` clawbot's own folder; `hide`, `show` and `write` are
+    those of the settings: globs, of which relative ones start at the workspace. `known` is what earlier commands found
+    in the workspace, `folders` how many folders of it may be looked through, and with `git` the user said yes to a
+    command that is git's work on its own settings."""
+
+    workspace: Path
+    home: Path
+    state: Path
+    fence: Fence
+    hide: tuple[str, ...] = ()
+    show: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    known: Contents = Contents()
+    folders: int = MAX_FOLDERS
+    git: bool = False
+
+
+class SandboxView(Struct, frozen=True):
+    """What a command sees: it starts in `folder`, with `places` from the outside in, and `watched` is looked at when
+    it has ended. `known` is what the workspace holds, `outer` the stores of its repository that can't be written to."""
+
+    folder: str
+    places: tuple[Mount, ...]
+    watched: tuple[Watched, ...]
+    known: Contents
+    outer: tuple[str, ...] = ()
+
+
+def survey(reach: Reach, sockets: Path = _SOCKETS) -> SandboxView:
+    """The view of a command that starts now. `sockets` lists those of the system, as Linux does. Blocks."""
+    root = os.path.realpath(reach.workspace)
+    found = _Found(reach, root)
+    places = arrange([*_surroundings(), Mount(root, "write"), *found.places()])
+    # What lies outside of what can be written is safe as it is.
+    guarded = [path for path in found.guarded() if _can_change(places, str(Path(path).parent))]
+    watched_paths = tuple(watched(guarded, removable=f"{root}/{REMOVABLE}"))
+    places = arrange([*places, *_read_only(guarded, places, root)])
+    held = [place.path for place in places if place.access in ("read", "hidden")]
+    places = arrange([*places, *_pins([*held, *(one.path for one in watched_paths)], places, found.env_files)])
+    places = arrange([*places, *_sockets(sockets, places)])
+    outer = [store for store in stores_above(root) if not _can_change(places, store)]
+    return SandboxView(root, tuple(places), watched_paths, found.known, tuple(outer))
+
+
+def _can_change(places: Iterable[Mount], path: str) -> bool:
+    return access_at(places, path) in ("write", "owned")
+
+
+def _pins(held: Iterable[str], places: Sequence[Mount], movable: Collection[str]) -> Iterator[Mount]:
+    """The folders above what is `held`, as mount points: those can't be renamed, which would make room for others."""
+    seen: set[str] = set()
+    for path in held:
+        above = str(Path(path).parent)
+        while path not in movable and above not in seen and _can_change(places, above):
+            seen.add(above)
+            yield Mount(above, "write")
+            above = str(Path(above).parent)
+
+
+def _surroundings() -> Iterator[Mount]:
+    yield Mount(SCRATCH, "scratch")
+    for folder in ("/run", "/var/run"):
+        if Path(folder).is_dir() and not Path(folder).is_symlink():
+            yield Mount(folder, "empty")
+    for path in RUN_KEPT:
+        real = os.path.realpath(path)
+        if is_within("/run", real) and Path(real).exists():
+            yield Mount(real, "read", Path(real).is_dir())
+
+
+class _Found:
+    """What is found for one command."""
+
+    def __init__(self, reach: Reach, root: str) -> None:
+        self._reach = reach
+        self._root = root
+        self._homes = homes_of_user(reach.home)
+        self._owned = self._expand(reach.write)
+        self.known = reach.known.present()
+        for folder in (root, *self._owned):
+            self.known = self.known.joined(walk(folder, reach.folders))
+        self.env_files = {os.path.realpath(path) for path in (*self.known.env_files, *self._env_files_above())}
+
+    def places(self) -> Iterator[Mount]:
+        """What is hidden, open to be read, and open to be written."""
+        reach = self._reach
+        shown = set(self._expand(reach.show))
+        hidden = {path for top, glob in secret_globs(self._homes, os.environ) for path in _fitting(top, [glob])}
+        hidden |= set(self._expand((*by_custom().system_secrets, *reach.hide)))
+        hidden |= {target for folder in tuple(hidden) for target in _linked_files(folder, self._homes)}
+        hidden |= self.env_files
+        yield from _as_places(hidden - shown - {self._root}, "hidden")
+        # Opened by the command itself, these would show what nobody looked for.
+        yield from _as_places(self.known.shut, "hidden")
+        # What is clawbot's own, and what is another agent's.
+        foreign = {os.path.realpath(path) for one in reach.fence.denied for path in _named(one)}
+        yield from _as_places({*foreign, os.path.realpath(reach.state)} - {self._root}, "hidden")
+        yield from _as_places((os.path.realpath(folder) for folder in reach.fence.readable), "read")
+        yield from _as_places(self._owned, "owned")
+
+    def guarded(self) -> list[str]:
+        """Paths that no command changes, whether they are there or not: what would be obeyed or run outside."""
+        fence = self._reach.fence
+        hooks = fence.hook_folders() if fence.hook_folders is not None else ()
+        paths = [f"{self._root}/{name}" for name in INSTRUCTIONS]
+        paths += [entry.path for entry in entries(self._root) if is_instruction((entry.name,))]
+        paths += [str(path) for path in hooks]
+        paths += [path for barred in fence.unwritable for path in _named(barred)]
+        paths += [f"{self._root}/hooks"]
+        paths += self._code_of_repositories()
+        paths += [f"{os.path.realpath(home)}/{name}" for home in self._homes for name in by_custom().home_code]
+        return list(dict.fromkeys(_first_missing(_with_real_folder(path)) for path in paths))
+
+    def _code_of_repositories(self) -> list[str]:
+        """What programs of version control run or obey. Where the user said yes to git, of that the hooks alone."""
+        if self._reach.git:
+            return [path for path in self.known.code() if Path(path).name == "hooks" and os.path.lexists(path)]
+        return [*self.known.code(), *(f"{self._root}/{store}" for store in NEW_STORES if not self._is_store(store))]
+
+    def _is_store(self, name: str) -> bool:
+        return Path(self._root, name).is_dir() and not Path(self._root, name).is_symlink()
+
+    def _expand(self, patterns: Iterable[str]) -> list[str]:
+        """The real paths of what fits globs of the settings."""
+        found: list[str] = []
+        for pattern in map(Path, patterns):
+            top = Path(pattern.anchor or self._root)
+            found += _fitting(top, [str(pattern).removeprefix(pattern.anchor)])
+        return found
+
+    def _env_files_above(self) -> Iterator[str]:
+        above = {str(folder) for folder in (*Path(self._root).parents, *self._homes)}
+        for folder in above:
+            yield from (entry.path for entry in entries(folder) if is_env_file(entry.name))
+
+
+def _fitting(top: Path, patterns: Iterable[str]) -> Iterator[str]:
+    """The real paths of what fits globs below `top`."""
+    for pattern in patterns:
+        literal = top / pattern
+        if os.path.lexists(literal):
+            yield os.path.realpath(literal)
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            yield from [os.path.realpath(found) for found in top.glob(pattern)]
+
+
+def _named(barred: Barred) -> Iterator[str]:
+    if not barred.pattern:
+        yield str(barred.path)
+        return
+    pattern = fold_name(barred.pattern)
+    yield from (entry.path for entry in entries(str(barred.path)) if fnmatchcase(fold_name(entry.name), pattern))
+
+
+def _with_real_folder(path: str) -> str:
+    """`path` without links in the folders that lead to it."""
+    folder, name = os.path.split(path)
+    return str(Path(os.path.realpath(folder), name))
+
+
+def _first_missing(path: str) -> str:
+    """`path`, or the topmost folder on the way to it that is not there."""
+    while not os.path.lexists(above := str(Path(path).parent)):
+        path = above
+    return path
+
+
+def _linked_files(folder: str, homes: Iterable[Path]) -> Iterator[str]:
+    """Files of the `homes` elsewhere to which links in `folder` lead: some keep their settings in one folder so."""
+    tops = [os.path.realpath(home) for home in homes]
+    inner = [entry for entry in entries(folder) if entry.is_dir(follow_symlinks=False)][:MAX_LINKED]
+    for entry in (entry for one in (folder, *(entry.path for entry in inner)) for entry in entries(one)[:MAX_LINKED]):
+        if entry.is_symlink() and entry.is_file():
+            real = os.path.realpath(entry.path)
+            if any(is_within(top, real) for top in tops):
+                yield real
+
+
+def _as_places(paths: Iterable[str], access: Access) -> Iterator[Mount]:
+    yield from (Mount(path, access, Path(path).is_dir()) for path in paths if Path(path).exists())
+
+
+def _read_only(guarded: Iterable[str], places: Sequence[Mount], root: str) -> Iterator[Mount]:
+    """A command can make a link of what is guarded: what lies where it can't write stays as it is, hidden above all."""
+    for path in guarded:
+        real = os.path.realpath(path)
+        if real == root or path == f"{root}/{REMOVABLE}" or not _can_change(places, real):
+            continue
+        if Path(real).exists():
+            yield Mount(real, "read", Path(real).is_dir())
+
+
+def _sockets(listing: Path, places: Iterable[Mount]) -> Iterator[Mount]:
+    """The sockets that a command could still reach: behind one there is a process that would act for it."""
+    seen = list(places)
+    with contextlib.suppress(OSError):
+        for name in _SOCKET_NAME.findall(listing.read_bytes()):
+            real = os.path.realpath(os.fsdecode(name))
+            if access_at(seen, real) in ("read", "write") and _is_socket(real):
+                yield Mount(real, "hidden", folder=False)
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return Path(path).is_socket()
+    except (OSError, ValueError):
+        return False

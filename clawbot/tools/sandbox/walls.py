@@ -1,0 +1,257 @@
+"""The walls that a system offers: whether it does, asked by putting some up around a command that does nothing, and how
+each kind is told what a command may see and do.
+
+Bubblewrap takes a command line, macOS's Seatbelt a profile, both pure functions of the places. The profile is written
+from Apple's own and what other agents do with them; it is held as text by tests and was never tried on a Mac.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from clawbot.tools.process import CommandLine, run_command
+from clawbot.tools.sandbox.places import SHARED_MEMORY, Mount
+
+# Own processes, messages, names and users; no privileges, and no way to new ones.
+NAMESPACES = [
+    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent",
+    "--new-session", "--cap-drop", "ALL",
+]  # fmt: skip
+# Since 0.8: a namespace of one's own is a way to parts of the kernel that are seldom looked at.
+NO_NESTING = "--disable-userns"
+# A folder that can be passed through, to what is open below it, but neither listed nor read.
+_CLOSED = "0111"
+
+
+def bubblewrap_arguments(
+    places: Sequence[Mount],
+    *,
+    folder: str,
+    network: bool,
+    nesting_off: bool,
+    scratch_bytes: int,
+    empty: Iterable[int],
+    told: int | None = None,
+) -> list[str]:
+    """The arguments of bwrap up to the command, which starts in `folder`.
+
+    `places` are arranged. `scratch_bytes` is how much /tmp and /dev/shm hold each. `empty` yields a file descriptor
+    with nothing to read for each hidden file; in `told` bwrap says which process is the first one inside. Everything
+    else of the disk can be read.
+
+    /proc is mounted read-only: for root, the kernel's settings belong to whoever has the user id 0, capabilities or
+    not, and a core pattern is a program that runs outside.
+    """
+    descriptors = iter(empty)
+    size = str(scratch_bytes)
+    result = [*NAMESPACES]
+    result += [] if told is None else ["--info-fd", str(told)]
+    result += [NO_NESTING] if nesting_off else []
+    result += [] if network else ["--unshare-net"]
+    result += ["--ro-bind", "/", "/"]
+    if places and places[0].path == "/":
+        result += _mount(places[0], size, descriptors)
+        places = places[1:]
+    result += ["--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", SHARED_MEMORY, "--proc", "/proc"]
+    for place in places:
+        result += _mount(place, size, descriptors)
+    # What was written to only to make room for what lies below it.
+    closed = [place.path for place in places if place.access == "empty" or (place.access == "hidden" and place.folder)]
+    for path in ("/proc", "/dev", *closed):
+        result += ["--remount-ro", path]
+    return [*result, "--chdir", folder, "--"]
+
+
+def hidden_files(places: Iterable[Mount]) -> int:
+    """For how many of `places` a file descriptor is needed."""
+    return sum(place.access == "hidden" and not place.folder for place in places)
+
+
+def _mount(place: Mount, size: str, empty: Iterator[int]) -> list[str]:
+    match place.access:
+        case "write" | "owned":
+            return ["--bind", place.path, place.path]
+        case "read":
+            return ["--ro-bind", place.path, place.path]
+        case "scratch":
+            return ["--size", size, "--perms", "1777", "--tmpfs", place.path]
+        case "empty":
+            return ["--perms", "0755", "--tmpfs", place.path]
+        case "hidden":
+            if place.folder:
+                return ["--perms", _CLOSED, "--tmpfs", place.path]
+            return ["--ro-bind-data", str(next(empty)), place.path]
+
+
+SEATBELT = "/usr/bin/sandbox-exec"
+# Programs open these for writing as a matter of course.
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/dtracehelper")
+
+
+def seatbelt_profile(places: Sequence[Mount], *, network: bool) -> str:
+    """The profile for `places`, which are arranged: of rules that fit the last one counts, so the innermost does."""
+    lines = [
+        "(version 1)",
+        "(allow default)",
+        "(deny file-write*)",
+        *(f"(allow file-write* (literal {_quoted(device)}))" for device in _DEVICES),
+        '(allow file-write* (subpath "/dev/fd"))',
+        # Nothing outside may be steered: other processes, and services that would act for the command.
+        "(deny signal)",
+        "(allow signal (target same-sandbox))",
+        "(deny process-info*)",
+        "(allow process-info* (target same-sandbox))",
+        "(deny mach-priv-task-port)",
+        "(deny appleevent-send)",
+        '(deny mach-lookup (global-name "com.apple.pasteboard.1") (global-name "com.apple.SecurityServer"))',
+        "(deny file-write-setugid)",
+    ]
+    for place in places:
+        lines += _rules(place)
+    if not network:
+        # Unix sockets too: an agent or a server would do what the command can't.
+        lines.append("(deny network*)")
+    return "\n".join(lines) + "\n"
+
+
+def _rules(place: Mount) -> list[str]:
+    where = f"({'subpath' if place.folder else 'literal'} {_quoted(place.path)})"
+    match place.access:
+        case "write" | "owned" | "scratch":
+            return [f"(allow file-read* file-write* {where})"]
+        case "read":
+            # Renamed away, another file could take its place.
+            return [f"(allow file-read* {where})", f"(deny file-write* {where})"]
+        case "hidden":
+            return [f"(deny file-read* file-write* {where})", f"(allow file-read-metadata {where})"]
+        case "empty":
+            return []
+
+
+def _quoted(path: str) -> str:
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# Not $PATH: a folder in it may be one that a command can write to.
+PROGRAM_FOLDERS = "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/opt/homebrew/bin"
+PATIENCE = 10.0  # seconds; it takes some milliseconds
+MOST_WORDS = 1000  # bytes of what a failing one says
+_OS_RELEASE = Path("/etc/os-release")
+_INSTALL = {
+    "debian": "sudo apt-get install bubblewrap",
+    "ubuntu": "sudo apt-get install bubblewrap",
+    "fedora": "sudo dnf install bubblewrap",
+    "rhel": "sudo dnf install bubblewrap",
+    "arch": "sudo pacman -S bubblewrap",
+    "suse": "sudo zypper install bubblewrap",
+    "opensuse": "sudo zypper install bubblewrap",
+    "alpine": "sudo apk add bubblewrap",
+}
+_APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+
+# Why a command line fails, on one line; "" when it does not.
+Failure = Callable[[list[str]], Awaitable[str]]
+
+
+class Walls(Struct, frozen=True):
+    """What the system offers: `program` puts the walls up. `nesting_off`: it can forbid namespaces inside."""
+
+    kind: Literal["bubblewrap", "seatbelt"]
+    program: str
+    nesting_off: bool = False
+
+
+class Missing(Struct, frozen=True):
+    """Why there are no walls, and the command or step that changes that."""
+
+    reason: str
+    remedy: str
+
+
+async def probe(platform: str = sys.platform) -> Walls | Missing:
+    """What this system offers."""
+    if platform == "darwin":
+        return await probe_seatbelt(failure_of)
+    if platform.startswith("linux"):
+        program = await asyncio.to_thread(shutil.which, "bwrap", path=PROGRAM_FOLDERS)
+        return await probe_bubblewrap(program, failure_of)
+    return Missing(f"there is none for {platform}", "run clawbot on Linux, in WSL, or on macOS")
+
+
+async def probe_bubblewrap(program: str | None, failure: Failure) -> Walls | Missing:
+    """What the bwrap at `program` offers, where `failure` tries it."""
+    if program is None:
+        return Missing("bubblewrap is not installed", install_command(await _read(_OS_RELEASE)))
+    problem = ""
+    for nesting_off in (True, False):
+        arguments = bubblewrap_arguments(
+            (), folder="/", network=False, nesting_off=nesting_off, scratch_bytes=2**20, empty=()
+        )
+        problem = await failure([program, *arguments, "/bin/sh", "-c", ":"])
+        if not problem:
+            return Walls("bubblewrap", program, nesting_off)
+        if NO_NESTING not in problem:
+            break
+    return Missing(f"bubblewrap can't work here: {problem}", remedy(problem, (await _read(_APPARMOR)).strip() == "1"))
+
+
+async def probe_seatbelt(failure: Failure) -> Walls | Missing:
+    """What Seatbelt offers, where `failure` tries it."""
+    problem = await failure([SEATBELT, "-p", seatbelt_profile((), network=False), "/bin/sh", "-c", ":"])
+    if problem:
+        return Missing(f"Seatbelt can't work here: {problem}", "start clawbot outside of another sandbox")
+    return Walls("seatbelt", SEATBELT)
+
+
+def install_command(os_release: str) -> str:
+    """The command that installs bubblewrap on the system that the text of /etc/os-release names."""
+    named = re.findall(r"^ID(?:_LIKE)?=(.*)$", os_release, re.MULTILINE)
+    for name in re.findall(r"[a-z]+", " ".join(named).lower()):
+        if name in _INSTALL:
+            return _INSTALL[name]
+    return "install the package bubblewrap"
+
+
+def remedy(problem: str, apparmor: bool) -> str:
+    """What to do about `problem`, the words of bwrap; `apparmor` says that it forbids users namespaces."""
+    if apparmor:
+        return (
+            "allow bwrap in AppArmor: sudo apt-get install apparmor-profiles && sudo ln -s "
+            "/usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/bwrap && "
+            "sudo systemctl reload apparmor"
+        )
+    if "namespace" in problem or "Permission denied" in problem or "Operation not permitted" in problem:
+        return (
+            "allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1; in a container start it with "
+            "--security-opt seccomp=unconfined --security-opt apparmor=unconfined, or let the container be the wall"
+        )
+    return "mend that, or set tools.shell.sandbox: off in the config to do without"
+
+
+async def failure_of(argv: list[str]) -> str:
+    """Why `argv` fails, on one line; "" when it does not."""
+    try:
+        done = await run_command(
+            CommandLine(argv, {"PATH": os.defpath}), folder=Path("/"), seconds=PATIENCE, max_bytes=MOST_WORDS
+        )
+    except OSError as error:
+        return f"{error.strerror}"
+    if done.timed_out:
+        return f"no answer in {PATIENCE:g} s"
+    return "" if done.code == 0 else " ".join(done.head.split()) or f"exit {done.code}"
+
+
+async def _read(path: Path) -> str:
+    try:
+        return await asyncio.to_thread(path.read_text, encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,128 @@
+"""A walk over all that lies below a folder whose work is bounded, whatever somebody has put there.
+
+It needs no stack of the interpreter and two descriptors at most, follows no link, and says what it left out instead
+of failing: folders further down than anybody files things, those that can't be read, and what exceeds a number of
+entries.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Callable, Container, Iterator
+from operator import attrgetter
+
+from msgspec import Struct
+
+DEEPEST = 64
+"""Folders inside each other. People and programs stay below 20; a path of 64 names is still one that every system call
+takes. The file tools make none below, so what they write is always found again."""
+
+MOST_ENTRIES = 100_000
+"""A walk over more is a walk over the wrong folder."""
+
+MOST_PROBLEMS = 5
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK)
+_BY_NAME = attrgetter("name")
+
+
+class TreeEntry(Struct, frozen=True):
+    """One entry of a walk: `name` in the folder that is open as `parent` until the next one is asked for, `path`
+    relative to where the walk began. `is_folder` is false of a link to one."""
+
+    parent: int
+    name: str
+    path: str
+    is_folder: bool
+
+
+class TreeWalk:
+    """One walk below the open folder `top`, level by level, sorted by name. Blocks; never raises for what lies there.
+
+    What `skips` is true of, by its path, is not told and not looked into, and so are folders whose name is `ignored`.
+    `most` bounds the entries that are read, `deepest` the folders inside each other. Afterwards `visited` says how many
+    were read, `is_whole` whether all were, and `problems` what was not, in lines for people and models.
+    """
+
+    def __init__(
+        self,
+        top: int,
+        *,
+        skips: Callable[[str], bool] | None = None,
+        ignored: Container[str] = (),
+        most: int = MOST_ENTRIES,
+        deepest: int = DEEPEST,
+    ) -> None:
+        self._top = top
+        self._skips = skips
+        self._ignored = ignored
+        self._most = most
+        self._deepest = deepest
+        self.visited = 0
+        self.is_whole = True
+        self.problems: list[str] = []
+
+    def __iter__(self) -> Iterator[TreeEntry]:
+        waiting = [""]
+        while waiting:
+            inside = waiting.pop()
+            folders: list[str] = []
+            try:
+                for entry in self._entries_of(inside):
+                    if entry.is_folder:
+                        folders.append(entry.path)
+                    yield entry
+            except OSError as error:
+                if error.errno not in _GONE:
+                    self._leave_out(inside or ".", error.strerror or type(error).__name__)
+            if self.visited > self._most:
+                self._report(f"there are more than {self._most:,} entries, and the rest was left out")
+                return
+            if folders and folders[0].count("/") >= self._deepest:
+                self._leave_out(folders[0], f"it lies more than {self._deepest} folders deep")
+            else:
+                waiting.extend(reversed(folders))
+
+    def _entries_of(self, inside: str) -> Iterator[TreeEntry]:
+        """What lies in the folder `inside`, "" for the top itself."""
+        prefix = f"{inside}/" if inside else ""
+        folder = self._open(inside)
+        try:
+            for entry in self._scan(folder):
+                path = prefix + entry.name
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not (is_folder and entry.name in self._ignored) and not (self._skips and self._skips(path)):
+                    yield TreeEntry(folder, entry.name, path, is_folder)
+        finally:
+            os.close(folder)
+
+    def _scan(self, folder: int) -> list[os.DirEntry[str]]:
+        """The entries that there is still room for; one more is counted where there are more."""
+        room = self._most - self.visited
+        with os.scandir(folder) as found:
+            entries = list(itertools.islice(found, room + 1))
+        self.visited += len(entries)
+        return sorted(entries[:room], key=_BY_NAME)
+
+    def _open(self, inside: str) -> int:
+        """A descriptor of a folder, reached from the top name by name: a link that was put on the way is refused, and a
+        path may be longer than the system takes."""
+        current = os.open(".", _OPEN_FOLDER, dir_fd=self._top)
+        for name in inside.split("/") if inside else ():
+            try:
+                following = os.open(name, _OPEN_FOLDER, dir_fd=current)
+            finally:
+                os.close(current)
+            current = following
+        return current
+
+    def _leave_out(self, path: str, why: str) -> None:
+        shown = path if len(path) <= 200 else f"{path[:200]}…"
+        self._report(f"{shown} was not looked into: {why}")
+
+    def _report(self, problem: str) -> None:
+        self.is_whole = False
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)

@@ -1,0 +1,245 @@
+"""The blocks of rendered Markdown: each knows how it fills lines of a given width, code in its colours.
+
+A block is made once and wrapped as often as the width changes. `indent` is what stands before its lines (list
+markers, quote bars): the first line gets `first`, the others `rest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Protocol
+
+from clawbot.tui.render.lines import StyledLine, StyledSpan, cells_of, slice_spans, width_of, wrap
+
+# Token types of pygments, from the special to the general, and the style each gets.
+STYLES = (
+    ("Token.Comment", "code-comment"),
+    ("Token.Literal.String", "code-string"),
+    ("Token.Literal.Number", "code-number"),
+    ("Token.Keyword", "code-keyword"),
+    ("Token.Operator.Word", "code-keyword"),
+    ("Token.Name.Function", "code-name"),
+    ("Token.Name.Class", "code-name"),
+    ("Token.Name.Tag", "code-keyword"),
+    ("Token.Generic.Inserted", "code-string"),
+    ("Token.Generic.Deleted", "code-deleted"),
+    ("Token.Generic.Heading", "code-name"),
+)
+PLAIN = ("", "text", "txt", "plain", "plaintext", "output", "console-output")
+
+
+class Lexer(Protocol):
+    """What is used of a lexer of pygments."""
+
+    def get_tokens(self, text: str) -> Iterable[tuple[object, str]]:
+        """The token types and texts of `text`."""
+        ...
+
+
+class Lexers:
+    """The languages that are loaded, and those that somebody asked for."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Lexer | None] = {}
+        self.wanted: set[str] = set()
+
+    def spans(self, code: str, language: str) -> list[StyledSpan]:
+        """`code` in colours if its language is loaded; else plain, and the language is noted in `wanted`."""
+        language = language.lower()
+        if language in PLAIN:
+            return [StyledSpan(code, "code")]
+        if language not in self._loaded:
+            self.wanted.add(language)
+            return [StyledSpan(code, "code")]
+        lexer = self._loaded[language]
+        if lexer is None:
+            return [StyledSpan(code, "code")]
+        return [StyledSpan(text, style_of(str(kind))) for kind, text in lexer.get_tokens(code)]
+
+    def load(self) -> bool:
+        """Load what is wanted: imports, so it belongs in a thread. True when something new can be coloured."""
+        found = False
+        for language in list(self.wanted):
+            self._loaded[language] = lexer = _find(language)
+            self.wanted.discard(language)
+            found = found or lexer is not None
+        return found
+
+
+@lru_cache(maxsize=512)
+def style_of(token: str) -> str:
+    """The style names of a pygments token type."""
+    return next((f"code {style}" for prefix, style in STYLES if token.startswith(prefix)), "code")
+
+
+def _find(language: str) -> Lexer | None:
+    # Here and not above: pygments is no part of the first paint.
+    lexers = import_module("pygments.lexers")
+    try:
+        lexer: Lexer = lexers.get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except lexers.ClassNotFound:
+        return None
+    # The tables of a lexer are compiled at its first use.
+    list(lexer.get_tokens("x"))
+    return lexer
+
+
+@dataclass(frozen=True)
+class Indent:
+    """What stands left of a piece."""
+
+    first: tuple[StyledSpan, ...] = ()
+    rest: tuple[StyledSpan, ...] = ()
+    air: tuple[StyledSpan, ...] = ()  # of the blank line above: the bar of a quote goes through
+
+    @property
+    def width(self) -> int:
+        """Its cells."""
+        return cells_of(self.rest)
+
+    def apply(self, lines: list[tuple[StyledSpan, ...]], fill: str = "") -> list[StyledLine]:
+        """`lines` behind the indent."""
+        return [StyledLine((*(self.rest if number else self.first), *line), fill) for number, line in enumerate(lines)]
+
+
+class MarkdownBlock(Protocol):
+    """A paragraph, a heading, some lines of code, a table, a rule."""
+
+    @property
+    def gap(self) -> bool:
+        """Whether a blank line stands before it."""
+        ...
+
+    @property
+    def indent(self) -> Indent:
+        """What stands left of it."""
+        ...
+
+    def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
+        """Its lines, at most `width` cells wide."""
+        ...
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Running text: a paragraph, a heading, the text of a list item."""
+
+    spans: tuple[StyledSpan, ...]
+    indent: Indent = Indent()
+    gap: bool = True
+
+    def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
+        """The wrapped text."""
+        return self.indent.apply(wrap(self.spans, max(8, width - self.indent.width)))
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines of code on their own ground; `gap` is false when they go on from the piece before."""
+
+    text: str
+    language: str = ""
+    indent: Indent = Indent()
+    gap: bool = True
+
+    def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
+        """The code, long lines folded."""
+        room = max(8, width - self.indent.width - 2)
+        spans = lexers.spans(self.text, self.language)
+        ends = _line_ranges(self.text)
+        lines: list[tuple[StyledSpan, ...]] = []
+        for line in slice_spans(spans, ends):
+            lines.extend((StyledSpan(" ", "code"), *folded) for folded in wrap(line, room))
+        return self.indent.apply(lines, "code")
+
+
+@dataclass(frozen=True)
+class ThematicBreak:
+    """A thematic break."""
+
+    indent: Indent = Indent()
+    gap: bool = True
+
+    def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
+        """One quiet line."""
+        return self.indent.apply([(StyledSpan("─" * max(4, width - self.indent.width), "rule"),)])
+
+
+Cell = tuple[StyledSpan, ...]
+BETWEEN = "  "  # two columns of a table
+
+
+@dataclass(frozen=True)
+class MarkdownTable:
+    """A table: the first row is the head. `aligns` holds `left`, `right` or `center` for each column.
+
+    A part of a long table goes on without a head (`head` false), in the columns of the part above it (`columns`: their
+    natural widths), unless a cell needs more.
+    """
+
+    rows: tuple[tuple[Cell, ...], ...]
+    aligns: tuple[str, ...]
+    indent: Indent = Indent()
+    gap: bool = True
+    head: bool = True
+    columns: tuple[int, ...] = ()
+
+    def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
+        """Head, rule and rows; columns shrink to fit, and cells wrap."""
+        widths = self._widths(max(8, width - self.indent.width))
+        lines: list[tuple[StyledSpan, ...]] = []
+        for number, row in enumerate(self.rows):
+            lines.extend(self._row(row, widths))
+            if number == 0 and self.head:
+                lines.append((StyledSpan(BETWEEN.join("─" * cells for cells in widths), "rule"),))
+        return self.indent.apply(lines)
+
+    def _widths(self, room: int) -> list[int]:
+        """The cells of each column: its natural width where there is room, else the wide ones give way."""
+        natural = self.natural()
+        room = max(room - len(BETWEEN) * (len(natural) - 1), 3 * len(natural))
+        if sum(natural) <= room:
+            return list(natural)
+        shares: dict[int, int] = {}
+        waiting = sorted(range(len(natural)), key=natural.__getitem__)
+        for place, column in enumerate(waiting):
+            fair = (room - sum(shares.values())) // (len(waiting) - place)
+            shares[column] = min(natural[column], fair)
+        return [shares[column] for column in range(len(natural))]
+
+    def natural(self) -> tuple[int, ...]:
+        """The cells that each column would take."""
+        least = self.columns or (1,) * len(self.aligns)
+        return tuple(
+            max(least[column], *(max(map(width_of, _text(row[column]).split("\n"))) for row in self.rows))
+            for column in range(len(self.aligns))
+        )
+
+    def _row(self, row: tuple[Cell, ...], widths: list[int]) -> list[tuple[StyledSpan, ...]]:
+        cells = [wrap(cell, cells) for cell, cells in zip(row, widths, strict=True)]
+        lines = []
+        for number in range(max(len(cell) for cell in cells)):
+            line: list[StyledSpan] = []
+            for column, cell in enumerate(cells):
+                spans = cell[number] if number < len(cell) else ()
+                space = widths[column] - width_of(_text(spans))
+                left = {"right": space, "center": space // 2}.get(self.aligns[column], 0)
+                line += [StyledSpan(" " * left), *spans, StyledSpan(" " * (space - left)), StyledSpan(BETWEEN)]
+            lines.append(tuple(span for span in line[:-1] if span.text))
+        return lines
+
+
+def _text(spans: Cell) -> str:
+    return "".join(span.text for span in spans)
+
+
+def _line_ranges(text: str) -> list[tuple[int, int]]:
+    ranges = []
+    start = 0
+    for line in text.split("\n"):
+        ranges.append((start, start + len(line)))
+        start += len(line) + 1
+    return ranges

@@ -1,0 +1,202 @@
+"""The choice of a model (what can be used here and why, any other by name, a provider's key when it is wanted) and of
+an agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from clawbot.errors import ClawbotError
+from clawbot.text.sanitize import clean, clean_line
+from clawbot.tui.render.lines import short
+from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
+from clawbot.tui.screens.picker import PickerScreen, Row
+
+if TYPE_CHECKING:
+    from clawbot.agent.status_types import AgentInfo
+    from clawbot.llm.protocol import ModelInfo
+    from clawbot.llm.providers import Provider
+
+# Ids of the two rows that are no model; no model name starts with a space.
+TYPED = " typed"
+ADD_KEY = " key"
+
+
+class ModelsScreen(PickerScreen[str]):
+    """Gives the name of the model to go on with, as the user would write it, or None."""
+
+    BINDINGS: ClassVar = [Binding("ctrl+k", "add_key", "Add a key", priority=True)]
+    heading = "model"
+    keys = (
+        KeyHint("enter", "use", "screen.choose"),
+        KeyHint("type", "any name litellm knows", "screen.type"),
+        KeyHint("ctrl+k", "add a key", "screen.add_key"),
+        KeyHint("esc", "back", "screen.back"),
+    )
+    letter_keys: ClassVar = {"k": "screen.add_key"}
+
+    async def load(self) -> list[Row]:
+        """The models that can be used here."""
+        in_use = self.runtime.agent.status.model.ref
+        return [model_row(model, in_use) for model in await self.runtime.models()]
+
+    def fixed_rows(self, query: str) -> list[Row]:
+        """The name as it was typed, and the way to add a key."""
+        known = {row.id for row in self.rows}
+        typed = [Row(TYPED, f"use “{clean(query)}”", "a name as litellm spells it: provider/model", mark="+")]
+        key = Row(ADD_KEY, "add a key …", "for a provider that you have an account with", mark="+")
+        return [*(typed if query and query not in known and " " not in query else []), key]
+
+    def first_choice(self, query: str) -> int:
+        """The model in use; what is typed once it is a whole name of a model."""
+        wanted = query or self.runtime.agent.status.model.ref
+        return next((index for index, row in enumerate(self.shown) if row.id == wanted), 0)
+
+    def chosen(self, row: Row) -> None:
+        """Give the model back, or ask for a key."""
+        if row.id == ADD_KEY:
+            self.action_add_key()
+        else:
+            self.dismiss(self.typed if row.id == TYPED else row.id)
+
+    def action_type(self) -> None:
+        """Go to the line where a name can be typed."""
+        self.query_one("#filter").focus()
+
+    @work(group="key", exclusive=True)
+    async def action_add_key(self) -> None:
+        """Ask for a provider and its key, and find the models anew."""
+        name = await self.app.push_screen_wait(ProvidersScreen(self.runtime))
+        provider = next((each for each in self.runtime.providers if each.name == name), None)
+        if provider is None:
+            return
+        value = await self.app.push_screen_wait(KeyScreen(provider, f"{self.runtime.paths.env_file}"))
+        if not value:
+            return
+        try:
+            await self.runtime.save_key(provider.keys[0], value)
+        except (ClawbotError, OSError) as error:
+            self.notify(clean(f"{error}"), title="The key was not saved", severity="error", markup=False)
+            return
+        self.notify(f"{provider.keys[0]} is in {self.runtime.paths.env_file}", title="Key saved", markup=False)
+        if self.has_left:
+            return
+        self.query_one("#filter", Input).clear()
+        self.fetch(highlight=provider.default)
+
+
+def model_row(model: ModelInfo, in_use: str) -> Row:
+    """A model as a row: why it can be used, how much it can read, whether its price is known."""
+    details = [clean_line(model.reason)] if model.reason else []
+    if model.window:
+        details.append(f"{short(model.window)} tokens")
+    if not model.supports_tools:
+        details.append("no tools")
+    if model.ref == in_use:
+        details.append("in use")
+    mark = "●" if model.ref == in_use else "○"
+    return Row(model.ref, clean_line(model.ref), " · ".join(details), mark=mark, more=clean_line(model.reason))
+
+
+class ProvidersScreen(PickerScreen[str]):
+    """Gives the name of the provider that a key is for, or None."""
+
+    heading = "a key for"
+    keys = (KeyHint("enter", "choose", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+
+    async def load(self) -> list[Row]:
+        """The providers whose keys are looked for."""
+        found = self.runtime.providers
+        return [Row(each.name, each.title, f"{each.keys[0]} · {each.default}") for each in found]
+
+    def chosen(self, row: Row) -> None:
+        """Give the provider back."""
+        self.dismiss(row.id)
+
+
+class KeyScreen(OverScreen[str]):
+    """Asks for one key, which is never shown. Gives it, or None."""
+
+    CSS_PATH = "../styles/models.tcss"
+    BINDINGS: ClassVar = [Binding("escape", "back", "Back", priority=True)]
+
+    def __init__(self, provider: Provider, env_file: str) -> None:
+        super().__init__()
+        self.provider = provider
+        self.env_file = env_file
+
+    def compose(self) -> ComposeResult:
+        """What is asked for, where it goes, the line to type or paste in."""
+        yield Static(Content(f"{self.provider.title} key"), id="title")
+        yield Static(
+            Content(f"It goes to {self.env_file}, which only you can read. It is not shown here or in any log.")
+        )
+        yield Input(password=True, placeholder=f"paste {self.provider.keys[0]}", compact=True, id="key")
+        yield Static(id="wrong", markup=False)
+        yield KeyLine([KeyHint("enter", "save", "screen.save"), KeyHint("esc", "back, save nothing", "screen.back")])
+
+    @on(Input.Submitted, "#key")
+    def action_save(self) -> None:
+        """Give the key back when it can be one."""
+        value = self.query_one("#key", Input).value.strip()
+        if problem := key_problem(value):
+            self.query_one("#wrong", Static).update(problem)
+        else:
+            self.dismiss(value)
+
+    def action_back(self) -> None:
+        """Leave without a key."""
+        self.dismiss(None)
+
+
+def key_problem(value: str) -> str:
+    """Why `value` can't be a key, in words that don't repeat it; empty when it can."""
+    if not value:
+        return "Nothing was typed. Paste the key, or go back with esc."
+    if not value.isascii() or not value.isprintable() or " " in value:
+        return "A key has only letters, digits and signs, without spaces. Copy it again from the provider's page."
+    return ""
+
+
+# The id of the row that is no agent; no id starts with a space.
+HOW_TO_ADD = " add"
+
+
+class AgentsScreen(PickerScreen[str]):
+    """Gives the id of the agent to go on with, or None."""
+
+    heading = "agent"
+    keys: ClassVar = (KeyHint("enter", "talk to it", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+
+    async def load(self) -> list[Row]:
+        """The agents, main first."""
+        return [agent_row(agent) for agent in self.runtime.agents]
+
+    def fixed_rows(self, query: str) -> list[Row]:
+        """How there can be another one, where there is but one."""
+        if query or len(self.runtime.agents) > 1:
+            return []
+        how = f"write `agents: {{work: {{}}}}` into {clean_line(str(self.runtime.paths.config_file))}, then /agent work"
+        return [Row(HOW_TO_ADD, "this is the only agent; another one …", how, mark="+")]
+
+    def first_choice(self, query: str) -> int:
+        """The agent that is talked to."""
+        current = next((agent.agent_id for agent in self.runtime.agents if agent.current), "")
+        return next((index for index, row in enumerate(self.shown) if row.id == current and not query), 0)
+
+    def chosen(self, row: Row) -> None:
+        """Give the agent back; nothing changes for the one that is talked to."""
+        if row.id != HOW_TO_ADD:
+            self.dismiss(None if row.mark == "●" else row.id)
+
+
+def agent_row(agent: AgentInfo) -> Row:
+    """An agent as a row: where it works, which model answers."""
+    details = ["this one" if agent.current else "", clean_line(agent.model), clean_line(str(agent.workspace))]
+    mark = "●" if agent.current else "○"
+    return Row(agent.agent_id, agent.agent_id, " · ".join(part for part in details if part), mark=mark)

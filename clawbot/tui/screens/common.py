@@ -1,0 +1,179 @@
+"""What the screens over the conversation share: quiet figures, the line of keys, a question, a page to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding
+from textual.content import Content
+from textual.events import Event, Mount, Resize
+from textual.events import Key as KeyPress
+from textual.reactive import reactive
+from textual.screen import ModalScreen, ScreenResultType
+from textual.widgets import Static
+
+WAYS_OUT = ("back", "close")  # actions that need no widgets
+
+
+class OverScreen(ModalScreen[ScreenResultType]):
+    """A modal screen that keys, signals and late answers find in any state.
+
+    Textual removes the widgets of a screen first and cancels its workers after that: a worker looks at `has_left` when
+    it comes back from a wait, and leaves the widgets alone then.
+    """
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the screen is over, or the whole program. Its widgets may be gone, or may never have been there."""
+        return not (self.is_running and self.is_attached and self in self.app.screen_stack)
+
+    async def on_event(self, event: Event) -> None:
+        """A screen that is closed before it is made gets no widgets, but it is told that it has them."""
+        if not (isinstance(event, Mount | Resize) and self.has_left):
+            await super().on_event(event)
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Leave with `result`. The second time nothing happens: a key that was on its way already must not close the
+        screen below, or the conversation."""
+        if self not in self.app.screen_stack:
+            return AwaitComplete()
+        return super().dismiss(result)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key may do what it does now: before there are widgets it can but leave."""
+        if not self.is_mounted and action not in WAYS_OUT:
+            return False
+        return super().check_action(action, parameters)
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """Call `callback` once what was changed is shown, if the screen is still there then.
+
+        Textual has the screen that is shown by then run it, which may be the one below.
+        """
+
+        def run() -> Any:
+            return None if self.has_left else callback(*args, **kwargs)
+
+        return super().call_after_refresh(run)
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 turn`, `14 turns`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def age(then: datetime, now: datetime) -> str:
+    """How long ago `then` was, in few words; from a week on its date, in the zone of `now`."""
+    seconds = (now - then).total_seconds()
+    if seconds < 60:
+        return "now"
+    if seconds < 3_600:
+        return f"{seconds // 60:.0f} min"
+    local = then.astimezone(now.tzinfo)
+    days = (now.date() - local.date()).days
+    if days == 0 or seconds < 6 * 3_600:
+        return f"{seconds // 3_600:.0f} h"
+    if days < 7:
+        return "yesterday" if days == 1 else f"{days} days"
+    return f"{local.day} {local:%b}" if local.year == now.year else f"{local.day} {local:%b %Y}"
+
+
+@dataclass(frozen=True)
+class KeyHint:
+    """A key in the last line: how it is written, what it does, and the action a click on it runs."""
+
+    name: str
+    label: str
+    action: str
+
+
+class KeyLine(Static):
+    """The one quiet line at the bottom: what the screen has to say, then its keys, each of which can be clicked."""
+
+    DEFAULT_CSS = """
+    KeyLine {
+        height: 1;
+        margin: 1 1 0 1;
+        color: $text-muted;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+        link-color: $text-muted;
+        link-style: none;
+        link-background: $background 0%;
+        link-color-hover: $foreground;
+        link-style-hover: none;
+        link-background-hover: $foreground 10%;
+    }
+    """
+
+    status: reactive[str] = reactive("")
+
+    def __init__(self, keys: Sequence[KeyHint]) -> None:
+        super().__init__()
+        self.keys = tuple(keys)
+
+    def render(self) -> Content:
+        """The line as it stands."""
+        parts = [
+            Content.from_markup(f"[@click={key.action}]$text[/]", text=f"{key.name} {key.label}") for key in self.keys
+        ]
+        if self.status:
+            parts.insert(0, Content.styled(self.status, "$foreground 80%"))
+        return Content(" · ").join(parts)
+
+
+class AskScreen(OverScreen[str]):
+    """A question with a few answers, each a key; gives the key back. Escape gives back `escape`."""
+
+    CSS_PATH = "../styles/ask.tcss"
+    BINDINGS: ClassVar = [("escape", "answer('escape')", "Back")]
+
+    def __init__(self, question: str, answers: Sequence[tuple[str, str]], back: str = "go on editing") -> None:
+        super().__init__()
+        self.question = question
+        self.keys = [KeyHint(key, label, f"screen.answer('{key}')") for key, label in answers]
+        self.keys.append(KeyHint("esc", back, "screen.answer('escape')"))
+        self.answers = {key for key, _ in answers}
+
+    def compose(self) -> ComposeResult:
+        """The question, and its answers below it."""
+        yield Static(Content(self.question), id="question")
+        yield KeyLine(self.keys)
+
+    def on_key(self, event: KeyPress) -> None:
+        """Take the key of an answer."""
+        if event.key in self.answers:
+            event.stop()
+            self.dismiss(event.key)
+
+    def action_answer(self, key: str) -> None:
+        """Give `key` back."""
+        self.dismiss(key)
+
+
+class PageScreen(OverScreen[ScreenResultType]):
+    """Scrolls the widget `#page`, which each such screen composes, and gives None when it is closed. Its look is
+    `page.tcss`, which a screen names before its own sheet: Textual does not inherit `CSS_PATH`."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape,q,enter", "close", "Back"),
+        Binding("up,k", "scroll('scroll_up')", "Up", show=False),
+        Binding("down,j", "scroll('scroll_down')", "Down", show=False),
+        Binding("pageup", "scroll('page_up')", "Page up", show=False),
+        Binding("pagedown,space", "scroll('page_down')", "Page down", show=False),
+        Binding("home,g", "scroll('scroll_home')", "Top", show=False),
+        Binding("end,G", "scroll('scroll_end')", "End", show=False),
+    ]
+
+    async def action_scroll(self, how: str) -> None:
+        """Move the page."""
+        await self.query_one("#page").run_action(how)
+
+    def action_close(self) -> None:
+        """Go back to the conversation."""
+        self.dismiss(None)

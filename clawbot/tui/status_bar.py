@@ -1,0 +1,241 @@
+"""What the header and the status line say: the figures of the runtime, what runs, and how far the memory index is, with
+the words for it and when they are worth showing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from clawbot.agent.events import Notice
+from clawbot.context.window import ASSUMED
+from clawbot.errors import ClawbotError
+from clawbot.tui.render.lines import duration
+from clawbot.tui.turns import Turns
+from clawbot.tui.widgets.status_line import Gauge, HeaderLine, StatusLine
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+    from textual.widget import Widget
+
+    from clawbot.api import RuntimeApi
+    from clawbot.memory.values import Progress
+
+# A sync that is over sooner is not worth a word; a longer one is told this often. In seconds.
+TOLD_EVERY = 0.5
+
+
+def indexing_text(progress: Progress) -> str:
+    """The whole sentence: `indexing 420 of 1,000 files, 12 s left`."""
+    if progress.phase == "scan" or not progress.total:
+        return "looking for changed notes"
+    if progress.phase == "publish":
+        return "the new index is nearly ready"
+    what = "indexing" if progress.phase == "text" else "indexing the meaning of"
+    seconds = round(progress.seconds_left or 0)
+    left = f", {duration(seconds)} left" if seconds else ""
+    return f"{what} {progress.done:,} of {progress.total:,} {progress.unit}{left}"
+
+
+def indexing_share(progress: Progress) -> str:
+    """The same in few characters: `indexing 42%`."""
+    if progress.phase in ("scan", "publish") or not progress.total:
+        return "indexing"
+    return f"indexing {100 * progress.done // progress.total}%"
+
+
+class IndexingWatch:
+    """Tells `show` how far the index is, and None when it rests, at most every TOLD_EVERY seconds.
+
+    The runtime has one listener: a watch that starts while another one runs passes on to it, and gives the place back
+    when it stops. Watches stop in the opposite order of their starts.
+    """
+
+    def __init__(self, widget: Widget, runtime: RuntimeApi, show: Callable[[Progress | None], None]) -> None:
+        self._widget = widget
+        self._runtime = runtime
+        self._show = show
+        self._before: Callable[[], None] | None = None
+        self._timer: Timer | None = None
+        self._due = False
+        self._listening = False
+
+    def start(self) -> None:
+        """Listen from now on."""
+        self._listening = True
+        self._before = self._runtime.memory.on_progress
+        self._runtime.memory.on_progress = self._changed
+        if self._runtime.memory.progress is not None:
+            self._show(self._runtime.memory.progress)
+
+    def stop(self) -> None:
+        """Listen no more; nothing happens to one that never started."""
+        if not self._listening:
+            return
+        self._listening = False
+        self._runtime.memory.on_progress = self._before
+        if self._timer is not None:
+            self._timer.stop()
+
+    def _changed(self) -> None:
+        if self._before is not None:
+            self._before()
+        if not self._due:
+            # Through the widget's own queue: the index calls from tasks of its own, in which a timer would not belong
+            # to the app.
+            self._due = self._widget.call_later(self._wait)
+
+    def _wait(self) -> None:
+        self._timer = self._widget.set_timer(TOLD_EVERY, self._tell)
+
+    def _tell(self) -> None:
+        self._due = False
+        self._show(self._runtime.memory.progress)
+
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+    from textual.worker import WorkType
+
+    from clawbot.agent.status_types import RuntimeStatus
+    from clawbot.api import RuntimeApi
+    from clawbot.config.schema import Settings
+    from clawbot.memory.values import Progress
+
+log = logging.getLogger(__name__)
+
+STARTING = "starting"
+SAVING = "saving to memory"
+IDLE_HINT = "/help"
+BUSY_HINT = "esc stops"
+SAVING_HINT = "esc skips"
+
+
+def gauge_of(settings: Settings, status: RuntimeStatus) -> Gauge:
+    """The meter for `status`; no marks while the budget is unknown, and when compaction is off."""
+    exact = status.exact and not status.stale
+    if status.budget is None or not settings.agent(status.agent_id).compaction.enabled:
+        return Gauge(status.tokens, status.window, exact)
+    return Gauge(status.tokens, status.window, exact, flush=status.budget.flush, compaction=status.budget.limit)
+
+
+def window_note(status: RuntimeStatus) -> str:
+    """What the user should know of the window; empty when somebody knows how large it is."""
+    if status.window_source != ASSUMED:
+        return ""
+    return (
+        f"Nobody says how large the window of {status.model.ref} is: {status.window:,} tokens are assumed. "
+        "context_tokens in the settings changes that."
+    )
+
+
+class StatusBar:
+    """Shows on `header` and `line` what the runtime tells, and the key that matters most while `turns` run.
+
+    `say` puts a notice on the page. What waits or works in the background does so as a part of `screen`.
+    """
+
+    def __init__(
+        self, screen: Screen[Any], header: HeaderLine, line: StatusLine, turns: Turns, say: Callable[[Notice], None]
+    ) -> None:
+        self._screen = screen
+        self._header = header
+        self._line = line
+        self._turns = turns
+        self._say = say
+        self._runtime: RuntimeApi | None = None
+        self._watch: IndexingWatch | None = None
+        self._noted = ""  # what was said of the window
+        self._activity = ("", "")  # what runs by the events, and its detail
+        line.show(place=STARTING)
+
+    def connect(self, runtime: RuntimeApi) -> None:
+        """The figures are those of `runtime`."""
+        self._runtime = runtime
+
+    def watch(self, runtime: RuntimeApi) -> None:
+        """Tell from now on what `runtime` indexes and saves beside the turns, and no other one."""
+        if self._watch is not None:
+            self._watch.stop()
+            self._indexing(None)
+        self._watch = IndexingWatch(self._screen, runtime, self._indexing)
+        self._watch.start()
+        runtime.agent.on_saving = self._saving_later
+        self.runs("")
+        self._saving_changed()
+
+    # The figures
+
+    def refresh(self) -> None:
+        """Take over the figures of the runtime."""
+        if self._runtime is None:
+            return
+        status = self._runtime.agent.status
+        self._header.name_text = f"clawbot · {status.agent_id}"
+        self._header.right_text = f"{status.model.ref} · {self._line.clock.now():%a %-d %b}"
+        self._line.show(
+            place=status.session_key,
+            gauge=gauge_of(self._runtime.settings, status),
+            cost=status.cost,
+            notes=status.notes,
+        )
+        note = window_note(status)
+        if note and note != self._noted:
+            self._say(Notice(level="info", text=note))
+        self._noted = note
+
+    def measure(self) -> None:
+        """Say how full the context is before a model has told it, once nothing runs."""
+        if self._runtime is not None:
+            work: WorkType[None] = partial(self._measure, self._runtime)
+            self._screen.run_worker(work, group="measure", exclusive=True)
+
+    async def _measure(self, runtime: RuntimeApi) -> None:
+        try:
+            await runtime.agent.measure()
+        except (ClawbotError, OSError):
+            log.exception("What is in the context could not be counted.")
+        else:
+            self.refresh()
+
+    def changed(self) -> None:
+        """The session or the model is another one: its figures, counted anew."""
+        self.refresh()
+        self.measure()
+
+    def _indexing(self, progress: Progress | None) -> None:
+        """The memory's index has come further, or rests."""
+        self._line.show(indexing=indexing_share(progress) if progress else "")
+
+    # What runs
+
+    def runs(self, activity: str, detail: str = "") -> None:
+        """`activity` runs from now on, and has come as far as `detail` (2/5); an empty one: nothing runs."""
+        self._activity = (activity, detail)
+        self._show_activity()
+
+    def show_hint(self) -> None:
+        """Name the key that matters most at the moment."""
+        if self.saving:
+            self._line.show(hint=SAVING_HINT)
+        else:
+            self._line.show(hint=BUSY_HINT if self._turns.busy else IDLE_HINT)
+
+    @property
+    def saving(self) -> bool:
+        """Whether memory takes what was said right now."""
+        return self._runtime is not None and self._runtime.agent.saving
+
+    def _saving_later(self) -> None:
+        # Through the screen's own queue: memory is saved by a task in which a timer would not belong to the app.
+        self._screen.call_later(self._saving_changed)
+
+    def _saving_changed(self) -> None:
+        self._show_activity()
+        self._turns.changed()
+
+    def _show_activity(self) -> None:
+        """What runs; while memory takes what was said, that is all that does."""
+        activity, detail = (SAVING, "") if self.saving else self._activity
+        self._line.run_clock(activity, detail)

@@ -1,0 +1,320 @@
+"""The items of the transcript and where each one lies, and how their lines are drawn in the theme's colours, selected
+and copied."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import ClassVar, NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.cache import LRUCache
+from textual.geometry import Region
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.widget import Widget
+
+from clawbot.text.sanitize import without_isolates
+from clawbot.tui.render.items import Item, Page
+from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, cells_of, width_of
+from clawbot.tui.render.markdown_blocks import Lexers
+
+
+class _Slot:
+    """An item, its height, and its lines while they are in memory."""
+
+    __slots__ = ("exact", "height", "item", "lines")
+
+    def __init__(self, item: Item, width: int) -> None:
+        self.item = item
+        self.height = item.guess(width)
+        self.exact = False
+        self.lines: list[StyledLine] | None = None
+
+
+class Stack:
+    """Items from top to bottom. Positions are in lines from 0; all of it is bookkeeping, nothing here draws."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._slots: list[_Slot] = []
+        self._tops: list[int] | None = None
+        self._held = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def items(self) -> list[Item]:
+        """The items, from top to bottom."""
+        return [slot.item for slot in self._slots]
+
+    def item(self, index: int) -> Item:
+        """The item at `index`."""
+        return self._slots[index].item
+
+    def index_of(self, item: Item) -> int | None:
+        """Where `item` stands: searched from the end, where the changes are."""
+        return next((n for n in range(len(self._slots) - 1, -1, -1) if self._slots[n].item is item), None)
+
+    @property
+    def height(self) -> int:
+        """All lines."""
+        return self._starts()[-1]
+
+    def turn_page(self, page: Page) -> None:
+        """Everything is laid out anew for `page`; until then the old heights serve as guesses."""
+        self.page = page
+        for slot in self._slots:
+            slot.exact = False
+            slot.lines = None
+        self._held = 0
+
+    def replace(self, start: int, end: int, items: Iterable[Item]) -> None:
+        """Put `items` in the place of those from `start` to before `end`."""
+        self._held -= sum(slot.lines is not None for slot in self._slots[start:end])
+        self._slots[start:end] = [_Slot(item, self.page.width) for item in items]
+        self._tops = None
+
+    def changed(self, index: int) -> None:
+        """The item at `index` looks different now."""
+        slot = self._slots[index]
+        self._held -= slot.lines is not None
+        slot.exact, slot.lines = False, None
+
+    def top(self, index: int) -> int:
+        """The first line of the item at `index`."""
+        return self._starts()[index]
+
+    def at(self, line: int) -> tuple[int, int]:
+        """The index of the item that `line` belongs to, and the place of the line in it."""
+        starts = self._starts()
+        index = max(0, min(bisect_right(starts, line) - 1, len(self._slots) - 1))
+        # Items without lines share their start with the next one: take the one that holds the line.
+        return index, line - starts[index]
+
+    def line(self, number: int) -> StyledLine:
+        """The line at `number`; blank beyond the end."""
+        starts = self._tops or self._starts()
+        if not 0 <= number < starts[-1]:
+            return BLANK
+        index = bisect_right(starts, number) - 1
+        lines = self._slots[index].lines or self.lines(index)
+        place = number - starts[index]
+        return lines[place] if place < len(lines) else BLANK
+
+    def rows(self, first: int, count: int) -> list[StyledLine]:
+        """`count` lines from `first` on; blank ones beyond the end."""
+        index, place = self.at(first)
+        found: list[StyledLine] = []
+        while len(found) < count and index < len(self._slots):
+            found += (self._slots[index].lines or self.lines(index))[place:]
+            index, place = index + 1, 0
+        return [*found[:count], *[BLANK] * (count - len(found))]
+
+    def lines(self, index: int) -> list[StyledLine]:
+        """The lines of the item at `index`, rendered if they are not in memory."""
+        slot = self._slots[index]
+        if slot.lines is None:
+            slot.lines = slot.item.lines(self.page)
+            self._held += 1
+            slot.exact = True
+            if len(slot.lines) != slot.height:
+                slot.height = len(slot.lines)
+                self._tops = None
+        return slot.lines
+
+    def inexact(self, order: Sequence[int] | range) -> Iterable[int]:
+        """Those of the indexes in `order` whose height is still a guess."""
+        return (index for index in order if index < len(self._slots) and not self._slots[index].exact)
+
+    def forget(self, first: int, last: int, keep: int) -> None:
+        """Let go of the lines of items outside of `first` to `last` when more than `keep` are in memory."""
+        if self._held <= keep:
+            return
+        for index, slot in enumerate(self._slots):
+            if slot.lines is not None and slot.exact and not first <= index <= last:
+                slot.lines = None
+                self._held -= 1
+
+    def _starts(self) -> list[int]:
+        if self._tops is None:
+            self._tops = list(accumulate([slot.height for slot in self._slots], initial=0))
+        return self._tops
+
+
+PREFIX = "transcript--"
+NAMES = (
+    "speaker", "you", "user", "time", "strong", "em", "strike", "heading", "heading-1", "link", "note", "marker",
+    "quote", "quote-bar", "rule", "code", "code-inline", "code-comment", "code-string", "code-number", "code-keyword",
+    "code-name", "code-deleted", "tool", "tool-mark", "tool-text", "tool-error", "tool-added", "tool-removed",
+    "reasoning", "divider", "note-quiet", "mark", "notice-info", "notice-warning", "notice-error", "discarded",
+    "sign-odd", "sign-blank", "pointed",
+)  # fmt: skip
+MOST_STYLES = 512  # a link to a line of a note is a style of its own
+COMPONENTS = {PREFIX + name for name in NAMES}
+
+
+class Painted(Widget):
+    """Draws spans in its component classes, laid over each other; their names begin with `prefix`."""
+
+    prefix: ClassVar[str] = PREFIX
+
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self._span_styles: dict[tuple[str, str], Style] = {}
+
+    def notify_style_update(self) -> None:
+        """The theme has changed."""
+        super().notify_style_update()
+        self._span_styles.clear()
+
+    def segments(self, spans: Iterable[StyledSpan], ground: str = "") -> list[Segment]:
+        """`spans` in their colours, over those of the style `ground`; a target is where a click and the terminal's own
+        links find it."""
+        styles, found = self._span_styles, []
+        for text, names, link in spans:
+            key = (f"{ground} {names}" if ground else names, link)
+            found.append(Segment(text, styles.get(key) or self._resolve(*key)))
+        return found
+
+    def named(self, names: str) -> Style:
+        """The style of one or several names."""
+        return self._span_styles.get((names, "")) or self._resolve(names, "")
+
+    def _resolve(self, names: str, link: str) -> Style:
+        _, _, ground, colour = self.colors
+        flags = Style()
+        for name in names.split():
+            styles = self.get_component_styles(self.prefix + name)
+            if styles.has_rule("background"):
+                ground += styles.background
+            if styles.has_rule("color"):
+                colour = styles.color
+            flags += styles.text_style
+        style = Style(color=(ground + colour).rich_color, bgcolor=ground.rich_color) + flags
+        if link:
+            style += Style(link=link if "://" in link else None, meta={"target": link})
+        if len(self._span_styles) >= MOST_STYLES:
+            self._span_styles.clear()
+        self._span_styles[names, link] = style
+        return style
+
+
+MEASURE = 120  # the widest page, in cells: longer lines are hard to read
+RIGHT_MARGIN = 2
+BAR = "▌"  # beside what is pointed at, in the margin
+MOST_STRIPS = 256  # drawn lines that stay in memory: a few screens of them
+
+
+class Pointed(NamedTuple):
+    """What the reader was led to: the items that are stored as `entry`, and in them the words that `query` meant."""
+
+    entry: str
+    query: str
+
+
+class LineView(Painted, ScrollView):
+    """Draws the lines of its stack that are in view; what lies where is up to the widget built on it."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.lexers = Lexers()
+        self.stack = Stack(Page(80, self.lexers))
+        self.pointed: Pointed | None = None
+        self._rows: list[StyledLine] = []  # in view, at the last paint
+        self._cursor_row: int | None = None
+        self._strips: LRUCache[tuple[StyledLine, bool], Strip] = LRUCache(MOST_STRIPS)
+
+    @property
+    def page_width(self) -> int:
+        """The cells of a line."""
+        return max(20, min(MEASURE, self.size.width - RIGHT_MARGIN))
+
+    def cursor_line(self) -> int | None:
+        """The line that the keys act on, which is drawn reversed while they do."""
+        return None
+
+    def notify_style_update(self) -> None:
+        """The theme has changed: the lines stay, their colours go."""
+        super().notify_style_update()
+        self._strips.clear()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """What is in view: its lines are looked up in one go."""
+        top = self.scroll_offset.y
+        self._rows = self.stack.rows(top, self.size.height)
+        cursor = self.cursor_line() if self.has_focus else None
+        self._cursor_row = None if cursor is None else cursor - top
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """The line of the page at row `y` of the widget."""
+        number = self.scroll_offset.y + y
+        line = self._rows[y]
+        key = (line, y == self._cursor_row)
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = self._strips[key] = self._draw(*key)
+        if self.pointed is not None and self.stack.item(self.stack.at(number)[0]).entry == self.pointed.entry:
+            strip = self._point(strip, line, self.pointed.query)
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(number)) is not None:
+            strip = self._select(strip, line, span)
+        return strip.crop_extend(0, self.size.width, self.rich_style).apply_offsets(0, number)
+
+    def _draw(self, line: StyledLine, is_cursor: bool) -> Strip:
+        segments = self.segments(line.spans)
+        if line.fill:
+            space = self.page_width - cells_of(line.spans)
+            segments.append(Segment(" " * max(0, space), self.named(line.fill)))
+        strip = Strip(segments)
+        return strip.apply_style(Style(reverse=True)) if is_cursor else strip
+
+    def _point(self, strip: Strip, line: StyledLine, query: str) -> Strip:
+        """A bar at the left, and the words that were meant set off."""
+        # How search reads words comes in after the first paint.
+        from clawbot.tui.marking import marks
+
+        text = line.text
+        if not text.strip():
+            return strip
+        pointed = self.named("pointed")
+        cells = [0, *itertools.chain.from_iterable(marks(query, text)), len(text)]
+        parts = list(strip.divide([width_of(text[:end]) for end in cells[1:]]))
+        for number in range(1, len(parts), 2):
+            parts[number] = Strip([Segment(part.text, (part.style or Style()) + pointed) for part in parts[number]])
+        return Strip.join([Strip([Segment(BAR, pointed)]), Strip.join(parts).crop(1)])
+
+    def _select(self, strip: Strip, line: StyledLine, span: tuple[int, int]) -> Strip:
+        start, end = span
+        text = line.text
+        left = width_of(text[:start])
+        right = width_of(text) if end == -1 else width_of(text[:end])
+        before, inside, after = strip.divide([left, max(left, right), max(strip.cell_length, left, right)])
+        style = self.screen.get_component_rich_style("screen--selection")
+        marked = Strip([Segment(segment.text, (segment.style or Style()) + style) for segment in inside])
+        return Strip.join([before, marked, after])
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw what is selected."""
+        self.refresh()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text, without the margin at its left that all lines share."""
+        first = selection.start.y if selection.start else 0
+        last = selection.end.y if selection.end else self.stack.height - 1
+        rows = []
+        for number in range(first, min(last, self.stack.height - 1) + 1):
+            text = self.stack.line(number).text
+            start, end = selection.get_span(number) or (0, 0)
+            rows.append(text[start : len(text) if end == -1 else end].rstrip())
+        margin = min((len(row) - len(row.lstrip()) for row in rows[1:] if row), default=0)
+        rows = [row.lstrip() if number == 0 else row[margin:] for number, row in enumerate(rows)]
+        return without_isolates("\n".join(rows)), "\n"

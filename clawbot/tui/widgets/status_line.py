@@ -1,0 +1,272 @@
+"""The quiet lines around the conversation: the header, the status line, what is queued, what is new below.
+
+What the status line says is a pure function, `status_line`: which parts, how wide, what goes when there is no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual.events import Click
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from clawbot.clock import Clock
+from clawbot.text.sanitize import clean_line
+from clawbot.tui.render.lines import StyledSpan, cells_of, duration, ellipsis, short, width_of
+from clawbot.tui.widgets.line_view import Painted
+
+BAR = 18  # cells of the meter
+SEPARATOR = " · "
+ACTIVITY = 24  # cells for what runs, where half of the line has them
+PLACE = 8  # cells that agent and session have at least
+FULL_WIDTH = 80  # below, parts are dropped from the right
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """How full the context is, in tokens. `flush` and `compaction` are where those come, 0 when they don't."""
+
+    tokens: int = 0
+    window: int = 0
+    exact: bool = True
+    flush: int = 0
+    compaction: int = 0
+
+    @property
+    def level(self) -> str:
+        """The style of the bar: quiet, then warning from the flush on, then error from the compaction on."""
+        warning = self.flush or round(self.window * 0.75)
+        error = self.compaction or round(self.window * 0.9)
+        if self.window and self.tokens >= error:
+            return "meter-error"
+        return "meter-warning" if self.window and self.tokens >= warning else "meter"
+
+
+@dataclass(frozen=True)
+class StatusState:
+    """All that the status line shows. `place` is agent and session, `cost` in US dollars, `activity` what runs now,
+    `seconds` for how long, `hint` the key that matters most at the moment; `indexing` stands in place of the count of
+    notes while the memory is indexed."""
+
+    place: str = ""
+    gauge: Gauge = Gauge()
+    cost: float | None = None
+    notes: int = 0
+    indexing: str = ""
+    activity: str = ""
+    seconds: int = 0
+    hint: str = ""
+
+
+def bar(gauge: Gauge, cells: int = BAR) -> list[StyledSpan]:
+    """The meter: what is used, what is free, and where flush and compaction come."""
+    used = min(cells, round(cells * gauge.tokens / gauge.window))
+    if gauge.tokens and not used:
+        used = 1
+    marks = {min(cells - 1, cells * at // gauge.window) for at in (gauge.flush, gauge.compaction) if at}
+    signs = ["┊" if place in marks else "█" if place < used else "░" for place in range(cells)]
+    full, free = "".join(signs[:used]), "".join(signs[used:])
+    return [
+        StyledSpan("▕", "meter-edge"),
+        StyledSpan(full, gauge.level),
+        StyledSpan(free, "meter-free"),
+        StyledSpan("▏", "meter-edge"),
+    ]
+
+
+@lru_cache(maxsize=4)
+def gauge_parts(gauge: Gauge) -> list[list[StyledSpan]]:
+    """The forms of the meter, the longest first: with its figures, the bar and its percentage, the percentage alone.
+    Nothing was counted where there are no tokens: then there is a bar at most."""
+    about = "" if gauge.exact else "~"
+    if not gauge.window:
+        return [[StyledSpan(f"{about}{short(gauge.tokens)} tokens")]] if gauge.tokens else []
+    if not gauge.tokens:
+        return [bar(gauge)]
+    percent = StyledSpan(f"{about}{round(100 * gauge.tokens / gauge.window)}%", gauge.level)
+    medium = [*bar(gauge), percent._replace(text=f" {percent.text}")]
+    return [[*medium, StyledSpan(f" {short(gauge.tokens)}/{short(gauge.window)}")], medium, [percent]]
+
+
+def status_line(state: StatusState, width: int) -> list[StyledSpan]:
+    """The spans of the line, exactly `width` cells: the facts left, what happens right."""
+    parts = _parts(state)
+    right = _right(state, width, parts)
+    taken = cells_of(right) + 1
+    room = width - taken - 2
+    left = [StyledSpan(" "), StyledSpan(ellipsis(state.place, max(PLACE, room // 2)), "place")]
+    used = cells_of(left)
+    for forms in parts:
+        for form in forms:
+            cells = len(SEPARATOR) + cells_of(form)
+            if used + cells <= room:
+                left += [StyledSpan(SEPARATOR), *form]
+                used += cells
+                break
+        else:
+            break
+        if form is not forms[0]:
+            break
+    space = width - used - taken
+    if space < 0:
+        return [StyledSpan(ellipsis("".join(span.text for span in left), width))]
+    return [*left, StyledSpan(" " * space), *right, StyledSpan(" ")]
+
+
+def _parts(state: StatusState) -> list[list[list[StyledSpan]]]:
+    """The facts in their order, each in its forms, the longest first."""
+    parts = [gauge_parts(state.gauge)]
+    if state.cost is not None:
+        parts.append([[StyledSpan(f"${state.cost:.2f}" if state.cost >= 0.01 or not state.cost else "<$0.01")]])
+    if state.indexing:
+        parts.append([[StyledSpan(state.indexing)]])
+    elif state.notes:
+        parts.append([[StyledSpan(f"memory {state.notes:,} note{'s' if state.notes != 1 else ''}")]])
+    return [forms for forms in parts if forms]
+
+
+def _right(state: StatusState, width: int, parts: list[list[list[StyledSpan]]]) -> list[StyledSpan]:
+    """What runs and the key. What runs is cut where the percentage of the meter would have no room."""
+    if not state.activity:
+        return [StyledSpan(state.hint)] if state.hint else []
+    hint = [StyledSpan(f"{SEPARATOR}{state.hint}")] if state.hint and width >= FULL_WIDTH // 2 else []
+    time = f" {duration(state.seconds)}"
+    kept = min(PLACE, width_of(state.place)) + sum(len(SEPARATOR) + cells_of(form[-1]) for form in parts[:1])
+    room = min(max(width // 3, min(ACTIVITY, width // 2)), width - kept - len(time) - cells_of(hint) - 4)
+    return [StyledSpan(f"{ellipsis(state.activity, max(10, room))}{time}", "activity"), *hint]
+
+
+STATUS_STYLES = ("meter", "meter-warning", "meter-error", "meter-edge", "meter-free", "place", "activity")
+
+
+class HeaderLine(Painted):
+    """Who and where at the left, the model and the date at the right."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"header--name", "header--rest"}
+    prefix = "header--"
+    name_text: reactive[str] = reactive("clawbot")
+    right_text: reactive[str] = reactive("")
+
+    def render_line(self, y: int) -> Strip:
+        """The one line."""
+        width = self.size.width
+        name = clean_line(self.name_text)
+        right = ellipsis(clean_line(self.right_text), max(0, width - width_of(name) - 4))
+        space = max(1, width - width_of(name) - width_of(right) - 2)
+        spans = (StyledSpan(f" {name}", "name"), StyledSpan(f"{' ' * space}{right} ", "rest"))
+        return Strip(self.segments(spans)).crop_extend(0, width, self.named("rest"))
+
+
+class StatusLine(Painted):
+    """One line of facts. Its clock ticks only while something runs."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"status--{name}" for name in STATUS_STYLES}
+    prefix = "status--"
+    state: reactive[StatusState] = reactive(StatusState())
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self._activity = ""
+        self._started: float | None = None
+        self._ticker: Timer | None = None
+
+    def run_clock(self, activity: str, detail: str = "") -> None:
+        """`activity` runs from now on; an empty one stops the clock. The same activity goes on counting, also when its
+        `detail` (2/5) is another one."""
+        shown = f"{activity} {detail}".rstrip()
+        if activity and activity == self._activity:
+            self.show(activity=shown)
+            return
+        self._activity = activity
+        self._started = self.clock.monotonic() if activity else None
+        self.show(activity=shown, seconds=0)
+        if activity and self._ticker is None:
+            self._ticker = self.set_interval(1.0, self._tick)
+        elif not activity and self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
+
+    def show(self, **changes: Any) -> None:
+        """Change fields of the state."""
+        self.state = replace(self.state, **changes)
+
+    def _tick(self) -> None:
+        if self._started is not None:
+            self.show(seconds=int(self.clock.monotonic() - self._started))
+
+    def render_line(self, y: int) -> Strip:
+        """The one line."""
+        segments = self.segments(status_line(self.state, self.size.width))
+        return Strip(segments).crop_extend(0, self.size.width, self.rich_style)
+
+
+class QueueLines(Widget):
+    """What was typed during a turn and waits: one quiet line each."""
+
+    SHOWN = 4
+    texts: reactive[tuple[str, ...]] = reactive((), layout=True)
+    coming: reactive[str] = reactive("", layout=True)
+
+    def show(self, texts: Sequence[str], *, coming: str = "") -> None:
+        """These wait, in this order; `coming` is taken up, and can't be taken back."""
+        self.texts = tuple(texts)
+        self.coming = coming
+        self.display = bool(texts or coming)
+
+    def render_line(self, y: int) -> Strip:
+        """Line `y`."""
+        if self.coming:
+            if not y:
+                text = ellipsis(clean_line(self.coming[:500]), max(10, self.size.width - 14))
+                return self._line(f"   sending: {text}")
+            y -= 1
+        more = len(self.texts) - self.SHOWN
+        if y >= self.SHOWN and more > 0:
+            text = f"   and {more} more"
+        else:
+            hint = "   alt+up takes it back" if y == len(self.texts) - 1 else ""
+            line = clean_line(self.texts[y][:500]) if y < len(self.texts) else ""
+            text = f"   queued: {ellipsis(line, max(10, self.size.width - 14 - len(hint)))}{hint}"
+        return self._line(text)
+
+    def _line(self, text: str) -> Strip:
+        return Strip([Segment(text, self.rich_style)]).crop_extend(0, self.size.width, self.rich_style)
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """A line for each, up to a limit."""
+        return bool(self.coming) + min(len(self.texts), self.SHOWN + 1)
+
+
+class NewBelow(Widget):
+    """`↓ 3 new`: the reader has scrolled up, and the talk goes on. A click goes there."""
+
+    class Pressed(Message):
+        """The reader wants to see it."""
+
+    count: reactive[int] = reactive(0)
+
+    def watch_count(self, count: int) -> None:
+        """Hidden while there is nothing new."""
+        self.display = count > 0
+
+    def render(self) -> str:
+        """The count and the key."""
+        return f"↓ {self.count} new · end"
+
+    def get_content_width(self, container: object, viewport: object) -> int:
+        """As wide as its text."""
+        return len(self.render())
+
+    def on_click(self, event: Click) -> None:
+        """Go there."""
+        event.stop()
+        self.post_message(self.Pressed())

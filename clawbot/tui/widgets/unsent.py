@@ -1,0 +1,179 @@
+"""What was typed and not sent before the program ended: the question in place of the prompt, offered when the runtime
+is there and when it is asked for, and what becomes of the answer.
+
+A key is the answer when the keyboard rests after it; who goes on typing meant the prompt, and has it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Key
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Static
+
+from clawbot.text.sanitize import clean_line, isolate
+from clawbot.text.visible import were_not_sent
+from clawbot.tui.render.lines import ellipsis
+from clawbot.tui.turns import StartReader, Turns
+from clawbot.tui.widgets.approval import REST, key_texts
+
+if TYPE_CHECKING:
+    from clawbot.api import RuntimeApi
+    from clawbot.tui.widgets.composer import Composer
+
+SHOWN = 4
+MARGIN = 7  # cells beside a text
+SCANNED = 500  # characters of a text that one line is made of
+
+Choice = Literal["send", "edit", "drop", "later"]
+KEYS: dict[str, Choice] = {"s": "send", "e": "edit", "d": "drop"}
+
+
+class UnsentQuestion(Vertical, can_focus=True):
+    """Shows what was not sent and takes the answer."""
+
+    @dataclass
+    class Answered(Message):
+        """What becomes of it; what was `typed` on belongs to the prompt."""
+
+        choice: Choice
+        typed: str = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.display = False
+        self._held = ""
+        self._rest: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """Question, texts, keys."""
+        yield Static(id="unsent-question", markup=False)
+        yield Static(id="unsent-texts", markup=False)
+        yield Static(id="unsent-keys")
+
+    def ask(self, texts: Sequence[str]) -> None:
+        """What is to become of `texts`?"""
+        self._held = ""
+        self.query_one("#unsent-question", Static).update(were_not_sent(len(texts)))
+        room = max(10, self.screen.size.width - MARGIN)
+        shown = texts if len(texts) <= SHOWN + 1 else texts[:SHOWN]
+        lines = [ellipsis(isolate(clean_line(text[:SCANNED])), room) for text in shown]
+        if len(shown) < len(texts):
+            lines.append(f"and {len(texts) - len(shown):,} more")
+        self.query_one("#unsent-texts", Static).update("\n".join(lines))
+        every = "" if len(texts) == 1 else " all"
+        keys = key_texts(("s", f"send{every}"), ("e", "edit"), ("d", f"drop{every}"), ("esc", "later"))
+        self.query_one("#unsent-keys", Static).update(Content("   ").join(keys))
+        self.display = True
+        self.focus()
+
+    def close(self) -> None:
+        """The question is over."""
+        if self._rest is not None:
+            self._rest.stop()
+        self.display = False
+
+    def on_key(self, event: Key) -> None:
+        """A key that is followed by a rest is the answer, Esc asks another time."""
+        if event.key == "escape":
+            event.stop()
+            self.post_message(self.Answered("later", self._held))
+        elif event.is_printable and event.character:
+            event.stop()
+            self._held += event.character
+            if self._held not in KEYS:
+                self.post_message(self.Answered("later", self._held))
+                return
+            self._rest = self.set_timer(REST, self._rested)
+
+    def _rested(self) -> None:
+        choice = KEYS.get(self._held)
+        if self.display and choice is not None:
+            self.post_message(self.Answered(choice))
+
+
+class UnsentTexts:
+    """Sends what was not sent by `turns`, puts it into the prompt of `composer`, or drops it. A draft, which was never
+    entered, goes into the prompt by itself. `start` runs a job of the screen."""
+
+    def __init__(self, composer: Composer, turns: Turns, start: StartReader) -> None:
+        self._composer = composer
+        self._prompt = composer.prompt  # which outlives the screen
+        self._turns = turns
+        self._start = start
+        self._runtime: RuntimeApi | None = None
+        self._draft = ""  # the id of what was put into the prompt
+        self._entered = False  # and that it was entered, or taken out by the user
+
+    def connect(self, runtime: RuntimeApi) -> None:
+        """It is the unsent texts of `runtime` from now on."""
+        self._runtime = runtime
+        self._draft = ""
+        drafts = [unsent for unsent in runtime.agent.outbox.left if unsent.draft]
+        if drafts and self._composer.is_empty:
+            self._draft = drafts[-1].id
+            self._fill(drafts[-1].text)
+
+    @property
+    def texts(self) -> list[str]:
+        """What there is to ask about."""
+        return [unsent.text for unsent in self._open]
+
+    @property
+    def _open(self) -> list[Any]:
+        left = self._runtime.agent.outbox.left if self._runtime is not None else []
+        sent = self._turns.sending
+        return [unsent for unsent in left if unsent.id != self._draft and unsent.id not in sent]
+
+    def answer(self, choice: Choice) -> None:
+        """Do what the user wants with all of them."""
+        runtime, unsent = self._runtime, self._open
+        if runtime is None or not unsent:
+            return
+        match choice:
+            case "send":
+                for each in unsent:
+                    self._turns.submit(each.text, each.id)
+            case "edit":
+                text = "\n\n".join(each.text for each in unsent)
+                self._fill(text)
+                self._run(partial(self._keep_draft, runtime, text, [each.id for each in unsent]))
+            case "drop":
+                self._run(partial(runtime.agent.outbox.drop, *(each.id for each in unsent)))
+            case "later":
+                pass
+
+    def entered(self) -> None:
+        """Something was entered: what stood in the prompt is sent, or was taken out by the user."""
+        self._entered = bool(self._draft)
+
+    def accepted(self) -> None:
+        """What was entered is on disk."""
+        if self._entered and self._runtime is not None:
+            self._run(partial(self._runtime.agent.outbox.drop, self._draft))
+            self._draft, self._entered = "", False
+
+    async def leave(self, runtime: RuntimeApi) -> None:
+        """The screen is gone: what no runtime has seen, and what stands in the prompt, is for the next start."""
+        for text in self._turns.held:
+            await runtime.agent.outbox.add(text)
+        draft = self._prompt.expanded(self._prompt.text)
+        if draft.strip():
+            await runtime.agent.outbox.add(draft, [self._draft] if self._draft else (), draft=True)
+
+    async def _keep_draft(self, runtime: RuntimeApi, text: str, ids: list[str]) -> None:
+        self._draft = await runtime.agent.outbox.add(text, ids, draft=True)
+
+    def _fill(self, text: str) -> None:
+        self._prompt.take(self._prompt.shortened(text))
+
+    def _run(self, job: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._start(job)

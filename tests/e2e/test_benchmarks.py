@@ -1,0 +1,61 @@
+"""Each benchmark runs in a tiny form, so that none can rot. What it measures is asserted by nobody."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TINY = {
+    "accounting": "--turns 14 --repeats 3",
+    "index": "--files 2 --runs 1",
+    "longrun": "--turns 60",
+    "reset": "--tiny --runs 1 --slug 0.1",
+    "retrieval": "{notes} --profile lines",
+    "startup": "--runs 1",
+    "talks": "--megabytes 1 --runs 1",
+    "trace": "--files",
+    "tui": "--tiny",
+    "turns": "--turns 3",
+}
+OF_THEIR_OWN = {"kills", "soak"}  # tests/e2e/test_kills.py and test_soak.py run these, and read their tables
+
+
+def write_notes(folder: Path) -> None:
+    """A workspace with one note, and a question that it answers."""
+    note = folder / "workspace" / "memory" / "2026-01-02.md"
+    note.parent.mkdir(parents=True)
+    note.write_text("# Friday\n\nThe staging proxy listens on port 8443.\n")
+    question = {
+        "id": "q1",
+        "question": "Which port has the staging proxy?",
+        "category": "exact",
+        "gold": [{"path": "memory/2026-01-02.md", "start_line": 3, "end_line": 3}],
+        "workspace": "workspace",
+    }
+    (folder / "questions.jsonl").write_text(json.dumps(question) + "\n")
+
+
+def test_each_benchmark_has_a_tiny_form() -> None:
+    runnable = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
+    assert runnable == TINY.keys() | OF_THEIR_OWN
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", TINY)
+def test_a_benchmark_prints_its_table(name: str, tmp_path: Path) -> None:
+    write_notes(tmp_path / "notes")
+    arguments = TINY[name].format(notes=tmp_path / "notes").split()
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) > 1, done.stdout

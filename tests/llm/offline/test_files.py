@@ -1,0 +1,108 @@
+"""Files and commands by plain requests, and small talk."""
+
+from __future__ import annotations
+
+import pytest
+
+from clawbot.text.statements import is_refusal
+from tests.llm.offline.talk import Files, Talk
+
+
+def some() -> Files:
+    texts = {"AGENTS.md": "# Rules\n\nBe kind.\n", "notes.md": "hello\n", "memory/2026-11-01.md": "- a proxy\n"}
+    return Files(texts, given={"shell": "total 4"})
+
+
+@pytest.mark.parametrize(
+    ("said", "held"),
+    [
+        ("list files", "memory/\nAGENTS.md\nnotes.md"),
+        ("看看工作区有什么文件", "memory/\nAGENTS.md\nnotes.md"),
+        ("show me my notes", "2026-11-01.md"),
+        ("show AGENTS.md", "# Rules\n\nBe kind."),
+        ("读一下 AGENTS.md", "# Rules\n\nBe kind."),
+        ("run `ls -la`", "total 4"),
+        ("运行 ls -la", "total 4"),
+    ],
+)
+async def test_what_a_tool_answers_is_shown_fenced(said: str, held: str) -> None:
+    assert f"```text\n{held}\n```" in await Talk(some()).say(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "path", "text"),
+    [
+        ('append "world" to notes.md', "notes.md", "hello\nworld\n"),
+        ("在 notes.md 里追加:你好", "notes.md", "hello\n你好\n"),
+        ("create new.md with some text", "new.md", "some text\n"),
+        ("创建 new.md,内容是你好", "new.md", "你好\n"),
+        ("create notes.md with new text", "notes.md", "hello\n"),
+    ],
+)
+async def test_files_are_written_and_none_is_replaced(said: str, path: str, text: str) -> None:
+    files = some()
+    reply = await Talk(files).say(said)
+    assert files.texts[path] == text
+    assert ("exists already" in reply) == (text == "hello\n")
+
+
+async def test_what_the_tools_refuse_is_told() -> None:
+    assert "did not work" in await Talk(some()).say("show ../../etc/passwd.txt")
+    assert "not today" in await Talk().say("run touch x")
+
+
+async def test_long_output_is_shortened_with_a_notice() -> None:
+    files = Files({"long.md": "\n".join(f"line {n}" for n in range(500)), "wide.md": "x" * 50_000})
+    reply = await Talk(files).say("show long.md")
+    assert "60 of 500 lines" in reply
+    assert "line 59\n```" in reply
+    reply = await Talk(files).say("show wide.md")
+    assert len(reply) < 5_000
+    assert "Shortened" in reply
+
+
+async def test_a_fence_in_a_file_does_not_end_the_block() -> None:
+    reply = await Talk(Files({"x.md": "````\ncode\n````\n# not a heading of the reply"})).say("show x.md")
+    assert "`````text\n````\ncode" in reply
+    assert reply.endswith("`````")
+
+
+@pytest.mark.parametrize(
+    ("said", "tool"),
+    [
+        ("list files", "list"),
+        ("show AGENTS.md", "read"),
+        ("append x to notes.md", "append"),
+        ("create x.md with y", "write"),
+        ("run ls", "shell"),
+    ],
+)
+async def test_a_tool_that_is_missing_or_fails_is_named(said: str, tool: str) -> None:
+    assert f"`{tool}`" in await Talk(tools=()).say(said)
+    reply = await Talk(Files(failing={tool: "The user refused: not now"})).say(said)
+    assert "did not work" in reply
+    assert "> The user refused: not now" in reply
+
+
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [
+        ("who are you?", "`run ls -la`"),
+        ("how do I connect a model?", "`/model`"),
+        ("你是谁?", "不是语言模型"),
+        ("hello", "I run offline"),
+        ("thanks, that's great!", "You're welcome."),
+        ("that's great!", "glad"),
+        ("ok", "All right."),
+        ("再见", "`/quit`"),
+        ("   ", "no text"),
+    ],
+)
+async def test_small_talk_is_one_short_line_that_no_note_keeps(said: str, part: str) -> None:
+    talk = Talk()
+    reply = await talk.say(said)
+    assert part in reply
+    assert "\n" not in reply
+    assert len(reply) < 320
+    assert is_refusal(reply)
+    assert not talk.files.calls

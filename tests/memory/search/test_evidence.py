@@ -1,0 +1,81 @@
+"""Where nothing fits, nothing is found; what fits by its meaning alone still is."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clawbot.memory.search import engine
+from clawbot.memory.search.vector_scores import VectorScores
+from tests.memory.search.notes import Searcher, build
+
+SUBJECTS = ["garden", "invoice", "river", "bicycle", "kettle", "lantern", "ferry", "museum", "orchard", "violin"]
+VERBS = ["painted", "repaired", "visited", "sold", "moved", "counted"]
+
+
+def thousand_notes() -> dict[str, str]:
+    choose = random.Random(3)
+    return {
+        f"memory/{number:04}.md": f"# {choose.choice(SUBJECTS)}\n\n"
+        + "".join(f"- {choose.choice(VERBS)} the {choose.choice(SUBJECTS)} {number}\n" for _ in range(4))
+        for number in range(1_000)
+    }
+
+
+@pytest.fixture(params=["in memory", "from disk", "words alone"])
+def notes(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searcher:
+    monkeypatch.setattr(engine, "SMALL_CHUNKS", -1)
+    reader = build(tmp_path / "index.sqlite", thousand_notes(), embed=request.param != "words alone")
+    searcher = Searcher(reader)
+    return searcher.load() if request.param == "in memory" else searcher
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["xylophone quantum zebra", "木琴 量子 斑马", "what is a zebra", "xylophone quantum moved"],
+    ids=["words of no note", "of another language", "a question", "with a word of hundreds of lines"],
+)
+def test_where_nothing_fits_nothing_is_found(notes: Searcher, query: str) -> None:
+    assert notes.ask(query).hits == ()
+
+
+def test_a_frequent_word_is_found_when_it_is_all_that_is_asked_for(notes: Searcher) -> None:
+    assert "violin" in notes.best("violin")
+
+
+def test_another_word_for_it_is_found_by_its_meaning_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = thousand_notes() | {"memory/car.md": "# Notes\n\n- my 大夫\n"}
+    reader = build(tmp_path / "index.sqlite", files)
+    assert "大夫" in Searcher(reader).load().best("physician")
+    monkeypatch.setattr(engine, "SMALL_CHUNKS", -1)
+    assert "大夫" in Searcher(reader).best("physician")
+
+
+def test_in_a_home_of_a_few_lines_an_alien_question_finds_nothing(tmp_path: Path) -> None:
+    files = {"MEMORY.md": "# Memory\n\n- I prefer tabs over spaces\n- the doctor is on the second floor\n"}
+    searcher = Searcher(build(tmp_path / "index.sqlite", files))
+    assert searcher.ask("xylophone quantum zebra").hits == ()
+    assert "tabs" in searcher.best("tabs or spaces?")
+    assert "doctor" in searcher.best("大夫")
+
+
+def test_a_missing_vector_is_guessed_from_the_words_and_a_known_one_is_not() -> None:
+    near = VectorScores(np.array([0.8, 0.1, 0.0, 0.3], "<f4"), np.array([True, True, False, False]))
+    assert near.guessed(np.array([0.0, 1.0, 1.0, 0.25], "<f4")).tolist() == pytest.approx([0.8, 0.1, 0.8, 0.3])
+
+
+def test_without_any_vector_nothing_is_guessed() -> None:
+    near = VectorScores(np.zeros(2, "<f4"), np.zeros(2, np.bool_))
+    assert near.guessed(np.array([1.0, 0.5], "<f4")).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("begun", ["stag", "stagi", "port of stagi"])
+def test_a_word_that_is_being_typed_is_found_by_its_beginning(tmp_path: Path, begun: str) -> None:
+    files = {"memory/2026-10-02.md": "# Proxy\n\n- the staging port is 8443\n- tea at four\n"}
+    searcher = Searcher(build(tmp_path / "index.sqlite", files))
+    assert "staging" in searcher.ask(begun, prefix=True).hits[0].snippet
+    assert searcher.ask("stagi").hits == ()
+    assert searcher.ask("xylo", prefix=True).hits == ()

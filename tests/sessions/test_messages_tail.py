@@ -1,0 +1,215 @@
+"""The last texts of a conversation, as hooks are given them (list B 10 and 18)."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from clawbot.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, UserMessage
+from clawbot.sessions.conversation import NOTES
+from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry
+from clawbot.sessions.messages_tail import Asked, Manner, UserWords, last_said
+from clawbot.sessions.transcript import Transcript
+from clawbot.text.secrets import MARK
+from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret
+
+from .helpers import CLOCK, result, said, user
+
+
+def heard(folder: Path, *messages: Message, limit: int = 15) -> list[tuple[str, str]]:
+    """What is told of a conversation of `messages`."""
+    with Transcript.create(folder, cwd=folder, clock=CLOCK) as transcript:
+        for message in messages:
+            transcript.append_message(message)
+        return [(text.role, text.text) for text in last_said(transcript, limit)[0]]
+
+
+def test_all_text_of_a_message_counts(tmp_path: Path) -> None:
+    """There only the first block of a message was kept."""
+    question = UserMessage([TextBlock("the harbour"), TextBlock("几点开门？")], timestamp=1)
+    answer = AssistantMessage([ThinkingBlock("hm"), TextBlock("At six."), TextBlock("六点。")])
+    [(_, asked), (_, answered)] = heard(tmp_path, question, answer)
+    assert "the harbour" in asked
+    assert "几点开门？" in asked
+    assert "At six." in answered
+    assert "六点。" in answered
+    assert "hm" not in answered
+
+
+def test_tools_and_commands_are_no_conversation(tmp_path: Path) -> None:
+    working = AssistantMessage([TextBlock("Let me look."), ToolCallBlock("1", "read", {"path": "x"})])
+    messages: list[Message] = [
+        user("look"),
+        working,
+        result("1", "what the tool printed"),
+        said("Done."),
+        user("/status"),
+        user("/NEW"),
+    ]
+    assert heard(tmp_path, *messages) == [("user", "look"), ("assistant", "Let me look."), ("assistant", "Done.")]
+
+
+@pytest.mark.parametrize("silence", ["NO_REPLY", "no_reply.", "**NO_REPLY**", "HEARTBEAT_OK"])
+def test_a_silent_turn_was_never_said(tmp_path: Path, silence: str) -> None:
+    job = user("Look around. If nothing needs attention, reply with NO_REPLY.")
+    assert heard(tmp_path, user("hello"), said("hi"), job, said(silence)) == [("user", "hello"), ("assistant", "hi")]
+    assert len(heard(tmp_path, job, said("Water the plants!"))) == 2
+
+
+def test_the_last_ones_are_told_oldest_first_however_long_the_conversation_is(tmp_path: Path) -> None:
+    messages = [message for turn in range(100) for message in (user(f"问 {turn}"), said(f"答 {turn}"))]
+    assert heard(tmp_path, *messages, limit=3) == [("assistant", "答 98"), ("user", "问 99"), ("assistant", "答 99")]
+    assert len(heard(tmp_path, *messages, limit=1_000)) == 200
+
+
+def test_what_was_compacted_was_said_and_what_the_program_added_was_not(tmp_path: Path) -> None:
+    with Transcript.create(tmp_path, cwd=tmp_path, clock=CLOCK) as transcript:
+        transcript.append(CustomMessageEntry(custom_type=NOTES, content="quoted notes", display=True))
+        transcript.append_message(user("one"))
+        kept = transcript.append_message(said("two"))
+        transcript.append(CompactionEntry(summary="a summary", first_kept_entry_id=kept.id))
+        transcript.append_message(user("three"))
+        assert [text.text for text in last_said(transcript, 15)[0]] == ["one", "two", "three"]
+
+
+def test_echoes_are_references_and_refusals_are_left_out(tmp_path: Path) -> None:
+    def manner(message: AssistantMessage) -> Manner:
+        return "refusing" if "can't answer" in message.text else "quoting"
+
+    looking = AssistantMessage([ToolCallBlock("1", "shell", {"command": "ls"})])
+    with Transcript.create(tmp_path, cwd=tmp_path, clock=CLOCK) as transcript:
+        for message in (
+            user("the dog is called Bella"),
+            said("I can't answer that."),
+            user("list the files"),
+            looking,
+            result("1", "Makefile\n源码\n"),
+            said("`ls` answered:\n\n```text\nMakefile\n源码\n```"),
+            user("what is the dog called?"),
+            said("Your notes say:\n\n> Bella\n>\n> — `memory/2026-11-20.md:4`"),
+            user("write a poem"),
+            said("I can't answer that, dear."),
+        ):
+            transcript.append_message(message)
+        told = [text.text for text in last_said(transcript, 5, manner=manner)[0]]
+    assert told == [
+        "list the files",
+        "`ls` answered: [output of shell: 2 lines]",
+        "what is the dog called?",
+        "Your notes say: [quoted: memory/2026-11-20.md:4]",
+        "write a poem",
+    ]
+
+
+def test_an_answer_that_is_printed_in_a_later_turn_is_no_echo(tmp_path: Path) -> None:
+    code = "```text\nMakefile\n```"
+    looking = AssistantMessage([ToolCallBlock("1", "shell", {"command": "ls"})])
+    turns: list[Message] = [user("one"), said(code), user("two"), looking, result("1", "Makefile"), said("Yes.")]
+    assert ("assistant", code) in heard(tmp_path, *turns)
+
+
+def test_what_a_job_said_was_not_the_user(tmp_path: Path) -> None:
+    asked = UserMessage("Is anything due?", scheduled=True)
+    told: list[Message] = [user("六点开门"), said("好的"), asked, said("The harbour opens.")]
+    assert heard(tmp_path, *told) == [("user", "六点开门"), ("assistant", "好的"), ("assistant", "The harbour opens.")]
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.secret[:24])
+def test_secrets_are_left_out(tmp_path: Path, secret: SaidSecret) -> None:
+    [(_, text), _] = heard(tmp_path, UserMessage(secret.text, timestamp=1), said("I did not write it down."))
+    assert secret.secret not in text
+    assert MARK in text
+
+
+def test_a_secret_that_is_said_again_without_a_word_about_it_is_left_out_too(tmp_path: Path) -> None:
+    talk: list[Message] = [
+        said("So Winter-2026 it is?"),
+        UserMessage("yes: the password is Winter-2026!", timestamp=1),
+        said("Good."),
+    ]
+    assert heard(tmp_path, *talk)[0] == ("assistant", f"So {MARK} it is?")
+
+
+def test_what_only_looks_like_a_secret_is_told(tmp_path: Path) -> None:
+    talk = [UserMessage(text, timestamp=1) for text in LOOK_ALIKES]
+    assert [text for _, text in heard(tmp_path, *talk, limit=len(talk))] == list(LOOK_ALIKES)
+
+
+def texts_of(asked: Asked) -> list[str]:
+    return [text.text for text in asked.texts]
+
+
+def talk_of(transcript: Transcript, turns: range) -> None:
+    for turn in turns:
+        transcript.append_message(user(f"问 {turn}"))
+        transcript.append_message(said(f"答 {turn}"))
+
+
+def read_in(words: UserWords, transcript: Transcript) -> tuple[Asked, int]:
+    """What the user said, and how many bytes were read for it."""
+    with Transcript.open_history(transcript.path, clock=CLOCK) as reader:
+        before = reader.bytes_read
+        return words.read(reader), reader.bytes_read - before
+
+
+@pytest.mark.parametrize("steps", [[1], [2, 3], [700], [1, 2, 130, 131, 500, 700], list(range(0, 701, 7))])
+def test_what_the_user_said_is_the_same_however_often_it_was_read(tmp_path: Path, steps: list[int]) -> None:
+    words, done = UserWords(), 0
+    with Transcript.create(tmp_path, cwd=tmp_path, clock=CLOCK) as transcript:
+        for step in steps:
+            talk_of(transcript, range(done, step))
+            done = step
+            heard, _ = read_in(words, transcript)
+        assert heard == read_in(UserWords(), transcript)[0]
+    numbers = [int(text.removeprefix("问 ")) for text in texts_of(heard)]
+    assert numbers[0] == 0
+    assert numbers[-1] == done - 1
+    assert min(done, 64) <= len(numbers) <= 129
+    gaps = {second - first for first, second in itertools.pairwise(numbers[:-1])}
+    assert len(gaps) <= 1
+
+
+def test_the_end_of_a_long_talk_reads_its_end_alone(tmp_path: Path) -> None:
+    words = UserWords()
+    with Transcript.create(tmp_path, cwd=tmp_path, clock=CLOCK) as transcript:
+        talk_of(transcript, range(3_000))
+        _, whole = read_in(words, transcript)
+        talk_of(transcript, range(3_000, 3_002))
+        heard, rest = read_in(words, transcript)
+    assert texts_of(heard)[-1] == "问 3001"
+    assert rest < whole / 5
+
+
+def test_a_password_of_long_ago_is_left_out_of_what_was_said_before_and_behind_it(tmp_path: Path) -> None:
+    words = UserWords()
+    with Transcript.create(tmp_path, cwd=tmp_path, clock=CLOCK) as transcript:
+        transcript.append_message(user("sunflower42 is a fine word"))
+        transcript.append_message(said("It is."))
+        talk_of(transcript, range(5))
+        assert "sunflower42" in texts_of(read_in(words, transcript)[0])[0]
+        transcript.append_message(user("the wifi password is sunflower42"))
+        transcript.append_message(said("I see."))
+        talk_of(transcript, range(300))
+        heard, _ = read_in(words, transcript)
+        transcript.append_message(user("type sunflower42 here"))
+        after, _ = read_in(words, transcript)
+    assert heard.secrets == after.secrets == {"sunflower42"}
+    assert not any("sunflower42" in text for text in (*texts_of(heard), *texts_of(after)))
+    assert texts_of(heard)[0] == f"{MARK} is a fine word"
+    assert texts_of(after)[-1] == f"type {MARK} here"
+
+
+def test_a_prompt_that_may_be_silent_counts_when_it_is_answered_and_another_session_begins_anew(tmp_path: Path) -> None:
+    words, job = UserWords(), user("Look around, or reply with NO_REPLY.")
+    with Transcript.create(tmp_path, cwd=tmp_path, clock=CLOCK) as transcript:
+        transcript.append_message(user("one"))
+        transcript.append_message(job)
+        assert texts_of(read_in(words, transcript)[0]) == ["one"]
+        transcript.append_message(said("Water the plants!"))
+        assert texts_of(read_in(words, transcript)[0]) == ["one", job.text]
+    with Transcript.create(tmp_path, cwd=tmp_path, clock=CLOCK) as other:
+        assert texts_of(read_in(words, other)[0]) == []
+        other.append_message(user("two"))
+        assert texts_of(read_in(words, other)[0]) == ["two"]

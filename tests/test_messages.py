@@ -1,0 +1,54 @@
+"""The message that stands for turns which left the context."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clawbot.messages import Compacted, compacted_text, read_compacted
+
+SUMMARY = "## Decisions\n- We decided to use Postgres 16."
+
+
+def compacted(request: str = "") -> str:
+    return compacted_text("What was before:", SUMMARY, "The message that you are answering:", request)
+
+
+def test_a_summary_and_the_request_behind_it() -> None:
+    assert read_compacted(compacted()) == Compacted(SUMMARY)
+    assert read_compacted(compacted("list files")) == Compacted(SUMMARY, "list files")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "what does `<summary>\n` mean?",
+        "<details><summary>\nmore\n</summary>",
+        "<summary>\nopen",
+        "closed\n</summary>",
+        "<summary>\nx\n</summary>\n\nand what now?",
+        "<summary>\nx\n</summary>\n\none\n\ntwo\n\n<request>\ny\n</request>",
+        "<request>\nlist files\n</request>",
+    ],
+)
+def test_other_texts_were_said_by_somebody(text: str) -> None:
+    assert read_compacted(text) is None
+
+
+@given(request=st.text(min_size=1).map(str.strip).filter(bool))
+def test_any_request_is_read_to_the_letter(request: str) -> None:
+    assert read_compacted(compacted(request)) == Compacted(SUMMARY, request)
+
+
+def test_of_a_request_that_was_shortened_nothing_is_done() -> None:
+    found = read_compacted(compacted("remember that a\n[... 4,000 of 9,000 characters left out ...]\nb"))
+    assert found is not None
+    assert (found.request[:8], found.question) == ("remember", "")
+
+
+@given(text=st.text(alphabet="<>/summaryreqt\n x", max_size=200))
+def test_any_text_is_read(text: str) -> None:
+    found = read_compacted(text)
+    assert found is None or found.summary in text

@@ -1,0 +1,36 @@
+"""Which sentences state something that is worth keeping."""
+
+from __future__ import annotations
+
+import pytest
+
+from clawbot.text.statements import is_durable
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I prefer tabs over spaces.",
+        "My sister's name is Eve.",
+        "We agreed on 2026-12-01 for the launch.",
+        "The wiki is at https://wiki.example.com/x",
+        "never push to main on a Friday",
+        "我叫小明。",
+        "部署必须先跑测试",
+        "代理端口是 8443",
+        "截止日期是12月1日",
+    ],
+)
+def test_what_is_worth_keeping(sentence: str) -> None:
+    assert is_durable(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        *("What do I prefer?", "ok", "please use tabs here", "maybe I like tea", "lovely weather", "我喜欢什么?"),
+        *("今天天气不错", "帮我看看日志", "可能是端口 8443", "x" * 600, "my password is hunter2"),
+    ],
+)
+def test_what_is_not(sentence: str) -> None:
+    assert not is_durable(sentence)

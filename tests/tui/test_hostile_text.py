@@ -1,0 +1,149 @@
+"""Texts that a model writes to break the page: all of them are shown, in pieces of bounded work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import chop_cells
+
+from clawbot.tui.render import markdown
+from clawbot.tui.render import stream as streaming
+from clawbot.tui.render.items import Page, PieceItem
+from clawbot.tui.render.lines import StyledSpan, plain_spans, width_of, wrap
+from clawbot.tui.render.markdown import FLOW_CHARS, markdown_pieces
+from clawbot.tui.render.markdown_blocks import Flow, Lexers, MarkdownBlock
+from clawbot.tui.render.stream import AT_ONCE, LONG_BLOCK, UNCUT, MarkdownStream
+from tests.tui.chat_host import chatting, screen_text, send, until
+from tests.tui.fake_runtime import FakeRuntime, reply
+
+TEXTS = {
+    "quotes": "> " * 10_000 + "word",
+    "lists": "\n".join("  " * depth + "- word" for depth in range(400)),
+    "lists in one line": "- " * 5000 + "word",
+    "numbers": "1. " * 5000 + "word",
+    "quotes and lists": "> - " * 3000 + "word",
+    "stars": "*" * 9000 + "word" + "*" * 9000,
+    "emphasis": "*a **b " * 3000 + "** word",
+    "brackets": "[" * 9000 + "word",
+    "links": "[a](" * 5000 + "word",
+    "definitions": "\n".join(f"[{number}]: word" for number in range(4000)),
+    "notes": "a/" * 20_000 + "word.md:3",
+    "a long word": "word" * 200_000,
+    "a long line": "word " * 200_000,
+    "a long line of code": "```json\n" + "word" * 20_000 + "\n```\nword",
+    "columns": "|word" * 10_000 + "|\n" + "|-" * 10_000 + "|\n" + "|word" * 10_000 + "|\n",
+    "a long quote": "> word\n" * 5000,
+    "marks": "word" + "\u0301" * 50_000,
+}
+
+
+def shown(pieces: list[MarkdownBlock]) -> str:
+    page = Page(80, Lexers())
+    return "\n".join(line.text for piece in pieces for line in PieceItem(piece).lines(page))
+
+
+def streamed(text: str, size: int) -> list[MarkdownBlock]:
+    stream = MarkdownStream()
+    pieces: list[MarkdownBlock] = []
+    for at in range(0, len(text), size):
+        stream.feed(text[at : at + size])
+        pieces += stream.flush()[0]
+    return [*pieces, *stream.finish()]
+
+
+def longest_flow(pieces: list[MarkdownBlock]) -> int:
+    flows = [piece for piece in pieces if isinstance(piece, Flow)]
+    return max((sum(len(span.text) for span in flow.spans) for flow in flows), default=0)
+
+
+def letters(text: str) -> int:
+    return "".join(text.split()).count("word")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("size", [3000, 10**7])
+def test_every_word_is_shown_by_parts_that_are_quick_to_parse_and_to_wrap(
+    name: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = []
+    parse = markdown.parse
+
+    def counting(text: str, env: dict[str, Any] | None = None) -> Any:
+        parsed.append(len(text))
+        return parse(text, env)
+
+    monkeypatch.setattr("clawbot.tui.render.stream.parse", counting)
+    text = TEXTS[name]
+    pieces = streamed(text, size)
+    # Definitions of links are not shown, by the rules of Markdown.
+    assert letters(shown(pieces)) == letters(text) or name == "definitions"
+    assert max(parsed) <= UNCUT + AT_ONCE + LONG_BLOCK
+    assert longest_flow(pieces) <= FLOW_CHARS
+
+
+@pytest.mark.parametrize("name", ["quotes", "lists", "lists in one line", "numbers", "quotes and lists", "a long line"])
+def test_every_word_of_a_whole_text_is_shown(name: str) -> None:
+    pieces = markdown_pieces(TEXTS[name])
+    assert letters(shown(pieces)) == letters(TEXTS[name])
+    assert longest_flow(pieces) <= FLOW_CHARS
+
+
+def test_what_is_nested_too_deeply_is_shown_as_it_is_written() -> None:
+    text = "before\n\n" + "> " * 30 + "deep\n\n- after"
+    assert [line for line in shown(markdown_pieces(text)).split("\n") if line.strip()] == [
+        "   before",
+        "   " + "> " * 30 + "deep",
+        "   • after",
+    ]
+
+
+def test_more_than_any_reply_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "PARSED_CHARS", 8000)
+    text = "*word*\n\n" * 2000
+    stream = MarkdownStream()
+    stream.feed(text)
+    pieces = stream.finish()
+    assert "*word*" not in shown(pieces[:500])
+    assert "*word*" in shown(pieces[-1:])
+    assert letters(shown(pieces)) == letters(text)
+
+
+def test_code_with_an_endless_line_stays_code_and_ends() -> None:
+    pieces = streamed("```json\n" + "x" * 30_000 + "\n```\n\n*after*", 1000)
+    assert shown(pieces).count("x") == 30_000
+    assert "`" not in shown(pieces)
+    assert isinstance(pieces[-1], Flow)
+    assert pieces[-1].spans == (StyledSpan("after", "em"),)
+
+
+def test_a_long_word_is_wrapped_by_looks_at_a_few_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    chop = chop_cells
+
+    def counting(text: str, width: int) -> list[str]:
+        looked.append(len(text))
+        return chop(text, width)
+
+    monkeypatch.setattr("clawbot.tui.render.lines.chop_cells", counting)
+    folded = wrap([StyledSpan("中e\u0301x" * 50_000)], 40)
+    assert sum(looked) < 5 * 200_000 * 4
+    assert "".join(span.text for line in folded for span in line) == "中e\u0301x" * 50_000
+    assert all(width_of("".join(span.text for span in line)) <= 40 for line in folded)
+
+
+@pytest.mark.parametrize("text", ["a" * 50_000 + ".md", "a/" * 25_000 + "b.md", "a.md:" * 10_000, "http://" * 7000])
+def test_no_address_takes_for_ever(text: str) -> None:
+    assert "".join(span.text for span in plain_spans(text)) == text
+
+
+@pytest.mark.parametrize("name", ["quotes", "lists in one line", "stars", "columns", "a long word"])
+async def test_the_screen_goes_on_after_a_hostile_answer(tmp_path: Path, name: str) -> None:
+    turn = [*reply(TEXTS[name], pieces=5), *reply("\n\nthe end")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        await until(pilot, lambda: "the end" in screen_text(app))
+        await pilot.press("h", "i")
+        assert app.chat.composer.prompt.text == "hi"

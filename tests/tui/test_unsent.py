@@ -1,0 +1,182 @@
+"""What was not sent before the program ended: offered in place of the prompt, sent, edited or dropped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clawbot.agent.events import ApprovalRequested
+from clawbot.agent.status_types import Unsent
+from clawbot.tui.app import ClawbotApp
+from tests.tui.chat_host import chatting, page_text, screen_text, send, until
+from tests.tui.fake_runtime import FakeRuntime, Hold, reply
+
+TEXTS = ("fix the tests", "然后更新文档", "/new and the release notes")
+
+
+def leaving(home: Path, *texts: str, **values: Any) -> FakeRuntime:
+    """A runtime in which these were not sent the last time."""
+    runtime = FakeRuntime(home, **values)
+    runtime.unsent = [Unsent(f"u{number}", text) for number, text in enumerate(texts)]
+    return runtime
+
+
+def asks(app: ClawbotApp) -> bool:
+    return app.chat.question.display and not app.chat.composer.display
+
+
+async def test_they_are_shown_and_sent_in_their_order(tmp_path: Path) -> None:
+    runtime = leaving(tmp_path, *TEXTS)
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: asks(app))
+        shown = screen_text(app)
+        assert "3 messages were not sent" in shown
+        assert all(text in shown for text in TEXTS)
+        await pilot.press("s")
+        await until(pilot, lambda: runtime.submitted == list(TEXTS) and not app.chat.turns.busy)
+        assert runtime.submitted_ids == ["u0", "u1", "u2"]
+        assert app.chat.composer.display
+        assert app.focused is app.chat.composer.prompt
+
+
+async def test_one_is_told_as_one(tmp_path: Path) -> None:
+    async with chatting(leaving(tmp_path, "fix the tests")) as (app, pilot):
+        await until(pilot, lambda: asks(app))
+        shown = screen_text(app)
+        assert "1 message was not sent" in shown
+        assert "s send   e edit   d drop   esc later" in shown
+
+
+async def test_many_are_counted(tmp_path: Path) -> None:
+    texts = [f"message {number}" for number in range(48)]
+    async with chatting(leaving(tmp_path, *texts)) as (app, pilot):
+        await until(pilot, lambda: asks(app))
+        shown = screen_text(app)
+        assert "48 messages were not sent" in shown
+        assert "and 44 more" in shown
+        assert "message 4" not in shown
+
+
+async def test_they_are_put_into_the_prompt_and_kept_until_they_are_entered(tmp_path: Path) -> None:
+    runtime = leaving(tmp_path, *TEXTS[:2])
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: asks(app))
+        await pilot.press("e")
+        await until(pilot, lambda: runtime.kept == 1)
+        assert app.chat.composer.prompt.text == "\n\n".join(TEXTS[:2])
+        assert [(unsent.text, unsent.draft) for unsent in runtime.unsent] == [("\n\n".join(TEXTS[:2]), True)]
+        await pilot.press("!", "enter")
+        await until(pilot, lambda: runtime.dropped == ["k1"])
+        assert runtime.submitted == ["\n\n".join(TEXTS[:2]) + "!"]
+
+
+async def test_they_are_dropped(tmp_path: Path) -> None:
+    runtime = leaving(tmp_path, *TEXTS)
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: asks(app))
+        await pilot.press("d")
+        await until(pilot, lambda: runtime.dropped == ["u0", "u1", "u2"])
+        assert (runtime.submitted, runtime.unsent) == ([], [])
+        await send(app, pilot, "/unsent")
+        await until(pilot, lambda: "Everything was sent." in screen_text(app))
+
+
+async def test_later_leaves_them_and_the_command_asks_again(tmp_path: Path) -> None:
+    runtime = leaving(tmp_path, *TEXTS)
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: asks(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: not asks(app))
+        assert (runtime.submitted, runtime.dropped) == ([], [])
+        await send(app, pilot, "/unsent")
+        await until(pilot, lambda: asks(app))
+        await pilot.press("s")
+        await until(pilot, lambda: runtime.submitted == list(TEXTS))
+
+
+@pytest.mark.parametrize("word", ["drop it all", "send", "explain", "你好"])
+async def test_who_begins_to_type_answers_nothing(word: str, tmp_path: Path) -> None:
+    runtime = leaving(tmp_path, *TEXTS)
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: asks(app))
+        await pilot.press(*(("space" if sign == " " else sign) for sign in word))
+        await until(pilot, lambda: app.chat.composer.prompt.text == word)
+        assert (runtime.submitted, runtime.dropped) == ([], [])
+        assert len(runtime.unsent) == 3
+
+
+async def test_who_has_typed_meanwhile_is_told_on_the_page(tmp_path: Path) -> None:
+    runtime = leaving(tmp_path, *TEXTS)
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        app.chat.composer.prompt.take("half a")
+        await app.chat.connect(runtime)
+        await until(pilot, lambda: "3 messages were not sent" in page_text(app))
+        assert not asks(app)
+        assert app.chat.composer.prompt.text == "half a"
+
+
+async def test_a_tool_that_asks_comes_first(tmp_path: Path) -> None:
+    ask = ApprovalRequested(
+        request_id="r1", call_id="c1", tool="shell", command="make", folder="~/w", pattern="make", reach="your files"
+    )
+    runtime = leaving(tmp_path, *TEXTS)
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: asks(app))
+        app.chat.order.submitted(ask)
+        await until(pilot, lambda: app.chat.approval.request is not None)
+        assert not app.chat.question.display
+        assert not app.chat.composer.display
+
+
+async def test_a_draft_goes_into_the_prompt_by_itself(tmp_path: Path) -> None:
+    runtime = leaving(tmp_path)
+    runtime.unsent = [Unsent("d1", "half a thought, 半句话", draft=True)]
+    async with chatting(runtime) as (app, pilot):
+        assert not asks(app)
+        assert app.chat.composer.prompt.text == "half a thought, 半句话"
+        await pilot.press("enter")
+        await until(pilot, lambda: runtime.dropped == ["d1"])
+        assert runtime.submitted == ["half a thought, 半句话"]
+
+
+async def test_what_is_taken_back_from_the_queue_is_dropped_from_the_disk(tmp_path: Path) -> None:
+    hold = Hold()
+    runtime = FakeRuntime(tmp_path, turns=[[hold, *reply("done")]])
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "first")
+        await until(pilot, hold.reached.is_set)
+        await send(app, pilot, "second")
+        await until(pilot, lambda: app.chat.turns.queued == ["second"])
+        await pilot.press("alt+up")
+        await until(pilot, lambda: runtime.dropped == ["queued-second"])
+        assert app.chat.composer.prompt.text == "second"
+        hold.release()
+
+
+async def test_what_no_runtime_has_seen_and_what_stands_in_the_prompt_is_kept_at_the_end(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        app.chat.turns._runtime = None  # as while another agent is being opened
+        await send(app, pilot, "for the next one")
+        await until(pilot, lambda: app.chat.turns.queued == ["for the next one"])
+        app.chat.composer.prompt.take("half a thought")
+        await app.chat.unsent.leave(runtime)
+        assert [(unsent.text, unsent.draft) for unsent in runtime.unsent] == [
+            ("for the next one", False),
+            ("half a thought", True),
+        ]
+
+
+async def test_the_draft_of_a_message_stays_until_that_is_on_disk(tmp_path: Path) -> None:
+    runtime = leaving(tmp_path)
+    runtime.unsent = [Unsent("d1", "half a thought", draft=True)]
+    hold = Hold()
+    runtime.before = [hold]
+    async with chatting(runtime) as (_, pilot):
+        await pilot.press("enter")
+        await until(pilot, hold.reached.is_set)
+        assert runtime.dropped == []
+        hold.release()
+        await until(pilot, lambda: runtime.dropped == ["d1"])
