@@ -27,6 +27,7 @@ from clawbot.config.schema_context import MemoryFlushSettings
 from clawbot.context.counting import TokenCounter
 from clawbot.context.detached import Detached, detach
 from clawbot.context.prompt import zone_name
+from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest
@@ -127,7 +128,7 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
     result: Result | None = None
     error = ""
     try:
-        async with asyncio.timeout(setup.timeout):
+        async with deadline(setup.timeout):
             await _play(talk, setup, cancel)
         error = talk.shortcoming() or file.trouble
     except InterruptedTurnError:

@@ -23,6 +23,7 @@ from clawbot.agent.status_types import HookStatus
 from clawbot.agent.turn import complete
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.context.bootstrap import BootstrapFile, NamedText
+from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.hooks.api import HookServiceError, Said
 from clawbot.hooks.discovery import FoundHook
@@ -136,7 +137,7 @@ class SessionHooks:
             return
         began = clock.monotonic()
         try:
-            async with asyncio.timeout(patience):
+            async with deadline(patience):
                 await self.ask(self.event(RuntimeStop))
         except TimeoutError:
             log.warning("the hooks at the end of the program were not done after %g seconds", patience)
@@ -146,7 +147,7 @@ class SessionHooks:
         else:
             # Not `wait_for`: Python 3.11's loses a cancellation that comes together with the end.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(rest):
+                async with deadline(rest):
                     await dispatcher.settled()
 
     async def status(self) -> list[HookStatus]:
@@ -229,7 +230,7 @@ class SessionServices:
         """What `model` ("": the one that answers the user) says to `prompt` within `seconds`."""
         now = epoch_ms(self._deps.clock.now())
         try:
-            async with asyncio.timeout(seconds), self._deps.model.borrow(model) as chat:
+            async with deadline(seconds), self._deps.model.borrow(model) as chat:
                 return await complete(chat, system, prompt, purpose="slug", timestamp=now)
         except TimeoutError as error:
             raise HookServiceError(f"the model did not answer within {seconds:g} seconds") from error

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from clawbot.agent.events import Event
+from clawbot.deadline import deadline
 
 T = TypeVar("T")
 
@@ -45,13 +46,11 @@ class Cancellation:
         """Await `start()` and return its result; raises InterruptedTurnError when the turn is to stop."""
         if self.requested:
             raise InterruptedTurnError
-        scope = asyncio.timeout(None)
         try:
-            async with scope:
-                self._scope = scope
+            async with deadline(None) as self._scope:
                 return await start()
         except TimeoutError:
-            if scope.expired():
+            if self._scope is not None and self._scope.expired():
                 raise InterruptedTurnError from None
             raise
         finally:

@@ -40,6 +40,7 @@ from clawbot.context.compaction import (
     valid_cuts,
 )
 from clawbot.context.window import WindowBudget
+from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.extensions import BrokenExtension, installed
 from clawbot.llm.errors import ContextOverflowError, ModelError
@@ -128,7 +129,7 @@ class BuiltinCompaction:
         stages an eighth of the size; InterruptedTurnError when `cancel` was requested.
         """
         try:
-            async with asyncio.timeout(job.timeout) as scope:
+            async with deadline(job.timeout) as scope:
                 return await _Writer(job, model, cancel, progress).write()
         except TimeoutError as error:
             if scope.expired():

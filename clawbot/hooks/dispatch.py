@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from clawbot.clock import Clock
+from clawbot.deadline import deadline
 from clawbot.hooks.api import Services
 from clawbot.hooks.codec import without_secrets_in
 from clawbot.hooks.discovery import FoundHook
@@ -115,7 +116,7 @@ class Dispatcher:
         more."""
         self._closed = True
         try:
-            async with asyncio.timeout(seconds):
+            async with deadline(seconds):
                 await self.settled()
         except TimeoutError:
             _logger.warning("hooks were not done after %g s; %d events are left out", seconds, len(self._queue))

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from clawbot.deadline import deadline
 from clawbot.hooks.api import Hook, Services
 from clawbot.hooks.codec import changes_of, with_changes
 from clawbot.hooks.discovery import FoundHook
@@ -49,7 +50,7 @@ class LocalRunner:
         handled.__dict__["hook"] = Hook(self.hook.name, self.hook.settings, services, later)
         before = _cancellations()
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with deadline(seconds) as limit:
                 await (await self._load()).handle(handled)
             if limit.expired():
                 raise TimeoutError

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.clock import Clock
+from clawbot.deadline import deadline
 from clawbot.llm.client import (
     LOADING_SECONDS,
     ClientOptions,
@@ -296,7 +297,7 @@ class LiteLLMEmbedder:
         that has ended."""
         provider = title_of(self._target.ref)
         try:
-            async with asyncio.timeout(seconds):
+            async with deadline(seconds):
                 yield
         except WorkerLostError as error:
             where = f" The log says more: {self._options.log_path}" if self._options.log_path else ""

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import litellm
 
+from clawbot.deadline import deadline
 from clawbot.llm.failures import Failure
 from clawbot.llm.frames import Complete, Embed
 from clawbot.llm.rows import Rows, to_rows
@@ -162,7 +163,7 @@ async def _drain(stream: Any, usage: dict[str, Any]) -> None:
     if not hasattr(rest, "__aiter__"):
         return
     try:
-        async with asyncio.timeout(DRAIN_SECONDS):
+        async with deadline(DRAIN_SECONDS):
             async for chunk in rest:
                 _merge(chunk.get("usage") if isinstance(chunk, Mapping) else getattr(chunk, "usage", None), usage)
     except Exception:

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from clawbot.deadline import deadline
 from clawbot.llm.frames import CallFailed, CancelCall, Ended, Report, Request, WorkerReady, report_decoder
 from clawbot.worker_pipe import WorkerProcess, module_command
 
@@ -77,7 +78,7 @@ class WorkerClient:
         try:
             self._send(request)
             while True:
-                async with asyncio.timeout(idle):
+                async with deadline(idle):
                     report = await channel.reports.get()
                 if report is None:
                     raise WorkerLostError
@@ -94,7 +95,7 @@ class WorkerClient:
     async def _cancel(self, identity: int, channel: _Channel) -> None:
         self._send(CancelCall(identity))
         try:
-            async with asyncio.timeout(CANCEL_SECONDS):
+            async with deadline(CANCEL_SECONDS):
                 await channel.over.wait()
         except TimeoutError:
             _logger.warning("the worker did not close a connection within %s s and is killed", CANCEL_SECONDS)

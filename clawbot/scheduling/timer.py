@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from clawbot.clock import Clock
+from clawbot.deadline import deadline
 from clawbot.scheduling import triggers
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class Timer:
             await self.look()
             # Python 3.11's `wait_for` would lose a cancellation that comes together with the wake-up.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause(self._clock.now(), self._next)):
+                async with deadline(pause(self._clock.now(), self._next)):
                     await self._woken.wait()
 
 

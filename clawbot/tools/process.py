@@ -15,6 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.deadline import deadline
+
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL: enough for git to remove its lock file
 # After the end, how long output is still read from a process that left the group and holds the pipe.
 DRAIN = 0.5
@@ -104,7 +106,7 @@ async def run_command(command: CommandLine, *, folder: Path, seconds: float, max
         try:
             timed_out = await _wait(process, seconds, told=command.told)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DRAIN):
+                async with deadline(DRAIN):
                     await asyncio.shield(reading)
         finally:
             reading.cancel()
@@ -160,7 +162,7 @@ async def _wait(process: Process, seconds: float, *, told: int | None) -> bool:
     """Wait for the end of `process` and of its group; returns whether it had to be stopped for the time."""
     try:
         # Not `wait_for`: that of Python 3.11 loses a cancellation that comes together with the end.
-        async with asyncio.timeout(seconds):
+        async with deadline(seconds):
             await process.wait()
         return False
     except TimeoutError:
@@ -185,7 +187,7 @@ async def _terminate(process: Process, *, told: int | None) -> None:
     group = process.pid if told is None else _first_inside(told)
     signal_group(group or process.pid, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(GRACE):
+        async with deadline(GRACE):
             await process.wait()
     if group is not None and process.returncode is None:
         signal_group(group, signal.SIGKILL)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from asyncio.subprocess import Process
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -156,6 +157,29 @@ async def test_a_cancellation_ends_the_whole_group(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    await until(lambda: is_gone(pid))
+
+
+async def test_a_deaf_command_that_is_stopped_while_it_starts_is_ended(
+    free: Toolbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clawbot.tools.process.GRACE", 0.1)
+    start = asyncio.create_subprocess_exec
+
+    async def slow_start(*argv: str, **options: Any) -> Process:
+        process = await start(*argv, **options)
+        await until(lambda: written_pid(workspace / "pid") is not None)
+        running.cancel()
+        await asyncio.sleep(0)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow_start)
+    command = "trap '' TERM; echo $$ > pid; while :; do sleep 600; done"
+    running = asyncio.create_task(free.run(call("shell", {"command": command}), nobody))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    pid = written_pid(workspace / "pid")
+    assert pid is not None
     await until(lambda: is_gone(pid))
 
 

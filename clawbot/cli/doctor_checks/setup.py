@@ -3,7 +3,6 @@ whether the model answers, and which servers on this machine do."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -14,6 +13,7 @@ from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
 from clawbot.config.env import load_env
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
@@ -197,7 +197,7 @@ async def _ping(opened: ChatModel, here: Here) -> Finding:
     started = here.clock.monotonic()
     stream = opened.stream(REQUEST)
     try:
-        async with asyncio.timeout(DEADLINE):
+        async with deadline(DEADLINE):
             await anext(stream)
     except TimeoutError:
         fix = "check the network and the server, or choose another model: clawbot, then /model"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.embedding_text import query_embedding_text
@@ -131,7 +132,7 @@ class QueryEmbedder:
         """The vectors; None when there are none, and the handle knows why."""
         seconds = self._timeout if self._patient else LONGEST_SECONDS
         try:
-            async with asyncio.timeout(seconds):
+            async with deadline(seconds):
                 return await self._handle.embed(texts, "query")
         except ClawbotError:
             return None

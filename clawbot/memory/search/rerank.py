@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
+from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Reranker
 
@@ -40,7 +40,7 @@ def model_reranker(complete: Complete, seconds: float = SECONDS) -> Reranker:
         if len(shown) < 2:
             return None
         try:
-            async with asyncio.timeout(seconds):
+            async with deadline(seconds):
                 answer = await complete(_SYSTEM, rerank_prompt(query, shown))
         except (TimeoutError, ClawbotError):
             return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from clawbot.clock import Clock
+from clawbot.deadline import deadline
 from clawbot.memory.embeddings.protocol import FLOAT_BYTES
 from clawbot.memory.index_context import IndexContext
 from clawbot.memory.search.query_embedding import QueryVectors
@@ -86,15 +87,15 @@ class SearchPool:
         job = _Job(self._clock.monotonic() + seconds, self._clock)
         loop = asyncio.get_running_loop()
         self._jobs.add(job)
-        deadline = loop.call_later(seconds, job.stop)
+        stopping = loop.call_later(seconds, job.stop)
         running = loop.run_in_executor(self._pool, self._rank, job, request, asked, exact)
         try:
-            async with asyncio.timeout(seconds + _GRACE_SECONDS):
+            async with deadline(seconds + _GRACE_SECONDS):
                 return await running
         except TimeoutError:
             return None
         finally:
-            deadline.cancel()
+            stopping.cancel()
             # Nobody waits any more, when this is a cancellation.
             job.stop()
             self._jobs.discard(job)

@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from clawbot.deadline import deadline
 from clawbot.files import ensure_private_dir
 from clawbot.tools.protocol import ToolError
 
@@ -182,7 +183,7 @@ async def journal(state: Path, workspace: Path, seconds: float) -> AsyncIterator
     one still does after so many `seconds`."""
     with await asyncio.to_thread(_open, state, workspace) as file:
         try:
-            async with asyncio.timeout(seconds):
+            async with deadline(seconds):
                 while True:
                     if _lock(file):
                         break
