@@ -1,5 +1,5 @@
-"""The parts of an open runtime beside its agent: memory, sessions, workspace files and the schedule. What each of their
-methods does and raises stands in `clawbot.api`."""
+"""The parts of an open runtime besides its agent: memory, sessions, workspace files, schedule. `clawbot.api` documents
+what each method does and raises."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.listing import walk
 from clawbot.tools.protocol import ToolError
 
-# Of one result in the search screen: what the index returns for one range at most.
+# Maximum length of a result on the search screen.
 _RANGE_CHARS = 700
 
 
 class Memory:
-    """See MemoryApi. `index` is None when it is switched off: then nothing is found, and notes are read as files."""
+    """See MemoryApi. `index` is None when memory search is off: searches raise, and notes are read from disk."""
 
     def __init__(self, index: MemoryBackend | None, workspace: Path) -> None:
         self.index = index
@@ -43,7 +43,7 @@ class Memory:
         return self.index.generation if self.index is not None else 0
 
     def progressed(self, progress: Progress | None) -> None:
-        """The index is so far, or rests."""
+        """Store the progress of the index (None: idle) and notify the screen."""
         self.progress = progress
         if self.on_progress is not None:
             self.on_progress()
@@ -142,13 +142,13 @@ class Jobs:
         return await run_here(self._agent, job)
 
 
-LARGEST = 2 * 1024**2  # what an editor in the terminal can be asked to hold, in bytes
+LARGEST = 2 * 1024**2  # bytes: the most that the terminal editor handles well
 MOST_FILES = 2000
 TEXT_SUFFIXES = {".md", ".txt", ".yaml", ".yml", ".json", ".toml", ".py", ".sh", ".csv", ".ini", ".cfg", ""}
 
 
 def list_workspace_files(workspace: Path) -> list[str]:
-    """The text files below `workspace` as relative paths, those at its top first. Blocks; hidden ones are left out."""
+    """The text files below `workspace` as relative paths, top level first, without hidden files. Blocks."""
     with WorkspaceFolder(workspace).folder(()) as top:
         found = [
             entry.path
@@ -161,16 +161,16 @@ def list_workspace_files(workspace: Path) -> list[str]:
 
 
 def read_workspace_file(workspace: Path, name: str) -> str:
-    """The text of `name`, empty when there is no such file. Blocks.
+    """The text of `name`; empty if there is no such file. Blocks.
 
-    Raises ToolError for a path outside, a file that is too large, and one that is no text (UTF-8, or UTF-16 with its
-    mark): to save what can't be shown would destroy it.
+    Raises ToolError for a path outside the workspace, a file that is too large, and one that is not text (UTF-8, or
+    UTF-16 with a byte order mark): saving what can't be displayed would destroy it.
     """
     folder = WorkspaceFolder(workspace)
     place = folder.locate_for_change(name)
     data = folder.read(place, LARGEST) or b""
     try:
-        # The mark of UTF-8 is a character of the text, so that it is saved again.
+        # Keep UTF-8's byte order mark as a character, so that it is saved again.
         return decoded(data) if encoding_of(data).is_wide else data.decode()
     except UnicodeDecodeError as error:
         raise ToolError(
@@ -179,8 +179,8 @@ def read_workspace_file(workspace: Path, name: str) -> str:
 
 
 def write_workspace_file(workspace: Path, name: str, text: str) -> None:
-    """Replace `name` by `text`, whole or not at all, in the encoding that it has. Blocks; raises ToolError for a path
-    outside, and for a file that became too large."""
+    """Replace `name` with `text` atomically, in its present encoding. Blocks; raises ToolError for a path outside the
+    workspace and for text that is too large."""
     folder = WorkspaceFolder(workspace)
     place = folder.locate_for_change(name)
     before = folder.read(place, LARGEST) or b""

@@ -1,4 +1,4 @@
-"""What a front end may use of an open runtime: one Protocol for each of its parts."""
+"""The Protocols through which a front end uses an open runtime, one for each part."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from clawbot.tools.protocol import Decision
 
 
 class OutboxApi(Protocol):
-    """What was typed and not sent yet, on disk."""
+    """Texts that were typed but not sent yet, kept on disk."""
 
     @property
     def left(self) -> list[Unsent]:
-        """What was not sent before the program ended, in its order."""
+        """The unsent texts of earlier runs, in order."""
 
     async def add(self, text: str, instead_of: Collection[str] = (), *, draft: bool = False) -> str:
-        """Keep `text` for the next start, in the place of those with the ids `instead_of`; its id. A `draft` was never
-        entered."""
+        """Keep `text` for the next start in place of those with the ids `instead_of`; returns its id. A `draft` was
+        never submitted."""
 
     async def drop(self, *ids: str) -> None:
-        """The user takes these back, or wants them no more."""
+        """Remove texts that the user took back or discarded."""
 
 
 class HooksApi(Protocol):
     """The hooks of a conversation."""
 
     async def status(self) -> list[HookStatus]:
-        """The hooks as they are now, and how each did last."""
+        """The current hooks with the result of each one's last run."""
 
 
 class AgentApi(Protocol):
-    """The conversation that is open. `on_saving` is called on the event loop when `saving` changes."""
+    """The open conversation. `on_saving` is called on the event loop when `saving` changes."""
 
     on_saving: Callable[[], None] | None
 
     @property
     def status(self) -> RuntimeStatus:
-        """How the conversation stands."""
+        """The state of the conversation."""
 
     @property
     def outbox(self) -> OutboxApi:
@@ -61,40 +61,39 @@ class AgentApi(Protocol):
 
     @property
     def saving(self) -> bool:
-        """Whether memory takes what was said right now, in a silent turn that yields no events."""
+        """Whether a silent turn is saving the conversation to memory right now; it yields no events."""
 
     @property
     def will_flush(self) -> bool:
-        """Whether closing takes a moment, because it saves to memory what was said."""
+        """Whether closing takes a moment because the conversation is saved to memory first."""
 
     def submit(self, text: str, *, unsent_id: str = "") -> AsyncGenerator[Event, None]:
-        """Take up a message or a slash command; the events end with TurnEnded. `unsent_id` is of a text that is sent at
-        last."""
+        """Process a message or a slash command; the events end with TurnEnded. `unsent_id` is the id of a text that was
+        kept unsent."""
 
     def interrupt(self) -> bool:
-        """Stop the running turn, keeping what was said. False when nothing runs."""
+        """Stop the running turn; what it produced so far is kept. False when nothing runs."""
 
     def answer(self, request_id: str, decision: Decision, command: str | None = None, *, network: bool = False) -> bool:
-        """Answer an ApprovalRequested event; `command` runs in place of the one asked about, and it has the network if
-        `network`. False when the question is no longer open."""
+        """Answer an ApprovalRequested event; `command` replaces the command in question, and `network` gives it network
+        access. False when the request is no longer open."""
 
     def listen(self, tell: Callable[[Event], None] | None) -> None:
-        """Call `tell` on the event loop with what belongs to nothing that was submitted: a reset by the clock, a note
-        that got another name, a hook that failed. None: nobody listens any more."""
+        """Call `tell` on the event loop with events that belong to no submission: a reset by the clock, a renamed note,
+        a failed hook. None: stop."""
 
     async def warm(self) -> None:
-        """Load what the first call of the model and a reset need, so that the user does not wait for it then."""
+        """Load what the first model call and a reset need, so that the user does not wait for it later."""
 
     async def measure(self) -> None:
-        """Count what is in the context, once the running turn has ended, so that `status` knows it before the first
-        turn counts it."""
+        """Count the tokens in the context after the running turn, so that `status` has them before the first turn."""
 
     async def context_report(self) -> ContextReport:
-        """Where the tokens of the context window go, once the running turn has ended."""
+        """The token usage of the context window, taken after the running turn."""
 
     async def set_model(self, ref: str) -> ModelInfo:
-        """Answer with another model once the running turn has ended; remembered for the session. Raises ModelError and
-        SessionStoreError; the old one stays then."""
+        """Switch the model after the running turn and remember it for the session. Raises ModelError and
+        SessionStoreError; the old model then stays."""
 
 
 class MemoryApi(Protocol):
@@ -104,97 +103,96 @@ class MemoryApi(Protocol):
 
     @property
     def progress(self) -> Progress | None:
-        """How far the index is; None while it rests."""
+        """Progress of the index; None while it is idle."""
 
     @property
     def generation(self) -> int:
-        """Grows when there may be something else to find than before."""
+        """Grows when a search may find something new."""
 
     async def search(self, query: str, limit: int = 30, sources: Sequence[Source] = EVERY_SOURCE) -> SearchResult:
-        """What is remembered about `query`, at most `limit` places, the best first; its last word may be typed half.
-        `sources` are where it may come from. Raises ClawbotError when the memory can't be searched."""
+        """At most `limit` results for `query` from `sources`, best first; the last word may be incomplete. Raises
+        ClawbotError when the memory can't be searched."""
 
     async def text(self, path: str) -> str:
-        """The text of a memory file as it is now; empty when there is none. Raises ClawbotError."""
+        """The current text of a memory file; empty if it does not exist. Raises ClawbotError."""
 
 
 class SessionsApi(Protocol):
-    """The conversations of the agent. A session is named by its key, its id or the start of its id."""
+    """The conversations of the agent. A session is named by its key, its id or a prefix of its id."""
 
     async def all(self) -> list[SessionSummary]:
-        """All of them, the last used first."""
+        """All sessions, most recently used first."""
 
     async def history(self, *, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
-        """The last `limit` items of the open conversation before the entry `before`, oldest first."""
+        """The last `limit` items of the open conversation before the entry with the id `before`, oldest first."""
 
     async def preview(self, name: str, limit: int = 20) -> list[HistoryItem]:
-        """The last items of another conversation. Raises UnknownSessionError and SessionStoreError."""
+        """The last `limit` items of another conversation. Raises UnknownSessionError and SessionStoreError."""
 
     async def around(self, path: str, entry: str, count: int = 12) -> list[Spoken]:
-        """What was said around the entry `entry` of the conversation that the memory calls `path`, up to `count` lines
-        before and behind it. Raises OSError."""
+        """Up to `count` messages before and after the entry `entry` of the transcript at the memory path `path`. Raises
+        OSError."""
 
     async def resume(self, name: str) -> SessionChanged:
-        """Go on in another conversation, once the running turn has ended.
+        """Switch to another conversation after the running turn.
 
-        Raises UnknownSessionError, SessionLockedError and SessionStoreError; the conversation stays as it is then.
+        Raises UnknownSessionError, SessionLockedError and SessionStoreError; the open conversation then stays.
         """
 
     async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
-        """Write a conversation (the open one, or the one that `session` names) as "md" or "json" to `path` and return
-        its path. Raises ClawbotError."""
+        """Write a conversation (`session`, or the open one) as "md" or "json" to `path` and return its path. Raises
+        ClawbotError."""
 
 
 class WorkspaceApi(Protocol):
     """The text files of the workspace, named by their paths relative to it."""
 
     async def files(self) -> list[str]:
-        """The names of all."""
+        """The names of all text files."""
 
     async def read(self, name: str) -> str:
-        """The text of a file; empty when there is none of that name. Raises ClawbotError."""
+        """The text of a file; empty if it does not exist. Raises ClawbotError."""
 
     async def write(self, name: str, text: str) -> None:
-        """Replace a file, whole or not at all. Raises ClawbotError."""
+        """Replace a file atomically. Raises ClawbotError."""
 
     async def locate_note(self, path: str) -> str:
-        """Where the note `path` is that the open conversation tells of: it may have been given another name since."""
+        """The current path of a note that the open conversation knows as `path`: it may have been renamed."""
 
     async def count_tokens(self, text: str) -> int:
-        """How many tokens `text` takes in the context, exactly where a vocabulary is at hand."""
+        """The number of tokens in `text`: exact if the model's vocabulary is available, else an estimate."""
 
 
 class ScheduleApi(Protocol):
-    """What the agent does by itself."""
+    """The scheduled jobs of the agent."""
 
     async def run(self, job: Job) -> str:
-        """Do what `job` asks for in the session that is open, and return the reply. Raises JobSkippedError when there
-        is nothing to do, ClawbotError when it failed."""
+        """Run `job` in the open session and return the reply. Raises JobSkippedError when there is nothing to do,
+        ClawbotError when it fails."""
 
 
 class RuntimeApi(Protocol):
-    """An open runtime. `notices` is what was found while opening, `first_start` says that the workspace was made by
-    this start."""
+    """An open runtime."""
 
     @property
     def paths(self) -> Paths:
-        """The places in the state folder."""
+        """The paths in the state folder."""
 
     @property
     def settings(self) -> Settings:
-        """The settings as they were read at the start."""
+        """The settings as read at startup."""
 
     @property
     def notices(self) -> list[Notice]:
-        """What was found while opening."""
+        """Problems and hints found while opening."""
 
     @property
     def first_start(self) -> bool:
-        """Whether the workspace was made by this start."""
+        """Whether this start created the workspace."""
 
     @property
     def providers(self) -> Sequence[Provider]:
-        """The makers of models whose keys are looked for."""
+        """The model providers for which an API key is looked up."""
 
     @property
     def commands(self) -> list[CommandInfo]:
@@ -202,11 +200,11 @@ class RuntimeApi(Protocol):
 
     @property
     def agents(self) -> list[AgentInfo]:
-        """The agents of the settings."""
+        """The configured agents."""
 
     @property
     def agent(self) -> AgentApi:
-        """The conversation that is open."""
+        """The open conversation."""
 
     @property
     def memory(self) -> MemoryApi:
@@ -225,11 +223,11 @@ class RuntimeApi(Protocol):
         """What the agent does by itself."""
 
     async def models(self) -> list[ModelInfo]:
-        """The models that can be used here."""
+        """The models available here."""
 
     async def save_key(self, name: str, value: str) -> None:
-        """Keep a provider's key in `$CLAWBOT_HOME/.env` (0600), and use it from now on."""
+        """Store a provider's key in `$CLAWBOT_HOME/.env` (0600) and use it from now on."""
 
     async def close(self, *, hasty: bool = False) -> None:
-        """End the running turn and the jobs, save to memory what was said and wait a little for the hooks (neither when
-        it is `hasty`), and let go of everything. Cancelled, it is hasty from there on."""
+        """End the running turn and the jobs, save the conversation to memory, wait briefly for the hooks, and release
+        everything. `hasty` skips the saving and the hooks; cancelling this call makes it hasty from that point."""

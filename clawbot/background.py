@@ -1,4 +1,4 @@
-"""What an agent does while nobody speaks: the end of a session by the clock, and the jobs of the schedule."""
+"""The background work of an agent: automatic ends of sessions, and scheduled jobs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from clawbot.sessions.errors import SessionLockedError
 
 log = logging.getLogger(__name__)
 
-_LINE_CHARS = 240  # of a job's reply in the line that tells of it
+_LINE_CHARS = 240  # characters of a job's reply shown in its notice
 Elsewhere = Callable[[Job], Awaitable[str]]
-"""Does a job of another session or agent, and returns the reply."""
+"""Runs a job of another session or agent, and returns the reply."""
 
 
 class Background:
-    """The work beside the turns of the sessions of the agent `agent_id` that are open. Each look does what is due by
-    the wall clock; `elsewhere` does the jobs of sessions that are not open."""
+    """The background work for the open sessions of the agent `agent_id`. Each `look` does what is due by the wall
+    clock; `elsewhere` runs the jobs of sessions that are not open."""
 
     def __init__(self, agent_id: str, schedule: Schedule, clock: Clock, elsewhere: Elsewhere) -> None:
         self.agents: list[Agent] = []
@@ -42,23 +42,22 @@ class Background:
         self._told = ""
 
     async def add(self, agent: Agent) -> None:
-        """See to the session of `agent` as well; with the first one the looks begin."""
+        """Include the session of `agent`; the first one starts the timer."""
         self.agents.append(agent)
         await self._timer.start()
         self._timer.wake()
 
     async def remove(self, agent: Agent) -> None:
-        """The session of `agent` is about to be closed. With the last one the looks end: a job that runs is
-        cancelled."""
+        """Exclude the session of `agent`, which is about to close. The last one stops the timer and cancels a running
+        job."""
         if agent in self.agents:
             self.agents.remove(agent)
             if not self.agents:
                 await self._timer.stop()
 
     async def look(self) -> datetime | None:
-        """Do what is due, and say when to look next."""
-        # A turn may last for hours, when it waits for an answer of the user: the jobs of other sessions go on, and the
-        # next look sees to the clock.
+        """Do what is due; returns when to look next."""
+        # Skip busy sessions: a turn may wait for the user for hours, and jobs of other sessions must not wait for it.
         moments = [await self._look_at_clock(agent) for agent in list(self.agents) if not agent.status.busy]
         for ran in await self._schedule.run_due(self._run, self._clock.now()):
             self._tell(ran)
@@ -66,17 +65,17 @@ class Background:
         return min((moment for moment in moments if moment is not None), default=None)
 
     async def _look_at_clock(self, agent: Agent) -> datetime | None:
-        """End the open session if it is over. That it can't be ended stops no job."""
+        """End the open session if it is over. A failure does not stop the jobs."""
         try:
             return await agent.look_at_clock()
         except ClawbotError as error:
-            log.warning("a session that is over could not be ended: %s", error)
-            self._tell_once(f"The session goes on, though it should have ended: {error}")
+            log.warning("an expired session could not be ended: %s", error)
+            self._tell_once(f"The session should have ended, but could not be closed: {error}")
             return None
 
     async def _run(self, job: Job) -> str:
         if job.kind == "reset" and job.agent_id == self._agent_id:
-            # The look at the clock has done it, for whatever session is open.
+            # `_look_at_clock` has already done it for the open sessions.
             return ""
         agent = self._open_in(job)
         if agent is not None:
@@ -89,7 +88,7 @@ class Background:
             raise JobSkippedError(str(error), postponed=True) from error
 
     def _open_in(self, job: Job) -> Agent | None:
-        """The agent in whose open session `job` belongs."""
+        """The agent whose open session `job` belongs to."""
         own = self.agents if job.agent_id == self._agent_id else []
         return next((agent for agent in own if agent.conversation.session.record.key == job.session_key), None)
 
@@ -100,27 +99,27 @@ class Background:
         elif ran.reply and self._open_in(job) is None:
             said = " ".join(ran.reply.split())
             cut = said if len(said) <= _LINE_CHARS else f"{said[:_LINE_CHARS].rstrip()}…"
-            self._announce("info", f"{job.name}: {cut} (/sessions has the whole of it)")
+            self._announce("info", f"{job.name}: {cut} (full text: /sessions)")
 
     def _announce(self, level: Literal["info", "warning"], text: str) -> None:
         for agent in self.agents:
             agent.announce(Notice(level=level, text=text))
 
     def _failed(self, error: Exception) -> None:
-        text = str(error) if isinstance(error, ClawbotError) else f"{type(error).__name__} (the log has the details)"
-        self._tell_once(f"The schedule could not be looked at: {text}")
+        text = str(error) if isinstance(error, ClawbotError) else f"{type(error).__name__} (see the log for details)"
+        self._tell_once(f"The schedule could not be checked: {text}")
 
     def _tell_once(self, text: str) -> None:
-        """Tell of a failure that comes again with each look."""
+        """Report a failure that would otherwise be repeated at each look."""
         if text != self._told:
             self._told = text
             self._announce("warning", text)
 
 
 async def run_here(agent: Agent, job: Job) -> str:
-    """Do what `job` asks for in the session that is open, and return the reply, "" for a silent one.
+    """Run `job` in the open session and return the reply ("" if silent).
 
-    Raises JobSkippedError when a heartbeat has nothing to do, ClawbotError when the turn failed.
+    Raises JobSkippedError when a heartbeat has nothing to do, ClawbotError when the turn fails.
     """
     match job.kind:
         case "reset":
@@ -137,9 +136,10 @@ async def run_here(agent: Agent, job: Job) -> str:
 
 
 async def take_turn(agent: Agent, prompt: str) -> str:
-    """Let `agent` answer `prompt`, which nobody said, and return the reply. Its events are shown when there is one.
+    """Let `agent` answer `prompt`, which does not come from the user, and return the reply. The turn's events are shown
+    only if there is a reply.
 
-    Raises ClawbotError when the turn failed.
+    Raises ClawbotError when the turn fails.
     """
     events: list[Event] = []
     reply = ""
@@ -157,7 +157,7 @@ async def take_turn(agent: Agent, prompt: str) -> str:
         if is_shown and agent.on_event is not None:
             agent.on_event(event)
         elif isinstance(event, Notice | NoteKept):
-            # It went by here only because a turn ran, and is for the user whether that had something to say or not.
+            # These concern the user even if the turn itself has nothing to show.
             agent.announce(event)
     if failed is not None:
         raise ClawbotError(failed.error or "The turn was interrupted.", hint=failed.hint)
@@ -165,7 +165,7 @@ async def take_turn(agent: Agent, prompt: str) -> str:
 
 
 def _heartbeat_file(workspace: Path) -> str | None:
-    """Blocks."""
+    """The text of HEARTBEAT.md, if it exists. Blocks; raises ClawbotError if it can't be read."""
     try:
         return read_guarded(workspace, FILE_NAME)
     except RefusedFileError as error:
@@ -173,5 +173,5 @@ def _heartbeat_file(workspace: Path) -> str | None:
 
 
 def jobs_for(jobs: Sequence[Job], agent_id: str) -> list[Job]:
-    """Those that an open chat of `agent_id` looks after: all but the resets of others."""
+    """The jobs that an open chat of `agent_id` runs: all except the session resets of other agents."""
     return [job for job in jobs if job.kind != "reset" or job.agent_id == agent_id]

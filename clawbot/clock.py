@@ -1,4 +1,4 @@
-"""Time as a parameter: the clock that everything asks which needs to know "now"."""
+"""Time as a parameter: the clock passed to everything that needs "now"."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Clock(Protocol):
-    """Where "now" comes from. Tests pass their own."""
+    """The source of "now". Tests pass their own."""
 
     def now(self) -> datetime:
-        """The current time, always with a zone."""
+        """The current time, always timezone-aware."""
         ...
 
     def monotonic(self) -> float:
@@ -23,35 +23,35 @@ class Clock(Protocol):
 
 
 class MachineZone(tzinfo):
-    """The zone that the machine is set to, with the offset of each moment: what `astimezone()` gives has the one of
-    now for ever, and so the wrong time of day beyond the next change of the clocks.
+    """The machine's time zone, with the offset that applies at each moment. `astimezone()` would fix today's offset,
+    which is wrong after the next change between summer and winter time.
 
-    PEP 495 says which offset a time has that the clocks skip or show twice.
+    Times that occur twice or are skipped follow PEP 495.
     """
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
-        """The offset at `moment`, whose `fold` counts where the clocks show a time twice or skip it."""
+        """The offset at `moment`; `fold` decides for times that occur twice or are skipped."""
         if moment is None:
             return None
         shown = moment.replace(tzinfo=None, microsecond=0)
         return shown.replace(tzinfo=UTC, fold=0) - datetime.fromtimestamp(shown.timestamp(), UTC)
 
     def dst(self, moment: datetime | None) -> timedelta | None:
-        """Not known apart from the offset."""
+        """None: not known apart from the offset."""
         return None
 
     def tzname(self, moment: datetime | None) -> str | None:
-        """What the machine calls the zone at `moment`."""
+        """The machine's name of the zone at `moment`."""
         if moment is None:
             return None
         local = _instant(moment).astimezone()
         if local.replace(tzinfo=None) == _shown(moment):
             return local.tzname()
-        # A skipped time has the offset from before the jump and an instant after it, or the reverse.
+        # For a skipped time, the offset of one side of the gap goes with the instant on the other side.
         return _instant(moment.replace(fold=1 - moment.fold)).astimezone().tzname()
 
     def fromutc(self, moment: datetime) -> datetime:
-        """`moment`, in UTC but with this zone on it, as clocks here show it."""
+        """Convert `moment`, a UTC time that carries this zone, to local time."""
         exact = moment.replace(tzinfo=UTC).astimezone()
         shown = exact.replace(tzinfo=self, fold=0)
         return shown if self.utcoffset(shown) == exact.utcoffset() else shown.replace(fold=1)
@@ -64,21 +64,21 @@ class MachineZone(tzinfo):
 
 
 def _shown(moment: datetime) -> datetime:
-    """What a clock shows at `moment`, to the second."""
+    """Local wall-clock time of `moment`, to the second."""
     return moment.replace(tzinfo=None, microsecond=0, fold=0)
 
 
 def _instant(moment: datetime) -> datetime:
-    """When clocks of this machine show `moment`, to the second, in UTC.
+    """The UTC time of the local wall-clock time `moment`, to the second.
 
-    Not by `astimezone`: the offset that it gives a skipped time is the one before the jump in Python 3.11.7 and the
-    one after it in 3.12.1.
+    Not with `astimezone`: for a skipped time Python 3.11.7 uses the offset before the gap, Python 3.12.1 the one after
+    it.
     """
     return datetime.fromtimestamp(moment.replace(tzinfo=None, microsecond=0).timestamp(), UTC)
 
 
 class SystemClock:
-    """The machine's clock; `now` is in `zone`, the machine's own when None."""
+    """The machine's clock; `now` is in `zone` (None: the machine's)."""
 
     def __init__(self, zone: tzinfo | None = None) -> None:
         self.zone = zone or MachineZone()
@@ -93,17 +93,17 @@ class SystemClock:
 
 
 def epoch_ms(moment: datetime) -> int:
-    """Whole milliseconds since the epoch; exact, where a float would lose one now and then."""
+    """Whole milliseconds since the epoch; exact, where a float would sometimes be off by one."""
     return (moment - _EPOCH) // _MILLISECOND
 
 
 def iso_utc(moment: datetime) -> str:
-    """`moment` as the transcripts spell it: UTC, milliseconds, `Z`."""
+    """`moment` in the format of the transcripts: UTC, milliseconds, `Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def moment_of(milliseconds: int, zone: tzinfo | None = UTC) -> datetime:
-    """The moment in `zone` (None: the machine's). What no calendar holds becomes the epoch."""
+    """The time in `zone` (None: the machine's). Values outside the calendar's range become the epoch."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone(zone)
     except (ValueError, OverflowError, OSError):

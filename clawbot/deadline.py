@@ -1,4 +1,4 @@
-"""How long something may take: asyncio's time limit, which also holds while a task cleans up behind a cancellation."""
+"""A time limit for a block: asyncio's, which also works while a task cleans up after a cancellation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 async def deadline(seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
     """Cancel the block after `seconds` (None: never) and raise TimeoutError; yields asyncio's own scope.
 
-    That scope takes an expired limit for a cancellation in Python 3.11.0 to 3.11.2 when its task was cancelled before
-    the block began (gh-102780). What waits for a deaf process behind Esc would then leave without killing it.
+    In Python 3.11.0 to 3.11.2 that scope reports an expired limit as a cancellation if its task was cancelled before
+    the block began (gh-102780). A wait for an unresponsive process after Esc would then return without killing it.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0

@@ -1,4 +1,4 @@
-"""What installed packages add to clawbot through entry points: one look at them, and a broken one as a value."""
+"""Finds what installed packages add to clawbot through entry points; a broken one is returned as a value."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _logger = logging.getLogger(__name__)
 
 
 class BrokenExtension(Struct, frozen=True):
-    """An extension that can't be used, and why, as a sentence without its end."""
+    """An extension that can't be used. `problem` is a sentence without its full stop."""
 
     name: str
     problem: str
 
 
 class Extension(Struct, frozen=True):
-    """What a package offers as `name`; `distribution` is the package as pip knows it, `point` where it stands in it."""
+    """An entry point called `name`; `distribution` is the package as pip knows it."""
 
     name: str
     distribution: str
     point: EntryPoint
 
     def load(self) -> Any | BrokenExtension:
-        """The object that the entry point names. Imports the package: blocks."""
+        """Import the package and return the object that the entry point names. Blocks."""
         return self.use(EntryPoint.load)
 
     def use(self, make: Callable[[EntryPoint], T]) -> T | BrokenExtension:
-        """What `make` makes of the entry point. Whatever it raises becomes the problem, SystemExit included; the log
-        has the traceback."""
+        """`make(self.point)`. Anything it raises, SystemExit included, becomes a BrokenExtension; the traceback is
+        logged."""
         try:
             return make(self.point)
         except (Exception, SystemExit) as error:
@@ -55,14 +55,14 @@ class Extension(Struct, frozen=True):
 
 
 def installed(group: str) -> list[Extension]:
-    """What the installed packages offer in `group`, by name; of two with one name, the package decides by its own.
-    Imports nothing of them. The first call reads the metadata of all packages: blocks."""
+    """The entry points of `group`, sorted by name, then by package. Imports none of them. The first call reads the
+    metadata of all packages and blocks."""
     return list(_by_group(tuple(sys.path)).get(group, ()))
 
 
 @lru_cache(maxsize=1)
 def _by_group(_path: tuple[str, ...]) -> dict[str, tuple[Extension, ...]]:
-    """All groups of clawbot at once: the metadata of a hundred packages takes milliseconds, and each group reads it."""
+    """All groups at once: reading the metadata of a hundred packages takes milliseconds, and every group needs it."""
     found: dict[str, list[Extension]] = {}
     seen: set[str] = set()
     for distribution in importlib.metadata.distributions():
@@ -70,11 +70,11 @@ def _by_group(_path: tuple[str, ...]) -> dict[str, tuple[Extension, ...]]:
             points = [point for point in distribution.entry_points if point.group in GROUPS]
             name = distribution.name if points else ""
         except Exception:
-            # One damaged package must keep no program from starting.
+            # A damaged package must not keep the program from starting.
             _logger.exception("the entry points of an installed package can't be read")
             continue
         if not points or name in seen:
-            continue  # the first one on the path is the one that is imported
+            continue  # the first one on the path is the one that gets imported
         seen.add(name)
         for point in points:
             found.setdefault(point.group, []).append(Extension(point.name, name, point))

@@ -1,7 +1,7 @@
-"""Durable and private file writes: whole files by temp file and rename, new files by exclusive create; guarded reads.
+"""Durable and private file writes (atomic replacement, exclusive creation), and guarded reads.
 
-Everything the program writes is 0600 and its folders 0700. All functions block and belong in a thread when they are
-called from the event loop; they raise OSError with the file name set.
+Files are written with mode 0600, folders with 0700. All functions block: call them in a thread from the event loop.
+They raise OSError with the file name set.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class RefusedFileError(Exception):
-    """A file that must not be read into a prompt. The text says why."""
+    """A file that must not be read into a prompt; the text says why."""
 
 
 def ensure_private_dir(path: Path) -> Path:
-    """Make `path` and its missing parents with mode 0700; an existing folder keeps its mode."""
+    """Create `path` and its missing parents with mode 0700; an existing folder keeps its mode. Raises
+    NotADirectoryError and other OSErrors."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=PRIVATE_DIR, exist_ok=True)
@@ -39,11 +40,11 @@ def ensure_private_dir(path: Path) -> Path:
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int | None = None, lasting: bool = True) -> None:
-    """Replace `path` by `data`: whole or not at all, on disk when the call returns. Not `lasting`: nobody waits for the
-    disk, and a power cut may leave an empty file.
+    """Replace `path` with `data` atomically; the data is on disk when the call returns. Not `lasting`: without fsync,
+    so a power cut may leave an empty file.
 
-    `mode` None keeps the mode of a file that exists and makes a new one 0600. A symlink is followed, so that it
-    stays a link. What is no plain file (a device, a pipe) is never replaced by one: OSError.
+    `mode` None keeps the mode of an existing file and creates new ones with 0600. A symlink is followed and stays a
+    link. Raises OSError, also if `path` is a device or a pipe: these are never replaced.
     """
     target = path.resolve()
     with _naming(target):
@@ -69,8 +70,8 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None, lasting: b
 
 
 def write_out(path: Path, data: bytes) -> None:
-    """Write `data` where the user said: into a device or a pipe that is there, else as `write_atomic`. Blocks; raises
-    OSError."""
+    """Write `data` to a path given by the user: into an existing device or pipe, else like `write_atomic`. Blocks;
+    raises OSError."""
     try:
         written_through = not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
     except FileNotFoundError:
@@ -85,9 +86,9 @@ def write_out(path: Path, data: bytes) -> None:
 
 
 def read_plain(path: Path, limit: int) -> bytes:
-    """All of the plain file at `path`, links followed. Blocks.
+    """The content of the regular file at `path`, following links. Blocks.
 
-    Raises OSError, also for more than `limit` bytes, and for a device or a pipe, which is not waited for.
+    Raises OSError, also for more than `limit` bytes, and for a device or a pipe (without waiting for it).
     """
     with _naming(path):
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -101,7 +102,7 @@ def read_plain(path: Path, limit: int) -> bytes:
 
 
 def create_exclusive(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
-    """Write `data` to a new file. Returns False, and touches nothing, when `path` exists already."""
+    """Write `data` to a new file. Returns False and changes nothing if `path` exists."""
     with _naming(path):
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -120,8 +121,8 @@ def create_exclusive(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bo
 
 
 def create_whole(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
-    """As `create_exclusive`, and nobody ever sees a part of it, also when the program is killed meanwhile: the file
-    gets its name when it is complete. Where the file system knows no hard links, it is written in place."""
+    """Like `create_exclusive`, but the file gets its name only when it is complete, so that a partial file is never
+    visible, not even after a kill. On file systems without hard links it is written in place."""
     with _naming(path):
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
         try:
@@ -145,10 +146,10 @@ def create_whole(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
 
 
 def rename_exclusive(path: Path, target: Path) -> bool:
-    """Give `path` the name `target` in the same folder. Returns False, and touches nothing, when that name is taken.
+    """Rename `path` to `target` in the same folder. Returns False and changes nothing if `target` exists.
 
-    There is one name at any time, also when the program is killed. All who rename by this function wait for each other;
-    a file that another program makes under the name in the same instant would be lost.
+    Exactly one of the names exists at any time, also after a kill. Callers of this function exclude each other; a file
+    that another program creates as `target` at the same instant would be overwritten.
     """
     with _naming(path):
         with locked(path.parent):
@@ -161,8 +162,8 @@ def rename_exclusive(path: Path, target: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait for the system's lock of `path` and hold it: of a folder, or of a file, which is made where it is missing
-    and stays. For what takes milliseconds; who has to give up, or to say who holds it, uses filelock."""
+    """Wait for and hold the system's lock of `path`: a folder, or a file, which is created if missing and stays. For
+    locks held for milliseconds; use filelock to give up after a time or to report the holder."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if path.is_dir() else os.O_CREAT), PRIVATE_FILE)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -172,7 +173,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def sync_dir(folder: Path) -> None:
-    """Make a rename or a new name in `folder` survive a power cut; file systems without it are left alone."""
+    """Make a rename or a new name in `folder` survive a power cut; does nothing on file systems that can't."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):
@@ -183,7 +184,7 @@ def sync_dir(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Let an OSError say `path`: a failed write knows no name, and the name of a temporary file helps nobody."""
+    """Set `path` as the file name of an OSError: a failed write has none, and that of a temporary file is no help."""
     try:
         yield
     except OSError as error:
@@ -192,18 +193,18 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def read_guarded(workspace: Path, name: str) -> str | None:
-    """The text of `workspace/name`, None when there is no such file: UTF-8, or what its mark says. What can't be
-    decoded is replaced.
+    """The text of `workspace/name`, None if it does not exist. UTF-8, or the encoding of its byte order mark;
+    undecodable bytes are replaced.
 
-    Raises RefusedFileError for what leads out of the workspace (by symlink or hard link), is no plain file, is larger
-    than 2 MiB or cannot be read.
+    Raises RefusedFileError for a file that leads out of the workspace (by symlink or hard link), is not a regular file,
+    is larger than 2 MiB or cannot be read.
     """
     root = Path(os.path.realpath(workspace))
     real = Path(os.path.realpath(workspace / name))
     if root not in real.parents:
         raise RefusedFileError("is a symlink that leads out of the workspace")
     try:
-        # O_NOFOLLOW: the real path was just found, so a link here was put in its place since.
+        # O_NOFOLLOW: `real` was resolved a moment ago, so a link here has been swapped in since.
         handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             _demand_own_file(os.fstat(handle))

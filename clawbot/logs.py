@@ -1,4 +1,4 @@
-"""The log file: rotating, private, never on the screen, and never with a secret in it."""
+"""The log file: rotating, private, redacted, and never printed on the screen."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from pathlib import Path
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
 from clawbot.text.secrets import redact
 
-# They log each request, with its address, at levels where we log a turn.
+# At our own log level these libraries log every request with its URL.
 _CHATTY = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "httpcore", "openai", "watchdog", "markdown_it")
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats records, exceptions and stacks included, without secrets."""
+    """Redacts secrets in records, exceptions and stack traces included."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The lines of one record."""
         return redact(super().format(record))
 
 
 class PrivateRotatingHandler(RotatingFileHandler):
-    """A rotating file with mode 0600 that several processes may write to.
+    """A rotating file of mode 0600 that several processes may write to.
 
-    A record that cannot be written (a full disk) is dropped, see `setup_logging`.
+    A record that cannot be written (disk full) is dropped, see `setup_logging`.
     """
 
     def _open(self) -> TextIOWrapper:
@@ -36,7 +35,7 @@ class PrivateRotatingHandler(RotatingFileHandler):
         return TextIOWrapper(os.fdopen(descriptor, "ab"), encoding="utf-8", errors="backslashreplace")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record, to the new file when another process has rotated the old one away."""
+        """Write one record; reopen the file first if another process has rotated it."""
         try:
             self._follow()
         except OSError:
@@ -60,10 +59,10 @@ class PrivateRotatingHandler(RotatingFileHandler):
 def setup_logging(
     log_file: Path | None, level: str = "info", max_bytes: int = 2 * 1024**2, backups: int = 3
 ) -> str | None:
-    """Send all records of this process, with warnings and those of libraries, to `log_file` and nowhere else.
+    """Send all records of this process, including warnings and those of libraries, to `log_file` only.
 
-    Returns None, or why there is no log file: the program goes on without one, and the caller says so once. May be
-    called again, to change any of it.
+    Returns None, or why there is no log file: the program continues without one, and the caller reports it once. May be
+    called again with other values.
     """
     handler: logging.Handler = logging.NullHandler()
     problem = None
@@ -72,7 +71,7 @@ def setup_logging(
             ensure_private_dir(log_file.parent)
             handler = PrivateRotatingHandler(log_file, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
         except OSError as error:
-            problem = f"There is no log: {log_file} cannot be written ({error.strerror or error})."
+            problem = f"There is no log file: {log_file} cannot be written ({error.strerror or error})."
     handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"))
     root = logging.getLogger()
     for old in list(root.handlers):
@@ -81,7 +80,7 @@ def setup_logging(
             old.close()
     root.addHandler(handler)
     root.setLevel(level.upper())
-    # Of a record that cannot be formatted or written, logging would print a traceback over the screen.
+    # Otherwise logging prints a traceback over the screen when a record cannot be formatted or written.
     logging.raiseExceptions = False
     logging.captureWarnings(True)
     silence_libraries()
@@ -94,7 +93,7 @@ def _is_on_screen(handler: logging.Handler) -> bool:
 
 
 def silence_libraries() -> None:
-    """Take from libraries the handlers that would write to the screen. To be called again after `import litellm`."""
+    """Remove the handlers of libraries that would write to the screen. Call again after `import litellm`."""
     for name in (*_CHATTY, "asyncio", "py.warnings"):
         logger = logging.getLogger(name)
         logger.handlers.clear()

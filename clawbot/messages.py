@@ -1,7 +1,7 @@
-"""The roles, content blocks and tool descriptions that llm, sessions, context and tools share.
+"""The message roles, content blocks and tool descriptions shared by llm, sessions, context and tools.
 
-The JSON spelling (camelCase, `role` and `type` tags) is that of transcript format version 3 (reference sheet 3.5),
-so a message goes to disk as it is.
+The JSON names (camelCase, `role` and `type` tags) are those of transcript format version 3, so messages are stored as
+they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
 OFFLINE = "offline"
-"""The provider of answers that are made by rules: they say nothing of their own in quotes."""
+"""The provider name of rule-based answers: their quotes contain nothing that the model itself said."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]+")
 
@@ -27,17 +27,17 @@ class TextBlock(Struct, frozen=True, tag_field="type", tag="text", omit_defaults
 
 
 class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking", omit_defaults=True):
-    """The model's reasoning; `signature` is what a provider wants to see again when the block is replayed."""
+    """The model's reasoning; `signature` must be sent back to the provider with the block."""
 
     thinking: str
     signature: str | None = None
 
 
 class ToolCallBlock(Struct, frozen=True, tag_field="type", tag="toolCall"):
-    """One call of a tool by the model.
+    """One tool call by the model.
 
-    `malformed` holds the raw argument text when it was no JSON object; `arguments` is then empty and the call must
-    be answered with an error result instead of being run.
+    `malformed` holds the raw argument text if it was not a JSON object; `arguments` is then empty, and the call must be
+    answered with an error result instead of being run.
     """
 
     id: str
@@ -54,7 +54,7 @@ class ImageBlock(Struct, frozen=True, tag_field="type", tag="image", rename="cam
 
 
 class Cost(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a call cost, in US dollars."""
+    """The cost of a call in US dollars."""
 
     input: float = 0.0
     output: float = 0.0
@@ -64,10 +64,10 @@ class Cost(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Usage(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the provider reported for one call, in tokens.
+    """The provider's report for one call, in tokens.
 
-    `input` leaves out what was read from or written to the provider's cache, so the size of the prompt is
-    `input + cache_read + cache_write` (reference sheet 6.2).
+    `input` excludes tokens read from or written to the provider's cache, so the size of the prompt is `input +
+    cache_read + cache_write`.
     """
 
     input: int = 0
@@ -88,8 +88,8 @@ AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock
 
 
 class UserMessage(Struct, frozen=True, tag_field="role", tag="user", rename="camel"):
-    """What the user said. `timestamp` is in milliseconds since the epoch, here and below. `scheduled` is set where a
-    job spoke in the user's place, `unsent_id` where it waited on disk before it was said (`sessions/unsent.py`)."""
+    """A message of the user. `timestamp` is in milliseconds since the epoch, here and below. `scheduled` marks the
+    prompt of a job; `unsent_id` is the id under which the text waited on disk (`sessions/unsent.py`)."""
 
     content: str | list[UserBlock]
     timestamp: int = 0
@@ -98,12 +98,12 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user", rename="cam
 
     @property
     def text(self) -> str:
-        """The visible text: all text blocks, joined by line breaks."""
+        """The text blocks, joined by line breaks."""
         return text_of(self.content)
 
 
 class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", rename="camel"):
-    """One answer of the model: of one call, so a turn with tools has several."""
+    """One answer of the model, from one call: a turn with tools has several."""
 
     content: list[AssistantBlock]
     api: str = ""
@@ -116,12 +116,12 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", r
 
     @property
     def text(self) -> str:
-        """The visible text: all text blocks, joined by line breaks; no reasoning."""
+        """The text blocks, joined by line breaks, without reasoning."""
         return text_of(self.content)
 
     @property
     def broken(self) -> bool:
-        """Whether it failed or was cut off: what it reports is not relied on, and its calls are not sent again."""
+        """Whether it failed or was cut off: its usage is not trusted, and its calls are not sent again."""
         return self.stop_reason in ("error", "aborted")
 
     @property
@@ -131,7 +131,7 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", r
 
 
 class ToolResultMessage(Struct, frozen=True, tag_field="role", tag="toolResult", rename="camel"):
-    """What a tool answered to the call `tool_call_id`."""
+    """The result of the tool call `tool_call_id`."""
 
     tool_call_id: str
     tool_name: str
@@ -147,7 +147,7 @@ class ToolResultMessage(Struct, frozen=True, tag_field="role", tag="toolResult",
 
 
 class BashExecutionMessage(Struct, frozen=True, tag_field="role", tag="bashExecution", rename="camel"):
-    """A shell command that the user ran (`!command`) and what it printed."""
+    """A shell command run by the user (`!command`) and its output."""
 
     command: str
     output: str
@@ -165,30 +165,30 @@ class BashExecutionMessage(Struct, frozen=True, tag_field="role", tag="bashExecu
 Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage
 
 NOTES_HEAD = "Notes from the workspace, quoted as this session begins."
-"""The first words of the message that quotes notes to a session as it begins; each note in it is fenced."""
+"""The first words of the message that quotes notes at the start of a session; each note in it is fenced."""
 _NOTES = re.compile(rf"{re.escape(NOTES_HEAD)}.*\n`{{3,}}\Z", re.DOTALL)
 
 
 def quotes_notes(message: Message) -> bool:
-    """Whether `message` is such a quote: the program made it, so it is nothing that the user said."""
+    """Whether `message` is such a quote, made by the program and not by the user."""
     return isinstance(message, UserMessage) and _NOTES.match(message.text) is not None
 
 
 class Compacted(Struct, frozen=True):
-    """What stands for turns that left the context: their summary, and the request that is still being answered, "" when
-    no turn was cut in two."""
+    """The replacement of summarised turns: their summary, and the request still being answered ("" unless a turn was
+    split)."""
 
     summary: str
     request: str = ""
 
     @property
     def question(self) -> str:
-        """The request, if it is there from its first to its last word: of half a request nothing is to be done."""
+        """The request if it is complete: nobody should act on half a request."""
         return "" if _LEFT_OUT.search(self.request) else self.request
 
     @property
     def spoken(self) -> str:
-        """Words that tell the language of the user."""
+        """Text from which the user's language can be detected."""
         return self.request or _FRAME.sub("", self.summary)
 
 
@@ -199,14 +199,13 @@ _LEFT_OUT = re.compile(r"^\[\.\.\. [\d,]+ of [\d,]+ characters left out \.\.\.\]
 
 
 def compacted_text(preamble: str, summary: str, asked: str = "", request: str = "") -> str:
-    """The text that stands for turns: `preamble` and the summary, and behind them `asked` and the request, if any."""
+    """The message text for summarised turns: `preamble` and `summary`, then `asked` and the request, if any."""
     behind = f"\n\n{asked}\n\n{_REQUEST}{request}{_REQUEST_SHUT}" if request else ""
     return f"{preamble}\n\n{_OPEN}{summary}{_SHUT}{behind}"
 
 
 def read_compacted(text: str) -> Compacted | None:
-    """What `text` holds when it is made by `compacted_text`; None for what somebody said. Told by the ends of the text
-    alone: looking costs the same for any text."""
+    """Parse text made by `compacted_text`; None for any other, which is recognised by its end at little cost."""
     body = text.rstrip()
     if not body.endswith((_SHUT, _REQUEST_SHUT)):
         return None
@@ -223,7 +222,7 @@ def read_compacted(text: str) -> Compacted | None:
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as it is described to a model: `parameters` is a JSON schema of type object."""
+    """A tool as described to a model: `parameters` is a JSON schema of type object."""
 
     name: str
     description: str
@@ -231,15 +230,15 @@ class ToolSpec(Struct, frozen=True):
 
 
 def text_of(content: str | Sequence[Any]) -> str:
-    """Join the text blocks of `content` by line breaks; other blocks are left out."""
+    """Join the text blocks of `content` with line breaks; other blocks are left out."""
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content if isinstance(block, TextBlock))
 
 
 def scrub(value: Any) -> Any:
-    """`value` (JSON data) without halves of surrogate pairs, which no UTF-8 can hold: two that fit are joined, others
-    become U+FFFD. A terminal, a server's JSON or a file name may bring them in."""
+    """`value` (JSON data) without lone surrogates, which UTF-8 can't encode: matching halves are joined, others become
+    U+FFFD. They can come from a terminal, a server's JSON or a file name."""
     if isinstance(value, str):
         return _SURROGATES.sub(_joined, value)
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""One open session and its front end: opened on services of its own or on shared ones, and closed."""
+"""One open session and its front end: opening it, on services of its own or shared ones, and closing it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["Runtime", "RuntimeOptions"]
 
 
 class Runtime:
-    """An agent in one session at a time. What front ends do with it stands in RuntimeApi."""
+    """An agent in one session at a time. Implements RuntimeApi."""
 
     providers: Sequence[Provider] = PROVIDERS
 
@@ -53,10 +53,10 @@ class Runtime:
 
     @classmethod
     async def open(cls, options: RuntimeOptions, services: SharedServices | None = None) -> Runtime:
-        """Open a session as `options` say, on `services` if there are some: then what `options` say of the agent, its
-        model, the settings and `watch` is what the services were made with, and whoever made them closes them.
+        """Open a session. With `services`, the agent, model, settings and `watch` of `options` are ignored in favour of
+        those the services were made with, and the caller closes the services.
 
-        Raises ConfigError, SessionLockedError and other ClawbotErrors; nothing is left open then.
+        Raises ConfigError, SessionLockedError and other ClawbotErrors, after closing everything it opened.
         """
         async with AsyncExitStack() as undo:
             owned = services is None
@@ -81,7 +81,7 @@ class Runtime:
         return runtime
 
     async def _start(self, options: RuntimeOptions, session: OpenSession) -> None:
-        """Let the rest begin: the index, the hooks, and what is done by the clock."""
+        """Start the index, the hooks and the background work."""
         await self.agent.count_notes()
         await self.agent.look_for_unsent()
         await self.services.add(self.agent, self.memory)
@@ -94,7 +94,7 @@ class Runtime:
             await self._background().add(self.agent)
 
     def _background(self) -> Background:
-        """The one of the services, made for the first session that wants it."""
+        """The background work of the services, created for the first session that wants it."""
         services = self.services
         if services.background is None:
             jobs = jobs_for(jobs_of(self.settings), services.agent_id)
@@ -103,7 +103,7 @@ class Runtime:
         return services.background
 
     async def _do_elsewhere(self, job: Job) -> str:
-        """Do `job` in a session of its own, maybe of another agent. Raises ClawbotError, JobSkippedError."""
+        """Run `job` in a session of its own, possibly of another agent. Raises ClawbotError, JobSkippedError."""
         runtime = await _open_for(job, self.services)
         try:
             return await runtime.schedule.run(job)
@@ -144,7 +144,7 @@ class Runtime:
 
 
 async def _take_turn_in(options: RuntimeOptions, services: SharedServices, prompt: str, session: str) -> str:
-    """Let the agent answer `prompt` in another session, and return the reply. Raises ClawbotError."""
+    """Let the agent answer `prompt` in another session and return the reply. Raises ClawbotError."""
     runtime = await Runtime.open(options.elsewhere(session), services)
     try:
         return await take_turn(runtime.agent, prompt)
@@ -153,9 +153,9 @@ async def _take_turn_in(options: RuntimeOptions, services: SharedServices, promp
 
 
 async def _open_for(job: Job, services: SharedServices) -> Runtime:
-    """A runtime for `job`: on the same services if it is the same agent's. Raises ClawbotError."""
+    """A runtime for `job`, on the same services if the agent is the same. Raises ClawbotError."""
     options = services.options.elsewhere(job.session_key)
     if job.agent_id == services.agent_id:
         return await Runtime.open(options, services)
-    # The command line chose a model and a folder for its own agent.
+    # The model and workspace given on the command line apply to its own agent only.
     return await Runtime.open(structs.replace(options, agent=job.agent_id, model=None, workspace=None))

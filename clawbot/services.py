@@ -54,12 +54,11 @@ log = logging.getLogger(__name__)
 
 
 class RuntimeOptions(Struct, frozen=True, kw_only=True):
-    """What a front end chose. `session` is a key, an id or the start of an id; `new` asks for a conversation of its
-    own.
+    """The choices of a front end. `session` is a key, an id or a prefix of an id; `new` asks for a new conversation.
 
-    `approvals`: somebody can answer questions. `watch`: more than one search is to be expected, and the memory follows
-    the files. `background`: the schedule and the ends of sessions by the clock are seen to. `flush_at_end`: memory is
-    offered what was said when the session is closed.
+    `approvals`: somebody can answer questions. `watch`: keep the index up to date by watching the files (useful for
+    more than one search). `background`: run the schedule and automatic session ends. `flush_at_end`: save the
+    conversation to memory when the session is closed.
     """
 
     agent: str | None = None
@@ -74,21 +73,21 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
     flush_at_end: bool = True
 
     def unattended(self) -> RuntimeOptions:
-        """The same for a turn after which the program ends, with nobody there to answer."""
+        """The same for a single turn with nobody there to answer."""
         return structs.replace(self, approvals=False, watch=False, background=False, flush_at_end=False)
 
     def elsewhere(self, session: str) -> RuntimeOptions:
-        """The same for a turn of the program's own in another session."""
+        """The same for a turn that the program itself takes in another session."""
         return structs.replace(self.unattended(), session=session, new=False)
 
 
 LEAST_MEMORY = 512 * 1024**2
-"""Bytes of address space. Up to 400 MB, threads and libraries fail in the middle of a conversation, some of them by
-aborting the process, where nothing can be told any more."""
+"""Bytes of address space. With 400 MB or less, threads and libraries fail in the middle of a conversation; some abort
+the process, so nothing can be reported."""
 
 
 def _demand_memory() -> None:
-    """Raises ClawbotError where the system gives this process too little memory for a conversation."""
+    """Raise ClawbotError if this process is limited to too little memory for a conversation."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
         raise ClawbotError(
@@ -98,14 +97,14 @@ def _demand_memory() -> None:
 
 
 class SharedServices:
-    """What sessions of the agent `options.agent` share; `notices` is what was found while it was made.
+    """What the sessions of the agent `options.agent` share; `notices` are the problems found while creating it.
 
-    Each session is added before it talks and removed before it is closed; whoever made the services closes them after
-    the last one. The memory and the hooks tell all sessions that are open.
+    Each session is added before its first turn and removed before it is closed; the creator of the services closes them
+    after the last one. Progress of the index and failures of hooks are reported to all open sessions.
     """
 
     def __init__(self, options: RuntimeOptions) -> None:
-        """Reads the settings and makes home and workspace if need be: blocks. Raises ConfigError and other
+        """Read the settings, and create the home and workspace if needed. Blocks. Raises ConfigError and other
         ClawbotErrors."""
         _demand_memory()
         self.options = options
@@ -139,8 +138,8 @@ class SharedServices:
         self._hook_errors: dict[str, str] = {}
 
     async def add(self, agent: Agent, memory: Memory) -> None:
-        """The session of `agent` is open, whose front end searches by `memory`; with the first one begins what works in
-        the background."""
+        """Add the open session of `agent`, whose front end searches with `memory`. The first one starts the background
+        work."""
         self.sessions[agent] = memory
         if self._started:
             return
@@ -155,16 +154,16 @@ class SharedServices:
             await self.hooks.load()
 
     def remove(self, agent: Agent) -> None:
-        """The session of `agent` is about to be closed."""
+        """Remove the session of `agent`, which is about to be closed."""
         self.sessions.pop(agent, None)
 
     def probe_vectors(self, *, deep: bool) -> None:
-        """Have the user told, once, of a provider of vectors that can't work; nothing waits for it. `deep`: one word is
-        sent to it."""
+        """Check in the background whether the embedding provider works, and report once if it does not. `deep`: send it
+        one word."""
         self.vectors.start(self._warn, deep=deep)
 
     async def close(self) -> None:
-        """End the hooks, let go of the memory. No session is open any more."""
+        """Stop the hooks and close the memory. All sessions must be closed."""
         if self.hooks is not None:
             await self.hooks.close(0.0)
         await self.vectors.close()
@@ -176,7 +175,7 @@ class SharedServices:
             memory.progressed(progress)
 
     def _hook_failed(self, name: str, run: LastRun) -> None:
-        """Tell of a failure, and of the same one only once."""
+        """Report a failure, unless it is the same as the last one of that hook."""
         if run.status != "cancelled" and self._hook_errors.get(name) != run.error:
             self._hook_errors[name] = run.error
             self._warn(f"The hook {name} failed at {run.topic}: {run.error}")
@@ -198,15 +197,14 @@ class SharedServices:
             self.notices.append(Notice(level="warning", text=problem))
 
     async def open_model(self, ref: str) -> ChatModel:
-        """Open the model that `ref` names. Raises ModelError."""
+        """Raises ModelError."""
         return await open_model(ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file)
 
     async def open_first_model(self, chosen: str | None, notices: list[Notice]) -> CurrentModel:
-        """The model that answers first: the command line's, else the one `chosen` for the session, else that of the
-        settings.
+        """The initial model: from the command line, else the one `chosen` for the session, else from the settings.
 
-        A choice that has become impossible (a script that is gone) is told in `notices` and passed over: it was made in
-        the chat, which would not open any more. Raises ModelError for the others.
+        If the chosen one is no longer available (for example a deleted script), it is skipped with a warning in
+        `notices`; otherwise the chat could not be opened any more. Raises ModelError for the others.
         """
         if chosen and self.options.model is None:
             try:
@@ -217,7 +215,7 @@ class SharedServices:
         return CurrentModel(self.open_model, await self.open_model(self.usual_model), self.usual_model)
 
     async def find_models(self) -> list[ModelInfo]:
-        """The models that can be used here."""
+        """The models available here."""
         return await find_models(self.agent_settings)
 
     def _open_memory(self) -> MemoryBackend | None:
@@ -232,7 +230,7 @@ class SharedServices:
         )
 
     async def _ask_model(self, system: str, prompt: str) -> str:
-        """What the model that answers in the session that was opened first says to `prompt`. Raises ModelError."""
+        """Ask the model of the first opened session. Raises ModelError."""
         first = next(iter(self.sessions), None)
         if first is None:
             return ""
@@ -240,7 +238,7 @@ class SharedServices:
         return await complete(first.deps.model.chat, system, prompt, purpose="rerank", timestamp=now)
 
     def _memory_tools(self, current: Callable[[], str | None]) -> tuple[AnyTool, ...]:
-        """`current` is the conversation that asks, as the index names it."""
+        """`current` is the running conversation, as the index names it."""
         if self.memory is None:
             return ()
         settings, limit = self.loaded.settings, self.agent_settings.tools.output_max_chars
@@ -256,7 +254,7 @@ class SharedServices:
         return *tools, *talks
 
     def _open_other_memories(self) -> dict[str, MemoryBackend]:
-        """The memories of other agents that this one may search; none of them is looked at before it is asked."""
+        """The memories of other agents that this one may search; each stays untouched until it is searched."""
         settings = self.loaded.settings
         opened = {
             other: open_index(settings, other, self.paths, self.clock)
@@ -280,18 +278,17 @@ class SharedServices:
         return Dispatcher(self._find_hooks, self.clock, timeout=settings.timeout) if settings.enabled else None
 
     def _find_hooks(self) -> list[FoundHook]:
-        """Those that there are now, with the settings as they are now. Blocks."""
+        """Discover hooks, re-reading the settings. Blocks."""
         try:
             settings = self._load().settings.hooks
         except ConfigError as error:
-            log.warning("the settings of the hooks are those of the start: %s", error)
+            log.warning("hooks keep the settings read at the start: %s", error)
             settings = self.loaded.settings.hooks
         self._hook_settings = settings
         return discover(hook_paths(self.paths, settings, self.workspace), settings)
 
     def _hook_folders(self) -> list[Path]:
-        """Where the code of the hooks lies that are switched on, and where the settings as they were read last take
-        more from."""
+        """The folders with the code of enabled hooks, and the hook folders of the last read settings."""
         if self.hooks is None:
             return []
         places = hook_places(self._hook_settings, self.workspace)
@@ -306,8 +303,8 @@ class SharedServices:
     def deps(
         self, options: RuntimeOptions, conversation: Conversation, model: CurrentModel, run_prompt: RunPrompt
     ) -> AgentDeps:
-        """What the agent of `conversation` works with. `run_prompt` takes a turn in another session. Imports what
-        packages add: blocks."""
+        """What the agent of `conversation` works with. `run_prompt` takes a turn in another session. Imports
+        extensions: blocks."""
         record = conversation.session.record
         asked = AskedFiles(self.workspace, self.agent_settings.tools.files.ask)
         tools = build_toolbox(

@@ -1,8 +1,7 @@
-"""A walk over all that lies below a folder whose work is bounded, whatever somebody has put there.
+"""A bounded walk over a folder tree, safe for any content.
 
-It needs no stack of the interpreter and two descriptors at most, follows no link, and says what it left out instead
-of failing: folders further down than anybody files things, those that can't be read, and what exceeds a number of
-entries.
+It uses no recursion and at most two file descriptors, follows no links, and reports what it skipped instead of failing:
+folders nested too deeply, unreadable ones, and everything after a maximum number of entries.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from operator import attrgetter
 from msgspec import Struct
 
 DEEPEST = 64
-"""Folders inside each other. People and programs stay below 20; a path of 64 names is still one that every system call
-takes. The file tools make none below, so what they write is always found again."""
+"""Maximum depth of nested folders. Real trees stay below 20, and every system call accepts a path of 64 names. The file
+tools create nothing deeper, so the walk finds all that they write."""
 
 MOST_ENTRIES = 100_000
-"""A walk over more is a walk over the wrong folder."""
+"""A tree with more entries is almost certainly the wrong folder."""
 
 MOST_PROBLEMS = 5
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,8 +28,8 @@ _BY_NAME = attrgetter("name")
 
 
 class TreeEntry(Struct, frozen=True):
-    """One entry of a walk: `name` in the folder that is open as `parent` until the next one is asked for, `path`
-    relative to where the walk began. `is_folder` is false of a link to one."""
+    """One entry of a walk: `name` inside the folder open as the descriptor `parent` (valid until the next entry is
+    requested), `path` relative to the start. `is_folder` is false for a link to a folder."""
 
     parent: int
     name: str
@@ -39,11 +38,11 @@ class TreeEntry(Struct, frozen=True):
 
 
 class TreeWalk:
-    """One walk below the open folder `top`, level by level, sorted by name. Blocks; never raises for what lies there.
+    """One walk below the open folder `top`, level by level, sorted by name. Blocks; never raises for what it finds.
 
-    What `skips` is true of, by its path, is not told and not looked into, and so are folders whose name is `ignored`.
-    `most` bounds the entries that are read, `deepest` the folders inside each other. Afterwards `visited` says how many
-    were read, `is_whole` whether all were, and `problems` what was not, in lines for people and models.
+    Paths for which `skips` returns true are neither yielded nor entered, nor are folders whose name is in `ignored`.
+    `most` limits the entries read, `deepest` the depth. Afterwards `visited` is the number of entries read, `is_whole`
+    whether that was all, and `problems` lists what was skipped, one line each.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class TreeWalk:
                 waiting.extend(reversed(folders))
 
     def _entries_of(self, inside: str) -> Iterator[TreeEntry]:
-        """What lies in the folder `inside`, "" for the top itself."""
+        """The entries of the folder `inside` ("": the top)."""
         prefix = f"{inside}/" if inside else ""
         folder = self._open(inside)
         try:
@@ -99,7 +98,7 @@ class TreeWalk:
             os.close(folder)
 
     def _scan(self, folder: int) -> list[os.DirEntry[str]]:
-        """The entries that there is still room for; one more is counted where there are more."""
+        """The entries within the limit; one more is counted if there are more."""
         room = self._most - self.visited
         with os.scandir(folder) as found:
             entries = list(itertools.islice(found, room + 1))
@@ -107,8 +106,8 @@ class TreeWalk:
         return sorted(entries[:room], key=_BY_NAME)
 
     def _open(self, inside: str) -> int:
-        """A descriptor of a folder, reached from the top name by name: a link that was put on the way is refused, and a
-        path may be longer than the system takes."""
+        """Open a folder from the top, name by name: this refuses a link that was put in the way, and works for paths
+        longer than the system's limit."""
         current = os.open(".", _OPEN_FOLDER, dir_fd=self._top)
         for name in inside.split("/") if inside else ():
             try:

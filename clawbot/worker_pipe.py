@@ -1,8 +1,8 @@
-"""A child process of clawbot's own that speaks in frames: both ends of its pipes, its start and end, what it prints.
+"""A framed pipe to a child process of clawbot: both ends, start, end, and its printed output.
 
-The worker of the language models and those of hooks are such children. A frame is msgpack with its length before it,
-in 4 bytes. A child ends when its pipe closes, also while its loop is busy, so that a parent that was killed leaves
-none behind; and whatever it started ends with it.
+The language model worker and the hook workers are such children. A frame is msgpack preceded by its length (4 bytes). A
+child exits when its pipe closes, even if its event loop is busy, so a killed parent leaves none behind; the child's own
+children are killed with it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from msgspec import Struct
 from clawbot.messages import scrub
 
 LARGEST_FRAME = 256 * 1024**2
-"""Bytes. A longer one is a sign of a stream that is out of step, or of a child gone wild."""
+"""Bytes. A longer frame means that the stream is out of step or the child is broken."""
 LONGEST_LINE = 2_000
-"""Bytes of a printed line that are logged."""
+"""Bytes of a printed line that are logged; the rest is truncated."""
 EXIT_SECONDS = 1.0
-"""How long a child may take to end by itself once its pipe is closed."""
-_DRAIN_SECONDS = 0.5  # after the end of the child: what it started may hold the pipes open
+"""How long a child may take to exit after its pipe was closed."""
+_DRAIN_SECONDS = 0.5  # after the child's exit, since its own children may hold the pipes open
 _PREFIX = 4
 
 F = TypeVar("F", bound=Struct)
@@ -38,10 +38,10 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encode_frame(frame: Struct, largest: int = LARGEST_FRAME) -> bytes:
-    """`frame` with its length before it. Halves of surrogate pairs, which JSON from elsewhere may hold, become U+FFFD.
+    """`frame` preceded by its length. Lone surrogates, which foreign JSON may contain, become U+FFFD.
 
-    Raises ValueError for one that is larger than `largest` bytes, TypeError or OverflowError for what a frame can't
-    hold, such as an integer beyond 64 bits.
+    Raises ValueError for more than `largest` bytes, TypeError or OverflowError for values that msgpack can't hold, such
+    as an integer beyond 64 bits.
     """
     try:
         body = _encoder.encode(frame)
@@ -53,7 +53,7 @@ def encode_frame(frame: Struct, largest: int = LARGEST_FRAME) -> bytes:
 
 
 def read_frame(stream: IO[bytes]) -> bytes | None:
-    """The next frame, without its length; None at the end of the stream, also when that is in a frame. Blocks."""
+    """The next frame without its length; None at the end of the stream, even in the middle of a frame. Blocks."""
     prefix = stream.read(_PREFIX)
     length = int.from_bytes(prefix, "big")
     body = stream.read(length)
@@ -61,14 +61,14 @@ def read_frame(stream: IO[bytes]) -> bytes | None:
 
 
 class FrameSplitter:
-    """Splits a stream that comes in pieces into frames."""
+    """Splits a stream that arrives in pieces into frames."""
 
     def __init__(self, largest: int = LARGEST_FRAME) -> None:
         self._largest = largest
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take the next piece, and yield the frames that are complete. Raises ValueError for a stream out of step."""
+        """Add the next piece and yield the completed frames. Raises ValueError if the stream is out of step."""
         self._rest += data
         while len(self._rest) >= _PREFIX:
             length = int.from_bytes(self._rest[:_PREFIX], "big")
@@ -83,16 +83,16 @@ class FrameSplitter:
 
 
 def module_command(module: str, *arguments: str) -> tuple[str, ...]:
-    """What runs `module` in a process of its own. Not from the current folder (-P): a `json.py` that lies there must
-    not be imported."""
+    """The command line that runs `module` in a process of its own. With -P: a `json.py` in the current folder must not
+    be imported."""
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
 class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
-    """The parent's side of a child. `take` is called with each frame that it sends, on the loop; `ended` is its exit
-    status once all was read.
+    """The parent's side of a child. `take` is called on the loop with each frame; `ended` holds the exit status after
+    all output was read.
 
-    What it prints goes to `log`, line by line, no more than `lines` of them (None: all) until `log_anew`.
+    Printed output goes to `log` line by line, at most `lines` of them (None: all) until `log_anew` is called.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         largest: int = LARGEST_FRAME,
         lines: int | None = None,
     ) -> None:
-        """Starts nothing. Needs a running event loop. `largest` is the longest frame in bytes, either way."""
+        """Does not start the child. Needs a running event loop. `largest` limits frames in both directions, in bytes."""
         self._logger = log
         self._decoder = decoder
         self._take = take
@@ -118,17 +118,17 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before the start."""
+        """None before the start."""
         return self._transport.get_pid() if self._transport is not None else None
 
     async def start(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
-        """Start `command` in a session of its own: Ctrl+C in the terminal is for this process alone. Raises OSError."""
+        """Start `command` in a session of its own, so that Ctrl+C in the terminal does not reach it. Raises OSError."""
         await asyncio.get_running_loop().subprocess_exec(
             lambda: self, *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env, start_new_session=True
         )
 
     def send(self, frame: Struct) -> bool:
-        """Write `frame`; False when the child has ended. Raises what `encode_frame` raises."""
+        """Write `frame`; False if the child has exited. Raises what `encode_frame` raises."""
         data = encode_frame(frame, self._largest)
         stdin = self._transport.get_pipe_transport(0) if self._transport is not None else None
         if stdin is None or self.ended.done() or stdin.is_closing():
@@ -137,16 +137,16 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         return True
 
     def log_anew(self) -> None:
-        """Log what is printed from now on, however much it was before."""
+        """Reset the limit of logged lines."""
         self._printed = 0
 
     def kill(self) -> None:
-        """End the child, and what it started, at once."""
+        """Kill the child and its children at once."""
         if self._transport is not None and self._transport.get_returncode() is None:
             self._kill_group()
 
     async def close(self) -> None:
-        """Let the child end by itself, and kill it when it does not."""
+        """Let the child exit by itself; kill it if it does not."""
         if self._transport is None or self.ended.done():
             return
         stdin = self._transport.get_pipe_transport(0)
@@ -158,7 +158,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
             await asyncio.wait([self.ended], timeout=EXIT_SECONDS)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The child runs."""
+        """The child is running."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -170,18 +170,18 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
             for body in self._splitter.feed(data):
                 self._take(self._decoder.decode(body))
         except ValueError:
-            self._logger.exception("what the process reports makes no sense; it is killed")
+            self._logger.exception("the process sent an invalid frame; it is killed")
             self.kill()
 
     def process_exited(self) -> None:
-        """What is in the pipes is read first; `connection_lost` comes when all of them are closed."""
-        # What it started and did not take out of its session ends with it, also at a regular end.
+        """`connection_lost` follows when the pipes were read to their end and closed."""
+        # Children still in its session are killed too, also after a regular exit.
         self._kill_group()
         if self._transport is not None:
             asyncio.get_running_loop().call_later(_DRAIN_SECONDS, self._transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The child is gone and all was read."""
+        """The child has exited and everything was read."""
         if self._rest:
             self._print(b"\n")
         if self._transport is not None and not self.ended.done():
@@ -191,7 +191,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
 
     def _kill_group(self) -> None:
         if self._transport is not None:
-            # macOS says EPERM of a group that has ended.
+            # macOS reports EPERM for a group that has ended.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._transport.get_pid(), signal.SIGKILL)
 
@@ -203,11 +203,11 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         for line in lines[: max(most - before, 0)]:
             self._logger.info("%s", line[:LONGEST_LINE].decode(errors="backslashreplace"))
         if before <= most < self._printed:
-            self._logger.warning("more than %d lines were printed; the others are left out", most)
+            self._logger.warning("more than %d lines were printed; the rest is not logged", most)
 
 
 class FrameWriter:
-    """The child's pipe to its parent, which several threads may write to."""
+    """The child's pipe to its parent; safe for several threads."""
 
     def __init__(self, stream: BinaryIO, largest: int = LARGEST_FRAME) -> None:
         self._stream = stream
@@ -223,8 +223,8 @@ class FrameWriter:
 
 
 def claim_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """In the child: both pipes, for frames alone. From here on stdin is empty and stdout leads to stderr, also for
-    programs that are started."""
+    """In the child: reserve both pipes for frames. From here on stdin is empty and stdout goes to stderr, also for
+    child processes."""
     requests, reports = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -242,11 +242,11 @@ def serve_frames(
     loop: asyncio.AbstractEventLoop,
     take: Callable[[Any], None],
 ) -> None:
-    """In the child: call `take` on `loop` with each frame of the parent. The process ends with the stream, or with a
-    frame that makes no sense."""
+    """In the child: call `take` on `loop` with each frame of the parent. The process exits when the stream ends or
+    sends an invalid frame."""
 
     def read() -> None:
-        # A thread of its own, which sees the end also while the loop is busy.
+        # In a thread, which notices the end even while the loop is busy.
         try:
             while (body := read_frame(stream)) is not None:
                 loop.call_soon_threadsafe(take, decoder.decode(body))
@@ -257,7 +257,7 @@ def serve_frames(
 
 
 def _end_group() -> None:
-    """End this process, and what it started and left in its session: nothing that still runs is of use to anybody."""
+    """Kill this process and all children left in its session: nothing needs them any more."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)

@@ -71,7 +71,7 @@ async def reports(wanted: Job) -> str:
 async def test_what_a_job_of_another_session_says_is_told_in_one_line(tmp_path: Path) -> None:
     stage = Stage(tmp_path, reports, job(1800, "morning"))
     await stage.look_after(30)
-    assert stage.lines == ["morning: morning 完成 all is well (/sessions has the whole of it)"]
+    assert stage.lines == ["morning: morning 完成 all is well (full text: /sessions)"]
     await stage.look_after(1)
     assert len(stage.lines) == 1
 
@@ -84,7 +84,7 @@ async def test_a_job_that_fails_is_told_and_stops_no_other(tmp_path: Path) -> No
 
     stage = Stage(tmp_path, breaks, job(1800, "a"), job(1800, "b"))
     await stage.look_after(30)
-    assert stage.lines == ["The job a failed: The harbour is closed.", "b: done (/sessions has the whole of it)"]
+    assert stage.lines == ["The job a failed: The harbour is closed.", "b: done (full text: /sessions)"]
 
 
 async def test_while_a_turn_runs_the_clock_and_the_jobs_of_its_session_wait_and_others_do_not(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_a_session_that_is_open_elsewhere_puts_its_job_off(tmp_path: Path)
     assert stage.lines == []
     locked = False
     await stage.look_after(1)
-    assert stage.lines == ["morning: at last (/sessions has the whole of it)"]
+    assert stage.lines == ["morning: at last (full text: /sessions)"]
 
 
 async def test_a_reset_of_the_own_agent_is_the_look_at_the_clock(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ async def test_a_look_that_fails_is_told_once_and_the_next_one_comes(tmp_path: P
     timer = stage.background._timer
     await timer.look()
     assert stage.chat.looks == 2
-    assert stage.lines == ["The schedule could not be looked at: RuntimeError (the log has the details)"]
+    assert stage.lines == ["The schedule could not be checked: RuntimeError (see the log for details)"]
 
 
 async def test_a_session_that_can_not_be_ended_stops_no_job_and_is_told_once(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ async def test_a_session_that_can_not_be_ended_stops_no_job_and_is_told_once(tmp
     await stage.look_after(30)
     await stage.look_after(1)
     assert stage.lines == [
-        "The session goes on, though it should have ended: The disk is full.",
-        "morning: morning 完成 all is well (/sessions has the whole of it)",
+        "The session should have ended, but could not be closed: The disk is full.",
+        "morning: morning 完成 all is well (full text: /sessions)",
     ]
 
 

@@ -717,9 +717,7 @@ async def test_heartbeats_leave_no_trace_in_the_conversation(program: Program) -
         await looking.look()
     assert path.read_bytes() == written
     assert runtime.agent.conversation.messages == context
-    assert [event.text for event in of(seen, Notice)] == [
-        "heartbeat: Water the plants! (/sessions has the whole of it)"
-    ]
+    assert [event.text for event in of(seen, Notice)] == ["heartbeat: Water the plants! (full text: /sessions)"]
     await say(runtime, "hello")
     assert not any("heartbeat" in message.text for message in program.model.of("chat")[-1].messages)
     await runtime.close()

@@ -125,7 +125,7 @@ async def test_what_is_printed_does_not_reach_the_frames_and_is_logged_within_li
         child.process.send(Word(""))
         assert await child.word() == "done"
     texts = [record.getMessage() for record in caplog.records if record.name == "child"]
-    assert {"printed", "raw \\xff", "child", "more than 50 lines were printed; the others are left out"} <= {*texts}
+    assert {"printed", "raw \\xff", "child", "more than 50 lines were printed; the rest is not logged"} <= {*texts}
     assert len(texts) == 51
     assert max(map(len, texts)) == LONGEST_LINE
 

@@ -377,8 +377,10 @@ class Agent:
                 await self._expire(due, scope)
             except SessionStoreError as error:
                 # The clock asked for it and not the user, who is answered in the old session.
-                log.warning("a session that is over could not be ended: %s", error)
-                scope.emit(Notice(level="warning", text=f"The session goes on, though it should have ended: {error}"))
+                log.warning("an expired session could not be ended: %s", error)
+                scope.emit(
+                    Notice(level="warning", text=f"The session should have ended, but could not be closed: {error}")
+                )
 
         def started(entry_id: str) -> None:
             self.outbox.drop_soon(scope)

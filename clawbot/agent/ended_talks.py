@@ -148,7 +148,7 @@ class EndedTalks:
             self._later()
         except Exception as error:
             log.exception("what a session left could not be offered to memory")
-            self._failed(record.session_id, f"{type(error).__name__} (the log has the details).")
+            self._failed(record.session_id, f"{type(error).__name__} (see the log for details).")
         finally:
             self._current = ""
 
