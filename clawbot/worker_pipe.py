@@ -104,7 +104,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         largest: int = LARGEST_FRAME,
         lines: int | None = None,
     ) -> None:
-        """Does not start the child. Needs a running event loop. `largest` limits frames in both directions, in bytes."""
+        """Needs a running event loop; the child starts later. `largest` limits frames in both directions, in bytes."""
         self._logger = log
         self._decoder = decoder
         self._take = take
