@@ -124,7 +124,7 @@ class EndedTalks:
             try:
                 records = await asyncio.to_thread(self._store.pending)
             except ClawbotError as error:
-                log.warning("the sessions that ended can't be looked through: %s", error)
+                log.warning("ended sessions can't be searched: %s", error)
                 return
             for record in records:
                 if self._cancel.requested:

@@ -1,4 +1,4 @@
-"""Makes an agent forget: notes, conversations, and all that was made of them."""
+"""Deletes data that an agent should forget: notes, conversations, and everything derived from them."""
 
 from clawbot.forget.files import Left
 from clawbot.forget.forgetting import ForgetOutcome, Forgetting, NothingFoundError, Request

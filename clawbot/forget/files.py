@@ -1,4 +1,4 @@
-"""Changes one file as it is forgotten from, and looks through all others for what is still there. Everything blocks."""
+"""Edits single files while forgetting, and searches all others for remains. Everything blocks."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _GIT = ".git"
 _SESSIONS = "sessions"
 
 Changed = Callable[[bytes], bytes | None]
-"""What a file's bytes are to become; None: the file goes."""
+"""Maps a file's old bytes to its new ones; None: delete the file."""
 
 
 class Left(Struct, frozen=True):
-    """What is still there: where, and why or what to do about it. `lines` are from 1. `unseen`: nobody can tell.
-    `failed`: it was to be done, and could not be."""
+    """A remaining occurrence: where, and why or what to do about it. `lines` count from 1. `unseen`: could not be
+    checked. `failed`: should have been removed, but could not be."""
 
     path: str
     why: str
@@ -42,12 +42,12 @@ class Left(Struct, frozen=True):
 
 
 class StubbornFileError(Exception):
-    """A file that must not be changed. The text says why."""
+    """A file that must not be changed; the text says why."""
 
 
 class FileEditor:
-    """Changes files, or only works out how they would be (`dry_run`): `planned` is what becomes of each, `renamed` are
-    those that get another name."""
+    """Changes files, or with `dry_run` only plans the changes: `planned` maps each file to its new content, `renamed`
+    are the files to be renamed."""
 
     def __init__(self, *, dry_run: bool) -> None:
         self.dry_run = dry_run
@@ -55,7 +55,7 @@ class FileEditor:
         self.renamed: set[Path] = set()
 
     def read(self, path: Path) -> bytes | None:
-        """The file as it is now, or would be; None for one that is gone. Raises OSError."""
+        """The current or planned content; None for a missing file. Raises OSError."""
         if path in self.planned:
             return self.planned[path]
         try:
@@ -64,14 +64,14 @@ class FileEditor:
             return None
 
     def change(self, path: Path, changed: Changed) -> bool:
-        """Let the file be what `changed` makes of it, whole or not at all; whether that is something else. What another
-        program wrote meanwhile is taken in. Raises OSError, StubbornFileError."""
+        """Replace the file atomically with the result of `changed`; returns whether it differs. Retries when another
+        program writes in between. Raises OSError, StubbornFileError."""
         for _ in range(_ATTEMPTS):
             before = self.read(path)
             if before is None or (after := changed(before)) == before:
                 return False
             if path.stat().st_nlink > 1:
-                raise StubbornFileError("is a hard link, whose other name would keep it")
+                raise StubbornFileError("is a hard link: its other name would keep the text")
             if self.dry_run:
                 self.planned[path] = after
                 return True
@@ -83,18 +83,18 @@ class FileEditor:
             else:
                 write_atomic(path, after)
             return True
-        raise StubbornFileError("is changed by another program again and again")
+        raise StubbornFileError("keeps being changed by another program")
 
 
 def still_there(
     roots: Collection[Path], wanted: ForgetTarget, editor: FileEditor, passed: Collection[Path]
 ) -> Iterator[Left]:
-    """The files below `roots` that hold some of what is wanted, but for those `passed` by; and what can't be told."""
+    """The files below `roots`, except `passed`, that contain some of what is wanted; and what could not be checked."""
     seen: set[Path] = set()
     for root in roots:
         for number, path in enumerate(_files_below(root)):
             if number == MOST_ENTRIES:
-                yield Left(str(root), f"only {MOST_ENTRIES:,} files were looked through", unseen=True)
+                yield Left(str(root), f"only {MOST_ENTRIES:,} files were searched", unseen=True)
                 break
             if path in seen or path in passed:
                 continue
@@ -103,14 +103,12 @@ def still_there(
                 yield from _named(path.relative_to(root), path, wanted)
             if path.name == _GIT:
                 if editor.planned or not editor.dry_run:
-                    yield Left(str(path), "the history that git keeps is not looked through", unseen=True)
+                    yield Left(str(path), "git's history is not searched", unseen=True)
                 continue
             try:
                 yield from _looked_through(path, wanted, editor)
             except OSError as error:
-                yield Left(
-                    str(path), f"can't be looked through ({error.strerror or type(error).__name__})", unseen=True
-                )
+                yield Left(str(path), f"can't be searched ({error.strerror or type(error).__name__})", unseen=True)
 
 
 def _files_below(root: Path) -> Iterator[Path]:

@@ -1,5 +1,8 @@
-"""Forgets a phrase, a note or a session, in an order that no kill undoes: what is forgotten is noted first, then come
-notes, transcripts and the index. It tells what is still there. Done again, it finishes what was broken off."""
+"""Forgets a phrase, a note or a session, and reports what remains.
+
+The order is safe against kills: what to forget is recorded first; then come notes, transcripts and the index. Running
+it again finishes an interrupted run.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,16 @@ _IN_TRANSCRIPTS = "--transcripts takes it out"
 
 
 Held = Mapping[Path, Sequence[str]]
-"""Entries by their transcript."""
+"""Entry ids by transcript."""
 
 
 class NothingFoundError(ClawbotError):
-    """There is nothing to forget by that name."""
+    """Nothing matches the request."""
 
 
 class Request(Struct, frozen=True):
-    """What to forget: `text`, a phrase or the path of a note, or the session that `session` means. `transcripts`: in
-    these as well. `dry_run`: only say what would be done."""
+    """What to forget: `text` is a phrase or the path of a note, `session` names a session. `transcripts`: edit these as
+    well. `dry_run`: only report what would be done."""
 
     text: str = ""
     session: str = ""
@@ -52,7 +55,7 @@ class Request(Struct, frozen=True):
 
 
 class ForgetOutcome(Struct, frozen=True):
-    """What was done, what is still there, and whether all was done that was asked for."""
+    """What was done, what remains, and whether everything requested was done."""
 
     done: tuple[ForgottenPart, ...]
     left: tuple[Left, ...]
@@ -60,8 +63,8 @@ class ForgetOutcome(Struct, frozen=True):
 
 
 class _Work(Struct, frozen=True):
-    """`notes` is what goes of the notes, `sessions` are forgotten whole, `phrase` in the others; `seen` is what is
-    looked for in the end, `typed` tells which texts of the prompt's history go; `quoted` goes from transcripts."""
+    """`notes` is the work on notes; `sessions` are forgotten entirely, `phrase` is removed from the others; `seen` is
+    searched for at the end; `typed` selects texts in the prompt's history, `quoted` text in transcripts."""
 
     notes: NoteWork
     seen: ForgetTarget
@@ -72,7 +75,7 @@ class _Work(Struct, frozen=True):
 
 
 class _Ground(Struct, frozen=True):
-    """What the steps work on; `held` are the entries that hold the phrase."""
+    """The input of the steps; `held` are the entries that contain the phrase."""
 
     talks: Talks
     notes: Notes
@@ -81,12 +84,12 @@ class _Ground(Struct, frozen=True):
 
     @property
     def own(self) -> list[Path]:
-        """The transcripts of the sessions that are forgotten whole."""
+        """The transcripts of the sessions to forget."""
         return [path for session in self.work.sessions for path in self.talks.of_session(session)]
 
 
 class Forgetting:
-    """One run for one agent. Blocks, but for `tidy`. Raises ClawbotError, OSError."""
+    """One run for one agent. Blocks, except `tidy`. Raises ClawbotError, OSError."""
 
     def __init__(self, settings: Settings, paths: Paths, agent_id: str, request: Request) -> None:
         self._settings = settings
@@ -98,7 +101,7 @@ class Forgetting:
         self._store = SessionStore(paths.sessions(agent_id), self._clock, agent_id=agent_id)
 
     def run(self) -> ForgetOutcome:
-        """Do it. Raises NothingFoundError where there is nothing, SessionLockedError where the session is open."""
+        """Raises NothingFoundError if nothing matches, SessionLockedError if the session is open."""
         with ExitStack() as locks:
             talks = Talks(self._store, self._clock, locks)
             documents = memory_documents(self._settings, self._agent_id, self._paths)
@@ -126,7 +129,7 @@ class Forgetting:
         done = [each for each in found if isinstance(each, ForgottenPart)]
         left = [each for each in found if isinstance(each, Left)]
         still = self._still_there(ground, editor, [each.path for each in left])
-        done.append(ForgottenPart("memory index", "brought up to date, and written anew"))
+        done.append(ForgottenPart("memory index", "synchronised and rewritten"))
         return ForgetOutcome(tuple(done), (*left, *still), complete=not any(each.failed for each in left))
 
     # -- what goes ----------------------------------------------------------------------------------------------------
@@ -140,7 +143,7 @@ class Forgetting:
         phrase = Phrase(self._request.text)
         if not phrase.is_telling:
             raise NothingFoundError(
-                f"That is too short: {SHORTEST} characters at least.", hint="Give the words that are to be forgotten."
+                f"That is too short: at least {SHORTEST} characters are needed.", hint="Give the words to forget."
             )
         return _Work(NoteWork(phrase=phrase), phrase, phrase=phrase, typed=phrase)
 
@@ -150,7 +153,7 @@ class Forgetting:
             lines = WholeLines([notes.text(shown)])
             return _Work(NoteWork(whole=(shown,), quoted=lines), Mentions(lines), quoted=lines)
         if read_forgotten(self._store.folder).unfinished:
-            # It went before the command was broken off, as the last of its notes.
+            # An interrupted run has already removed it, as its last note.
             return _Work(NoteWork(), WholeLines([]))
         raise NothingFoundError(
             f"There is no note {self._request.text} that can be read.",
@@ -182,12 +185,12 @@ class Forgetting:
         if self._request.transcripts:
             yield from self._redact_others(ground, editor)
         yield from ground.notes.remove(ground.work.notes, editor)
-        # By these is known what was said, so they come last.
+        # Last, because the earlier steps read them.
         for path in ground.own if self._request.transcripts else ():
             yield from ground.talks.redact(path, Everything(), editor, quotes=False)
 
     def _note_down(self, work: _Work, held: Held, editor: FileEditor) -> Iterator[ForgottenPart]:
-        """What is forgotten of the conversations, before anything else."""
+        """Record what is forgotten of the conversations, before anything else."""
         known = read_forgotten(self._store.folder)
         entries: dict[str, list[str]] = {}
         for path, ids in held.items():
@@ -208,7 +211,7 @@ class Forgetting:
             self._store.bury(unnamed)
 
     def _typed(self, wanted: ForgetTarget, talks: Talks, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
-        """What the prompt kept of the words."""
+        """Matching texts in the prompt's history."""
         if isinstance(wanted, Phrase):
             yield from talks.unsent(wanted, editor)
         try:
@@ -247,7 +250,7 @@ class Forgetting:
             yield Left(str(self._paths.memory_db(self._agent_id)), "the index of these notes")
 
     def _advice(self, path: Path, work: _Work) -> str:
-        """What can be done about the file at `path`, which holds some of it."""
+        """What the user can do about the remains in `path`."""
         for agent_id in self._settings.agent_ids:
             own = (self._settings.agent(agent_id).workspace, self._paths.sessions(agent_id))
             if agent_id != self._agent_id and any(map(path.is_relative_to, own)):
@@ -255,13 +258,13 @@ class Forgetting:
         if path.parent != self._store.folder or not is_transcript(path.name):
             return _BY_HAND
         if (holder := holder_of(path)) is not None and holder.pid != os.getpid():
-            return f"open in process {holder.pid}, which goes on with it"
+            return f"open in process {holder.pid}, which still uses it"
         if work.phrase is None:
-            return "said there as well: forget it by its words" if self._request.transcripts else _IN_TRANSCRIPTS
-        return f"a session goes on without it; {_IN_TRANSCRIPTS}"
+            return "also said there: forget it as a phrase" if self._request.transcripts else _IN_TRANSCRIPTS
+        return f"a resumed session does not use it; {_IN_TRANSCRIPTS}"
 
     async def _tidy(self) -> list[Left]:
-        """Bring the indexes up to date and write them anew; what could not be done."""
+        """Synchronise and rewrite the indexes; returns what could not be done."""
         left: list[Left] = []
         for agent_id in self._settings.agent_ids:
             try:
@@ -295,19 +298,18 @@ class Forgetting:
 
 
 class _Typed:
-    """Texts as they were typed, whole."""
+    """Texts exactly as they were typed."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = frozenset(map(plain, texts))
 
     def holds(self, text: str) -> bool:
-        """Whether `text` is one of them."""
         return bool(text.strip()) and plain(text) in self._texts
 
 
 def _note_at(documents: MemoryDocuments, text: str) -> Path | None:
-    """The note that `text` is the path of, there or not; None for words. Raises ForbiddenPathError for the path of
-    what is no note."""
+    """The note with the path `text`, existing or not; None for other text. Raises ForbiddenPathError for the path of a
+    file that is not a note."""
     is_path = len(text.split()) == 1 and text.lower().endswith(SUFFIXES)
     try:
         path = documents.locate(text)
@@ -322,5 +324,5 @@ def _nothing(request: Request) -> NothingFoundError:
     what = request.session or request.text
     return NothingFoundError(
         f"Nothing holds {what!r}: no note, no conversation.",
-        hint="Words count as they stand: `clawbot memory search` finds what is near, and shows the wording.",
+        hint="Only exact words match: `clawbot memory search` finds similar text and shows its wording.",
     )

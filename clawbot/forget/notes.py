@@ -1,6 +1,5 @@
-"""Takes out of an agent's notes what is to be forgotten: lines that hold a phrase, what memory wrote of a session,
-whole notes, and quotes of any of these, so that what is left of a note is as sound as it was. What has a path blocks.
-"""
+"""Removes text from an agent's notes: lines with a phrase, text written by memory for a session, whole notes, and
+quotes of these. The rest of each note stays well-formed. Functions that take a path block."""
 
 from __future__ import annotations
 
@@ -28,22 +27,20 @@ _FENCE = re.compile(r"\s*(?P<fence>`{3,}|~{3,})")
 _UNDERLINE = re.compile(r"\s{0,3}(?:=+|-+)\s*$")
 _TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?)?\s*$")
 _SPEAKER = re.compile(r"((?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?(?:user|assistant):)[ \t]*\S")
-# What the program itself heads its notes with: a day, a time, a session.
+# The program's own headings: a day, a time, a session.
 _OURS = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}|Session: .*|Conversation Summary")
-# The agent's line around a reference, once what it answered is gone.
+# The agent's line around a reference, without the answer itself.
 _ECHO = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}} )?(?:\d{{2}}:\d{{2}} )?assistant: .*{REFERENCE}\s*$")
 _FACT = re.compile(r"- \*\*(?:Session Key|Session ID|Source|Reason)\*\*: |<!-- session ")
 
 Pick = Callable[[Sequence[str]], Collection[int]]
-"""The numbers (from 0) of those of the lines of a note that go."""
+"""Selects the lines of a note to remove, as numbers from 0."""
 
 
 def without_lines(text: str, pick: Pick) -> tuple[str, list[int]]:
-    """`text` without the lines that `pick` names, and the numbers (from 1) of these; "" when nothing worth keeping is
-    left.
+    """`text` without the lines selected by `pick`, and their numbers (from 1); "" if nothing worth keeping remains.
 
-    A heading of the program's own that is left without anything below it goes as well, and so do blank lines that would
-    stand doubled.
+    The program's own headings that become empty are removed too, and blank lines are not doubled.
     """
     lines = text.split("\n")
     bare = [line.rstrip("\r") for line in lines]
@@ -66,8 +63,8 @@ def without_lines(text: str, pick: Pick) -> tuple[str, list[int]]:
 
 
 def _stand_in(lines: Sequence[str], number: int, drop: Collection[int]) -> str:
-    """What stays of a line that goes, since others hang on it: a fence without its words, a head of a table, who speaks
-    in the quoted lines below."""
+    """The remainder of a removed line on which others depend: an empty fence, a table head, the speaker of quoted
+    lines."""
     line = lines[number]
     below = lines[number + 1] if number + 1 < len(lines) else ""
     if fence := _FENCE.match(line):
@@ -83,7 +80,7 @@ def _is_text(line: str) -> bool:
 
 
 def _drop_fences(lines: Sequence[str], drop: set[int]) -> None:
-    """A code block of which nothing is left."""
+    """Also drop code blocks that became empty."""
     opened = None
     for number, line in enumerate(lines):
         if not _FENCE.match(line):
@@ -98,7 +95,7 @@ def _drop_fences(lines: Sequence[str], drop: set[int]) -> None:
 
 
 def _drop_headings(lines: Sequence[str], drop: set[int]) -> None:
-    """Headings of the program's own, last one first, below which something went and nothing is left."""
+    """Also drop the program's own headings that became empty, last one first."""
     for number in range(len(lines) - 1, -1, -1):
         found = _HEADING.match(lines[number])
         if found is None or number in drop or not _OURS.fullmatch(found["title"]):
@@ -118,8 +115,7 @@ def _end_of_section(lines: Sequence[str], start: int, level: int) -> int:
 
 
 def _drop_blanks(lines: Sequence[str], drop: set[int]) -> None:
-    """Of the blank lines before and behind what went one stays, as far as both sides had one; none where the file
-    begins or ends with them."""
+    """Keep one blank line around a removed part if both sides had one; none at the start or end of the file."""
     for number in sorted(drop):
         before = next((each for each in range(number - 1, -1, -1) if each not in drop), None)
         behind = number + 1
@@ -134,7 +130,7 @@ def _drop_blanks(lines: Sequence[str], drop: set[int]) -> None:
 
 
 def _says_something(lines: Sequence[str]) -> bool:
-    """Whether there is more than the program's own headings, facts about a session and references."""
+    """Whether anything remains besides the program's own headings, session facts and references."""
     return any(line.strip() and not (_is_ours(line) or _FACT.match(line) or _ECHO.match(line)) for line in lines)
 
 
@@ -153,7 +149,7 @@ _CITATION = re.compile(
 
 
 class ForgottenPart(Struct, frozen=True):
-    """What was done (or would be): to which file, at which lines (from 1; none: to all of it)."""
+    """What was removed (or would be): the file, and its lines (from 1; none: the whole file)."""
 
     path: str
     what: str
@@ -161,8 +157,8 @@ class ForgottenPart(Struct, frozen=True):
 
 
 class NoteWork(Struct, frozen=True):
-    """What goes: lines that hold the `phrase`; the notes `whole`; `writes` of memory; quotes of `quoted` lines. Not
-    `is_new`: an earlier run has taken out what memory wrote, or begun to."""
+    """What to remove: lines that contain `phrase`; the notes `whole`; the `writes` of memory; quotes of `quoted` lines.
+    `is_new` is false if an earlier run has already begun to remove memory's writes."""
 
     phrase: Phrase | None = None
     whole: tuple[str, ...] = ()
@@ -181,18 +177,17 @@ class Notes:
             self.paths.append(PROFILE)
 
     def absolute(self, path: str) -> Path:
-        """Where the note is."""
         return Path(os.path.normpath(self._workspace / path))
 
     def text(self, path: str) -> str:
-        """What the note says; what can't be decoded is replaced, what is gone says nothing. Raises OSError."""
+        """The text of the note; undecodable bytes are replaced, and a missing note is empty. Raises OSError."""
         try:
             return decoded(read_plain(self.absolute(path), MOST_BYTES), errors="replace")
         except FileNotFoundError:
             return ""
 
     def of_session(self, session_id: str) -> list[str]:
-        """The notes that were kept of a session as it ended. Raises OSError."""
+        """The notes saved at the end of a session. Raises OSError."""
         found = []
         for path in self.paths:
             if path.startswith(f"{MEMORY_FOLDER}/"):
@@ -202,7 +197,7 @@ class Notes:
         return found
 
     def written(self, writes: Collection[MemoryWrite]) -> list[str]:
-        """The lines that memory wrote, as far as they still stand. Raises OSError."""
+        """The lines written by memory that still exist. Raises OSError."""
         found: list[str] = []
         for path in sorted({write.path for write in writes} & set(self.paths)):
             data = read_plain(self.absolute(path), MOST_BYTES)
@@ -211,7 +206,7 @@ class Notes:
         return found
 
     def take_out(self, work: NoteWork, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
-        """Take out lines that hold the phrase, and quotes."""
+        """Remove lines that contain the phrase, and quotes."""
         for path in self.paths:
             if path not in work.whole:
                 yield from self._take_lines(path, lambda before: _picked(before, work), editor)
@@ -219,7 +214,7 @@ class Notes:
                     yield from self._rename(path, work.phrase, editor)
 
     def remove(self, work: NoteWork, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
-        """Take out what memory wrote, and remove whole notes. By these all quotes are known, so this comes last."""
+        """Remove memory's writes and whole notes. Must come last: the quotes are found by them."""
         for path in sorted({write.path for write in work.writes} & set(self.paths) - set(work.whole)):
             missed: list[MemoryWrite] = []
 
@@ -230,7 +225,7 @@ class Notes:
             yield from self._take_lines(path, picked, editor)
             for write in missed if work.is_new else ():
                 lines = tuple(range(write.line, write.end_line + 1))
-                yield Left(path, "what memory wrote of it was edited since; look there", lines)
+                yield Left(path, "memory's text about it has been edited since; check there", lines)
         for path in work.whole:
             with _telling(path) as trouble:
                 if editor.change(self.absolute(path), lambda _: None):
@@ -246,7 +241,7 @@ class Notes:
             try:
                 text = decoded(before)
             except UnicodeDecodeError:
-                # Whether it holds anything is told in the end.
+                # The final search reports whether it still contains anything.
                 return before
             after, gone[:] = without_lines(text, lambda _: picked(before))
             is_empty = not after and path.startswith(f"{MEMORY_FOLDER}/")
@@ -256,14 +251,14 @@ class Notes:
             if editor.change(self.absolute(path), changed):
                 is_gone = editor.read(self.absolute(path)) is None
                 yield (
-                    ForgottenPart(path, "removed, the whole note: nothing else stood in it")
+                    ForgottenPart(path, "removed the whole note: it contained nothing else")
                     if is_gone
                     else ForgottenPart(path, "removed", tuple(gone))
                 )
         yield from trouble
 
     def _rename(self, path: str, phrase: Phrase, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
-        """A note of a session is named by its words: it gets another name where these are some of the phrase."""
+        """Rename a session's note whose name contains words of the phrase."""
         named = _DATED.fullmatch(path)
         if named is None or not phrase.shares(named["slug"].replace("-", " ")):
             return
@@ -277,12 +272,12 @@ class Notes:
             except NoteError as error:
                 yield Left(path, f"its name: {error}", failed=True)
                 return
-        yield ForgottenPart(path, "given a name that tells nothing")
+        yield ForgottenPart(path, "given a neutral name")
 
 
 @contextlib.contextmanager
 def _telling(path: str) -> Iterator[list[Left]]:
-    """Collect why a note could not be changed."""
+    """Collect the reasons why a note could not be changed."""
     trouble: list[Left] = []
     try:
         yield trouble
@@ -293,7 +288,7 @@ def _telling(path: str) -> Iterator[list[Left]]:
 
 
 def _picked(data: bytes, work: NoteWork) -> set[int]:
-    """The numbers (from 0) of lines that hold the phrase, or quote what goes."""
+    """The numbers (from 0) of lines that contain the phrase or quote removed text."""
     lines = [line.rstrip("\r") for line in decoded(data).split("\n")]
     found = {number for number, line in enumerate(lines) if work.phrase is not None and work.phrase.holds(line)}
     if work.quoted is None:
@@ -314,8 +309,8 @@ def _cites(line: str, paths: Collection[str]) -> bool:
 
 
 def _lines_written(data: bytes, path: str, writes: Collection[MemoryWrite]) -> tuple[set[int], list[MemoryWrite]]:
-    """The numbers (from 0) of the lines in `data` that memory wrote to the note `path`, wherever they stand by now; and
-    the writes that are not found any more."""
+    """The numbers (from 0) of the lines in `data` that memory wrote to the note `path`, wherever they are now; and the
+    writes that are no longer found."""
     found: set[int] = set()
     missed: list[MemoryWrite] = []
     encoding = encoding_of(data)
@@ -334,11 +329,11 @@ def _lines_written(data: bytes, path: str, writes: Collection[MemoryWrite]) -> t
 
 
 def _place(data: bytes, write: MemoryWrite, line_break: bytes) -> int | None:
-    """The byte at which the bytes of `write` stand: where it says, else at the end or the beginning of a line."""
+    """The byte offset of the bytes of `write`: at the recorded position, else anywhere at a line boundary."""
     starts = [write.offset, 0]
     at = data.find(line_break)
     while at >= 0:
-        # What was added may begin with the end of the line before it.
+        # The written bytes may begin with the line break of the line before.
         starts += [at, at + len(line_break)]
         at = data.find(line_break, at + 1)
     for start in dict.fromkeys(starts):

@@ -1,5 +1,5 @@
-"""What is to be forgotten of an agent's conversations: which entries, what their records say of memory, and the texts
-beside the transcripts. Everything blocks."""
+"""What to forget in an agent's conversations: the entries, memory's records, and the texts stored beside the
+transcripts. Everything blocks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITING_TOOLS = frozenset(("write", "edit", "append"))
 
 
 class Talks:
-    """The conversations of `store`. `locks` keeps what is taken of them until it is closed."""
+    """The conversations of `store`. `locks` holds the session locks until it is closed."""
 
     def __init__(self, store: SessionStore, clock: Clock, locks: ExitStack) -> None:
         self._store = store
@@ -40,11 +40,11 @@ class Talks:
         self.transcripts = [folder / name for name in names if is_transcript(name) and (folder / name).is_file()]
 
     def of_session(self, session_id: str) -> list[Path]:
-        """The transcripts of a session: its own, and what resets of other programs made of it."""
+        """The transcripts of a session: its own, and those that resets of other programs renamed."""
         return [path for path in self.transcripts if session_of(path.name) == session_id]
 
     def lock(self, path: Path, *, dry_run: bool) -> None:
-        """Hold the session of the transcript `path`; `dry_run`: only look. Raises SessionLockedError."""
+        """Lock the session of the transcript `path`; with `dry_run` only check. Raises SessionLockedError."""
         if path in self._held:
             return
         name = session_of(path.name)
@@ -58,21 +58,21 @@ class Talks:
         self._held.add(path)
 
     def sweep(self) -> None:
-        """Remove transcripts that an earlier run wrote beside the old ones and had no time to put in their place."""
+        """Remove temporary transcripts left by an interrupted run."""
         for path in self._store.folder.glob(".*.jsonl.*.tmp"):
             transcript = path.with_name(path.name[1:].rsplit(".", 2)[0])
             if transcript in self.transcripts and (transcript in self._held or is_free(transcript)):
                 path.unlink(missing_ok=True)
 
     def holding(self, wanted: ForgetTarget) -> dict[Path, list[str]]:
-        """The entries that hold what is wanted, by transcript. Raises OSError."""
+        """The ids of matching entries, by transcript. Raises OSError."""
         found = {path: holding(path, lambda text: stands_in(text, wanted)) for path in self.transcripts}
         return {path: ids for path, ids in found.items() if ids}
 
     def redact(
         self, path: Path, wanted: ForgetTarget, editor: FileEditor, *, quotes: bool
     ) -> Iterator[ForgottenPart | Left]:
-        """Take out of a transcript what is wanted; of `quotes` alone what was not said in it."""
+        """Remove matching text from a transcript; with `quotes`, only where it was not said in the conversation."""
         shown = f"sessions/{path.name}"
         try:
             self.lock(path, dry_run=editor.dry_run)
@@ -89,7 +89,7 @@ class Talks:
             yield ForgottenPart(shown, f"taken out of {count} {'entry' if count == 1 else 'entries'}")
 
     def unsent(self, wanted: ForgetTarget, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
-        """Remove what was typed and never sent, where it holds what is wanted."""
+        """Remove matching texts that were typed but never sent."""
         owners = {UnsentFile(self._store.folder, record.key).path: record for record in self._store.records()}
         for path in sorted(self._store.folder.glob("*.unsent")):
             data = editor.read(path) or b""
@@ -104,7 +104,7 @@ class Talks:
             yield from without_rows(path, _held_by(wanted), editor)
 
     def said(self, paths: Sequence[Path]) -> tuple[list[str], list[str]]:
-        """What was said in the transcripts `paths` and written in them by tools; and the user's texts alone."""
+        """What was said, or written by tools, in the transcripts `paths`; and the user's texts alone."""
         texts: list[str] = []
         users: list[str] = []
         for entry in self._entries(paths):
@@ -118,7 +118,7 @@ class Talks:
         return [*users, *texts], users
 
     def writes(self, paths: Sequence[Path]) -> list[MemoryWrite]:
-        """What memory wrote of the sessions in the transcripts `paths`."""
+        """What memory wrote for the sessions with the transcripts `paths`."""
         found: list[MemoryWrite] = []
         for entry in self._entries(paths):
             offer = offer_of(entry) if isinstance(entry, CustomEntry) else None
@@ -134,7 +134,7 @@ class Talks:
 
 
 def without_rows(path: Path, gone: Callable[[bytes], bool], editor: FileEditor) -> Iterator[ForgottenPart | Left]:
-    """Take out of a file of JSON lines those that are `gone`."""
+    """Remove the lines of a JSONL file for which `gone` is true."""
     count = 0
 
     def changed(before: bytes) -> bytes | None:
@@ -149,7 +149,7 @@ def without_rows(path: Path, gone: Callable[[bytes], bool], editor: FileEditor) 
 
 
 def row_text(row: bytes) -> str:
-    """The text of a line that was kept of what the user typed; "" where it is none."""
+    """The text of a line of the prompt's history; "" if the line is not one."""
     try:
         value = json.loads(row)
     except (ValueError, RecursionError):

@@ -1,8 +1,7 @@
-"""Owns what is looked for when something is to be forgotten: a phrase as it was typed, the lines of a note, or all.
-Pure.
+"""Matching for forgetting: a phrase as typed, the lines of a note, or everything. Pure.
 
-Nothing here is fuzzy: what is removed must be foreseen. Texts are compared as the search compares them: without case,
-in one Unicode form, with any blanks alike.
+Nothing is fuzzy, so that users can predict what is removed. Texts are compared as in search: case-insensitive,
+Unicode-normalised, with whitespace folded.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from clawbot.sessions.forgotten import MARK
 from clawbot.text.tokens import INVISIBLE
 
 SHORTEST = 2
-"""Characters of a phrase; one stands in nearly every line."""
+"""Minimum characters of a phrase; a single one occurs in nearly every line."""
 
-_TELLING = 8  # a line is known again by so many characters, of Chinese by half of them
+_TELLING = 8  # minimum characters that identify a line; half as many for Chinese
 _START = 4
 _WIDE = 0x2E80
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
-# What stands before the words of a line: marks of quotes, lists and headings, who said it and when.
+# Prefixes of a line: quote marks, list marks, headings, speaker and time.
 _LEAD = re.compile(
     r"(?:\s|>|[-*+•](?=\s)|\d{1,3}[.)](?=\s)|#+(?=\s)|\[[ xX]\](?=\s))*"
     r"(?:(?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?(?:user|assistant):\s*)?(?:\s|>)*"
@@ -34,15 +33,15 @@ _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 class ForgetTarget(Protocol):
-    """What is to be forgotten."""
+    """What to forget."""
 
     def holds(self, text: str) -> bool:
-        """Whether a line, or a text of several, holds some of it."""
+        """Whether `text` (one or several lines) contains some of it."""
         ...
 
 
 def plain(text: str) -> str:
-    """`text` as it is compared."""
+    """`text` normalised for comparison."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
         text = unicodedata.normalize("NFKC", text.casefold())
@@ -50,30 +49,29 @@ def plain(text: str) -> str:
 
 
 class Phrase:
-    """A text that the user typed."""
+    """A text typed by the user."""
 
     def __init__(self, text: str) -> None:
         self._plain = plain(text)
 
     @property
     def is_telling(self) -> bool:
-        """Whether there is enough of it to remove anything by."""
+        """Whether it is long enough to be removed."""
         return len(self._plain) >= SHORTEST
 
     def shares(self, words: str) -> bool:
-        """Whether one of `words` is a word of it, or it stands in them."""
+        """Whether one of `words` is a word of it, or it occurs in them."""
         own = set(self._plain.split())
         return self.holds(words) or any(
             word in own or (len(word) > 1 and _is_wide(word) and word in self._plain) for word in plain(words).split()
         )
 
     def holds(self, text: str) -> bool:
-        """Whether it stands in `text`."""
         return self._plain in plain(text.replace(MARK, ""))
 
 
 class WholeLines:
-    """Lines that stood in a note, or were said: known again behind other marks, as a whole alone."""
+    """Lines of a note or of messages, matched as whole lines, whatever their prefix."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.keys = frozenset(key for text in texts for line in text.splitlines() if (key := _key(line)))
@@ -84,7 +82,7 @@ class WholeLines:
 
 
 class Mentions:
-    """The same lines wherever they stand, in others too: for telling, not for removing."""
+    """The same lines anywhere, also inside others: for reporting, not for removing."""
 
     def __init__(self, lines: WholeLines) -> None:
         self._by_start: dict[str, list[str]] = {}
@@ -92,7 +90,6 @@ class Mentions:
             self._by_start.setdefault(key[:_START], []).append(key)
 
     def holds(self, text: str) -> bool:
-        """Whether one of them stands in `text`."""
         words = plain(text)
         starts = (place for place in range(len(words)) if words[place : place + _START] in self._by_start)
         return any(
@@ -101,15 +98,14 @@ class Mentions:
 
 
 class Everything:
-    """All that was said."""
+    """Matches all text."""
 
     def holds(self, text: str) -> bool:
-        """Whether there is anything in `text`."""
         return bool(text.strip())
 
 
 def _key(line: str) -> str:
-    """What two lines that say the same have in common; "" for one that says too little to be known by."""
+    """The normalised line for comparison; "" if it is too short to be identified."""
     if _REFERENCE.search(line) or MARK in line:
         return ""
     words = _EDGES.sub("", plain(line[_match_end(line) :]))
@@ -118,7 +114,7 @@ def _key(line: str) -> str:
 
 
 def _is_wide(text: str) -> bool:
-    """Whether it is of a script that writes no blanks between words."""
+    """Whether the script writes no spaces between words."""
     return all(ord(char) >= _WIDE for char in text)
 
 
@@ -128,13 +124,12 @@ def _match_end(line: str) -> int:
 
 
 def stands_in(text: str, wanted: ForgetTarget) -> bool:
-    """Whether `text`, which may be JSON as tools print it, holds some of what is wanted."""
+    """Whether `text`, which may be JSON printed by a tool, contains some of what is wanted."""
     return wanted.holds(text) or any(wanted.holds(part) for part in _inside(text))
 
 
 def taken_out(text: str, wanted: ForgetTarget) -> str:
-    """`text` with a mark in the place of each line that holds some of what is wanted; of the whole, where that is over
-    several lines, or inside of JSON."""
+    """`text` with each matching line replaced by a mark; the whole text if the match spans lines or is inside JSON."""
     if not stands_in(text, wanted):
         return text
     lines = text.split("\n")
@@ -151,7 +146,7 @@ def _inside(text: str) -> Iterator[str]:
 
 
 def strings_in(value: Any, wants: Callable[[str], bool] = lambda _name: True) -> Iterator[str]:
-    """All texts in JSON data, names too; fields whose name is not wanted are passed over."""
+    """All strings in JSON data, names included; fields whose name `wants` rejects are skipped."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Hooks: people's own Python at every moment of a session's life."""
+"""Hooks: Python code of users that runs at defined moments of a session."""
 
 from clawbot.files import RefusedFileError, read_guarded
 from clawbot.hooks.api import Hook, HookServiceError, Said

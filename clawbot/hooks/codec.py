@@ -1,5 +1,5 @@
-"""What crosses the pipe to the process of a hook: events, as bytes and with no more changed than a hook may change, and
-the frames around them."""
+"""The messages between the program and a hook's process: events as JSON, and the requests and reports around them. Only
+the changeable fields of an event are read back."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from clawbot.text.secrets import Redactor
 E = TypeVar("E", bound=HookEvent)
 
 LARGEST_FRAME = 64 * 1024**2
-"""Bytes. A longer one is a sign of a handler gone wild."""
+"""Bytes. A longer frame means that a handler is out of control."""
 
 Service = Literal["said", "overview", "ask", "keep_note", "rename_note", "run", "tell"]
 
 
 class Handle(Struct, frozen=True, tag="handle"):
-    """Handle an event (as JSON). Answered by `HandlingDone` or `HandlingFailed`, and when that has `later`, by `Over`
-    in the end."""
+    """Handle an event (as JSON). Answered by `HandlingDone` or `HandlingFailed`; with `later` set, `Over` follows."""
 
     run: int
     event: bytes
@@ -33,13 +32,13 @@ class Handle(Struct, frozen=True, tag="handle"):
 
 
 class CancelHandling(Struct, frozen=True, tag="cancel"):
-    """Break off the handling `run`, its later work included."""
+    """Cancel the handling `run`, including its later work."""
 
     run: int
 
 
 class ServiceAnswer(Struct, frozen=True, tag="answer"):
-    """What came of a `ServiceCall`: its value, or why there is none."""
+    """The result of a `ServiceCall`: its value, or the error."""
 
     call: int
     value: Any = None
@@ -47,11 +46,11 @@ class ServiceAnswer(Struct, frozen=True, tag="answer"):
 
 
 class HookProcessReady(Struct, frozen=True, tag="ready"):
-    """The process is up. The handler is loaded at its first event."""
+    """The process is running. It loads the handler at the first event."""
 
 
 class ServiceCall(Struct, frozen=True, tag="call"):
-    """The handling `run` asks for a service. Answered by `ServiceAnswer`."""
+    """The handling `run` requests a service. Answered by `ServiceAnswer`."""
 
     run: int
     call: int
@@ -60,8 +59,8 @@ class ServiceCall(Struct, frozen=True, tag="call"):
 
 
 class HandlingDone(Struct, frozen=True, tag="done"):
-    """The handler has returned; `changes` is what it left in the fields of the event that it may change. `later` says
-    that work of it goes on."""
+    """The handler has returned; `changes` are the values of the event's changeable fields. `later`: its later work
+    continues."""
 
     run: int
     changes: dict[str, Any]
@@ -69,7 +68,7 @@ class HandlingDone(Struct, frozen=True, tag="done"):
 
 
 class HandlingFailed(Struct, frozen=True, tag="failed"):
-    """The handler raised, or there is none; `error` is one line. `later` as with `HandlingDone`."""
+    """The handler is missing or raised an error; `error` is one line. `later` as in `HandlingDone`."""
 
     run: int
     error: str
@@ -77,20 +76,20 @@ class HandlingFailed(Struct, frozen=True, tag="failed"):
 
 
 class LaterFailed(Struct, frozen=True, tag="later_failed"):
-    """Later work of `run` raised."""
+    """Later work of `run` raised an error."""
 
     run: int
     error: str
 
 
 class Over(Struct, frozen=True, tag="over"):
-    """Nothing of `run` goes on any more."""
+    """All work of `run` has ended."""
 
     run: int
 
 
 class Log(Struct, frozen=True, tag="log"):
-    """A record for the program's log; `level` is logging's number."""
+    """A record for the program's log; `level` is a logging level."""
 
     level: int
     text: str
@@ -105,7 +104,7 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
 def encode_event(event: HookEvent) -> bytes:
-    """`event` as JSON. Raises TypeError, ValueError or OverflowError for what JSON cannot hold."""
+    """`event` as JSON. Raises TypeError, ValueError or OverflowError for what JSON cannot represent."""
     try:
         return msgspec.json.encode(event)
     except UnicodeEncodeError:
@@ -113,8 +112,8 @@ def encode_event(event: HookEvent) -> bytes:
 
 
 def without_secrets_in(event: E) -> E:
-    """`event` with its texts as others may read them. What a hook may change comes back from it, and stays as it is;
-    so do the places and ids that every event tells. Linear in the length of the texts: for threads."""
+    """`event` with secrets redacted, except in changeable fields, which come back from the hook, and in the paths and
+    ids common to all events. Linear in the length of the texts: call it in a thread."""
     kept = {*HookEvent.__struct_fields__, *event.changeable}
     told = {name: getattr(event, name) for name in event.__struct_fields__ if name not in kept}
     redactor = Redactor()
@@ -123,30 +122,28 @@ def without_secrets_in(event: E) -> E:
 
 
 def decode_event(data: bytes) -> AnyEvent:
-    """The event that `encode_event` wrote, its time in the user's zone. Raises ValueError."""
+    """Parse `encode_event`'s output, with the time in the user's zone. Raises ValueError."""
     event = _decoder.decode(data)
     here = event.timestamp.astimezone(MachineZone())
     if event.zone:
         try:
-            # What the machine calls its zone for now ("EST") has no summer time, and the zone has.
+            # An abbreviation of the machine's zone ("EST") has no summer time; the zone itself has.
             is_here = (here.tzname(), here.utcoffset()) == (event.zone, event.timestamp.utcoffset())
             event.timestamp = here if is_here else event.timestamp.astimezone(ZoneInfo(event.zone))
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            return event  # the offset is right all the same
+            return event  # the offset is still correct
     return event
 
 
 def changes_of(event: HookEvent) -> dict[str, Any]:
-    """What a handler left in the fields that it may change, as plain data. Raises TypeError or ValueError for what
-    does not belong there."""
+    """The values of the changeable fields, as plain data. Raises TypeError or ValueError for invalid ones."""
     left = {name: scrub(msgspec.to_builtins(getattr(event, name))) for name in event.changeable}
     with_changes(event, left)
     return left
 
 
 def with_changes(event: E, changes: Mapping[str, Any]) -> E:
-    """`event` with `changes` in the fields that a hook may change; anything else is ignored. Raises ValueError for
-    values of another type."""
+    """`event` with `changes` to its changeable fields; others are ignored. Raises ValueError for invalid values."""
     fields = {field.name: field for field in msgspec.structs.fields(type(event))}
     taken = {}
     for name in event.changeable:
@@ -154,5 +151,5 @@ def with_changes(event: E, changes: Mapping[str, Any]) -> E:
             try:
                 taken[name] = msgspec.convert(changes[name], fields[name].type)
             except msgspec.ValidationError as error:
-                raise ValueError(f"event.{name} was left with what does not belong there: {error}") from None
+                raise ValueError(f"event.{name} was set to an invalid value: {error}") from None
     return msgspec.structs.replace(event, **taken) if taken else event

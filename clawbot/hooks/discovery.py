@@ -1,9 +1,8 @@
-"""Which hooks there are: folders with HOOK.md and handler.py, from five sources, and whether each may run.
+"""Finds hooks (folders with HOOK.md and handler.py) in five sources, and decides whether each may run.
 
-Sources from the lowest to the highest: packages (entry points of the group `clawbot.hooks`), the folders of
-`hooks.dirs`, those shipped, the user's own. A higher one replaces a hook of the same name. What lies in a workspace,
-where the agent itself may write, replaces nothing and runs only when the user switches it on by name (reference sheet
-11.3).
+Sources from lowest to highest priority: packages (entry points of the group `clawbot.hooks`), the folders of
+`hooks.dirs`, the shipped hooks, the user's own. A higher one replaces a hook of the same name. Hooks in a workspace,
+where the agent itself can write, replace nothing and run only if the user enables them by name.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from clawbot.hooks.manifest import HOOK_FILE, Manifest, ManifestError, Requires,
 
 GROUP = "clawbot.hooks"
 FOLDER = "hooks"
-"""The name of a folder of hooks, in the installation and in a workspace."""
+"""The name of the hook folder in the installation and in a workspace."""
 
 
 def _folder(point: EntryPoint) -> Path:
-    """The folder that a package calls a hook."""
+    """The folder that a package's entry point names."""
     if point.attr:
         return Path(os.fspath(point.load()))
     spec = importlib.util.find_spec(point.module)
@@ -53,9 +52,9 @@ _SYSTEMS = {"win32": "windows", "macos": "darwin", "mac": "darwin", "osx": "darw
 
 
 def missing(manifest: Manifest, given: Mapping[str, str], system: str = sys.platform) -> tuple[str, ...]:
-    """What `manifest` requires and is not there, as phrases: `bin: gh`, `any bin: rg, grep`, `env: GITHUB_TOKEN`,
-    `python: requests`, `os: darwin`. `given` are the variables that the hook's own entry sets, `system` is the name
-    that `sys.platform` has. Looks at PATH and at the installed packages: blocks."""
+    """The unmet requirements of `manifest`, as phrases: `bin: gh`, `any bin: rg, grep`, `env: GITHUB_TOKEN`, `python:
+    requests`, `os: darwin`. `given` are the variables set by the hook's config entry, `system` is `sys.platform`.
+    Searches PATH and the installed packages: blocks."""
     return () if manifest.always else tuple(_missing(manifest.requires, given, _system(system)))
 
 
@@ -75,7 +74,7 @@ def _system(name: str) -> str:
 
 
 def _installed(name: str) -> bool:
-    """Whether `name` can be imported, or is a distribution: people write `yaml` and `pyyaml`."""
+    """Whether `name` is importable or an installed distribution: people write both `yaml` and `pyyaml`."""
     with contextlib.suppress(ImportError, ValueError):
         if importlib.util.find_spec(name.partition(".")[0]) is not None:
             return True
@@ -88,20 +87,20 @@ def _installed(name: str) -> bool:
 Source = Literal["shipped", "home", "dir", "package", "workspace"]
 
 MOST_HOOKS = 1000
-"""Entries of one folder that are looked at."""
+"""The number of entries read from one folder."""
 LARGEST_HOOK_FILE = 256 * 1024
-"""Bytes of a HOOK.md that are still a description."""
+"""Maximum size of a HOOK.md in bytes."""
 _PRECEDENCE: tuple[Source, ...] = ("package", "dir", "shipped", "home", "workspace")
 _FILES = (HOOK_FILE, HANDLER_FILE)
-# What a hook on disk can make of the questions about it: a loop of links is a RuntimeError, a half character in the
-# name of a program a ValueError. A workspace is written by the agent, and must keep no program from starting.
+# What checking a hook on disk may raise: RuntimeError for a loop of links, ValueError for a lone surrogate in a
+# program's name. The agent writes the workspace, and must not keep the program from starting.
 _UNUSABLE = (OSError, RuntimeError, ValueError)
 _logger = logging.getLogger("clawbot.hooks")
 
 
 class HookPaths(Struct, frozen=True):
-    """The folders in which hooks lie: `home` is `hooks` in the state folder, `workspace` is `hooks` in a workspace;
-    each of `dirs` may also be a single hook. `packages`: whether installed packages are asked."""
+    """The folders with hooks: `home` is `hooks` in the state folder, `workspace` is `hooks` in a workspace; each of
+    `dirs` may also be a single hook. `packages`: whether installed packages are searched."""
 
     shipped: Path | None
     home: Path
@@ -111,15 +110,15 @@ class HookPaths(Struct, frozen=True):
 
 
 def hook_paths(paths: Paths, settings: HookSettings, workspace: Path) -> HookPaths:
-    """Where the hooks of an agent with the folder `workspace` lie. Raises ConfigError when the installation lacks the
-    shipped ones."""
+    """The hook folders of an agent with the folder `workspace`. Raises ConfigError if the shipped hooks are missing
+    from the installation."""
     return HookPaths(shipped=shipped(FOLDER), home=paths.hooks, dirs=tuple(settings.dirs), workspace=workspace / FOLDER)
 
 
 class FoundHook(Struct, frozen=True):
-    """A hook and whether it may run. `missing` are unmet requirements, `problem` says why it can never run as it is,
-    `settings` is what its entry holds for itself, `env` the variables for its process. With a problem, `manifest` may
-    hold the name alone."""
+    """A hook and whether it may run. `missing` are unmet requirements, `problem` says why it can't run at all,
+    `settings` are its own settings from the config, `env` the variables for its process. With a problem, `manifest` may
+    contain only the name."""
 
     name: str
     folder: Path
@@ -138,8 +137,8 @@ class FoundHook(Struct, frozen=True):
 
 
 def discover(paths: HookPaths, settings: HookSettings) -> list[FoundHook]:
-    """All hooks, in the order in which they run. Reads folders and imports of packages what they name: blocks. A hook
-    that cannot be used is in the list with its `problem`."""
+    """All hooks in the order in which they run, including unusable ones with their `problem`. Reads folders and imports
+    hook packages: blocks."""
     chosen: dict[str, FoundHook] = {}
     unused: list[FoundHook] = []
     for hook in _all(paths, settings):
@@ -147,7 +146,9 @@ def discover(paths: HookPaths, settings: HookSettings) -> list[FoundHook]:
         if other is None or hook.source not in {"workspace", other.source}:
             chosen[hook.name] = hook
         else:
-            unused.append(msgspec.structs.replace(hook, problem=f"there is a hook {hook.name} already: {other.folder}"))
+            unused.append(
+                msgspec.structs.replace(hook, problem=f"there is already a hook {hook.name} already: {other.folder}")
+            )
     return sorted([*chosen.values(), *unused], key=_place)
 
 
@@ -156,14 +157,14 @@ def _place(hook: FoundHook) -> tuple[int, int, str, str]:
 
 
 def _all(paths: HookPaths, settings: HookSettings) -> Iterator[FoundHook]:
-    """What is found, from the lowest source to the highest. Of two in one source, the first one counts."""
+    """The hooks from the lowest source to the highest. Within a source the first of a name wins."""
     for extension in installed(GROUP) if paths.packages else ():
         folder = extension.use(_folder)
         if isinstance(folder, BrokenExtension):
             yield _found(Path(), "package", settings, name=folder.name, problem=folder.problem)
         else:
             yield _found(folder, "package", settings, name=extension.name)
-    # Of two folders in the settings the later one counts.
+    # A later folder in the settings takes precedence.
     places: tuple[tuple[Source, Iterable[Path | None]], ...] = (
         ("dir", reversed(paths.dirs)),
         ("shipped", [paths.shipped]),
@@ -176,7 +177,7 @@ def _all(paths: HookPaths, settings: HookSettings) -> Iterator[FoundHook]:
 
 
 def _hook_folders(places: Iterable[Path]) -> Iterator[Path]:
-    """The folders that are hooks, or were meant to be: of each place itself or what lies in it, by name."""
+    """The hook folders, valid or not: each place itself, or the entries in it, sorted by name."""
     for place in places:
         try:
             if _looks_like_hook(place):
@@ -184,10 +185,10 @@ def _hook_folders(places: Iterable[Path]) -> Iterator[Path]:
                 continue
             inside = list(itertools.islice(place.iterdir(), MOST_HOOKS + 1)) if place.is_dir() else []
         except OSError as error:
-            _logger.warning("hooks in %s are not found: %s", place, error)
+            _logger.warning("hooks in %s can't be listed: %s", place, error)
             continue
         if len(inside) > MOST_HOOKS:
-            _logger.warning("hooks in %s: there are more than %d entries, and the rest was left out", place, MOST_HOOKS)
+            _logger.warning("hooks in %s: there are more than %d entries; the rest is ignored", place, MOST_HOOKS)
         yield from (
             each
             for each in sorted(inside[:MOST_HOOKS])
@@ -196,7 +197,7 @@ def _hook_folders(places: Iterable[Path]) -> Iterator[Path]:
 
 
 def _looks_like_hook(folder: Path) -> bool:
-    """Whether one of the files of a hook is there, or can't be told to be missing."""
+    """Whether one of the files of a hook exists, or can't be checked."""
     try:
         return any(folder.joinpath(name).is_symlink() or folder.joinpath(name).is_file() for name in _FILES)
     except OSError:
@@ -233,14 +234,14 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
 def _manifest(folder: Path, source: Source) -> Manifest:
     manifest = parse_manifest(_read(folder / HOOK_FILE), folder.name)
     if source == "workspace" and manifest.name != folder.name:
-        # The agent may write new folders there: none of them may pass for the hook that the user has switched on.
+        # The agent can create folders there: none may impersonate the hook that the user has enabled.
         raise ManifestError(f"{HOOK_FILE}: in a workspace a hook has the name of its folder, not {manifest.name!r}")
     return manifest
 
 
 def _check_folder(folder: Path, source: Source) -> None:
-    """Raises ManifestError when a file is missing or, by its real path, elsewhere. The user may link to a folder of
-    hooks; what lies in a workspace stays in it."""
+    """Raise ManifestError if a file is missing or resolves to a path elsewhere. The user may link to a folder of hooks;
+    hooks in a workspace must stay inside it."""
     real = folder.resolve()
     if source == "workspace" and not real.is_relative_to(folder.parent.resolve()):
         raise ManifestError(f"the folder is a link to {real}, outside the workspace's hooks")

@@ -1,4 +1,4 @@
-"""Hands events to hooks: in order, each with its time limit, and whatever a hook does stays its own problem."""
+"""Hands events to hooks in order, each with its time limit, and isolates the program from their failures."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from clawbot.text.secrets import is_secret_name, redact, remember_secret
 E = TypeVar("E", bound=HookEvent)
 
 QUEUE = 1_000
-"""Events that may wait; of more, the oldest are dropped."""
+"""Maximum number of waiting events; beyond it the oldest are dropped."""
 GRACE_SECONDS = 1.0
-"""How long a handler may take to clean up when the program ends."""
+"""How long a handler may clean up when the program exits."""
 _logger = logging.getLogger("clawbot.hooks")
 
 
 class LastRun(Struct, frozen=True):
-    """How a hook did at its last event, or with its later work. `error` is one line for the user without secrets, ""
-    when all was well."""
+    """The result of a hook's last event or later work. `error` is one line for the user without secrets, "" if all went
+    well."""
 
     topic: str
     status: Status
@@ -45,12 +45,11 @@ class LastRun(Struct, frozen=True):
 
 
 class Dispatcher:
-    """The hooks of one program. Everything runs on one event loop. `results` says how each hook did last, by its
-    name."""
+    """The hooks of one program, on one event loop. `results` maps a hook's name to its last result."""
 
     def __init__(self, find: Callable[[], list[FoundHook]], clock: Clock, *, timeout: float) -> None:
-        """`find` says which hooks there are; it blocks, and is called in a thread. `timeout`, in seconds, is for hooks
-        that name none."""
+        """`find` discovers the hooks; it blocks, and is called in a thread. `timeout` (seconds) applies to hooks that
+        set none."""
         self._find = find
         self._clock = clock
         self._timeout = timeout
@@ -66,7 +65,7 @@ class Dispatcher:
         self.on_failure: Callable[[str, LastRun], None] | None = None
 
     async def load(self) -> None:
-        """Find the hooks (again). Those that are gone, or may run no longer, are ended."""
+        """Discover the hooks (again). Removed and disabled ones are stopped."""
         async with self._loading:
             self.hooks, self._manifests = await asyncio.to_thread(self._discover)
         ready = {hook.name: hook for hook in self.hooks if hook.ready}
@@ -79,27 +78,27 @@ class Dispatcher:
                 self._close_soon(runner.close())
 
     def wants(self, topic: str) -> bool:
-        """Whether any hook that may run is subscribed to `topic`. Cheap."""
+        """Whether any enabled hook is subscribed to `topic`. Cheap."""
         return bool([hook for hook in self.hooks if hook.ready and hook.manifest.wants(topic)])
 
     async def run(self, event: E, services: Services) -> E:
-        """Let the hooks handle `event`, one after the other, and return it as they left it. What goes wrong in a hook
-        is logged, reported to `on_failure`, and has no other effect. Cancelling cancels the handler that runs."""
+        """Let the hooks handle `event` one after the other; returns the event with their changes. A hook's failure is
+        logged and reported to `on_failure`, and has no other effect. Cancellation also cancels the running handler."""
         return event if self._closed else await self._pass(event, services)
 
     def notify(self, event: HookEvent, services: Services) -> None:
-        """Hand `event` to the hooks in the background, in the order of these calls."""
+        """Queue `event` for the hooks, in order, in the background."""
         if self._closed or not self.wants(event.topic):
             return
         if len(self._queue) >= QUEUE:
             dropped, _ = self._queue.popleft()
-            _logger.warning("hooks are too slow: %s of %s is dropped", dropped.topic, dropped.timestamp)
+            _logger.warning("hooks are too slow: %s of %s was dropped", dropped.topic, dropped.timestamp)
         self._queue.append((event, services))
         if self._pump is None or self._pump.done():
             self._pump = asyncio.get_running_loop().create_task(self._work_off())
 
     async def settled(self) -> None:
-        """Wait until all events of `notify` are handled and all later work is done."""
+        """Wait until all queued events are handled and all later work is done."""
         while True:
             waiting: set[asyncio.Future[Any]] = {
                 future for runner in self._runners.values() for future in runner.pending
@@ -112,14 +111,13 @@ class Dispatcher:
             await asyncio.wait(waiting)
 
     async def close(self, seconds: float) -> None:
-        """Wait `seconds` for what is queued and for later work, then end all that still runs. No event is taken any
-        more."""
+        """Wait `seconds` for queued events and later work, then stop everything. Accepts no events any more."""
         self._closed = True
         try:
             async with deadline(seconds):
                 await self.settled()
         except TimeoutError:
-            _logger.warning("hooks were not done after %g s; %d events are left out", seconds, len(self._queue))
+            _logger.warning("hooks did not finish within %g s; %d events were dropped", seconds, len(self._queue))
         self._queue.clear()
         if self._pump is not None and not self._pump.done():
             self._pump.cancel()
@@ -160,7 +158,7 @@ class Dispatcher:
             status, error = "failed", one_line(f"{type(failure).__name__}: {failure}")
         self._record(hook.name, event.topic, status, error, began)
         if task is not None and task.cancelling() > cancelled:
-            raise asyncio.CancelledError  # the handler kept it to itself
+            raise asyncio.CancelledError  # the handler swallowed the cancellation
         return event
 
     def _runner(self, hook: FoundHook) -> Runner:
@@ -187,20 +185,20 @@ class Dispatcher:
             try:
                 self.on_failure(name, last)
             except Exception:
-                _logger.exception("the failure of the hook %s could not be told", name)
+                _logger.exception("the failure of the hook %s could not be reported", name)
 
     def _discover(self) -> tuple[tuple[FoundHook, ...], dict[Path, _FileStamp]]:
         hooks = tuple(self._find())
         return hooks, _stamps(hooks)
 
     async def _reload_if_changed(self) -> None:
-        """Find the hooks again when a HOOK.md was changed."""
+        """Discover the hooks again if a HOOK.md has changed."""
         if await asyncio.to_thread(_stamps, self.hooks) == self._manifests:
             return
         try:
             await self.load()
         except Exception:
-            _logger.exception("hooks changed, but could not be found again")
+            _logger.exception("hooks changed, but could not be reloaded")
 
     def _close_soon(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -225,5 +223,5 @@ def _file_stamp(file: Path) -> _FileStamp:
 
 
 def _place(hook: FoundHook) -> tuple[Path, str, dict[str, str]]:
-    """What a runner stands for: when any of it is another, so is the runner."""
+    """The identity of a runner; when it changes, the runner is replaced."""
     return hook.folder, hook.source, dict(hook.env)

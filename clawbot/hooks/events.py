@@ -1,8 +1,7 @@
-"""The events that hooks receive: a plain value for each moment of a session, documented in docs/writing-hooks.md.
+"""The events that hooks receive: one value type for each moment of a session, documented in docs/writing-hooks.md.
 
-An event says what happens; `event.hook` is what the hook can do about it (`api.py`). What a hook may change is
-said in the docstring; a change of anything else is ignored. Secrets are left out of the texts (`text/secrets.py`), save
-of what a hook may change.
+An event says what happens; `event.hook` is what the hook can do about it (`api.py`). The fields that a hook may change
+are documented; changes of others are ignored. Secrets are redacted (`text/secrets.py`) except in changeable fields.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from clawbot.hooks.api import Hook
 
 
 class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=True):
-    """What all events tell. `timestamp` is in the user's zone, whose name is `zone` ("Europe/Berlin"); `workspace` and
-    `home` (the state folder) are absolute paths; the session is the one that the event is about, "" without one."""
+    """The fields of all events. `timestamp` is in the user's zone, called `zone` ("Europe/Berlin"); `workspace` and
+    `home` (the state folder) are absolute paths; the session fields are "" if the event is about none."""
 
     agent_id: str
     workspace: str
@@ -28,13 +27,13 @@ class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=Tru
     session_id: str = ""
 
     awaited: ClassVar[bool] = False
-    """Whether the program waits for the hooks, because they may change something or must be done before it goes on."""
+    """Whether the program waits for the hooks, because they may change something or must finish first."""
     changeable: ClassVar[tuple[str, ...]] = ()
     """The fields that a hook may change."""
 
     @property
     def topic(self) -> str:
-        """The name that HOOK.md subscribes to: this, or its part before a colon for the whole family."""
+        """The name to subscribe to in HOOK.md: this, or its part before the colon for the whole family."""
         return cast("str", self.__struct_config__.tag)
 
     @property
@@ -44,22 +43,22 @@ class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=Tru
 
 
 class CommandNew(HookEvent, kw_only=True, tag="command:new"):
-    """The user typed `/new`. The session that ends is still open: `event.hook.said()` reads it. `text` is what follows
-    the command and becomes the first message of the next session."""
+    """The user typed `/new`. The ending session is still open: `event.hook.said()` reads it. `text` follows the command
+    and becomes the first message of the next session."""
 
     text: str = ""
     awaited: ClassVar[bool] = True
 
 
 class CommandReset(HookEvent, kw_only=True, tag="command:reset"):
-    """The user typed `/reset`. As `CommandNew`."""
+    """The user typed `/reset`. Like `CommandNew`."""
 
     text: str = ""
     awaited: ClassVar[bool] = True
 
 
 class SessionAutoReset(HookEvent, kw_only=True, tag="session:auto-reset"):
-    """A session ends by the clock: `reason` is `daily` or `idle`. It is still open, as with `CommandNew`."""
+    """A session ends automatically: `reason` is `daily` or `idle`. It is still open, as with `CommandNew`."""
 
     reason: str
     awaited: ClassVar[bool] = True
@@ -67,7 +66,7 @@ class SessionAutoReset(HookEvent, kw_only=True, tag="session:auto-reset"):
 
 class SessionStart(HookEvent, kw_only=True, tag="session:start"):
     """A session begins: `reason` is `new` (the first one of its name), `/new`, `/reset`, `daily` or `idle`.
-    `previous_id` is the session that it follows, "" for none."""
+    `previous_id` is the session before it ("" for none)."""
 
     reason: str
     previous_id: str = ""
@@ -81,15 +80,15 @@ class SessionEnd(HookEvent, kw_only=True, tag="session:end"):
 
 
 class InjectedFile(Struct, rename="camel"):
-    """A workspace file on its way into the system prompt: `name` is its path below the workspace."""
+    """A workspace file to be added to the system prompt: `name` is its path relative to the workspace."""
 
     name: str
     text: str
 
 
 class AgentBootstrap(HookEvent, kw_only=True, tag="agent:bootstrap"):
-    """The system prompt of a turn is being made. `files` may be changed, added to and taken from; the limits of the
-    settings and what the kind of session may see count afterwards. A file without a name is left out."""
+    """The system prompt of a turn is being built. Hooks may edit, add and remove `files`; size limits and the privacy
+    rules of the session type are applied afterwards. A file without a name is ignored."""
 
     files: list[InjectedFile] = field(default_factory=list)
     awaited: ClassVar[bool] = True
@@ -97,7 +96,7 @@ class AgentBootstrap(HookEvent, kw_only=True, tag="agent:bootstrap"):
 
 
 class MessageReceived(HookEvent, kw_only=True, tag="message:received"):
-    """A message is on disk and goes to the model. `origin` is `user`, or `schedule` for a job's prompt."""
+    """A message was stored and goes to the model. `origin` is `user`, or `schedule` for a job's prompt."""
 
     text: str
     entry_id: str
@@ -105,7 +104,7 @@ class MessageReceived(HookEvent, kw_only=True, tag="message:received"):
 
 
 class MessageSent(HookEvent, kw_only=True, tag="message:sent"):
-    """An answer is complete. Silent replies, and what is said before a tool call, are no answers."""
+    """An answer is complete. Not emitted for silent replies and for text before a tool call."""
 
     text: str
     entry_id: str
@@ -113,7 +112,7 @@ class MessageSent(HookEvent, kw_only=True, tag="message:sent"):
 
 
 class ToolBefore(HookEvent, kw_only=True, tag="tool:before"):
-    """A tool is about to run. `refuse` keeps it from that."""
+    """A tool is about to run. `refuse` prevents it."""
 
     call_id: str
     tool: str
@@ -123,7 +122,7 @@ class ToolBefore(HookEvent, kw_only=True, tag="tool:before"):
     changeable: ClassVar[tuple[str, ...]] = ("refusal",)
 
     def refuse(self, reason: str) -> None:
-        """Don't let the call run; the model is told `reason`."""
+        """Prevent the call; the model is told `reason`."""
         self.refusal = reason or "A hook refused it."
 
 
@@ -139,8 +138,8 @@ class ToolAfter(HookEvent, kw_only=True, tag="tool:after"):
 
 
 class ContextFlush(HookEvent, kw_only=True, tag="context:flush"):
-    """Memory was offered what is about to leave the context. `exit` is why (threshold, overflow, manual, reset, quit),
-    `by` what took it, `result` what came of it (written, nothing, failed, interrupted), `files` where that was
+    """Memory was offered the text that is about to leave the context. `exit` is why (threshold, overflow, manual,
+    reset, quit), `by` who took it, `result` the outcome (written, nothing, failed, interrupted), `files` where it was
     written."""
 
     exit: str
@@ -151,7 +150,7 @@ class ContextFlush(HookEvent, kw_only=True, tag="context:flush"):
 
 
 class CompactBefore(HookEvent, kw_only=True, tag="context:compact:before"):
-    """Earlier turns are about to be summarised. `trigger` is why: threshold, overflow or manual."""
+    """Earlier turns are about to be summarised. `trigger` is threshold, overflow or manual."""
 
     trigger: str
     tokens: int
@@ -169,26 +168,25 @@ class CompactAfter(HookEvent, kw_only=True, tag="context:compact:after"):
 
 
 class RuntimeStart(HookEvent, kw_only=True, tag="runtime:start"):
-    """The program is ready. `interactive` says whether somebody sits at a screen."""
+    """The program is ready. `interactive`: a user is at a screen."""
 
     interactive: bool
 
 
 class RuntimeStop(HookEvent, kw_only=True, tag="runtime:stop"):
-    """The program ends. It waits, but not for long."""
+    """The program is exiting. It waits briefly for the hooks."""
 
     awaited: ClassVar[bool] = True
 
 
 class ScheduledJob(HookEvent, kw_only=True, tag="schedule"):
-    """A job of the schedule is due that names an event; the topic is `schedule:NAME` with that name."""
+    """A scheduled job with an event is due; the topic is `schedule:NAME`."""
 
     job: str
     name: str
 
     @property
     def topic(self) -> str:
-        """`schedule:NAME`."""
         return f"schedule:{self.name}"
 
 

@@ -1,5 +1,5 @@
-"""The `handle` of a hook's handler.py: loaded as a package of its own, anew after a change; and what went wrong in it,
-in one line that its author can act on.
+"""Loads the `handle` of a hook's handler.py as a package of its own, reloads it after changes, and describes its errors
+in one line for the author.
 
 Used in the program's process for shipped hooks and in the worker for all others, so it imports little.
 """
@@ -40,8 +40,8 @@ class HandlerError(Exception):
 
 
 def stamp(folder: Path) -> Stamp:
-    """The version of the hook in `folder`: name, inode, time and size of its Python files. Empty when the
-    folder is gone. Blocks."""
+    """The version of the hook in `folder`: name, inode, time and size of its Python files. Empty if the folder is gone.
+    Blocks."""
     found = []
     try:
         with os.scandir(folder) as entries:
@@ -55,10 +55,10 @@ def stamp(folder: Path) -> Stamp:
 
 
 class Loaded:
-    """One loading of a hook's code. `handle` is what the events go to."""
+    """One loaded version of a hook's code. `handle` receives the events."""
 
     def __init__(self, folder: Path) -> None:
-        """Run handler.py of `folder`: blocks, and raises HandlerError or whatever the code raises, SystemExit
+        """Execute handler.py of `folder`: blocks. Raises HandlerError, and whatever the code raises, SystemExit
         included."""
         _install_finder()
         self._name = f"{_PREFIX}{next(_numbers)}"
@@ -77,7 +77,7 @@ class Loaded:
             raise
 
     def forget(self) -> None:
-        """Take the modules out of `sys.modules`, so that the next loading sees the files as they are then."""
+        """Remove the modules from `sys.modules`, so that the next load reads the files again."""
         for name in [name for name in sys.modules if name == self._name or name.startswith(f"{self._name}.")]:
             del sys.modules[name]
 
@@ -92,8 +92,8 @@ def _handle_of(module: ModuleType) -> Handle:
 
 
 class _Fresh(SourceFileLoader):
-    """Compiles the source each time: bytecode in a cache is told apart by whole seconds, and nothing is written into
-    people's folders."""
+    """Compiles the source each time: cached bytecode only distinguishes whole seconds, and nothing should be written
+    into users' folders."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)
@@ -101,7 +101,7 @@ class _Fresh(SourceFileLoader):
 
 
 class _Siblings(MetaPathFinder):
-    """Finds `from . import sibling` of hooks, without a cache of what lies in a folder."""
+    """Resolves `from . import sibling` in hooks, without caching the folder's listing."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -124,7 +124,7 @@ _OWN_MODULE = re.compile(r"^_clawbot_hook_\d+\.")
 
 
 class HookFailedError(Exception):
-    """A hook did not handle an event. `error` is one line for the user."""
+    """A hook failed to handle an event. `error` is one line for the user."""
 
     def __init__(self, status: Status, error: str) -> None:
         super().__init__(error)
@@ -133,9 +133,8 @@ class HookFailedError(Exception):
 
 
 def describe(error: BaseException, folder: Path) -> str:
-    """Type and message of `error`, and the last line of the hook in `folder` that it came through:
-    `ValueError: no such day (handler.py:12)`. What the program could not do for the hook is told in its own words
-    alone. One line; may hold secrets."""
+    """Type and message of `error`, and the last line of the hook in `folder` on its traceback: `ValueError: no such day
+    (handler.py:12)`. A HookServiceError shows only its text. One line; may contain secrets."""
     if isinstance(error, HandlerError | HookServiceError):
         return one_line(str(error))
     where = _syntax_place(error) if isinstance(error, SyntaxError) else _place(error, folder.resolve())
@@ -143,7 +142,7 @@ def describe(error: BaseException, folder: Path) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` without line breaks, cut when it is long."""
+    """`text` without line breaks, truncated."""
     return clean_line(text.encode("utf-8", "backslashreplace").decode(), _LONGEST_ERROR)
 
 

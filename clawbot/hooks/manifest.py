@@ -1,7 +1,7 @@
-"""HOOK.md: what a hook is called, what it wants to hear, and what it needs. Pure: text in, `Manifest` out.
+"""HOOK.md: the name of a hook, its events and its requirements. Pure: text in, `Manifest` out.
 
-The head is YAML between two lines `---`, the rest is free Markdown for people. Keys may be spelled `any_bins` or
-`anyBins`; those below `metadata.openclaw` count as well (reference sheet 11.3).
+The head is YAML between two lines `---`; the rest is free Markdown. Keys may be spelled `any_bins` or `anyBins`; those
+below `metadata.openclaw` count too.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ NAME_RULE = "a name is made of a-z, 0-9, _ and -, and begins with a letter or di
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _FENCE = re.compile(r"---[ \t]*")
 _CAMEL = re.compile(r"(?<=[a-z])([A-Z])")
-_OPEN_FAMILY = "schedule"  # what stands behind it is named by the user's jobs
+_OPEN_FAMILY = "schedule"  # followed by a name from the user's jobs
 
 
 class ManifestError(Exception):
-    """HOOK.md cannot be used. The text says where and why."""
+    """HOOK.md cannot be used; the text says where and why."""
 
 
 class Requires(Struct, frozen=True, forbid_unknown_fields=False):
-    """What must be there for the hook to run: all of `bins`, `env` and `python`, any of `any_bins` and of `os`."""
+    """The requirements of a hook: all of `bins`, `env` and `python`, any of `any_bins` and of `os`."""
 
     bins: tuple[str, ...] = ()
     any_bins: tuple[str, ...] = ()
@@ -42,8 +42,8 @@ class Requires(Struct, frozen=True, forbid_unknown_fields=False):
 
 
 class Manifest(Struct, frozen=True):
-    """The head of a HOOK.md. `timeout` is in seconds, None for the usual one; hooks run by ascending `order`; `always`
-    lets the hook run whatever `requires` says; with `default` off it runs only when the settings enable it."""
+    """The head of a HOOK.md. `timeout` is in seconds, None for the default; hooks run in ascending `order`; `always`
+    ignores unmet `requires`; with `default` false it runs only when enabled in the settings."""
 
     name: str
     description: str = ""
@@ -57,14 +57,14 @@ class Manifest(Struct, frozen=True):
     default: bool = True
 
     def wants(self, topic: str) -> bool:
-        """Whether the hook is subscribed to `topic`, by its name or by its family."""
+        """Whether the hook is subscribed to `topic`, by name or by family."""
         while topic and topic not in self.events:
             topic = topic.rpartition(":")[0]
         return bool(topic)
 
 
 def parse_manifest(text: str, folder: str) -> Manifest:
-    """The head of the HOOK.md `text`; `folder` is the name of a hook that gives none. Raises ManifestError."""
+    """The head of the HOOK.md `text`; `folder` is the default name. Raises ManifestError."""
     head = _head(text)
     metadata = head.pop("metadata", None)
     family = metadata.get("openclaw") if isinstance(metadata, Mapping) else None
@@ -87,18 +87,18 @@ def _topics() -> Iterable[str]:
 
 
 TOPICS = tuple(sorted(set(_topics())))
-"""What `events` may name: every topic and every family. `schedule:ANYTHING` is valid beside them."""
+"""Valid `events`: every topic and every family. `schedule:ANYTHING` is valid too."""
 
 
 def _head(text: str) -> dict[str, Any]:
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or not _FENCE.fullmatch(lines[0]):
-        raise ManifestError(f"{HOOK_FILE} line 1: must be ---, the begin of its YAML head")
+        raise ManifestError(f"{HOOK_FILE} line 1: must be ---, the start of the YAML head")
     end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.fullmatch(line)), None)
     if end is None:
         raise ManifestError(f"{HOOK_FILE}: its YAML head has no end, a second line ---")
     try:
-        # The line of the fence stays, as an empty one, so that YAML counts lines as an editor does.
+        # Keep the fence as an empty line, so that YAML's line numbers match an editor's.
         head = _plain_yaml("\n".join(["", *lines[1:end]]))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ManifestError(_yaml_problem(error)) from None
@@ -108,11 +108,10 @@ def _head(text: str) -> dict[str, Any]:
 
 
 def _plain_yaml(text: str) -> Any:
-    """The YAML `text`, which may hold no alias: a few lines of them stand for more than any machine can hold, or for
-    themselves."""
+    """Parse YAML without aliases: a few lines of them can expand beyond all memory, or refer to themselves."""
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            raise ManifestError(f"{HOOK_FILE}{_line(event.start_mark)}: an alias (*{event.anchor}) can't stand here")
+            raise ManifestError(f"{HOOK_FILE}{_line(event.start_mark)}: an alias (*{event.anchor}) is not allowed here")
     return yaml.safe_load(text)
 
 
@@ -123,12 +122,12 @@ def _yaml_problem(error: Exception) -> str:
 
 
 def _line(mark: Any) -> str:
-    """Where YAML's `mark` stands; "" without one."""
+    """The line of YAML's `mark`; "" without one."""
     return f" line {mark.line + 1}" if mark is not None else ""
 
 
 def _snake(value: Mapping[Any, Any]) -> dict[str, Any]:
-    """`value` with `anyBins` spelled `any_bins`, also in mappings inside it."""
+    """`value` with `anyBins` spelled `any_bins`, also in nested mappings."""
     return {
         _CAMEL.sub(r"_\1", str(key)).lower(): _snake(item) if isinstance(item, Mapping) else item
         for key, item in value.items()
@@ -136,7 +135,7 @@ def _snake(value: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _joined(family: dict[str, Any], head: dict[str, Any]) -> dict[str, Any]:
-    """Both; the head's own keys win. The family has `os` beside `requires`, and as a name more."""
+    """Merge both; the head's own keys win. The family may have `os` beside `requires`, and another name."""
     requires = [part.pop("requires", None) for part in (family, head)]
     if all(part is None or isinstance(part, dict) for part in requires):
         wanted: Any = {"os": family.pop("os", None) or []} | (requires[0] or {}) | (requires[1] or {})
@@ -146,7 +145,7 @@ def _joined(family: dict[str, Any], head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lists(head: dict[str, Any]) -> dict[str, Any]:
-    """`head` without keys that say nothing, with single names as lists of one."""
+    """`head` without empty keys, with single names as lists."""
     said = {key: value for key, value in head.items() if value is not None}
     if "events" in said:
         said["events"] = _list(said["events"])
@@ -160,7 +159,7 @@ def _list(value: Any) -> Any:
 
 
 def _readable(error: msgspec.ValidationError) -> str:
-    """msgspec's words, which end in the place: "Expected `int`, got `str` - at `$.order`"."""
+    """msgspec's message, which ends in the place: "Expected `int`, got `str` - at `$.order`"."""
     what, _, place = str(error).partition(" - at `$")
     what = what.replace("`", "").replace("array", "list").replace("object", "mapping")
     return f"{place.strip('.`')}: {what[:1].lower()}{what[1:]}" if place else what

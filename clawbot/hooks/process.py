@@ -1,4 +1,4 @@
-"""The program's side of a hook's own process: the events that it is sent, what it asks for, and how it ended."""
+"""The program's side of a hook's process: sends events, answers its requests, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from clawbot.hooks.loading import HookFailedError
 from clawbot.worker_pipe import WorkerProcess, module_command
 
 LINES = 200
-"""Printed lines that are logged of each handling; a handler gone wild must not fill the log."""
+"""Printed lines that are logged for each handling, so that a broken handler can't fill the log."""
 START_SECONDS = 30.0
-"""How long an interpreter may take to start; the hook's own time limit does not count it."""
+"""How long the interpreter may take to start; not part of the hook's own time limit."""
 CANCEL_SECONDS = 1.0
-"""How long a handler that is broken off may take to clean up; then its process is killed."""
+"""How long a cancelled handler may clean up before its process is killed."""
 
 OnLater = Callable[[str, str], None]
-"""Called with the topic and one line when later work came to nothing."""
+"""Called with the topic and one line when later work fails."""
 
 
 class _Run:
-    """One event in the process. `finished` is how the handler ended, None when the process did; `over` is set when no
-    later work is left either."""
+    """One event in the process. `finished` is set when the handler ends (None: the process did), `over` when its later
+    work has ended too."""
 
     def __init__(self, topic: str, services: Services) -> None:
         loop = asyncio.get_running_loop()
@@ -71,7 +71,7 @@ class _Run:
 
 
 class HookProcess:
-    """A process that runs the handler of one hook, as its files were when it started."""
+    """A process that runs the handler of one hook, with the files as they were at its start."""
 
     def __init__(self, hook: FoundHook, on_later: OnLater) -> None:
         self._hook = hook
@@ -91,11 +91,11 @@ class HookProcess:
 
     @property
     def pending(self) -> set[asyncio.Future[None]]:
-        """What is under way: done when handler and later work of an event are."""
+        """Futures of running events, each done when its handler and later work are."""
         return {run.over for run in self._runs.values()}
 
     async def start(self) -> None:
-        """Start the process and wait until it is up. Raises HookFailedError."""
+        """Start the process and wait until it is ready. Raises HookFailedError."""
         command = module_command("clawbot.hooks.worker", str(self._hook.folder), self._hook.name)
         try:
             await self._process.start(command, {**os.environ, **self._hook.env})
@@ -107,28 +107,28 @@ class HookProcess:
         if self._ready not in done:
             what = self._how_it_ended() if done else f"was not up after {START_SECONDS:g} s"
             self._process.kill()
-            raise HookFailedError("exited", f"its process {what}; the log file tells more")
+            raise HookFailedError("exited", f"its process {what}; see the log")
 
     async def cancelled(self) -> None:
-        """Wait until the handlings that were cancelled have ended, or their process was killed."""
+        """Wait until cancelled handlers have ended, or their process was killed."""
         if ending := [run.over for run in self._runs.values() if run.cancelled]:
             await asyncio.wait(ending)
 
     async def handle(
         self, event: HookEvent, services: Services, settings: dict[str, Any], seconds: float
     ) -> HandlingDone:
-        """Let the handler take `event`. Raises HookFailedError, after `seconds` in any case. When the caller is
-        cancelled, the handler is as well, or else its process is killed."""
+        """Let the handler process `event`. Raises HookFailedError, after `seconds` at the latest. When the caller is
+        cancelled, the handler is cancelled too, and killed if it does not end."""
         number, run = next(self._numbers), _Run(event.topic, services)
         try:
             request = Handle(number, encode_event(event), settings)
             self._process.log_anew()
             self._process.send(request)
         except (TypeError, ValueError, OverflowError) as error:
-            raise HookFailedError("failed", f"the event could not be handed over: {error}") from error
+            raise HookFailedError("failed", f"the event could not be sent: {error}") from error
         self._runs[number] = run
         try:
-            # A run is ended by what the process says, or by its end: the wait alone ends nothing.
+            # Plain wait: only a message of the process, or its exit, ends a run.
             await asyncio.wait([run.finished], timeout=seconds)
         except asyncio.CancelledError:
             self._cancel(number, run)
@@ -139,7 +139,7 @@ class HookProcess:
         return self._result(run)
 
     async def close(self) -> None:
-        """End the process, and wait until it has."""
+        """Stop the process and wait for its end."""
         self._closing = True
         await self._process.close()
 
@@ -162,7 +162,7 @@ class HookProcess:
 
     def _kill_unless_over(self, run: _Run) -> None:
         if not run.over.done():
-            self._logger.warning("%s was broken off, and did not end; its process is killed", run.topic)
+            self._logger.warning("%s was cancelled and did not end; its process is killed", run.topic)
             self._kill(f"{run.topic} was broken off, and did not end")
 
     def _how_it_ended(self) -> str:
@@ -179,7 +179,7 @@ class HookProcess:
             return f"was ended by signal {-code}"
 
     def _end(self, _: asyncio.Future[int]) -> None:
-        """The process is gone, and with it all that it was doing."""
+        """The process has exited: fail all running events."""
         for run in list(self._runs.values()):
             if run.finished.done() and not run.cancelled:
                 self._on_later(run.topic, f"its process {self._how_it_ended()} before its later work was done")
@@ -211,7 +211,7 @@ class HookProcess:
     def _answer(self, call: ServiceCall, run: _Run | None) -> None:
         if run is None:
             self._process.send(
-                ServiceAnswer(call.call, error="The event is over; longer work belongs into event.hook.later().")
+                ServiceAnswer(call.call, error="The event is over; use event.hook.later() for longer work.")
             )
             return
         task = asyncio.get_running_loop().create_task(self._serve(call, run.services))
@@ -231,7 +231,7 @@ class HookProcess:
 
 
 def too_long(name: str, seconds: float) -> str:
-    """What a user reads of a handler that was ended after `seconds`."""
+    """The message for a handler that exceeded its `seconds`."""
     return (
         f"took longer than {seconds:g} s and was ended; what takes long belongs into event.hook.later(), and "
         f"hooks.entries.{name}.timeout allows more"

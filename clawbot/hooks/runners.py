@@ -1,4 +1,4 @@
-"""Where a handler runs: in the program's process (shipped hooks), or in one of the hook's own (all others)."""
+"""Where a handler runs: shipped hooks in the program's process, all others in a process of their own."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from clawbot.hooks.process import HookProcess, OnLater, too_long
 
 E = TypeVar("E", bound=HookEvent)
 GRACE_SECONDS = 1.0
-"""How long later work that is cancelled may take to clean up."""
+"""How long cancelled later work may clean up."""
 
 
 class LocalRunner:
-    """Runs a handler on the program's own loop. `hook` may be set anew: its settings count from the next event on."""
+    """Runs a handler on the program's own loop. `hook` may be replaced; its new settings apply from the next event."""
 
     def __init__(self, hook: FoundHook, on_later: OnLater) -> None:
         self.hook = hook
@@ -39,7 +39,8 @@ class LocalRunner:
         return set(self._later)
 
     async def handle(self, event: E, services: Services, seconds: float) -> E:
-        """The event as the hook left it. Raises HookFailedError, and CancelledError when the caller is cancelled."""
+        """Returns the event with the hook's changes. Raises HookFailedError, and CancelledError when the caller is
+        cancelled."""
 
         def later(work: Coroutine[Any, Any, None]) -> None:
             task = asyncio.get_running_loop().create_task(self._go_on(event.topic, work))
@@ -64,7 +65,7 @@ class LocalRunner:
             raise HookFailedError("failed", describe(error, self.hook.folder)) from error
 
     async def close(self) -> None:
-        """End all later work, soon."""
+        """Cancel all later work."""
         later = self.pending
         for task in later:
             task.cancel()
@@ -72,7 +73,7 @@ class LocalRunner:
             await asyncio.wait(later, timeout=GRACE_SECONDS)
 
     async def _load(self) -> Loaded:
-        """The handler as its files are now."""
+        """The current handler, reloaded after changes of its files."""
         async with self._loading:
             now = await asyncio.to_thread(stamp, self.hook.folder)
             if self._loaded is not None and now != self._stamp:
@@ -94,14 +95,14 @@ class LocalRunner:
 
 
 def _cancellations() -> int:
-    """How often the current task was asked to cancel: a handler may raise CancelledError of its own."""
+    """Pending cancellations of the current task: a handler may also raise CancelledError itself."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
 
 
 class ProcessRunner:
-    """Runs a handler in a process of its own, which starts with its first event and after each change of its files.
-    `hook` may be set anew, as that of `LocalRunner`."""
+    """Runs a handler in its own process, started at the first event and after each change of its files. `hook` may be
+    replaced, as in `LocalRunner`."""
 
     def __init__(self, hook: FoundHook, on_later: OnLater) -> None:
         self.hook = hook
@@ -115,12 +116,13 @@ class ProcessRunner:
 
     @property
     def pending(self) -> set[asyncio.Future[Any]]:
-        """What goes on in the process, and in those that it took the place of."""
+        """Work in the current process and in retired ones."""
         return {over for process in self._running() for over in process.pending}
 
     async def handle(self, event: E, services: Services, seconds: float) -> E:
-        """The event as the hook left it. Raises HookFailedError, and CancelledError when the caller is cancelled."""
-        # A start that nobody waits for any more is still a start.
+        """Returns the event with the hook's changes. Raises HookFailedError, and CancelledError when the caller is
+        cancelled."""
+        # Shielded: a cancelled caller must not abort the start.
         process = await asyncio.shield(self._spawn(self._current()))
         done = await process.handle(event, services, dict(self.hook.settings), seconds)
         try:
@@ -129,7 +131,7 @@ class ProcessRunner:
             raise HookFailedError("failed", str(error)) from error
 
     async def close(self) -> None:
-        """End all processes, soon."""
+        """Stop all processes."""
         self._closed = True
         await asyncio.gather(*(process.close() for process in self._running()))
         while self._tasks:
@@ -139,7 +141,7 @@ class ProcessRunner:
         return self._retired | ({self._process} if self._process is not None else set())
 
     async def _current(self) -> HookProcess:
-        """A process that runs the files as they are now."""
+        """A process that runs the current files."""
         async with self._starting:
             now = await asyncio.to_thread(stamp, self.hook.folder)
             process = self._process
@@ -166,7 +168,7 @@ class ProcessRunner:
         return process
 
     async def _retire(self, process: HookProcess) -> None:
-        """Let what runs in `process` come to its end, and then the process."""
+        """Let `process` finish its work, then stop it."""
         if process.pending:
             await asyncio.wait(process.pending)
         await process.close()

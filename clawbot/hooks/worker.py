@@ -1,7 +1,7 @@
 """The process of one hook: `python -m clawbot.hooks.worker FOLDER NAME`.
 
-It takes requests and sends reports (`hooks.codec`) over the pipes of `clawbot.worker_pipe`. Whatever the handler
-prints, and what programs that it starts print, goes to stderr, which the program logs.
+It receives requests and sends reports (`hooks.codec`) over the pipes of `clawbot.worker_pipe`. Output of the handler
+and its child processes goes to stderr, which the program logs.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from clawbot.hooks.loading import Loaded, describe
 from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
 RECORDS = 500
-"""Log records of a handling that are passed on; a handler gone wild must not fill the log."""
+"""Log records forwarded for each handling, so that a broken handler can't fill the log."""
 LONGEST_RECORD = 16_000
 _logger = logging.getLogger("clawbot.hooks.worker")
 
 
 class LogHandler(logging.Handler):
-    """Sends log records to the program, of each handling no more than `RECORDS`."""
+    """Forwards log records to the program, at most `RECORDS` for each handling."""
 
     def __init__(self, out: FrameWriter, own: str) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class LogHandler(logging.Handler):
         self.left = RECORDS
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send one record; those of other loggers than the hook's own with the logger's name."""
+        """Send one record; those of foreign loggers are prefixed with the logger's name."""
         self.left -= 1
         if self.left < 0:
             return
@@ -65,7 +65,7 @@ class LogHandler(logging.Handler):
 
 
 class Remote:
-    """The program's services, asked for over the pipe on behalf of one handling."""
+    """The program's services, requested over the pipe for one handling. Its methods are those of `Services`."""
 
     def __init__(self, worker: HookWorker, number: int) -> None:
         self._worker = worker
@@ -75,31 +75,24 @@ class Remote:
         return await self._worker.call(self._number, name, arguments)
 
     async def said(self, limit: int, role: str) -> list[Said]:
-        """See `Services`."""
         return msgspec.convert(await self._call("said", {"limit": limit, "role": role}), list[Said])
 
     async def overview(self) -> list[Said]:
-        """See `Services`."""
         return msgspec.convert(await self._call("overview", {}), list[Said])
 
     async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
-        """See `Services`."""
         return str(await self._call("ask", {"prompt": prompt, "system": system, "seconds": seconds, "model": model}))
 
     async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
-        """See `Services`."""
         return str(await self._call("keep_note", {"text": text, "slug": slug, "holds": list(holds)}))
 
     async def rename_note(self, path: str, slug: str) -> str:
-        """See `Services`."""
         return str(await self._call("rename_note", {"path": path, "slug": slug}))
 
     async def run(self, prompt: str, *, session: str) -> str:
-        """See `Services`."""
         return str(await self._call("run", {"prompt": prompt, "session": session}))
 
     async def tell(self, text: str, *, level: str, path: str) -> None:
-        """See `Services`."""
         await self._call("tell", {"text": text, "level": level, "path": path})
 
 
@@ -117,7 +110,7 @@ class HookWorker:
         self._runs: dict[int, set[asyncio.Task[None]]] = {}
 
     def take(self, request: Request) -> None:
-        """Begin with a request; on the loop."""
+        """Start processing a request; called on the loop."""
         if isinstance(request, Handle):
             self._log.left = RECORDS
             self._start(request.run, self._serve(request))
@@ -131,7 +124,7 @@ class HookWorker:
                 answer.set_exception(HookServiceError(request.error))
 
     async def call(self, run: int, name: Service, arguments: dict[str, Any]) -> Any:
-        """What the program answers. Raises HookServiceError."""
+        """The program's answer. Raises HookServiceError."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         try:

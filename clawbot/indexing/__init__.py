@@ -1,4 +1,4 @@
-"""Opens the memory index of an agent as its settings say: what is indexed, where vectors come from."""
+"""Opens the memory index of an agent according to its settings: documents and embedding provider."""
 
 from clawbot.indexing.opening import VectorProbe, memory_documents, open_index
 

@@ -1,4 +1,4 @@
-"""Puts together the memory of an agent from its settings, and looks once whether it finds as they ask for."""
+"""Creates the memory of an agent from its settings, and probes once whether it works as configured."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def open_index(
     long_lived: bool = False,
     rerank: Reranker | None = None,
 ) -> MemoryBackend | None:
-    """The memory of `agent_id`, by the backend of the settings; None when `memory_search.enabled` is off. Does nothing
-    yet: no file is touched.
+    """The memory of `agent_id` with the configured backend; None if `memory_search.enabled` is off. Touches no file
+    yet.
 
-    `long_lived` says that more than one search is to be expected. `rerank` orders results where the settings ask for
-    it. A provider of vectors that can't be used is no error: words go on, and search and status say why. Nor is a
-    backend of a package that can't be opened: what is asked of it says why. Raises ConfigError for an unknown agent.
+    `long_lived`: more than one search is expected. `rerank` orders results if the settings ask for it. An embedding
+    provider that can't be used is not an error: search falls back to words, and search and status say why. A packaged
+    backend that can't be opened reports the reason when it is used. Raises ConfigError for an unknown agent.
     """
     agent = settings.agent(agent_id)
     if not agent.memory_search.enabled:
@@ -72,7 +72,7 @@ def open_index(
 
 
 def open_builtin(context: BackendContext) -> MemoryBackend:
-    """The index in SQLite. Implements `BackendFactory`."""
+    """The SQLite index. Implements `BackendFactory`."""
     search, clock = context.agent.memory_search, context.clock
     cache = CurrentCache()
     index_context = IndexContext(
@@ -89,13 +89,13 @@ def open_builtin(context: BackendContext) -> MemoryBackend:
 
 
 def memory_documents(settings: Settings, agent_id: str, paths: Paths) -> MemoryDocuments:
-    """The memory files of `agent_id`, whether there is an index over them or not. Raises ConfigError."""
+    """The memory files of `agent_id`, with or without an index. Raises ConfigError."""
     agent = settings.agent(agent_id)
     return MemoryDocuments(agent.workspace, agent.memory_search.extra_paths, _closed(settings, agent_id, paths))
 
 
 def _closed(settings: Settings, agent_id: str, paths: Paths) -> Callable[[], Closed] | None:
-    """What belongs to other agents, who are only there when there are several."""
+    """The folders of other agents; None if there is only one agent."""
     if len(settings.agent_ids) < 2:
         return None
 
@@ -110,7 +110,7 @@ def _closed(settings: Settings, agent_id: str, paths: Paths) -> Callable[[], Clo
 def _transcripts(agent: AgentSettings, agent_id: str, paths: Paths, clock: Clock) -> tuple[DocumentSource, ...]:
     if "sessions" not in agent.memory_search.sources:
         return ()
-    # Deferred: reading transcripts is a package of its own, and few index them.
+    # Deferred import: only few configurations index transcripts.
     from clawbot.indexing.transcripts import TranscriptDocuments
 
     return (TranscriptDocuments(paths.sessions(agent_id), agent.memory_search.sync.sessions, clock.now().tzinfo),)
@@ -136,7 +136,7 @@ def _offline() -> Embedder:
     """Blocks. Raises EmbeddingError."""
     files = find_offline()
     if files is None:
-        raise EmbeddingError(offline_problem(), hint="Searches go by words alone meanwhile.")
+        raise EmbeddingError(offline_problem(), hint="Searches use words alone meanwhile.")
     return OfflineEmbedder(files)
 
 
@@ -148,7 +148,7 @@ async def _remote(agent: AgentSettings, paths: Paths, clock: Clock) -> Embedder:
 
 def _remote_parts() -> tuple[type[RemoteEmbedder], Callable[..., LiteLLMEmbedder]]:
     """Blocks."""
-    # Deferred: the rooms of the language models, which offline vectors do without.
+    # Deferred import: local embeddings do without the llm package.
     from clawbot.indexing.remote import RemoteEmbedder
     from clawbot.llm.embedding import open_embedder
 
@@ -158,11 +158,11 @@ def _remote_parts() -> tuple[type[RemoteEmbedder], Callable[..., LiteLLMEmbedder
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""What a look that sends nothing may take at the end: it is told of even if the program does one thing alone."""
+"""Time limit at close for a probe that sends nothing, so that even a one-shot command reports its result."""
 
 
 class VectorProbe:
-    """Probes the `memories` (by the agents' ids; `agent_id` is the one that talks) in the background.
+    """Probes the `memories` (by agent id; `agent_id` is the active one) in the background.
 
     Belongs to the event loop. Nothing waits for it.
     """
@@ -175,18 +175,18 @@ class VectorProbe:
 
     @property
     def problem(self) -> str:
-        """Why the agent that talks finds notes by words alone, as far as is known; empty while it does not."""
+        """Why the active agent searches by words alone, if known; empty if it does not."""
         memory = self._memories.get(self._agent_id)
         return memory.problem if memory is not None else ""
 
     def start(self, tell: Callable[[str], None], *, deep: bool) -> None:
-        """Look in the background, and `tell` of each memory whose provider can't work. `deep`: one word is sent to it,
-        else only what is missing here is found."""
+        """Probe in the background and `tell` about each memory whose provider can't work. `deep`: send it one word;
+        otherwise only local problems are found."""
         self._patience = 0.0 if deep else LOOK_SECONDS
         self._task = asyncio.get_running_loop().create_task(self._run(tell, deep=deep))
 
     async def close(self) -> None:
-        """Give up what is not answered yet."""
+        """Cancel the probes that have not finished."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=self._patience)
             self._task.cancel()

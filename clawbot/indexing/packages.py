@@ -1,5 +1,5 @@
-"""Opens the memory backends of installed packages. Whatever one of them does wrong is told with its name and where it
-comes from, and never ends a chat."""
+"""Opens memory backends of installed packages. Their failures are reported with their name and origin, and never end a
+chat."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _HINT = "Update or repair the package, or set memory.backend to builtin."
 
 
 def open_packaged(name: str, context: BackendContext) -> MemoryBackend:
-    """The backend that a package offers by `name`. Never fails: one that can't be opened still reads files, and says
-    of all else why it can't. Imports the package: blocks."""
+    """The packaged backend `name`. Never fails: one that can't be opened still reads files, and reports the reason for
+    everything else. Imports the package: blocks."""
     offered = next((each for each in installed(BACKEND_GROUP) if each.name == name), None)
     if offered is None:
         return PackagedBackend(context, None, f"The memory backend {name} is not installed.")
@@ -44,7 +44,7 @@ def open_packaged(name: str, context: BackendContext) -> MemoryBackend:
 
 
 def _opened(point: EntryPoint, context: BackendContext) -> MemoryBackend:
-    """Raises TypeError for what is no backend, and what the package raises."""
+    """Raises TypeError if the result is not a backend, and whatever the package raises."""
     backend: MemoryBackend = point.load()(context)
     if lacking := _lacking(backend):
         raise TypeError(f"it made a {type(backend).__name__}, which lacks {', '.join(lacking)}")
@@ -52,16 +52,16 @@ def _opened(point: EntryPoint, context: BackendContext) -> MemoryBackend:
 
 
 def _lacking(backend: object) -> list[str]:
-    """The members of a MemoryBackend that `backend` does not have; evaluates no property."""
+    """The missing members of a MemoryBackend; evaluates no property."""
     members = {name for name in (*vars(MemoryBackend), "on_progress") if not name.startswith("_")}
     absent = object()
     return sorted(name for name in members if inspect.getattr_static(backend, name, absent) is absent)
 
 
 class PackagedBackend(FileBackend):
-    """The backend `inner` of a package; None where it can't be opened.
+    """The backend `inner` of a package; None if it can't be opened.
 
-    Whatever it raises comes out as a ClawbotError that names `origin`, which without an `inner` is the whole error.
+    Everything it raises becomes a ClawbotError that names `origin`; without an `inner`, `origin` is the whole error.
     """
 
     def __init__(self, context: BackendContext, inner: MemoryBackend | None, origin: str) -> None:
@@ -71,7 +71,7 @@ class PackagedBackend(FileBackend):
         super().__init__(context.documents)
 
     async def _ask(self, verb: str, work: Callable[[MemoryBackend], Awaitable[T]]) -> T:
-        """What the backend answers. Raises ClawbotError."""
+        """The answer of the backend. Raises ClawbotError."""
         if self._inner is None:
             raise IndexUnavailableError(self._origin, hint=_HINT)
         try:
@@ -83,7 +83,7 @@ class PackagedBackend(FileBackend):
             raise self._failed(verb, error) from error
 
     def _look(self, verb: str, work: Callable[[MemoryBackend], T], otherwise: T) -> T:
-        """What the backend says of itself; `otherwise` where it can't."""
+        """A property of the backend; `otherwise` if it fails."""
         if self._inner is None:
             return otherwise
         try:
@@ -99,7 +99,6 @@ class PackagedBackend(FileBackend):
 
     @property
     def on_progress(self) -> Callable[[Progress | None], None] | None:
-        """That of the backend."""
         return self._inner.on_progress if self._inner is not None else None
 
     @on_progress.setter
@@ -109,27 +108,27 @@ class PackagedBackend(FileBackend):
 
     @property
     def generation(self) -> int:
-        """That of the backend; 0 when it fails."""
+        """0 if the backend fails."""
         return self._look("count changes", lambda inner: inner.generation, 0)
 
     @property
     def location(self) -> Path | None:
-        """That of the backend; None when it fails."""
+        """None if the backend fails."""
         return self._look("name its database", lambda inner: inner.location, None)
 
     @property
     def built(self) -> bool:
-        """Whether the backend is built; true when it fails, so that it is asked further."""
+        """True if the backend fails, so that it is asked further."""
         return self._look("say whether it is built", lambda inner: inner.built, True)
 
     @property
     def problem(self) -> str:
-        """What failed first, at the start or when it was looked at; else that of the backend."""
+        """The first failure, at the start or later; else the problem that the backend reports."""
         found = self._look("name its problem", lambda inner: inner.problem, "")
         return self._failure or found
 
     async def probe(self, *, deep: bool = True) -> str:
-        """As the backend. Never fails."""
+        """Never fails."""
         try:
             found = await self._ask("be probed", lambda inner: inner.probe(deep=deep))
         except ClawbotError as error:
@@ -137,43 +136,43 @@ class PackagedBackend(FileBackend):
         return self._failure or found
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
-        """As the backend. Raises ClawbotError."""
+        """Raises ClawbotError."""
         return await self._ask("search", lambda inner: inner.search(request, building))
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
-        """As the backend; without one from disk. Raises ClawbotError."""
+        """Without a backend, reads from disk. Raises ClawbotError."""
         if self._inner is None:
             return await super().read(path, from_line, lines)
         return await self._ask("read", lambda inner: inner.read(path, from_line, lines))
 
     async def text(self, path: str) -> str:
-        """As the backend; without one from disk. Raises ClawbotError."""
+        """Without a backend, reads from disk. Raises ClawbotError."""
         if self._inner is None:
             return await super().text(path)
         return await self._ask("read", lambda inner: inner.text(path))
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
-        """As the backend. Raises ClawbotError."""
+        """Raises ClawbotError."""
         return await self._ask("index", lambda inner: inner.sync(force=force, progress=progress))
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
-        """As the backend. Raises ClawbotError."""
+        """Raises ClawbotError."""
         return await self._ask("tell its status", lambda inner: inner.status(deep=deep))
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
-        """As the backend. Raises ClawbotError."""
+        """Raises ClawbotError."""
         return await self._ask("verify", lambda inner: inner.verify(fix=fix))
 
     async def scrub(self) -> bool:
-        """As the backend. Raises ClawbotError."""
+        """Raises ClawbotError."""
         return await self._ask("scrub", lambda inner: inner.scrub())
 
     def start(self) -> None:
-        """As the backend; a failure is the `problem` from then on."""
+        """A failure becomes the `problem`."""
         self._look("start", lambda inner: inner.start(), None)
 
     async def close(self) -> None:
-        """As the backend; a failure is in the log."""
+        """A failure is logged."""
         try:
             await self._ask("close", lambda inner: inner.close())
         except ClawbotError as error:

@@ -1,4 +1,4 @@
-"""Makes an embedding model behind litellm an embedder of the memory index."""
+"""Adapts an embedding model behind litellm to the `Embedder` protocol of the memory index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RemoteEmbedder:
         self._inner = inner
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text. Raises EmbeddingError."""
+        """float32 vectors, one row for each text. Raises EmbeddingError."""
         try:
             found = await self._inner.embed(texts, purpose)
         except ModelError as error:
@@ -28,5 +28,5 @@ class RemoteEmbedder:
         return Vectors(found.dimensions, found.data)
 
     async def aclose(self) -> None:
-        """End the worker process, unless a language model uses it."""
+        """Stop the worker process, unless a language model uses it."""
         await self._inner.aclose()

@@ -1,4 +1,5 @@
-"""The transcripts of an agent as documents of the memory index: what was said, under the lines of the JSONL file."""
+"""The transcripts of an agent as documents of the memory index: what was said, under the line numbers of the JSONL
+file."""
 
 from __future__ import annotations
 
@@ -28,23 +29,22 @@ if TYPE_CHECKING:
     from clawbot.config.schema_memory import SessionSyncSettings
 
 PART_BYTES = 256 * 1024
-"""A transcript is indexed in parts of so many bytes. Nothing rewrites what was appended, so that of one that grows only
-the last part is read again."""
+"""Transcripts are indexed in parts of this size. They are append-only, so only the last part is read again."""
 
 _SUFFIX = ".jsonl"
 _END = END_MARK.encode()
 _DAY = re.compile(r"# \d{4}-\d{2}-\d{2}")
 _GONE = (errno.ENOENT, errno.ENOTDIR)
-# SQLite's integers have a sign.
+# SQLite's integers are signed.
 _LARGEST = (1 << 63) - 1
 
 
 class TranscriptDocuments:
-    """A `DocumentSource` over a sessions folder, those of ended and reset sessions included (reference 12.7).
+    """A `DocumentSource` over a sessions folder, including ended and reset sessions.
 
-    A transcript that grows is due only when it has grown by as much as the settings say. One that has ended, or is no
-    longer the last one written to, is over, and due whatever it has grown by. The first listing of a process shows all
-    as they are, so that what was written while nobody looked is caught up with.
+    A growing transcript is due for indexing when it has grown by the configured amount. One that has ended, or is no
+    longer the most recently written, is due after any growth. The first listing of a process reports all as they are,
+    to catch up with earlier changes.
     """
 
     def __init__(self, folder: Path, settings: SessionSyncSettings, zone: dt.tzinfo | None) -> None:
@@ -53,16 +53,15 @@ class TranscriptDocuments:
         self._settings = settings
         self._zone = zone
         self._shown: dict[str, TranscriptFile] = {}
-        # How many lines there are before a part, by the file's inode and the number of the part: they never change.
+        # Lines before each part, by inode and part number: they never change.
         self._lines_before: dict[tuple[int, int], int] = {}
 
     @property
     def source(self) -> Source:
-        """`sessions`."""
         return "sessions"
 
     def list(self) -> Listing:
-        """The parts of all transcripts, as these were when they were due last. Blocks."""
+        """The parts of all transcripts, in the state in which each was last due. Blocks."""
         try:
             found = list_transcripts(self._folder)
             forgotten = read_forgotten(self._folder)
@@ -81,12 +80,12 @@ class TranscriptDocuments:
         return Listing(tuple(files), ())
 
     def read(self, state: FileState) -> Document | None:
-        """What was said in a part of a transcript; None when it is gone. Blocks. Raises UnreadableDocumentError."""
+        """The text of a part of a transcript; None if it is gone. Blocks. Raises UnreadableDocumentError."""
         whole, number = split_part(state.path)
         name = whole.removeprefix(TRANSCRIPTS)
         path = self._folder / name
         try:
-            # Before it is read: what is written meanwhile makes the next listing differ.
+            # Stat before reading: a later write makes the next listing differ.
             found = file_state(name, path.stat())
             mark = read_forgotten(self._folder).mark(name)
             part = spoken_part(path, number * PART_BYTES, (number + 1) * PART_BYTES)
@@ -104,14 +103,14 @@ class TranscriptDocuments:
         return self._document(read, part.said, found)
 
     def describe(self, hit: Hit) -> Hit:
-        """`hit` with the file's own lines, and with who said it and when. Blocks."""
+        """`hit` with the line numbers of the file, the speaker and the time. Blocks."""
         whole, number = split_part(hit.path)
         path = self._folder / whole.removeprefix(TRANSCRIPTS)
         try:
             before = self._before(path, number)
             said = spoken_at(path, number * PART_BYTES, hit.line)
         except OSError:
-            # Gone since it was found: what was said stands in the hit.
+            # Deleted since; the hit still contains the text.
             before, said = 0, None
         return msgspec.structs.replace(
             hit,
@@ -128,12 +127,12 @@ class TranscriptDocuments:
         return is_missing(self._folder / path.removeprefix(TRANSCRIPTS)) and not is_missing(self._folder)
 
     def watched(self) -> tuple[Path, ...]:
-        """The sessions folder, as soon as there is one. Blocks."""
+        """The sessions folder, if it exists. Blocks."""
         return (self._folder,) if self._folder.is_dir() else ()
 
     def owns(self, path: Path) -> bool:
-        """Whether a change of `path` may matter: a transcript by its name, that has grown enough, or what says what is
-        forgotten. Blocks."""
+        """Whether a change of `path` may matter: a transcript that has grown enough, or the record of forgotten text.
+        Blocks."""
         if path == self._folder / FORGOTTEN_FILE:
             return True
         if path.parent != self._folder or _SUFFIX not in path.name:
@@ -153,7 +152,7 @@ class TranscriptDocuments:
         for one in kept:
             day = self._day(one.timestamp)
             if one.timestamp and (not days or days[-1].days != (day,)):
-                # What belongs to different days is not one result.
+                # Texts of different days are separate results.
                 days.append(DayMark(one.line, (day,)))
                 lines.append(f"# {day}")
                 numbers.append(one.line)
@@ -169,7 +168,7 @@ class TranscriptDocuments:
         return moment_of(timestamp, self._zone).date()
 
     def _before(self, path: Path, number: int) -> int:
-        """How many lines begin before the part `number`. Raises OSError."""
+        """The number of lines before the part `number`. Raises OSError."""
         if not number:
             return 0
         with ByteSource.open(path) as source:
@@ -196,20 +195,20 @@ class TranscriptDocuments:
                 stream.seek(shown.size)
                 new = stream.read(bounds[0])
         except OSError:
-            # Gone, or not to be read: reading it as a document tells which.
+            # Gone or unreadable; reading it as a document tells which.
             return True
         return new.count(b"\n") >= bounds[1] or _END in new
 
 
 def _first_line(source: ByteSource, number: int) -> int:
-    """The byte at which the first line of the part `number` begins."""
+    """The byte offset of the first line of the part `number`."""
     start = number * PART_BYTES
     return line_end(source, start - 1, source.size) if start else 0
 
 
 def _parts(transcript: TranscriptFile, mark: int) -> Iterator[FileState]:
-    """The parts of a transcript. Those that are full have its inode for a time: another file takes its place whole.
-    `mark` is of what is forgotten of it: when that grows, all parts have another time, and are read again."""
+    """The parts of a transcript. Full parts use its inode as their time, because another file may replace the
+    transcript. `mark` is the state of its forgotten texts; when that changes, all parts are read again."""
     path = f"{TRANSCRIPTS}{transcript.name}"
     full = max(0, transcript.size - 1) // PART_BYTES
     for number in range(full):

@@ -1,4 +1,4 @@
-"""Follows BOOT.md when the program starts with a screen (reference sheet 11.2)."""
+"""Follows BOOT.md when the program starts with a screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_REPLY and nothing else."""
 
 
 async def handle(event: RuntimeStart) -> None:
-    """Begin to follow BOOT.md; nobody waits for it."""
+    """Start following BOOT.md in the background."""
     hook = event.hook
     if not event.interactive:
         return
@@ -35,7 +35,7 @@ async def handle(event: RuntimeStart) -> None:
 
 
 async def _follow(hook: Hook, text: str) -> None:
-    """Let the agent do what `text` says, and show what it says itself."""
+    """Let the agent follow `text`, and show its reply."""
     reply = await hook.run(PROMPT.format(text=text), session=SESSION)
     if line := " ".join(reply.split()):
         await hook.tell(f"{NAME}: {line}")

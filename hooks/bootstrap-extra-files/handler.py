@@ -1,4 +1,4 @@
-"""Adds files that the settings name to the system prompt (reference sheet 11.2)."""
+"""Adds configured files to the system prompt."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NAMES = frozenset(
 )
 _PACKAGES = frozenset({"node_modules", "__pycache__", "venv"})
 _WILD = frozenset("*?[{")
-_DEEPEST = 64  # folders inside each other; nobody keeps a file for the prompt further down
+_DEEPEST = 64  # maximum folder depth
 
 
 async def handle(event: AgentBootstrap) -> None:
-    """Add what the settings name, and is not in the prompt already, to `event.files`."""
+    """Append the configured files to `event.files`, except those already in the prompt."""
     patterns = patterns_in(event.hook.settings)
     if patterns:
         known = {file.name for file in event.files}
@@ -29,7 +29,7 @@ async def handle(event: AgentBootstrap) -> None:
 
 
 def patterns_in(settings: Mapping[str, Any]) -> list[str]:
-    """The globs of the settings, in their order; each of the keys holds one or a list."""
+    """The globs of the settings, in order; each key holds one or a list."""
     values = [settings.get(key) or [] for key in SETTINGS]
     lists = [[value] if isinstance(value, str) else value for value in values]
     return [str(pattern) for patterns in lists for pattern in patterns]
@@ -57,11 +57,11 @@ def _found(workspace: Path, patterns: list[str], known: Collection[str], hook: H
 
 
 def matches(root: Path, pattern: str) -> list[str]:
-    """The files below `root` that fit the glob `pattern`, as paths below it, sorted. Blocks. Raises ValueError for a
-    pattern that leads out of `root` or is too long.
+    """The files below `root` that match the glob `pattern`, as sorted relative paths. Blocks. Raises ValueError for a
+    pattern that leaves `root` or is too long.
 
-    Hidden folders, those of packages and links are looked into only where `pattern` names them. Names that don't show
-    as they are (line breaks in them, say) never fit.
+    Hidden folders, package folders and links are only entered if `pattern` names them. Names with unprintable
+    characters never match.
     """
     parts = [part for part in pattern.strip().split("/") if part not in ("", ".")]
     if pattern.strip().startswith(("/", "~")) or ".." in parts or "\0" in pattern:

@@ -1,4 +1,4 @@
-"""Keeps a log of the commands (reference sheet 11.2): one JSON object a line, in a private file of bounded size."""
+"""Logs the commands: one JSON object a line, in a private file of bounded size."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ async def handle(event: CommandNew | CommandReset) -> None:
 
 
 def append(path: Path, line: bytes) -> None:
-    """Add `line` to `path`, whole or not at all; other processes may do so at the same time. A file that would grow
-    beyond `MAX_BYTES` becomes `path` with `.1`. Blocks. Raises OSError."""
+    """Append `line` to `path` atomically; other processes may do so at the same time. A file that would exceed
+    `MAX_BYTES` is renamed to `path` with `.1`. Blocks. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     while not _appended(path, line):
         pass
 
 
 def _appended(path: Path, line: bytes) -> bool:
-    """Whether `line` is in the file; False when there is another one at `path` now."""
+    """Whether `line` was written; False if `path` is another file now."""
     handle = os.open(path, _FLAGS, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -57,7 +57,7 @@ def _appended(path: Path, line: bytes) -> bool:
 
 
 def _is_at(path: Path, state: os.stat_result) -> bool:
-    """Whether the open file with `state` was not moved away by another process."""
+    """Whether the open file with `state` is still at `path`."""
     try:
         return os.path.samestat(path.stat(), state)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Keeps the end of a conversation as a dated note when its session ends (reference sheet 11.1)."""
+"""Saves the end of a conversation as a dated note when its session ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MESSAGES = 15
 
 
 async def handle(event: Ending) -> None:
-    """Write the note under the name that the user's own words give it; a model names it better, later."""
+    """Write the note under a name from the user's own words; a model may rename it later."""
     hook = event.hook
     last = await hook.said(int(hook.settings.get("messages", MESSAGES)))
     asked = await hook.overview() if last else []
@@ -29,13 +29,13 @@ async def handle(event: Ending) -> None:
 
 
 async def _with_question(hook: Hook, texts: Sequence[Said]) -> list[Said]:
-    """`texts`, among them one of the user. The agent may have worked long and spoken of it: then the question that it
-    worked on tells what all of that is about."""
+    """`texts` with at least one of the user's: after long work of the agent, the user's last request replaces the first
+    text."""
     return [*texts] if any(text.role == "user" for text in texts) else [*await hook.said(1, "user"), *texts[1:]]
 
 
 def _compose(event: Ending, texts: Sequence[Said], asked: Sequence[Said]) -> tuple[str, str]:
-    """The text of the note, which holds `texts`, and its first name; `asked` is what the user said in all of it."""
+    """The text of the note, and its first name. It quotes `texts`; `asked` are the user's texts of the session."""
     if isinstance(event, SessionAutoReset):
         end = ("Reason", event.reason)
     else:
@@ -50,7 +50,7 @@ def _compose(event: Ending, texts: Sequence[Said], asked: Sequence[Said]) -> tup
 
 
 async def _name(hook: Hook, path: str, slug: str, talk: str) -> None:
-    """Let the model name the note `path`, whose slug is `slug`, by the conversation `talk`."""
+    """Ask the model to name the conversation `talk`, and rename the note `path` if its `slug` differs."""
     try:
         answer = await hook.ask(naming.prompt(talk), system=naming.SYSTEM)
     except HookServiceError as error:
@@ -58,6 +58,6 @@ async def _name(hook: Hook, path: str, slug: str, talk: str) -> None:
         return
     named = naming.name_in(answer, talk)
     if not named:
-        hook.log.info("%s keeps its name: the model's answer is none", path)
+        hook.log.info("%s keeps its name: the model's answer contains no name", path)
     elif named != slug:
         await hook.rename_note(path, named)

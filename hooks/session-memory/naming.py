@@ -1,5 +1,4 @@
-"""What a note is called: words as a part of a file name, from what the user talked about or from a model's answer. Does
-no I/O."""
+"""Names a note: words for its file name, taken from the user's texts or from a model's answer. Does no I/O."""
 
 from __future__ import annotations
 
@@ -10,12 +9,12 @@ from datetime import datetime
 
 from clawbot.hooks import topics, words
 
-LONGEST = 30  # characters, of four bytes at most: with a date it is a file name everywhere (reference sheet 11.1)
+LONGEST = 30  # characters of at most four bytes: with a date still a valid file name everywhere
 LEFT_OUT = "[secret left out]"
-"""What stands in the texts where a secret was: the program takes them out before a hook sees any."""
+"""Replaces each secret in the texts before a hook sees them."""
 
-PROMPT_CHARS = 2_000  # of the conversation, which the model sees (reference sheet 11.1)
-_LEAST_OF_TEXT = 80  # characters: enough to tell what one is about
+PROMPT_CHARS = 2_000  # characters of the conversation sent to the model
+_LEAST_OF_TEXT = 80  # characters: enough to recognise a text's subject
 
 SYSTEM = "You give short names to conversations. You answer with the name and nothing else."
 EXAMPLES = ("visa-renewal", "sourdough", "数据备份", "migración-web")
@@ -47,7 +46,7 @@ _FAILURE = re.compile(
     r"|timed out|\b[45]\d\d\b|错误[:：]|请求失败|超时",
     re.IGNORECASE,
 )
-# A name of one word, or of words with hyphens, may be about failures; these are none.
+# Words and hyphenated names may be about failures; these mean that there is no name.
 _NO_NAME = re.compile(
     r"(?:error|exception|failed|failure|unauthori[sz]ed|forbidden|timeout|none|null|n-?a|unknown|undefined|untitled|slug"
     r"|name|no-?reply|ok|okay|sure|yes|no)|error-\d.*|[45]\d\d-.*|rate-?limit-?(?:ed|exceeded|error|reached).*"
@@ -58,42 +57,41 @@ _RESERVED = re.compile(r"con|prn|aux|nul|(?:com|lpt)\d")
 
 
 def fallback(texts: Iterable[str], at: datetime) -> str:
-    """The name by all that the user said: up to three words, else the time `at` as HHMM."""
+    """A name from the user's texts: up to three words, else the time `at` as HHMM."""
     return sanitise(" ".join(topics(texts))) or f"{at:%H%M}"
 
 
 def sanitise(text: str) -> str:
-    """`text` as a part of a file name: letters and digits of all scripts in lower case, hyphens between the words, at
-    most `LONGEST` characters. "" when no letter or digit is left, and for names that Windows keeps for itself."""
+    """`text` as part of a file name: lower-case letters and digits of any script, words joined by hyphens, at most
+    `LONGEST` characters. "" if nothing is left, and for names reserved by Windows."""
     slug = unicodedata.normalize("NFC", "-".join(words(text)))
     if len(slug) > LONGEST:
-        # A word that would be cut in two is left out, unless it is the only one.
+        # Drop a truncated last word, unless it is the only one.
         whole = slug[: LONGEST + 1].rpartition("-")[0]
         slug = (whole or slug[:LONGEST]).strip("-")
     return "" if _RESERVED.fullmatch(slug) else slug
 
 
 def conversation(texts: Sequence[str]) -> str:
-    """What the user said in the whole of a conversation as the model sees it, shortened: what the agent said is much,
-    and seldom the subject."""
+    """The user's texts, shortened for the model; the agent's are long and rarely name the subject."""
     room = max(_LEAST_OF_TEXT, PROMPT_CHARS // max(1, len(texts)))
     shown = [f"user: {text[:room]}" for text in texts]
     size = sum(map(len, shown))
-    # Of many, those that stand as far apart as it takes.
+    # Of too many, an evenly spaced selection.
     return "\n".join(shown[:: -(-size // PROMPT_CHARS) or 1])[:PROMPT_CHARS]
 
 
 def prompt(talk: str) -> str:
-    """What the model is asked about `talk`. Tags inside it can't end the quote."""
+    """The question to the model about `talk`. Tags inside it can't end the quote."""
     quoted = re.sub(r"<(?=/?conversation)", "‹", talk, flags=re.IGNORECASE)
     return f"{INSTRUCTIONS}\n\n<conversation>\n{quoted}\n</conversation>"
 
 
 def name_in(answer: str, talk: str) -> str:
-    """The name in a model's answer to `prompt(talk)`, ready for a file; "" when there is none.
+    """The name in a model's answer to `prompt(talk)`, sanitised; "" if there is none.
 
-    Chatter around it is left out: a name may follow a colon, stand in quotes, or have a line of its own. Refusals,
-    errors, sentences and the prompt's own words are no names, nor is what tells a password or a key.
+    Surrounding text is ignored: a name may follow a colon, be quoted, or have its own line. Refusals, errors, sentences
+    and the prompt's own words are not names, nor is anything that reveals a secret.
     """
     answer = _THOUGHTS.sub("", answer).strip()
     if _gives_none(answer.strip(_EDGES)):
@@ -106,7 +104,7 @@ def name_in(answer: str, talk: str) -> str:
 
 
 def _candidates(answer: str) -> Iterator[str]:
-    """Where the name may stand, the likeliest place first."""
+    """Possible names, the likeliest first."""
     lines = [line for line in map(str.strip, answer.splitlines()) if line.strip("`~")]
     yield from (found[1] for found in _LABELLED.finditer(answer))
     yield from (next(filter(None, found.groups())) for found in _QUOTED.finditer(answer))
@@ -114,12 +112,12 @@ def _candidates(answer: str) -> Iterator[str]:
 
 
 def _gives_none(text: str) -> bool:
-    """Whether `text` is a refusal or an error. A name with hyphens may be about either."""
+    """Whether `text` is a refusal or an error. A hyphenated name may be about either."""
     return bool(re.search(r"\s", text) and (_REFUSAL.search(text) or _FAILURE.search(text)))
 
 
 def _is_name(text: str) -> bool:
-    """Whether `text` is short, no sentence, and no word that stands for the lack of a name."""
+    """Whether `text` is short, not a sentence, and not a word for "no name"."""
     parts = words(text)
     slug = "-".join(parts)
     is_long = len(text) > _MOST_CHARS or len(parts) > _MOST_WORDS or _han(text) > _MOST_HAN
@@ -129,17 +127,17 @@ def _is_name(text: str) -> bool:
 
 
 def _han(text: str) -> int:
-    """How many Chinese characters `text` has."""
+    """The number of Chinese characters."""
     return sum(unicodedata.name(char, "").startswith(("CJK", "IDEOGRAPHIC")) for char in text if not char.isascii())
 
 
 def _is_echo(slug: str, talk: str) -> bool:
-    """Whether `slug` is of the prompt's own words, and not of those of the conversation."""
+    """Whether `slug` consists of the prompt's own words and not of the conversation's."""
     own = f"-{'-'.join(words(INSTRUCTIONS))}-"
     said = "-".join(words(talk))
     return f"-{slug}-" in own and not all(part in said for part in slug.split("-"))
 
 
 def _names_mark(slug: str, talk: str) -> bool:
-    """Whether `slug` is of the words that stand in `talk` where a secret was."""
+    """Whether `slug` contains the words of the mark that replaced a secret in `talk`."""
     return LEFT_OUT in talk and f"-{'-'.join(words(LEFT_OUT))}-" in f"-{slug}-"

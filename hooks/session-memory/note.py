@@ -1,8 +1,8 @@
-"""What a note looks like: the facts of the session, and what was said, whole, with no doubt who said it, and when.
+"""Renders a session note: the facts of the session, then each text with its time and speaker.
 
-One block for each text: its first line behind the time and the speaker, the others quoted below with `> `. So nothing
-that was said can be a heading of the note, an open fence or another speaker, and it still reads as the Markdown that it
-is. The day stands in the heading, and before the time where it changes.
+The first line of a text follows the time and speaker; the others are quoted with `> `. So no text can start a heading,
+leave a fence open or imitate a speaker, and it still renders as Markdown. The date is in the heading, and repeated
+before the time when it changes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import NamedTuple
 from clawbot.hooks import clean as safe
 from clawbot.hooks import clean_line
 
-# A first line that is a part of something: of a list, a table, code, a quote, HTML.
+# A first line that belongs to a list, a table, code, a quote or HTML.
 _OPENS = re.compile(r"\s*(?:[#>|`~<*+=-]|\d+[.)]\s)")
 
 
 class Text(NamedTuple):
-    """A text of the conversation: who said it (`user` or `assistant`), and when, None where that is not known."""
+    """A text of the conversation: its speaker (`user` or `assistant`), and its time if known."""
 
     role: str
     text: str
@@ -28,14 +28,14 @@ class Text(NamedTuple):
 
 
 class Span(NamedTuple):
-    """From when to when a conversation was."""
+    """The start and end of a conversation."""
 
     began: datetime
     ended: datetime
 
 
 def local(timestamp: int, zone: tzinfo | None) -> datetime | None:
-    """The moment `timestamp` (milliseconds since the epoch) in `zone`; None for one that cannot be right."""
+    """`timestamp` (milliseconds since the epoch) in `zone`; None if it is out of range."""
     try:
         return datetime.fromtimestamp(timestamp / 1000, zone) if timestamp > 0 else None
     except (OverflowError, ValueError, OSError):
@@ -43,13 +43,13 @@ def local(timestamp: int, zone: tzinfo | None) -> datetime | None:
 
 
 def span_of(moments: Iterable[datetime | None], otherwise: datetime) -> Span:
-    """From the first of `moments` to the last; that of `otherwise` where none is known."""
+    """From the first of `moments` to the last; `otherwise` if none is known."""
     known = sorted((moment for moment in moments if moment is not None), key=datetime.timestamp)
     return Span(known[0], known[-1]) if known else Span(otherwise, otherwise)
 
 
 def title(span: Span, zone: str) -> str:
-    """The heading of a note: `Session: 2026-11-20 14:00–15:10 (Europe/Berlin)`, with both days over midnight."""
+    """The heading of a note: `Session: 2026-11-20 14:00–15:10 (Europe/Berlin)`, with both dates if they differ."""
     began, ended = (f"{moment:%Y-%m-%d %H:%M}" for moment in span)
     if began == ended:
         return f"Session: {began} ({zone})"
@@ -58,7 +58,7 @@ def title(span: Span, zone: str) -> str:
 
 
 def render(span: Span, zone: str, facts: Mapping[str, str], texts: Sequence[Text]) -> str:
-    """The note of a conversation that was at `span`: `facts` by their labels, then `texts`, the oldest first."""
+    """The note of a conversation at `span`: `facts` by label, then `texts`, oldest first."""
     lines = [
         f"# {clean_line(title(span, zone))}",
         "",
@@ -71,13 +71,13 @@ def render(span: Span, zone: str, facts: Mapping[str, str], texts: Sequence[Text
 
 
 def clean(text: str) -> str:
-    """`text` without what can't be seen, blank edges and lone surrogates; all line breaks are the usual one."""
+    """`text` without invisible characters, outer whitespace and lone surrogates, with LF line breaks."""
     text = safe(text).encode("utf-8", "replace").decode("utf-8")
     return "\n".join(line if line.strip() else "" for line in text.split("\n")).strip()
 
 
 def _stamps(texts: Iterable[Text], day: date) -> Iterator[str]:
-    """What stands before each speaker: the time, and the day where it is another one than before, at first `day`."""
+    """The stamp of each text: the time, preceded by the date where it changes (from `day`)."""
     for text in texts:
         if text.at is None:
             yield ""

@@ -43,7 +43,7 @@ def test_each_place_is_told_and_the_words_are_not_repeated(memory: Path) -> None
         == dry.stdout
         == (
             "memory/trip.md:3: removed\n"
-            "memory index: brought up to date, and written anew\n"
+            "memory index: synchronised and rewritten\n"
             f"still there: {memory.parents[1]}/notes.txt:1 (edit or delete it by hand)\n"
         )
     )
@@ -67,7 +67,7 @@ def test_json_has_the_same(memory: Path) -> None:
         "dryRun": False,
         "done": [
             {"path": "memory/trip.md", "what": "removed", "lines": [5]},
-            {"path": "memory index", "what": "brought up to date, and written anew", "lines": []},
+            {"path": "memory index", "what": "synchronised and rewritten", "lines": []},
         ],
         "stillThere": [],
         "complete": True,
