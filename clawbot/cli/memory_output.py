@@ -240,7 +240,7 @@ def _probe(status: IndexStatus) -> list[tuple[str, str]]:
 
 def _reach(status: IndexStatus) -> str:
     if status.remote:
-        return f"the text of pieces and queries goes to {clean_line(status.provider)}"
+        return f"the text of pieces and queries goes to {clean_line(status.address or status.provider)}"
     return "nothing: words and vectors are made on this machine" if status.vectors else "nothing"
 
 

@@ -16,6 +16,7 @@ class RemoteEmbedder:
 
     def __init__(self, inner: LiteLLMEmbedder) -> None:
         self.provider, self.model, self.identity = inner.provider, inner.model, inner.identity
+        self.address = inner.address
         self._inner = inner
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:

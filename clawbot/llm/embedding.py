@@ -1,7 +1,7 @@
 """Embedding models behind litellm, opened by the names that stand in the settings: texts go to the worker process in
 batches, unit vectors come back.
 
-A batch that a provider refuses as too large is sent again in smaller ones.
+A batch that a provider refuses as too large is sent again in smaller ones, and a text that is too long is cut.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import asyncio
 import logging
 import os
 import re
-from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Struct
 
 from clawbot.clock import Clock
 from clawbot.deadline import deadline
+from clawbot.llm.batches import Batches, BatchText, Excess
 from clawbot.llm.client import (
     LOADING_SECONDS,
     ClientOptions,
@@ -40,7 +39,7 @@ from clawbot.llm.errors import (
     RefusedError,
     UnreachableError,
 )
-from clawbot.llm.failures import Failure, to_error
+from clawbot.llm.failures import Failure, stated_limit, stated_size, to_error
 from clawbot.llm.frames import CallFailed, Embed, Embedded
 from clawbot.llm.models import is_own
 from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
@@ -48,7 +47,6 @@ from clawbot.llm.providers import (
     EMBEDDERS,
     EMBEDDING_PREFIXES,
     OLLAMA,
-    EmbeddingLimits,
     EmbeddingProvider,
     embedding_provider,
     key_names,
@@ -56,65 +54,10 @@ from clawbot.llm.providers import (
     title_of,
 )
 from clawbot.llm.rows import FLOAT_BYTES
-from clawbot.llm.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
     from clawbot.config.schema_memory import MemorySearchSettings
-
-SHORTEST_CUT = 256
-"""Characters. A text that is refused for its length is halved down to this; then something else must be wrong."""
-
-
-class BatchText(Struct, frozen=True):
-    """A text that waits, and its place among the texts of the call."""
-
-    place: int
-    text: str
-
-
-class Batches:
-    """Hands out batches within `limits`, which become narrower when a batch was refused."""
-
-    def __init__(self, texts: Sequence[str], limits: EmbeddingLimits) -> None:
-        """Texts of blanks alone are left out: providers refuse them, and they say nothing."""
-        self.limits = limits
-        self._waiting = deque(BatchText(place, text) for place, text in enumerate(texts) if text.strip())
-
-    def take(self) -> list[BatchText]:
-        """The next batch; empty when there is none."""
-        batch: list[BatchText] = []
-        tokens = 0
-        while self._waiting and len(batch) < self.limits.texts:
-            piece = _fitting(self._waiting[0], self.limits.each)
-            tokens += estimate_tokens(piece.text)
-            if batch and tokens > self.limits.tokens:
-                break
-            batch.append(piece)
-            self._waiting.popleft()
-        return batch
-
-    def put_back(self, batch: Sequence[BatchText]) -> bool:
-        """Take a refused batch back, to hand it out in halves; a single text is cut in half.
-
-        False when there is nothing left to halve.
-        """
-        if len(batch) > 1:
-            self.limits = msgspec.structs.replace(self.limits, texts=min(self.limits.texts, len(batch) // 2))
-            self._waiting.extendleft(reversed(batch))
-            return True
-        (piece,) = batch
-        if len(piece.text) <= SHORTEST_CUT:
-            return False
-        self._waiting.appendleft(BatchText(piece.place, piece.text[: len(piece.text) // 2]))
-        return True
-
-
-def _fitting(piece: BatchText, most: int) -> BatchText:
-    """`piece` with at most about `most` tokens: the beginning of a text says what it is about."""
-    tokens = estimate_tokens(piece.text)
-    return piece if tokens <= most else BatchText(piece.place, piece.text[: len(piece.text) * most // tokens])
-
 
 QUERY_SECONDS = 10.0
 """The longest a question may take, with repeating: somebody waits for the search."""
@@ -128,6 +71,10 @@ CONCURRENT = 4
 _TOO_LARGE = re.compile(r"too (?:large|long|many|big)|at most|max(?:imum|_|\b)|exceed|limit|batch size", re.IGNORECASE)
 ELSEWHERE = "memory_search.provider: offline needs no provider."
 """The way out that every error names."""
+_PROBE = -1
+"""The place of a word that only asks whether the model takes any."""
+_REFUSED = re.compile(r"refused|connect call failed", re.IGNORECASE)
+_KNOCK_SECONDS = 0.5
 _FORM = re.compile(r"encoding_format|base64")
 # litellm takes a text for Gemini that begins so for the address of a file, and would send that instead.
 _ADDRESS = re.compile(r"data:|files/|gs://|https://generativelanguage\.")
@@ -144,11 +91,13 @@ class EmbeddedTexts(Struct, frozen=True):
 
 
 class _TooLargeError(Exception):
-    """The provider refused a batch for its size; `error` is what to raise when it cannot be made smaller."""
+    """The provider refused a batch for its size; `error` is what to raise when it cannot be made smaller, `excess` what
+    is known of by how much."""
 
-    def __init__(self, error: ModelError) -> None:
+    def __init__(self, error: ModelError, excess: Excess) -> None:
         super().__init__(str(error))
         self.error = error
+        self.excess = excess
 
 
 class _UnpackedError(Exception):
@@ -184,8 +133,12 @@ class LiteLLMEmbedder:
     @property
     def identity(self) -> str:
         """Provider, model and the address when it is not the provider's own; without keys and passwords."""
-        base = self._target.base
-        return f"{self._target.ref} at {_bare(base)}" if base else self._target.ref
+        return f"{self._target.ref} at {self.address}" if self.address else self._target.ref
+
+    @property
+    def address(self) -> str:
+        """Where the texts go, without keys and passwords; "" for the provider's own address."""
+        return _bare(self._target.base) if self._target.base else ""
 
     @property
     def worker(self) -> WorkerClient:
@@ -203,6 +156,7 @@ class LiteLLMEmbedder:
         batches = Batches([self._prepared(text, purpose) for text in texts], self._limits)
         rows: dict[int, bytes] = {}
         if purpose == "query":
+            await self._knock()
             await self._load()
             async with self._within(QUERY_SECONDS):
                 await self._work(batches, purpose, rows)
@@ -235,10 +189,22 @@ class LiteLLMEmbedder:
             try:
                 found = await self._persistently(batch, purpose)
             except _TooLargeError as refused:
-                if not batches.put_back(batch):
-                    raise refused.error from refused
+                if not batches.put_back(batch, refused.excess):
+                    await self._without(batch[0], refused, purpose, rows)
             else:
                 rows.update(zip((piece.place for piece in batch), found, strict=True))
+
+    async def _without(
+        self, piece: BatchText, refused: _TooLargeError, purpose: Purpose, rows: dict[int, bytes]
+    ) -> None:
+        """Leave `piece` without a vector, as a text that says nothing; it is not asked about again then. Raises the
+        refusal where the model takes no other text either."""
+        if not rows:
+            try:
+                (rows[_PROBE],) = await self._persistently([BatchText(_PROBE, "a")], purpose)
+            except _TooLargeError:
+                raise refused.error from refused
+        _logger.warning("a text of %d characters has no vector: %s", len(piece.text), refused.error)
 
     async def _persistently(self, batch: Sequence[BatchText], purpose: Purpose) -> list[bytes]:
         """The rows of a batch, repeating the call as the settings say."""
@@ -264,10 +230,32 @@ class LiteLLMEmbedder:
         if wait is None:
             return None
         if purpose == "query":
+            if _REFUSED.search(error.message):
+                return None
             return wait if number < QUERY_ATTEMPTS and wait <= LONGEST_QUERY_WAIT else None
         if isinstance(error, RateLimitError):
             self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + wait)
         return wait
+
+    async def _knock(self) -> None:
+        """Look whether a server on this machine listens: loading what calls it takes longer than anybody waits for a
+        search. Raises UnreachableError."""
+        base = self._target.base
+        if base is None or not is_loopback(base):
+            return
+        parts = urlsplit(base)
+        try:
+            async with deadline(_KNOCK_SECONDS):
+                _, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+            writer.close()
+        except TimeoutError:
+            return  # it is busy, and may answer all the same
+        except OSError as error:
+            raise self._unreachable("the connection was refused.") from error
+
+    def _unreachable(self, what: str) -> UnreachableError:
+        hint = f"Is the server at {self.address} running? {ELSEWHERE}" if self.address else ELSEWHERE
+        return UnreachableError(what, provider=title_of(self._target.ref), hint=hint)
 
     async def _load(self) -> None:
         """Have the worker ready. Raises ModelError."""
@@ -295,7 +283,6 @@ class LiteLLMEmbedder:
     async def _within(self, seconds: float) -> AsyncGenerator[None, None]:
         """What is done inside takes no longer than `seconds`. Raises UnreachableError for that, and for a worker
         that has ended."""
-        provider = title_of(self._target.ref)
         try:
             async with deadline(seconds):
                 yield
@@ -303,16 +290,11 @@ class LiteLLMEmbedder:
             where = f" The log says more: {self._options.log_path}" if self._options.log_path else ""
             raise UnreachableError(
                 "the process that talks to the embedding model ended unexpectedly.",
-                provider=provider,
+                provider=title_of(self._target.ref),
                 hint=f"It is started anew with the next call.{where}",
             ) from error
         except TimeoutError as error:
-            base = self._target.base
-            raise UnreachableError(
-                f"no vectors within {seconds:.0f} seconds.",
-                provider=provider,
-                hint=f"Is the server at {_bare(base)} running? {ELSEWHERE}" if base else ELSEWHERE,
-            ) from error
+            raise self._unreachable(f"no vectors within {seconds:.0f} seconds.") from error
 
     def _arguments(self, texts: list[str], purpose: Purpose) -> dict[str, Any]:
         named = self._known.query if purpose == "query" else self._known.document
@@ -348,7 +330,10 @@ class LiteLLMEmbedder:
         ref, base = self._target.ref, self._target.base
         error = to_error(failure, ref=ref, base=base, now=self._options.clock.now())
         error.hint = _hint(error, failure, self._target)
-        return _TooLargeError(error) if _is_too_large(error, failure) else error
+        if not _is_too_large(error, failure):
+            return error
+        limit = stated_limit(failure.message)
+        return _TooLargeError(error, Excess(limit, stated_size(failure.message)))
 
 
 def _is_too_large(error: ModelError, failure: Failure) -> bool:

@@ -52,6 +52,7 @@ WORDINGS: tuple[tuple[str, str], ...] = (
     ),
     ("llama.cpp", r"exceeds? the available context size|exceed_context_size_error"),
     ("llama.cpp, older", r"context size (?:has been )?exceeded|context shift is disabled"),
+    ("llama.cpp, embeddings", r"too large to process|physical batch size|larger than the max(?:imum)? context size"),
     ("LM Studio", r"greater than the context length|(?:not enough context|trying to keep the first \d+ tokens)"),
     ("LM Studio, at the end", r"reached context length of \d+ tokens"),
     ("vLLM", r"is longer than the maximum model length"),
@@ -93,6 +94,7 @@ _TOKENS = r"(\d[\d,_]{0,12})(?![\d,_])\s?(k\b)?(?!\s?(?:char|byte|[kmg]i?b\b))"
 # What stands before (or after) the largest prompt, in the wordings above, the surest first. The size of the prompt
 # itself stands near most of them.
 LIMITS: tuple[tuple[str, str], ...] = (
+    ("llama.cpp, embeddings", rf"current batch size\W{{1,2}}{_TOKENS}"),
     ("llama.cpp, LM Studio", rf"\bn_ctx\b\W{{1,4}}{_TOKENS}"),
     ("TabbyAPI, SiliconFlow, vLLM, TensorRT-LLM", rf"\bmax_(?:seq|model|num|input|position)_\w+\W{{1,4}}{_TOKENS}"),
     ("Anthropic", rf"\d(?: tokens)? > {_TOKENS}(?! -)"),
@@ -116,6 +118,7 @@ LIMITS: tuple[tuple[str, str], ...] = (
     ("Qwen", rf"input length should be \[\d+, ?{_TOKENS}\]"),
     ("GitHub Models", rf"max size: {_TOKENS} tokens"),
 )
+_SIZES = re.compile(r"\b(\d[\d,_]{0,12}) (?:input |prompt )?tokens\b|\b(?:given|requested):? (\d[\d,_]{0,12})\b")
 _SMALLEST_LIMIT, _LARGEST_LIMIT = 256, 100_000_000
 
 # A quota for a stretch of time speaks of tokens and of limits too.
@@ -146,6 +149,14 @@ def stated_limit(message: str) -> int | None:
             limit = int(re.sub("[,_]", "", found[1])) * (1000 if found[2] else 1)
             return limit if _SMALLEST_LIMIT <= limit <= _LARGEST_LIMIT else None
     return None
+
+
+def stated_size(message: str) -> int | None:
+    """How many tokens the prompt has, as `message`, which speaks of an overflow, says it: the most that it names. None
+    when it names none above its limit."""
+    text = message[:_LONGEST].lower()
+    found = [int(re.sub("[,_]", "", number)) for pair in _SIZES.findall(text) for number in pair if number]
+    return max((size for size in found if size > (stated_limit(message) or 0)), default=None)
 
 
 @lru_cache(maxsize=1)

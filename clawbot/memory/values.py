@@ -207,9 +207,10 @@ class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a memory holds and how well it is.
 
     `requested_provider` is the setting, `provider` what is used ("none" without vectors), `remote` whether texts
-    leave this machine for it. `tokens` is about what the indexed text takes in a model's context, `text_bytes` its
-    size, `disk_bytes` the size of what was made of it. `dirty`: files changed since the last sync;
-    `pending_vectors` chunks wait for their vector. `identity` names what the index was built with, in words.
+    leave this process for it, `address` where they go when that is not the provider's own. `tokens` is about what the
+    indexed text takes in a model's context, `text_bytes` its size, `disk_bytes` the size of what was made of it.
+    `dirty`: files changed since the last sync; `pending_vectors` chunks wait for their vector. `identity` names what
+    the index was built with, in words.
     `embedding_probe` is set by a deep status alone. `details` are facts that only this backend has, by their names in
     JSON, as plain data.
     """
@@ -228,6 +229,7 @@ class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     disk_bytes: int
     workspace_dir: str
     identity: str
+    address: str = ""
     dirty: bool = False
     rebuilding: bool = False
     busy: bool = False

@@ -240,6 +240,10 @@ def test_status_as_json_has_the_names_of_the_reference(serve: Serve) -> None:
             "  vectors     none: openai was not used: no key",
         ),
         ({"remote": True}, "  leaves here the text of pieces and queries goes to offline"),
+        (
+            {"remote": True, "address": "http://127.0.0.1:9000/v1"},
+            "  leaves here the text of pieces and queries goes to http://127.0.0.1:9000/v1",
+        ),
         ({"rebuilding": True}, "  state       up to date; a new index is being built beside this one; never synced"),
         ({"busy": True}, "  state       up to date; another process is indexing; never synced"),
         ({"extra_paths": ("../docs",)}, "  beside it   ../docs"),

@@ -22,6 +22,7 @@ class Model:
     provider = "openai"
     model = "text-embedding-3-small"
     identity = "openai/text-embedding-3-small"
+    address = "http://127.0.0.1:9000/v1"
 
     def __init__(self) -> None:
         self.error: ModelError | None = None
@@ -53,7 +54,7 @@ async def test_rows_and_names_come_through(embedder: RemoteEmbedder, model: Mode
     assert len(vectors) == 2
     assert sum(value * value for value in struct.unpack(f"<{vectors.dimensions}f", vectors.row(0))) == pytest.approx(1)
     assert (embedder.provider, embedder.model, embedder.remote) == ("openai", "text-embedding-3-small", True)
-    assert embedder.identity == model.identity
+    assert (embedder.identity, embedder.address) == (model.identity, model.address)
     await embedder.aclose()
     assert model.closed
 

@@ -352,6 +352,43 @@ async def test_a_text_that_is_too_long_is_cut(server: Server) -> None:
     assert lengths(found) == [30, 500, 31]
 
 
+def llama_cpp(most: int) -> Reply:
+    """llama.cpp with a physical batch of `most` tokens, and two characters a token."""
+
+    async def reply(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        tokens = max(len(text) // 2 for text in body["input"])
+        words = "is too large to process. increase the physical batch size"
+        said = f"input ({tokens} tokens) {words} (current batch size: {most})"
+        return await (fails(500, said) if tokens > most else well)(request, body)
+
+    return reply
+
+
+async def test_one_long_text_costs_the_others_nothing(server: Server) -> None:
+    server.replies = [llama_cpp(512)] * 60
+    texts = ["a" * 40] * 25 + ["b" * 3_000] + ["c" * 41]
+    embedder = opened(server, attempts=4)
+    assert lengths(await embedder.embed(texts, "document")) == [40] * 25 + [972] + [41]
+    assert sum(any(len(text) > 1_100 for text in batch) for batch in server.texts) <= 6
+    server.bodies.clear()
+    await embedder.embed(["d" * 40] * 27, "document")
+    assert [len(batch) for batch in server.texts] == [27]
+
+
+async def test_a_text_that_no_cut_makes_small_enough_goes_without_a_vector(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def reply(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        strange = any("x" in text for text in body["input"])
+        return await (fails(500, "input is too large to process") if strange else well)(request, body)
+
+    server.replies = [reply] * 60
+    assert lengths(await opened(server, attempts=1).embed(["x" * 500, "abc", "de"], "document")) == [0, 3, 2]
+    # Alone it is not asked for again with each sync either.
+    assert lengths(await opened(server, attempts=1).embed(["x" * 500], "document")) == [0]
+    assert "has no vector" in caplog.text
+
+
 async def test_a_refusal_that_no_cut_mends_is_told(server: Server) -> None:
     server.replies = [fails(400, "This model's maximum context length is 0 tokens")] * 50
     with pytest.raises(ContextOverflowError):
@@ -405,6 +442,7 @@ async def test_no_server_is_said_in_words(server: Server) -> None:
     with pytest.raises(UnreachableError) as caught:
         await embedder.embed(["a"], "query")
     assert "127.0.0.1:9" in str(caught.value)
+    assert "refused" in str(caught.value)
     assert "hunter22" not in str(caught.value)
     assert embedder.identity == "openai/text-embedding-3-small at http://127.0.0.1:9/v1"
 

@@ -76,6 +76,11 @@ OVERFLOWS: list[tuple[str, int | None]] = [
         "the request exceeds the available context size. try increasing the context size or enable context shift",
         None,
     ),
+    (
+        "input (1562 tokens) is too large to process. increase the physical batch size (current batch size: 512)",
+        512,
+    ),
+    ("input (700 tokens) is larger than the max context size (512 tokens). skipping", 512),
     ("request (8905 tokens) exceeds the available context size (8192 tokens), try increasing it", 8192),
     (
         '{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it",'

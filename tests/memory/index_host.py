@@ -35,6 +35,7 @@ class WordEmbedder:
     """
 
     provider = "words"
+    address = ""
 
     def __init__(self, model: str = "one", *, remote: bool = False, dimensions: int = DIMENSIONS) -> None:
         self.model = model

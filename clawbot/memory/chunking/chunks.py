@@ -94,7 +94,7 @@ Cut = tuple[int, int, Literal["prose", "dialogue", "item"]]
 """Lines from the first up to the second (from 0, without it), and what they are."""
 
 LONG_CHARS = 800
-"""What takes more lines than fit into so many characters is split between lines."""
+"""What is longer, in characters, is split between lines, and one line between sentences."""
 
 # Nobody wraps text at more columns than this: such lines end where a thought ends.
 _WIDEST_WRAP = 120
@@ -194,7 +194,10 @@ def _columns(line: str) -> int:
     return len(line) if line.isascii() else len(line) + sum(char >= "\u2e80" for char in line)
 
 
-CHUNKER_VERSION = 4
+_SENTENCE_END = re.compile(r"[.!?][\"'”’)]*\s+|[。！？；][”’」』)）]*")
+_BLANK = re.compile(r"\s+")
+
+CHUNKER_VERSION = 5
 """To be counted up when the same text gives other chunks than before."""
 
 CODE_CHARS = 2_000
@@ -216,7 +219,7 @@ class Chunk(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """From which size on, in characters, chunks are split between lines: code, and everything else."""
+    """From which size on, in characters, chunks are split: code, and everything else."""
 
     text: int = LONG_CHARS
     code: int = CODE_CHARS
@@ -249,6 +252,7 @@ def chunk_lines(text: str, limits: Limits = USUAL) -> list[Chunk]:
 
     Their line ranges are a partition of the file's lines: blank lines and thematic breaks belong to the chunk before
     them, at the top of the file to the first. A final line break begins no line. Text that is blank has no chunks.
+    A line that is longer than a chunk may be becomes several chunks with its number.
     """
     lines = document_lines(text)
     shown = [(part, said) for part in _parts(lines, limits) if (said := _said(lines, part))]
@@ -257,9 +261,30 @@ def chunk_lines(text: str, limits: Limits = USUAL) -> list[Chunk]:
         return [Chunk(1, len(lines), text.strip(), "prose")] if text.strip() else []
     starts = [0, *(part.start for part, _ in shown[1:]), len(lines)]
     return [
-        Chunk(start + 1, end, said, part.kind, part.headings)
+        Chunk(start + 1, end, slice_, part.kind, part.headings)
         for (part, said), start, end in zip(shown, starts, starts[1:], strict=False)
+        for slice_ in _slices(said, part, limits)
     ]
+
+
+def _slices(said: str, part: _Part, limits: Limits) -> Iterator[str]:
+    """`said`, or where it is one line that is longer than a chunk may be, that line in several: cut behind a sentence,
+    else between words, else anywhere. A heading stays whole, as chunks stand under it."""
+    limit = limits.code if part.kind == "code" else limits.text
+    start = 0
+    while len(said) - start > limit and "\n" not in said and part.kind != "heading":
+        end = _slice_end(said, start, start + limit)
+        yield said[start:end].strip()
+        start = end
+    yield said[start:].strip()
+
+
+def _slice_end(line: str, start: int, end: int) -> int:
+    least = start + (end - start) // 2
+    for border in (_SENTENCE_END, _BLANK):
+        if ends := [found.end() for found in border.finditer(line, least, end)]:
+            return ends[-1]
+    return end
 
 
 def document_lines(text: str) -> list[str]:

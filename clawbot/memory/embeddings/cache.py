@@ -56,7 +56,7 @@ class CachedEmbedder:
     def __init__(self, inner: Embedder, table: CacheTable, max_memory: int = MAX_MEMORY) -> None:
         """`max_memory` is in bytes of vectors."""
         self.provider, self.model = inner.provider, inner.model
-        self.remote, self.identity = inner.remote, inner.identity
+        self.remote, self.identity, self.address = inner.remote, inner.identity, inner.address
         self._inner = inner
         self._table = table
         self._memory = _Recent(max_memory)

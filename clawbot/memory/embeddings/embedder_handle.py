@@ -66,6 +66,11 @@ class EmbedderHandle:
         return self.embedder.model if self.embedder else ""
 
     @property
+    def address(self) -> str:
+        """Where the embedder's texts go; "" for its provider's own address."""
+        return self.embedder.address if self.embedder else ""
+
+    @property
     def remote(self) -> bool:
         """Whether texts leave this machine."""
         return self.embedder is not None and self.embedder.remote

@@ -87,6 +87,7 @@ class OfflineEmbedder:
     provider = PROVIDER
     model = MODEL
     identity = f"{PROVIDER}/{MODEL}"
+    address = ""
 
     def __init__(self, files: OfflineFiles) -> None:
         self._files = files

@@ -75,6 +75,11 @@ class Embedder(Protocol):
         """Provider, model and address. Vectors of another identity have nothing to do with these; holds no key."""
         ...
 
+    @property
+    def address(self) -> str:
+        """Where the texts go; "" for the provider's own address, and where they go nowhere. Holds no key."""
+        ...
+
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         """One row for each text, in their order. Takes any number of texts; may be cancelled. Raises EmbeddingError.
 

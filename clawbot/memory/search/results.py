@@ -291,7 +291,8 @@ def joined(rows: Sequence[ChunkRow]) -> str:
     text = rows[0].text
     for before, row in pairwise(rows):
         blank = row.start_line - last_line(before) - 1
-        text += "\n" * (1 + max(0, min(blank, _MOST_BLANK))) + row.text
+        # Below zero: slices of one line.
+        text += ("\n" * (1 + min(blank, _MOST_BLANK)) if blank >= 0 else " ") + row.text
     return text
 
 

@@ -16,7 +16,7 @@ from tests.memory.embeddings.vectors import figures
 class Inner:
     """Embeds a text as its length, and remembers what it was asked."""
 
-    provider, model, remote, identity = "openai", "tiny", True, "openai/tiny"
+    provider, model, remote, identity, address = "openai", "tiny", True, "openai/tiny", ""
 
     def __init__(self, dimensions: int = 2) -> None:
         self.asked: list[tuple[Purpose, list[str]]] = []
