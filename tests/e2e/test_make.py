@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -85,3 +86,20 @@ def test_a_python_that_does_not_suit_is_named_and_leaves_nothing(checkout: Path,
     assert "needs Python 3.11 or newer" in done.stderr
     assert named in done.stderr
     assert not (checkout / ".venv").exists()
+
+
+def test_where_the_model_server_cannot_be_had_its_tests_are_skipped_aloud(checkout: Path) -> None:
+    assert _make(checkout, MADE, "PYTHON=./python").returncode == 0
+    (checkout / "tests" / "real").mkdir(parents=True)
+    inputs = ("pyproject.toml", "requirements.lock", "requirements-dev.lock", "tests/real/requirements.lock")
+    for name in (*inputs, MADE, ".venv/.runtime", ".venv/.dev"):
+        with (checkout / name).open("a"):
+            os.utime(checkout / name)
+    reason = "ERROR: No matching distribution found for xllamacpp"
+    _script(checkout / ".venv/bin/python", f'#!/bin/sh\n[ "$1" = -c ] && exit 0\necho {reason} >&2\nexit 1\n')
+
+    done = _make(checkout, "test-real")
+
+    assert done.returncode == 0, done.stderr
+    assert "SKIPPED: tests/real" in done.stderr
+    assert reason in done.stderr

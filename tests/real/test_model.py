@@ -1,0 +1,155 @@
+"""What clawbot's client makes of a real model server: llama.cpp, with a real language model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from clawbot.clock import SystemClock
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.llm.errors import ContextOverflowError, ModelError
+from clawbot.llm.factory import open_model
+from clawbot.llm.local import find_local
+from clawbot.llm.process import acquire_worker, release_worker
+from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, RetryPart, StreamPart, TextPart
+from clawbot.llm.providers import LLAMA_CPP
+from clawbot.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    ToolSpec,
+    UserMessage,
+)
+from tests.real.conftest import Serve
+from tests.real.server import QWEN, ModelServer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WORD = "harbour "
+LIST = ToolSpec(
+    "list",
+    "Lists a folder.",
+    {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module", autouse=True)
+async def one_worker() -> AsyncIterator[None]:
+    worker = acquire_worker()
+    await worker.warm()
+    yield
+    await release_worker(worker)
+
+
+async def opened(server: ModelServer, ref: str = "openai/small", **settings: Any) -> ChatModel:
+    given = AgentSettings.model_validate({"api_base": server.base, "model": ref, **settings})
+    return await open_model(ref, given, clock=SystemClock())
+
+
+def asks(*messages: Message | str, tools: Sequence[ToolSpec] = ()) -> ChatRequest:
+    said = tuple(UserMessage(each) if isinstance(each, str) else each for each in messages)
+    return ChatRequest("You list folders.", said, tuple(tools))
+
+
+async def answer(model: ChatModel, request: ChatRequest) -> list[StreamPart]:
+    return [part async for part in model.stream(request)]
+
+
+def whole(parts: Sequence[StreamPart]) -> AssistantMessage:
+    last = parts[-1]
+    assert isinstance(last, FinalPart)
+    return last.message
+
+
+async def test_the_server_is_found_and_says_its_window(serve: Serve) -> None:
+    server = serve(window=3_072)
+    (found,) = await find_local([LLAMA_CPP], server.base)
+    assert (found.ref, found.window, found.images) == ("llamafile/small", 3_072, False)
+    assert (await opened(server)).info.window == 3_072
+
+
+async def test_an_answer_streams_and_its_usage_is_what_the_server_read(serve: Serve) -> None:
+    server = serve(cap=24)
+    model = await opened(server)
+    parts = await answer(model, asks(WORD * 50))
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    first = whole(parts)
+    assert len(texts) > 1
+    assert "".join(texts) == first.text
+    assert first.usage is not None
+    assert (first.usage.input, first.usage.cache_read, first.usage.output) == (server.tokens_read, 0, 24)
+    assert first.stop_reason == "length"
+
+    before = server.tokens_read
+    second = whole(await answer(model, asks(WORD * 50, first, "and now?"))).usage
+    assert second is not None
+    assert second.input == server.tokens_read - before < 24
+    assert second.cache_read >= first.usage.prompt_tokens
+
+
+async def test_a_server_that_is_killed_in_the_middle_of_an_answer_leaves_what_it_said(serve: Serve) -> None:
+    server = serve()
+    model = await opened(server)
+    said: list[str] = []
+
+    async def listen() -> None:
+        async for part in model.stream(asks("hello")):
+            if isinstance(part, TextPart):
+                said.append(part.text)
+                server.kill()
+
+    with pytest.raises(ModelError) as caught:
+        await listen()
+    assert "".join(said)
+    assert caught.value.retryable
+
+
+async def test_a_server_that_loads_its_model_is_waited_for(serve: Serve) -> None:
+    server = serve(cap=8, hold=True)
+    model = await opened(server, retries={"attempts": 2, "first_wait": 0.01})
+    parts: list[StreamPart] = []
+    async for part in model.stream(asks("hello")):
+        parts.append(part)
+        if isinstance(part, RetryPart):
+            await asyncio.to_thread(server.finish_loading)
+    assert whole(parts).usage
+
+
+async def test_an_overflow_is_understood_in_the_servers_own_words(serve: Serve) -> None:
+    server = serve(window=1_024)
+    with pytest.raises(ContextOverflowError) as caught:
+        await answer(await opened(server), asks(WORD * 3_000))
+    assert caught.value.limit == 1_024
+
+
+def folder(path: str) -> list[Message]:
+    """A question, answered with the tool."""
+    call = ToolCallBlock("call12345", "list", {"path": path})
+    return [
+        UserMessage(f"What is in the folder {path}?"),
+        AssistantMessage([call], stop_reason="toolUse"),
+        ToolResultMessage("call12345", "list", [TextBlock(f"{path}.md")]),
+        AssistantMessage([TextBlock(f"There is {path}.md.")]),
+    ]
+
+
+async def test_the_model_calls_a_tool_and_reads_the_result(serve: Serve) -> None:
+    """Qwen's template. The model learns from three examples what it never learned."""
+    server = serve(whole=True, window=2_048, cap=60, template=QWEN)
+    model = await opened(server)
+    talk = [*folder("notes"), *folder("photos"), *folder("music"), UserMessage("What is in the folder memory?")]
+    called = whole(await answer(model, asks(*talk, tools=[LIST])))
+    (call,) = called.tool_calls
+    assert (called.stop_reason, call.name, call.arguments) == ("toolUse", "list", {"path": "memory"})
+
+    before = server.tokens_read
+    result = ToolResultMessage(call.id, "list", [TextBlock("memory.md")])
+    reply = whole(await answer(model, asks(*talk, called, result, tools=[LIST])))
+    assert reply.text == "There is memory.md."
+    assert server.tokens_read - before < 60
