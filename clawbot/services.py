@@ -19,7 +19,6 @@ from clawbot.agent.deps import AgentDeps, CurrentModel, RunPrompt
 from clawbot.agent.events import Notice
 from clawbot.agent.status_types import AgentInfo
 from clawbot.agent.summary import open_compaction
-from clawbot.agent.turn import complete
 from clawbot.background import Background
 from clawbot.clock import SystemClock, epoch_ms
 from clawbot.config.env import load_env
@@ -32,6 +31,7 @@ from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import FoundHook, discover, hook_paths
 from clawbot.hooks.dispatch import Dispatcher, LastRun
 from clawbot.indexing import VectorProbe, open_index
+from clawbot.llm.asking import complete
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models
 from clawbot.llm.protocol import ChatModel, ModelInfo

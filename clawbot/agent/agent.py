@@ -19,20 +19,23 @@ from clawbot.agent.events import (
     Event,
     MessageQueued,
     Notice,
+    Origin,
     ResetReason,
+    Scope,
     SessionChanged,
     TurnEnded,
     TurnStarted,
+    silent_scope,
 )
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.reset import Resets
-from clawbot.agent.scope import Cancellation, InterruptedTurnError, Origin, Scope, silent_scope
 from clawbot.agent.slash import RESETS, ParsedCommand, parse_command
 from clawbot.agent.status import report_of, status_of
 from clawbot.agent.status_types import RuntimeStatus
 from clawbot.agent.submissions import Outbox, Submissions
 from clawbot.agent.turn_runner import TurnRunner
 from clawbot.context.report import ContextReport
+from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo

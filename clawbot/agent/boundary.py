@@ -21,7 +21,7 @@ import msgspec
 from msgspec import structs
 
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.events import MemoryWritten, Notice
+from clawbot.agent.events import MemoryWritten, Notice, Scope
 from clawbot.agent.offers import (
     MOST_FAILURES,
     FlushOutcome,
@@ -32,8 +32,8 @@ from clawbot.agent.offers import (
     offers_of,
     unoffered_spans,
 )
-from clawbot.agent.scope import InterruptedTurnError, Scope
 from clawbot.context.detached import Detached
+from clawbot.deadline import InterruptedTurnError
 from clawbot.sessions.entries import FINAL, OFFER, CompactionEntry, CustomEntry, Exit, MemoryWrite, Offer, Phase, Result
 from clawbot.text.secrets import left_out
 from clawbot.tools.append_only import BeforeWrite, is_on_disk

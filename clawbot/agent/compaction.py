@@ -22,16 +22,17 @@ from clawbot.agent.events import (
     CompactionTrigger,
     ContextUsed,
     Notice,
+    Scope,
 )
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.offers import KEPT_NOTES, kept_notes
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
-from clawbot.agent.scope import InterruptedTurnError, Scope
 from clawbot.agent.summary import SummaryError, SummaryJob
 from clawbot.clock import epoch_ms
 from clawbot.context.compaction import Cut, Situation, file_lists, is_inflated
 from clawbot.context.truncate import head_and_tail
 from clawbot.context.window import plan_budget
+from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import CompactAfter, CompactBefore
 from clawbot.llm.tokens import count_now

@@ -15,11 +15,11 @@ from clawbot.agent.boundary import MemoryGate
 from clawbot.agent.compaction import Compactor
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import CompactionFinished, Notice
+from clawbot.agent.events import CompactionFinished, Notice, Scope
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
-from clawbot.agent.scope import InterruptedTurnError, Scope
 from clawbot.context.detached import Detached
 from clawbot.context.window import Measure, should_compact, should_flush, should_flush_by_size
+from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatRequest

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.agent.scope import Cancellation
 from clawbot.agent.status_types import AgentInfo
 from clawbot.agent.summary import BuiltinCompaction, Compaction
 from clawbot.clock import Clock
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.deadline import Cancellation
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.memory.backend import MemoryBackend

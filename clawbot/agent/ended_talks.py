@@ -24,10 +24,10 @@ from collections.abc import AsyncIterator, Callable
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Event, MemoryWritten, Notice
+from clawbot.agent.events import Event, MemoryWritten, Notice, Scope
 from clawbot.agent.offers import MOST_FAILURES, MOST_TRIES
-from clawbot.agent.scope import Cancellation, InterruptedTurnError, Scope
 from clawbot.agent.turn_runner import TurnRunner
+from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.sessions.entries import Exit
 from clawbot.sessions.errors import SessionLockedError, SessionStoreError

@@ -1,4 +1,5 @@
-"""The events of a conversation: plain values that the TUI, `-p`, `--json` and the tests read alike.
+"""The events of a conversation: plain values that the TUI, `-p`, `--json` and the tests read alike; and the scope of a
+submission, which says who is told of them.
 
 Order within one submission: `message_queued`? (`note_kept`? `session_changed`)? `notes_quoted`? `turn_started`
 (`text_delta` | `reasoning_delta` | `tool_started` `approval_requested`? `tool_finished` | `model_retry` |
@@ -13,10 +14,13 @@ in `type` and keys in camelCase.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from clawbot.deadline import Cancellation
 from clawbot.messages import StopReason, Usage
 
 TurnStatus = Literal["done", "interrupted", "failed"]
@@ -247,3 +251,34 @@ Event = (
     | SessionChanged
     | TurnEnded
 )
+
+Emit = Callable[[Event], None]
+Origin = Literal["user", "schedule"]
+
+
+@dataclass
+class Scope:
+    """One submission, or one end of the program. `rounds` counts how often its context was made smaller because a
+    request did not fit; `compaction_failed` says that one failed in it, which is not tried again by itself. `origin` is
+    `user` or `schedule`: what a job says keeps no session alive and ends none (reference sheet 4.2). `unsent_id` is the
+    one under which its text is kept until a transcript holds it, empty while it is not."""
+
+    emit: Emit
+    cancel: Cancellation
+    rounds: int = 0
+    compaction_failed: bool = False
+    origin: Origin = "user"
+    unsent_id: str = ""
+
+    def go_on(self) -> None:
+        """What was stopped was not all of it: what comes next may be stopped by itself."""
+        self.cancel = Cancellation()
+
+
+def silent_scope() -> Scope:
+    """For what happens while nobody reads events."""
+    return Scope(_unheard, Cancellation())
+
+
+def _unheard(_event: Event) -> None:
+    """Nobody reads it."""

@@ -18,16 +18,16 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct, structs
 
 from clawbot.agent.deps import AgentDeps
+from clawbot.agent.events import Scope
 from clawbot.agent.offers import FlushOutcome
 from clawbot.agent.request_builder import RequestBuilder
-from clawbot.agent.scope import Cancellation, InterruptedTurnError, Scope
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.schema_context import MemoryFlushSettings
 from clawbot.context.counting import TokenCounter
 from clawbot.context.detached import Detached, detach
 from clawbot.context.prompt import zone_name
-from clawbot.deadline import deadline
+from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest

@@ -16,11 +16,9 @@ from msgspec import structs
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Event, NoteKept, Notice
+from clawbot.agent.events import Event, NoteKept, Notice, Scope
 from clawbot.agent.notes import BeforeWrite, KeptNote, NoteError, NoteRequest, keep_note, rename_note
-from clawbot.agent.scope import Scope
 from clawbot.agent.status_types import HookStatus
-from clawbot.agent.turn import complete
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.context.bootstrap import BootstrapFile, NamedText
 from clawbot.deadline import deadline
@@ -37,6 +35,7 @@ from clawbot.hooks.events import (
     ToolAfter,
     ToolBefore,
 )
+from clawbot.llm.asking import complete
 from clawbot.messages import OFFLINE, AssistantMessage, ToolCallBlock
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.messages_tail import Manner, SaidText, UserWords, last_said, last_words_at

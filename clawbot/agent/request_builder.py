@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Notice
-from clawbot.agent.scope import Scope
+from clawbot.agent.events import Notice, Scope
 from clawbot.clock import epoch_ms
 from clawbot.config.schema_context import BootstrapSettings
 from clawbot.context.bootstrap import (

@@ -15,10 +15,10 @@ from datetime import datetime
 from clawbot.agent.boundary import Keeping, MemoryGate
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Notice, ResetReason, SessionChanged
+from clawbot.agent.events import Notice, ResetReason, Scope, SessionChanged
 from clawbot.agent.hooks import SessionHooks, SessionServices
 from clawbot.agent.offers import KEEPER, NOTE, FlushOutcome, kept_notes
-from clawbot.agent.scope import InterruptedTurnError, Scope
+from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import CommandNew, CommandReset, SessionAutoReset, SessionEnd, SessionStart
 from clawbot.sessions.entries import CustomEntry, MemoryWrite

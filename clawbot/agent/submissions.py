@@ -11,9 +11,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 
 from msgspec import structs
 
-from clawbot.agent.events import Event, MessageQueued, Notice, TurnEnded
-from clawbot.agent.scope import Cancellation, Origin, Scope
+from clawbot.agent.events import Event, MessageQueued, Notice, Origin, Scope, TurnEnded
 from clawbot.clock import Clock, epoch_ms
+from clawbot.deadline import Cancellation
 from clawbot.messages import scrub
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.store import OpenSession

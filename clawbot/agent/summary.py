@@ -17,8 +17,6 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from clawbot.agent.scope import Cancellation, InterruptedTurnError
-from clawbot.agent.turn import ask
 from clawbot.config.schema_context import BUILTIN_COMPACTION, COMPACTION_GROUP
 from clawbot.context.compaction import (
     SYSTEM,
@@ -40,9 +38,10 @@ from clawbot.context.compaction import (
     valid_cuts,
 )
 from clawbot.context.window import WindowBudget
-from clawbot.deadline import deadline
+from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.errors import ClawbotError
 from clawbot.extensions import BrokenExtension, installed
+from clawbot.llm.asking import ask
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest
 from clawbot.messages import AssistantMessage, UserMessage

@@ -1,5 +1,4 @@
-"""The turn: model and tools in a loop, as a function of messages, model, tools and a wish to stop. Beside it, one
-question to a model without tools (`ask`).
+"""The turn: model and tools in a loop, as a function of messages, model, tools and a wish to stop.
 
 A turn keeps no state and does no I/O but through the model and the tools. Its steps are the events of a conversation,
 and `Committed` for each message that belongs on disk: the reader stores it before it asks for the next step, so a tool
@@ -25,15 +24,14 @@ from clawbot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from clawbot.agent.scope import Cancellation, InterruptedTurnError
 from clawbot.clock import Clock, epoch_ms
+from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError
 from clawbot.llm.protocol import (
     ChatModel,
     ChatRequest,
     FallbackPart,
     FinalPart,
-    Purpose,
     ReasoningPart,
     RetryPart,
     StreamPart,
@@ -47,7 +45,6 @@ from clawbot.messages import (
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
-    UserMessage,
 )
 from clawbot.sessions.silence import CONTEXT, completed, end_of, spoken, start_of
 from clawbot.text.secrets import redact
@@ -189,7 +186,7 @@ async def _ask(
     """Stream one answer of the model and commit it, whole or as far as it came."""
     async with aclosing(setup.model.stream(request)) as stream:
         try:
-            while (part := await cancel.run(functools.partial(_next_part, stream))) is not None:
+            while (part := await cancel.run(functools.partial(anext, stream, None))) is not None:
                 if isinstance(part, FinalPart):
                     for last in partial.finish(part):
                         yield last
@@ -212,11 +209,6 @@ async def _ask(
 def _reason(error: Exception) -> str:
     """What the transcript keeps of a failure. Only the texts of ModelErrors are made without secrets."""
     return redact(str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}")
-
-
-async def _next_part(stream: AsyncGenerator[StreamPart, None]) -> StreamPart | None:
-    """The next part, None at the end."""
-    return await anext(stream, None)
 
 
 class _Partial:
@@ -336,31 +328,3 @@ async def _run_tools(
                 timestamp=epoch_ms(setup.clock.now()),
             )
         )
-
-
-async def complete(model: ChatModel, system: str, prompt: str, *, purpose: Purpose, timestamp: int) -> str:
-    """The text that `model` answers to `prompt`; `timestamp` is the time of the question in ms. Raises ModelError."""
-    request = ChatRequest(system=system, messages=(UserMessage(content=prompt, timestamp=timestamp),), purpose=purpose)
-    return (await ask(model, request, Cancellation())).text
-
-
-async def ask(model: ChatModel, request: ChatRequest, cancel: Cancellation) -> AssistantMessage:
-    """What `model` answers to `request`.
-
-    Raises ModelError whatever goes wrong in the model, TimeoutError when it ran into one, and InterruptedTurnError when
-    `cancel` was requested. The stream is closed then.
-    """
-    final: AssistantMessage | None = None
-    try:
-        async with aclosing(model.stream(request)) as stream:
-            while (part := await cancel.run(functools.partial(_next_part, stream))) is not None:
-                final = part.message if isinstance(part, FinalPart) else final
-    except (ModelError, InterruptedTurnError, TimeoutError):
-        raise
-    except Exception as error:
-        log.exception("the model broke")
-        # The text of such an error may hold anything, a key as well.
-        raise BadResponseError(f"{type(error).__name__}.", provider=model.info.ref) from error
-    if final is None:
-        raise BadResponseError("The answer ended without its last part.", provider=model.info.ref)
-    return final

@@ -20,19 +20,22 @@ from clawbot.agent.events import (
     ApprovalRequested,
     CompactionFinished,
     ContextUsed,
+    Emit,
     Event,
     MessageFinished,
     NotesQuoted,
     Notice,
+    Scope,
+    silent_scope,
 )
 from clawbot.agent.flush import SilentTurn
 from clawbot.agent.hooks import HookedTools, SessionHooks
 from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
-from clawbot.agent.scope import Emit, InterruptedTurnError, Scope, silent_scope
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
 from clawbot.clock import epoch_ms
 from clawbot.context.privacy import privacy_of
 from clawbot.context.startup import startup_quote
+from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
 from clawbot.llm.errors import ContextOverflowError

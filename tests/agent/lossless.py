@@ -18,8 +18,7 @@ from msgspec import Struct
 
 from clawbot.agent.agent import Agent
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.events import Event
-from clawbot.agent.scope import Origin
+from clawbot.agent.events import Event, Origin
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.compaction.prompts import REQUIRED
 from clawbot.context.counting import TokenCounter

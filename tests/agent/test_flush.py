@@ -27,10 +27,10 @@ from clawbot.agent.flush import (
     run_flush,
 )
 from clawbot.agent.offers import FlushOutcome
-from clawbot.agent.scope import Cancellation
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_context import FLUSH_PROMPT, FLUSH_SYSTEM_PROMPT, MemoryFlushSettings
+from clawbot.deadline import Cancellation
 from clawbot.llm.errors import ContextOverflowError, UnreachableError
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, FinalPart, ModelInfo

@@ -21,8 +21,16 @@ from msgspec import structs
 
 from clawbot.agent import notes
 from clawbot.agent.agent import Agent
-from clawbot.agent.events import CommandOutput, Event, MessageFinished, Notice, TextDelta, TurnEnded, TurnStarted
-from clawbot.agent.scope import Origin
+from clawbot.agent.events import (
+    CommandOutput,
+    Event,
+    MessageFinished,
+    Notice,
+    Origin,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
 from clawbot.files import create_whole, rename_exclusive, write_atomic
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import AssistantMessage

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clawbot.agent.events import silent_scope
 from clawbot.agent.flush import SilentTurn, joined
 from clawbot.agent.offers import FlushOutcome
 from clawbot.agent.request_builder import RequestBuilder, Windows
-from clawbot.agent.scope import silent_scope
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings

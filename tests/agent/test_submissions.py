@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.agent.events import Event, MessageQueued, TurnEnded, TurnStarted
-from clawbot.agent.scope import InterruptedTurnError, Scope
+from clawbot.agent.events import Event, MessageQueued, Scope, TurnEnded, TurnStarted
 from clawbot.agent.submissions import Submissions
 from clawbot.clock import SystemClock
+from clawbot.deadline import InterruptedTurnError
 
 
 class HandClock(SystemClock):

@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 from msgspec import structs
 
-from clawbot.agent.scope import Cancellation, InterruptedTurnError
 from clawbot.agent.summary import BuiltinCompaction, SummaryError, SummaryJob
 from clawbot.clock import SystemClock
 from clawbot.context.compaction import SYSTEM, file_lists, problems, quoted_in
 from clawbot.context.compaction.prompts import SECTIONS, TURN
 from clawbot.context.window import WindowBudget
+from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.llm.errors import ContextOverflowError, ModelError, RefusedError, UnreachableError
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, RetryPart, StreamPart, TextPart

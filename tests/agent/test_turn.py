@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 
 from clawbot.agent.events import ModelChanged, ModelRetry, Notice, TextDelta, ToolFinished, ToolStarted
-from clawbot.agent.scope import Cancellation, InterruptedTurnError
 from clawbot.agent.turn import Committed, TurnSetup, TurnStep, run_turn
 from clawbot.clock import SystemClock
+from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, UnreachableError
 from clawbot.llm.protocol import ChatRequest, FallbackPart, FinalPart, RetryPart, StreamPart, TextPart
 from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from clawbot.agent.scope import Cancellation, InterruptedTurnError
-from clawbot.agent.turn import ask, complete
 from clawbot.clock import SystemClock
+from clawbot.deadline import Cancellation, InterruptedTurnError
+from clawbot.llm.asking import ask, complete
 from clawbot.llm.errors import BadResponseError, ModelError, UnreachableError
 from clawbot.llm.offline.model import OfflineModel
 from clawbot.llm.protocol import ChatRequest, RetryPart, TextPart
