@@ -1,1 +1,1 @@
-"""Settings: their schema, where they come from and where things lie."""
+"""The settings: their schema, their sources, and the program's paths."""

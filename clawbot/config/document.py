@@ -1,6 +1,6 @@
-"""Writes what users read about the settings, from the schema: `config.yaml` and `docs/configuration.md`.
+"""Generates `config.yaml` and `docs/configuration.md` from the schema.
 
-`python -m clawbot.config.document` brings both up to date in a checkout; a test proves that they are.
+`python -m clawbot.config.document` updates both in a checkout; a test checks that they are current.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ Keys of the same family that have no counterpart here do not stop the program: a
 
 
 class Key(NamedTuple):
-    """One key of a section: its name in files, what it means, its default as files spell it, what is below it."""
+    """One key of a section: its name in files, meaning, default as written in files, and what is nested below it."""
 
     name: str
     text: str
@@ -132,7 +132,7 @@ class Key(NamedTuple):
 
 
 def keys(section: type[SettingsSection]) -> Iterator[Key]:
-    """The keys of `section` in their order."""
+    """The keys of `section`, in order."""
     texts = _texts(section)
     for name, field in section.model_fields.items():
         named = section_of(items_of(field.annotation, dict))
@@ -140,7 +140,7 @@ def keys(section: type[SettingsSection]) -> Iterator[Key]:
 
 
 def _texts(section: type[SettingsSection]) -> dict[str, str]:
-    """What the strings under the fields of `section` say, and of those that it inherits."""
+    """The docstrings of the fields of `section`, including inherited ones."""
     base = section.__base__
     texts = _texts(base) if base and base is not SettingsSection and issubclass(base, SettingsSection) else {}
     tree = ast.parse(inspect.getsource(section))
@@ -180,7 +180,7 @@ def _yaml(section: type[SettingsSection], indent: str) -> Iterator[str]:
 
 
 def scalar(value: Any, indent: str = "") -> str:
-    """`value` as it stands after its key in YAML; long text as a folded block."""
+    """`value` as YAML after its key; long text as a folded block."""
     line = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**9)
     line = line.removesuffix("...\n").strip()
     if not isinstance(value, str) or len(line) + len(indent) < _WIDTH or "\n" in value or "  " in value:
@@ -221,10 +221,10 @@ def _cell(default: Any) -> str:
 
 
 def main() -> None:
-    """Write both files of the checkout."""
+    """Write both files of the checkout. Raises SystemExit elsewhere."""
     top = Path(__file__).parents[2]
     if not (top / "pyproject.toml").exists():
-        raise SystemExit("The files can be made in a checkout only.")
+        raise SystemExit("These files can only be generated in a checkout.")
     for path, text in ((top / "config.yaml", shipped_yaml()), (top / "docs" / "configuration.md", reference())):
         path.parent.mkdir(exist_ok=True)
         write_atomic(path, text.encode(), mode=0o644)

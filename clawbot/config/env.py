@@ -1,4 +1,4 @@
-"""Keys in files: `$CLAWBOT_HOME/.env`, which is read at the start and written when the user hands over a key."""
+"""API keys in `$CLAWBOT_HOME/.env`: read at the start, written when the user enters a key."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from dotenv.parser import Binding
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# NUL ends a variable, and lone surrogates are no UTF-8.
+# NUL would end the variable; lone surrogates can't be encoded in UTF-8.
 _UNWRITABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
 def load_env(paths: Paths) -> list[str]:
-    """Put the variables of the `.env` file into the environment, except those that it has already.
+    """Add the variables of the `.env` file to the environment, without replacing existing ones.
 
-    Returns the names that were put there. No file is no error; ConfigError when it cannot be read, or for a line that
-    is no `NAME=value`.
+    Returns the names added. A missing file is fine; raises ConfigError if it cannot be read or a line is not
+    `NAME=value`.
     """
     try:
         text = read_text(paths.env_file)
@@ -42,17 +42,17 @@ def load_env(paths: Paths) -> list[str]:
 
 
 def save_key(paths: Paths, name: str, value: str) -> None:
-    """Write `name=value` to the `.env` file (0600), in place of an older value, and put it into the environment.
+    """Write `name=value` to the `.env` file (0600), replacing an older value, and set it in the environment.
 
-    Everything else in the file stays as it is. Spaces around the value are dropped. Raises ConfigError for a name or
-    value that cannot be written, and when the file cannot be read.
+    The rest of the file is kept; spaces around the value are stripped. Raises ConfigError for an invalid name or value,
+    and if the file cannot be read.
     """
     value = value.strip()
     place = str(paths.env_file)
     if not _NAME.fullmatch(name):
         raise config_error(place, "the name of a key has letters, digits and _ only, such as OPENAI_API_KEY")
     if not value or _UNWRITABLE.search(value):
-        raise config_error(place, f"the value of {name} is empty or no text")
+        raise config_error(place, f"the value of {name} is empty or not text")
     try:
         old = read_text(paths.env_file)
     except FileNotFoundError:
@@ -64,13 +64,13 @@ def save_key(paths: Paths, name: str, value: str) -> None:
 
 
 def _bindings(text: str) -> Iterator[Binding]:
-    from dotenv.parser import parse_stream  # 25 ms, and most people have no such file
+    from dotenv.parser import parse_stream  # 25 ms, and most users have no such file
 
     return parse_stream(StringIO(text))
 
 
 def _replaced(text: str, name: str, line: str) -> str:
-    """`text` with `line` where the first binding of `name` is, or at the end; further bindings go."""
+    """`text` with `line` in place of the first binding of `name`, or at the end; further bindings are removed."""
     pieces: list[str] = []
     placed = False
     for binding in _bindings(text):

@@ -1,4 +1,4 @@
-"""What is wrong in the settings: each problem with its place, and the error that carries all of them."""
+"""Problems in the settings with their locations, and the error that carries all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clawbot.errors import ClawbotError
 
 
 class ConfigProblem(NamedTuple):
-    """One thing that is wrong: `place` is `file:line`, a file or "command line", `key` dotted ("" for a whole file)."""
+    """One problem: `place` is `file:line`, a file or "command line"; `key` is dotted ("" for a whole file)."""
 
     place: str
     key: str
@@ -21,13 +21,13 @@ class ConfigProblem(NamedTuple):
 
     @property
     def line(self) -> int:
-        """The line in `place`, 0 when it has none."""
+        """The line in `place`, 0 if it has none."""
         number = self.place.rpartition(":")[2]
         return int(number) if number.isdigit() else 0
 
 
 class ConfigError(ClawbotError):
-    """Settings that cannot be used. `problems` holds every one that was found; no text holds the value of a secret."""
+    """The settings cannot be used. `problems` are all that were found; no text contains a secret's value."""
 
     def __init__(self, problems: Sequence[ConfigProblem], *, hint: str = "") -> None:
         more = f" (and {len(problems) - 1} more: `clawbot config check` lists them)" if len(problems) > 1 else ""
@@ -41,7 +41,7 @@ def config_error(place: str, text: str, *, key: str = "", hint: str = "") -> Con
 
 
 def nearest(word: str, words: list[str]) -> str:
-    """The one of `words` that was probably meant, or ""."""
+    """The most similar of `words`, or ""."""
     folded = {known.replace("_", "").lower(): known for known in words}
     found = get_close_matches(word.replace("_", "").lower(), list(folded), n=1)
     return folded[found[0]] if found else ""

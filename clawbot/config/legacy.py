@@ -1,7 +1,7 @@
-"""Keys of older programs of this family: each is moved to its place here or left out, with a notice.
+"""Migrates keys of related programs: each is moved to its place here or ignored, with a notice.
 
-A key that no table knows stays where it is and is reported as unknown; so does what limits an agent (`tools.deny`),
-since nobody may take it for kept. Facts: reference sheet sections 4.2, 12, 18, 23, 24.
+A key in no table stays and is reported as unknown. So does a key that restricts an agent (`tools.deny`): nobody may
+believe that it has an effect.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from clawbot.config.source import KeyPath, Layer, Mark, dotted
 from clawbot.config.spelling import to_snake
 from clawbot.config.values import format_duration, parse_duration
 
-# Reference sheet section 24, and what the other program's own setup writes at the top of the file. `*` is an agent.
+# Keys without a counterpart, and those that the other program's setup writes. `*` is an agent.
 IGNORED = (
     ("there is no server here, `clawbot` runs in the terminal", "gateway"),
     ("`/new` and `/reset` begin a new session", "session.reset_triggers"),
     ("sessions and their index lie in the state folder", "session.store session.main_key session.maintenance"),
     (
-        "there are no channels here, the conversation is in the terminal",
+        "there are no channels, only the terminal",
         """
         channels bindings messages session.scope session.dm_scope session.identity_links
         session.reset_by_channel session.send_policy session.agent_to_agent
@@ -38,9 +38,9 @@ IGNORED = (
     ),
     ("while a provider fails, notes are found by their words", "agents.*.memory_search.fallback"),
     ("the provider offline has its model in the program", "agents.*.memory_search.local"),
-    ("embeddings are asked for as they are needed", "agents.*.memory_search.remote.batch"),
+    ("embeddings are requested as needed", "agents.*.memory_search.remote.batch"),
     (
-        "there is nothing of it here",
+        "it has no counterpart here",
         """
         meta wizard update plugins commands browser agents.*.time_format agents.*.skip_bootstrap
         agents.*.models agents.*.image_max_dimension_px agents.*.compaction.mode
@@ -65,7 +65,7 @@ class Mover:
         self.notices: list[str] = []
 
     def find(self, pattern: str) -> list[KeyPath]:
-        """The paths that match `pattern`, in either spelling; `*` is any key."""
+        """The paths that match `pattern`, in either spelling; `*` matches any key."""
         found: list[tuple[KeyPath, Any]] = [((), self.data)]
         for step in pattern.split("."):
             found = [
@@ -77,27 +77,27 @@ class Mover:
         return [path for path, _ in found]
 
     def at(self, path: KeyPath) -> Any:
-        """What stands at `path`."""
+        """The value at `path`."""
         value: Any = self.data
         for step in path:
             value = value[step]
         return value
 
     def tell(self, path: KeyPath, text: str) -> None:
-        """Add a notice about what stands, or stood, at `path`."""
+        """Add a notice about `path`."""
         self.notices.append(f"{self.marks[path].place}: {dotted(path)}{text}")
 
     def remove(self, path: KeyPath) -> None:
-        """Take out what stands at `path`. The mappings around it stay: an agent may have nothing else."""
+        """Remove the value at `path`. Surrounding mappings stay, even if empty: they may define an agent."""
         del self.at(path[:-1])[path[-1]]
 
     def ignore(self, path: KeyPath, why: str) -> None:
-        """Take out what stands at `path`, and say so."""
+        """Remove the value at `path` and add a notice."""
         self.remove(path)
         self.tell(path, f" is ignored: {why}")
 
     def write(self, path: KeyPath, value: Any, mark: Mark) -> None:
-        """Let `value` stand at `path` whatever stood there, with all that is below it coming from `mark`."""
+        """Set `path` to `value`; everything below it gets the origin `mark`."""
         data, path = self._way_to(path, mark)
         data[str(path[-1])] = value
         self.marks[path] = mark
@@ -105,13 +105,13 @@ class Mover:
             self.marks |= {(*path, index): mark for index in range(len(value))}
 
     def move(self, old: KeyPath, new: KeyPath) -> None:
-        """Move what stands at `old`, and say so."""
+        """Move the value at `old` to `new` and add a notice."""
         value = self.take(old)
         self.tell(old, f" is read as {dotted(new)}")
         self.put(value, old, new)
 
     def take(self, path: KeyPath) -> Any:
-        """Remove and return a value, with the mappings that it leaves empty."""
+        """Remove and return a value, with the mappings that become empty."""
         parents: list[Any] = [self.data]
         for step in path[:-1]:
             parents.append(parents[-1][step])
@@ -123,12 +123,12 @@ class Mover:
         return value
 
     def put(self, value: Any, old: KeyPath, new: KeyPath) -> None:
-        """Let `value`, which stood at `old`, stand at `new`; a problem where something else stands there already."""
+        """Store `value`, taken from `old`, at `new`; a problem if another value is already there."""
         data, path = self._way_to(new, self.marks[old])
         self._join(data, value, old, path)
 
     def _way_to(self, path: KeyPath, mark: Mark) -> tuple[dict[str, Any], KeyPath]:
-        """The mapping that holds `path`, made where there is none, and the path as it is spelled there."""
+        """The mapping that contains `path`, created if missing, and the path as spelled there."""
         data = self.data
         way: KeyPath = ()
         for step in path[:-1]:
@@ -154,7 +154,7 @@ class Mover:
 
     @staticmethod
     def _spelled(data: dict[str, Any], key: str | int) -> str:
-        """`key` as it is spelled in `data` already, if it is."""
+        """`key` as already spelled in `data`, if present."""
         return next((present for present in data if to_snake(present) == to_snake(str(key))), str(key))
 
 
@@ -163,9 +163,9 @@ _SAME = ("prompt", "session")
 
 
 def heartbeats(mover: Mover) -> None:
-    """Move `agents.<agent>.heartbeat` to `schedule.heartbeat`: there is one, so that of all agents or of the first.
+    """Move `agents.<agent>.heartbeat` to `schedule.heartbeat`, which exists once: that of all agents, or of the first.
 
-    Reference sheet 21: without a word it beats every 30 minutes, `0m` switches it off, a bare number counts minutes.
+    By default it runs every 30 minutes, `0m` disables it, a bare number counts minutes.
     """
     found = [path for path in mover.find(f"agents.*.{HEARTBEAT}") if isinstance(mover.at(path), dict)]
     found.sort(key=lambda path: path[1] != DEFAULTS)
@@ -193,7 +193,7 @@ def _move_heartbeat(mover: Mover, path: KeyPath) -> None:
     mover.tell(path, f" is read as {dotted(_NEW)}")
     if left:
         mover.notices.append(
-            f"{mark.place}: of {dotted(path)}, {', '.join(left)} is ignored: there is nothing of it here"
+            f"{mark.place}: of {dotted(path)}, {', '.join(left)} is ignored: it has no counterpart here"
         )
     mover.remove(path)
     for key in job:
@@ -202,7 +202,7 @@ def _move_heartbeat(mover: Mover, path: KeyPath) -> None:
 
 
 def _read(key: str, value: Any) -> dict[str, Any] | None:
-    """What the key of a heartbeat means in the schedule; None for nothing."""
+    """The meaning of a heartbeat's key in the schedule; None for none."""
     if key in _SAME:
         return {key: value}
     if key == "every":
@@ -220,8 +220,7 @@ def _every(value: Any) -> dict[str, Any]:
     return {"every": f"{seconds:g}s"} if seconds else {"enabled": False}
 
 
-# Old place and new place; `*` is an agent, and what it stands for is the same on both sides. In this order: a rule sees
-# what the rules before it have moved.
+# Old path and new path; `*` is an agent, the same on both sides. Order matters: a rule sees the result of earlier ones.
 RENAMED = (
     ("agent", "agents.defaults"),
     ("agents.entries.*", "agents.*"),
@@ -249,8 +248,7 @@ _LAST_HOUR = 23
 
 
 def modernise(layer: Layer) -> tuple[Layer, list[ConfigProblem], list[str]]:
-    """`layer` with old keys in their new places, what could not be moved, and a notice for each that was moved or left
-    out."""
+    """`layer` with old keys moved, the problems of moving, and a notice for each moved or ignored key."""
     mover = Mover(layer)
     _idle_alone(mover)
     _list_of_agents(mover)
@@ -267,7 +265,7 @@ def modernise(layer: Layer) -> tuple[Layer, list[ConfigProblem], list[str]]:
 
 
 def _filled(pattern: str, old: str, path: KeyPath) -> KeyPath:
-    """`pattern` with what the stars of the pattern `old` stand for in `path`."""
+    """`pattern` with its stars replaced by what those of the pattern `old` match in `path`."""
     stars = iter([step for step, star in zip(path, old.split("."), strict=True) if star == "*"])
     return tuple(next(stars) if step == "*" else step for step in pattern.split("."))
 
@@ -282,7 +280,7 @@ def _idle_alone(mover: Mover) -> None:
 
 
 def _list_of_agents(mover: Mover) -> None:
-    """`agents.list: [{id: x, ...}]` is one entry for each id."""
+    """`agents.list: [{id: x, ...}]` becomes one entry for each id."""
     for path in mover.find("agents.list"):
         items = mover.at(path)
         if not isinstance(items, list) or not all(isinstance(i, dict) and isinstance(i.get("id"), str) for i in items):
@@ -295,7 +293,7 @@ def _list_of_agents(mover: Mover) -> None:
 
 
 def _hours(mover: Mover) -> None:
-    """`session.reset.atHour: 4` is `at: "04:00"`, and so for each kind of session."""
+    """`session.reset.atHour: 4` becomes `at: "04:00"`, also for each session type."""
     for path in mover.find("session.reset.at_hour") + mover.find("session.reset_by_type.*.at_hour"):
         hour = mover.take(path)
         if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
@@ -308,19 +306,19 @@ def _hours(mover: Mover) -> None:
 
 
 def _bare_ttl(mover: Mover) -> None:
-    """A time to live without a unit counts minutes: worth a word, since it looks like seconds."""
+    """A time to live without a unit counts minutes: tell the user, since it looks like seconds."""
     for path in mover.find("agents.*.context_pruning.ttl"):
         try:
             meant, otherwise = (parse_duration(mover.at(path), bare=unit) for unit in ("m", "s"))
         except PydanticCustomError:
-            continue  # reported when the schema checks it
+            continue  # the schema check reports it
         if meant != otherwise:
             mover.tell(path, f" without a unit counts minutes: {format_duration(meant)}")
 
 
 def _wildcards(mover: Mover) -> None:
-    """A command that is allowed by a pattern (`git log*`) covers less than it used to: options such as --output
-    write files and run programs."""
+    """A command allowed by a pattern (`git log*`) covers less than in other programs: options such as --output write
+    files and run programs."""
     for path in mover.find("agents.*.tools.shell.allow"):
         items = mover.at(path)
         for index, item in enumerate(items if isinstance(items, list) else ()):
@@ -330,7 +328,7 @@ def _wildcards(mover: Mover) -> None:
 
 
 def _local_provider(mover: Mover) -> None:
-    """The provider `local` is a model on this machine, which is what `offline` means here."""
+    """The provider `local` is a model on this machine, called `offline` here."""
     for path in mover.find("agents.*.memory_search.provider"):
         if mover.at(path) == "local":
             mover.at(path[:-1])[path[-1]] = "offline"
@@ -338,7 +336,7 @@ def _local_provider(mover: Mover) -> None:
 
 
 def _session_memory(mover: Mover) -> None:
-    """`experimental.sessionMemory` switched the source `sessions`, whether it was among the sources or not."""
+    """`experimental.sessionMemory` switched the source `sessions`, whether or not it was listed in the sources."""
     for path in mover.find("agents.*.memory_search.experimental.session_memory"):
         wanted = mover.at(path)
         if not isinstance(wanted, bool):
@@ -363,14 +361,14 @@ def _sources(mover: Mover, path: KeyPath) -> list[object]:
 
 
 def _backend(mover: Mover) -> None:
-    """A backend of the memory that is not here must not stop the program: the builtin index searches the same files."""
+    """An unknown memory backend must not stop the program: the builtin index searches the same files."""
     for path in mover.find("memory.backend"):
         if mover.at(path) == "qmd" and "qmd" not in backend_names():
             mover.ignore(path, "there is no backend qmd here, and the builtin index is used")
 
 
 def _told(pattern: str) -> str:
-    """What a pattern among the allowed commands means, and how to write either meaning."""
+    """The meaning of a pattern among the allowed commands, and how to write either meaning."""
     *words, last = pattern.split() or [""]
     stem = last.rstrip("*?")
     named = " ".join([*words, *([stem] if stem[-1:].isalnum() else [])])

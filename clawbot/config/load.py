@@ -1,11 +1,11 @@
-"""Loads the settings: the shipped file, the user's over it, the switches of hooks and the command line over both; then
-checks them all at once.
+"""Loads the settings: the shipped file, then the user's, the hook switches and the command line; then validates them
+all at once.
 
-Plain pydantic and not pydantic-settings, which takes 120 ms more to import and knows neither lines, origins nor two
-spellings of a key, so its sources would have to be replaced by what is below anyway.
+Plain pydantic rather than pydantic-settings, which takes 120 ms longer to import and supports neither line numbers,
+origins nor two spellings of a key.
 
-`hooks.json` in the state folder holds the hooks that `clawbot hooks enable` and `disable` switched, by name. It counts
-over the user's settings file, which stays as the user wrote it.
+`hooks.json` in the state folder records the hooks that `clawbot hooks enable` and `disable` switched, by name. It
+overrides the user's settings file, which is never changed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from clawbot.text.secrets import is_secret_name, remember_secret
 
 ORIGIN = "clawbot hooks enable/disable"
 _MOST_BYTES = 1024**2
-_HINT = "Mend it, or remove it and switch the hooks again."
+_HINT = "Repair it, or delete it and switch the hooks again."
 
 
 class _Switches(Struct):
@@ -43,7 +43,7 @@ class _Switches(Struct):
 
 
 def read_switches(file: Path) -> dict[str, bool]:
-    """Hook name -> whether it was switched on. Raises ConfigError when `file` can't be used. Blocks."""
+    """Hook name -> enabled. Raises ConfigError if `file` can't be used. Blocks."""
     try:
         return msgspec.json.decode(read_plain(file, limit=_MOST_BYTES), type=_Switches).enabled
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def read_switches(file: Path) -> dict[str, bool]:
 
 
 def switch_hook(file: Path, name: str, *, on: bool) -> None:
-    """Switch the hook `name`; others who do so at the same time wait. Raises ConfigError. Blocks."""
+    """Enable or disable the hook `name`; concurrent callers wait. Raises ConfigError. Blocks."""
     try:
         with locked(ensure_private_dir(file.parent)):
             switched = _Switches({**read_switches(file), name: on})
@@ -64,20 +64,19 @@ def switch_hook(file: Path, name: str, *, on: bool) -> None:
         raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error
 
 
-# POSIX 8.3: a zone by its offset, `CET-1CEST,M3.5.0,M10.5.0/3` or `<+0330>-3:30`.
+# A zone by its offset (POSIX 8.3): `CET-1CEST,M3.5.0,M10.5.0/3` or `<+0330>-3:30`.
 _BY_OFFSET = re.compile(r":?(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?\d{1,2}.*")
 
 
 def zone_problem(environ: Mapping[str, str]) -> str:
-    """What is wrong with TZ in `environ`, for the user; "" where it can be understood or is not set. Blocks: it reads
-    one file."""
+    """The problem with TZ in `environ`, for the user; "" if it is valid or not set. Blocks: reads one file."""
     name = environ.get("TZ", "").removeprefix(":")
     if not name or _BY_OFFSET.fullmatch(name) or _is_known(name):
         return ""
     near = get_close_matches(name, sorted(zoneinfo.available_timezones()), n=1)
     meant = f" (did you mean {near[0]}?)" if near else ""
     return (
-        f"TZ={name} is no time zone that this machine knows{meant}: times and days are those of UTC. Set TZ, or "
+        f"TZ={name} is not a time zone known to this machine{meant}: times and days are those of UTC. Set TZ, or "
         "agents.defaults.timezone in the settings, to a name such as Europe/Berlin."
     )
 
@@ -98,11 +97,11 @@ _MAPPING_KEY = "[key]"
 
 
 class LoadedSettings(NamedTuple):
-    """The settings, where each came from, and what is to be told.
+    """The settings, their origins, and notices.
 
-    `origins`: "default", "FILE:LINE" or "command line" by dotted key, for each key that is written in a layer (an
-    agent's inherited keys stand under agents.defaults). `files`: the user's files that were read. `notices`: one line
-    for each older key that was understood as another one, and for a zone of the machine that nobody knows.
+    `origins`: "default", "FILE:LINE" or "command line" by dotted key, for each key present in a layer (keys that an
+    agent inherits are under agents.defaults). `files`: the user's files that were read. `notices`: one line for each
+    migrated key, and for an unknown time zone of the machine.
     """
 
     settings: Settings
@@ -114,10 +113,10 @@ class LoadedSettings(NamedTuple):
 def load_settings(
     paths: Paths, *, config_file: Path | None = None, overrides: Mapping[str, Any] | None = None
 ) -> LoadedSettings:
-    """Load all layers. `config_file` takes the place of the user's file, which need not exist.
+    """Load all layers. `config_file` replaces the user's file, which may be missing.
 
-    `overrides` holds what the command line says, with dotted keys (`agents.main.model`) or nested. A relative path in
-    it starts at the state folder as everywhere, so resolve it first. Raises ConfigError with every problem.
+    `overrides` are the values from the command line, with dotted keys (`agents.main.model`) or nested. Relative paths
+    in it start at the state folder, so the caller resolves them first. Raises ConfigError with every problem.
     """
     layers = [_read(shipped("config.yaml"), origin=DEFAULT)[0]]
     problems: list[ConfigProblem] = []
@@ -166,7 +165,7 @@ def _command_line(overrides: Mapping[str, Any]) -> Layer:
 
 
 def _switches(file: Path) -> Layer:
-    """The hooks that were switched, as settings."""
+    """The hook switches as a layer of settings."""
     entries = {name: {"enabled": on} for name, on in read_switches(file).items()}
     data = {"hooks": {"entries": entries}} if entries else {}
     return Layer(data, dict(_marks_of(data, Mark(ORIGIN, str(file)))))
@@ -193,13 +192,13 @@ def _validate(whole: Layer, paths: Paths) -> tuple[Settings | None, list[ConfigP
         settings = Settings.model_validate(whole.data, context={"home": paths.home})
         return settings, [*_unknown_agents(settings, whole), *_wrong_neighbours(settings, whole)]
     except ValidationError as error:
-        # An agent inherits what is wrong in the defaults: the same place is reported once.
+        # Agents inherit errors of the defaults: report each place once.
         found = {_problem(detail, whole): None for detail in error.errors(include_url=False)}
         return None, list(found)
 
 
 def _unknown_agents(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
-    """A problem for each job of the schedule whose agent does not exist."""
+    """A problem for each scheduled job whose agent does not exist."""
     known = settings.agent_ids
     for name, job in settings.schedule.all_jobs.items():
         if job.agent not in known:
@@ -208,14 +207,14 @@ def _unknown_agents(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]
 
 
 def _wrong_neighbours(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
-    """A problem for each agent in `tools.agents` that does not exist, or is the agent itself (in the defaults, which
-    that one has as well, its own name means the others)."""
+    """A problem for each agent in `tools.agents` that does not exist or is the agent itself. In the defaults an agent's
+    own name is allowed and means the others."""
     known = settings.agent_ids
     for owner in (DEFAULTS, *known):
         for index, other in enumerate(settings.agents[owner].tools.agents):
             place = ("agents", owner, "tools", "agents", index)
             if place not in whole.marks:
-                continue  # inherited, and told there
+                continue  # inherited, and reported there
             if other == owner:
                 text = f"expected another agent, found the agent {owner} itself"
                 yield ConfigProblem(whole.marks[place].place, dotted(place), text)
@@ -258,7 +257,7 @@ def _leaves(data: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:
 
 
 def _remember_secrets(value: Any, name: str = "") -> None:
-    """Have the log and error texts leave out every key that the settings hold, those of hooks told by their names."""
+    """Redact every key in the settings from the log and error texts; those of hooks are recognised by name."""
     if isinstance(value, SecretStr):
         remember_secret(value.get_secret_value())
     elif isinstance(value, str) and is_secret_name(name):

@@ -1,4 +1,4 @@
-"""Where things lie: the state folder ($CLAWBOT_HOME), and the files that ship with the program."""
+"""The program's paths: the state folder ($CLAWBOT_HOME) and the shipped files."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from clawbot.files import ensure_private_dir
 from clawbot.text.names import fold_name
 
 MAIN_AGENT = "main"
-# The entry of `agents` that holds what all agents share, so no agent may have its name.
+# The entry of `agents` shared by all agents; no agent may have this name.
 DEFAULTS = "defaults"
 
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
-# With a suffix such as `workspace-` an id stays below the 255 bytes that file systems allow in a name.
+# With a prefix such as `workspace-` an id stays below the file system's limit of 255 bytes.
 _LONGEST_ID = 64
 
 
 def check_agent_id(agent_id: str) -> str:
-    """Return `agent_id`, or raise ConfigError when it is no id: it becomes a part of paths."""
+    """Return `agent_id`, or raise ConfigError if it is not a valid id: it becomes part of paths."""
     if agent_id == DEFAULTS:
-        raise config_error("", f"`{DEFAULTS}` is what all agents share, not an agent")
+        raise config_error("", f"`{DEFAULTS}` holds what all agents share and is not an agent")
     if not _AGENT_ID.fullmatch(agent_id) or len(agent_id) > _LONGEST_ID:
         raise config_error(
-            "", f"{agent_id!r} is no agent id: expected a letter or digit, then a-z, 0-9, _ or -; {_LONGEST_ID} at most"
+            "",
+            f"{agent_id!r} is no agent id: expected a letter or digit, then a-z, 0-9, _ or -; {_LONGEST_ID} at most",
         )
     return agent_id
 
 
 def find_home() -> Path:
-    """The state folder: $CLAWBOT_HOME, or ~/.clawbot. Absolute; it need not exist."""
+    """The state folder: $CLAWBOT_HOME, or ~/.clawbot, as an absolute path. It may not exist yet. Raises ConfigError."""
     named = os.environ.get("CLAWBOT_HOME", "").strip()
     try:
         return Path(named or "~/.clawbot").expanduser().absolute()
@@ -46,12 +47,12 @@ def find_home() -> Path:
         raise config_error(
             "CLAWBOT_HOME",
             f"{named} is relative, and the current folder is gone",
-            hint="Go to another folder, or write the whole path.",
+            hint="Change to another folder, or use an absolute path.",
         ) from error
 
 
 class Paths:
-    """Every place in the state folder `home`. Agent ids are checked; nothing is made but by `ensure_home`."""
+    """All paths in the state folder `home`. Agent ids are checked; only `ensure_home` creates anything."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -66,7 +67,7 @@ class Paths:
         self.history_file = home / "history.jsonl"
 
     def ensure_home(self) -> None:
-        """Make the state folder. Raises ConfigError when it can't be made or written. Blocks."""
+        """Create the state folder. Raises ConfigError if it can't be created or written. Blocks."""
         try:
             ensure_private_dir(self.home)
             if not os.access(self.home, os.W_OK | os.X_OK):
@@ -76,7 +77,7 @@ class Paths:
             raise config_error(
                 str(self.home),
                 f"the state folder cannot be used: {what}{error.strerror or error}",
-                hint="Mend that, or set CLAWBOT_HOME to a folder that you can write to.",
+                hint="Fix that, or set CLAWBOT_HOME to a writable folder.",
             ) from error
 
     def sessions(self, agent_id: str) -> Path:
@@ -84,18 +85,18 @@ class Paths:
         return self.agents / check_agent_id(agent_id) / "sessions"
 
     def workspace(self, agent_id: str) -> Path:
-        """The workspace that an agent has when the settings name none."""
+        """The default workspace of an agent."""
         return self.home / ("workspace" if agent_id == MAIN_AGENT else f"workspace-{check_agent_id(agent_id)}")
 
     def memory_db(self, agent_id: str) -> Path:
-        """The derived memory index of an agent."""
+        """The memory index of an agent."""
         return self.home / "memory" / f"{check_agent_id(agent_id)}.sqlite"
 
 
 def shipped(name: str) -> Path:
-    """The file or folder `name` that ships with the program (`config.yaml`, `hooks`, `workspace_template`).
+    """The file or folder `name` shipped with the program (`config.yaml`, `hooks`, `workspace_template`).
 
-    A wheel carries them in the package, a checkout at its top. Raises ConfigError when neither has it.
+    A wheel has them inside the package, a checkout at its top. Raises ConfigError if neither has it.
     """
     package = Path(clawbot.__file__).parent
     for found in (package / "shipped" / name, package.parent / name):
@@ -105,17 +106,17 @@ def shipped(name: str) -> Path:
 
 
 INSTRUCTIONS = ("AGENTS.md", "SOUL.md", "TOOLS.md", "HEARTBEAT.md", "BOOTSTRAP.md", "BOOT.md")
-"""Their names. They stand in the system prompt, but for HEARTBEAT.md, which heartbeats read, and BOOT.md, which the
-hook boot-md follows. IDENTITY.md, USER.md, MEMORY.md and the notes are no such files: what they hold is known, not
-obeyed, and the agent is to write it by itself."""
+"""Files with instructions. They are part of the system prompt, except HEARTBEAT.md (read by heartbeats) and BOOT.md
+(followed by the hook boot-md). IDENTITY.md, USER.md, MEMORY.md and the notes are not among them: their content is
+information rather than orders, and the agent writes it itself."""
 UNASKED = ("IDENTITY.md", "USER.md", "MEMORY.md")
-"""What else of the workspace stands in the prompt."""
+"""The other workspace files in the prompt; they are written without asking."""
 
 _INSTRUCTIONS = frozenset(map(fold_name, INSTRUCTIONS))
 
 
 def is_instruction(parts: Iterable[str]) -> bool:
-    """Whether the path `parts`, below a workspace, has the name of a file of instructions, in any folder and any case:
-    hooks add such files of other folders to the prompt. A folder of that name counts as well: it would stand in the
-    file's way."""
+    """Whether the path `parts`, relative to a workspace, is named like an instruction file, in any folder and any case:
+    hooks add such files of other folders to the prompt. Folders with such a name count too: they would block the file.
+    """
     return any(fold_name(part) in _INSTRUCTIONS for part in parts)

@@ -1,4 +1,4 @@
-"""The whole of the settings: every key, its kind, its default and its meaning. `config.yaml` is made from here."""
+"""The whole of the settings: every key with its type, default and meaning. `config.yaml` is generated from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clawbot.config.values import ClockTime, Positive, SettingsSection, Size, ex
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """`above` over `below`: mappings are joined key by key, anything else is replaced."""
+    """`above` over `below`: mappings are merged key by key, anything else is replaced."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
@@ -27,7 +27,7 @@ def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
 
 
 def _inherit(agents: Any) -> Any:
-    """Put the defaults below each agent, and make sure that there are `defaults` and `main`."""
+    """Fill each agent with the defaults, and add `defaults` and `main` if missing."""
     if not isinstance(agents, Mapping):
         return agents
     entries = {DEFAULTS: {}, MAIN_AGENT: {}} | dict(agents)
@@ -56,15 +56,15 @@ _USUAL_PAUSE = 60
 
 
 class ResetSettings(SettingsSection):
-    """When a session ends by itself and the next message starts a new one."""
+    """When a session ends automatically, so that the next message starts a new one."""
 
     mode: ResetMode = "daily"
     """`none`: never; `daily`: at a time of the day; `idle`: after a pause; `daily+idle`: whichever comes first."""
     at: ClockTime = "04:00"
     """The time of the day, in the user's zone."""
     idle_minutes: Positive | None = None
-    """The pause after the last message of the user, in minutes; null for 60 in the modes with idle. A number counts in
-    the mode daily too."""
+    """The pause after the user's last message, in minutes; null for 60 in the modes with idle. A number applies in the
+    mode daily too."""
 
     @property
     def pause(self) -> int | None:
@@ -75,7 +75,7 @@ class ResetSettings(SettingsSection):
 
 
 class OtherResetSettings(SettingsSection):
-    """What is different in sessions of one type; null for what `session.reset` says."""
+    """The differences for sessions of one type; null inherits from `session.reset`."""
 
     mode: ResetMode | None = None
     """As in `session.reset`."""
@@ -86,26 +86,26 @@ class OtherResetSettings(SettingsSection):
 
 
 class ResetByTypeSettings(SettingsSection):
-    """When sessions of one type end by themselves, told by their keys."""
+    """When sessions of one type end automatically. The session key determines the type."""
 
     direct: OtherResetSettings = OtherResetSettings()
     """With the user alone."""
     group: OtherResetSettings = OtherResetSettings()
     """With several people: `group` or `channel` in the key."""
     thread: OtherResetSettings = OtherResetSettings()
-    """In a thread of such a talk: `thread` or `topic` in the key."""
+    """In a thread of such a conversation: `thread` or `topic` in the key."""
 
 
 class SessionSettings(SettingsSection):
     """Conversations."""
 
     reset: ResetSettings = ResetSettings()
-    """When a session ends by itself."""
+    """When a session ends automatically."""
     reset_by_type: ResetByTypeSettings = ResetByTypeSettings()
-    """Where that differs between sessions."""
+    """Differences between session types."""
 
     def reset_of(self, kind: SessionType) -> ResetSettings:
-        """When sessions of one type end: `reset` with what `reset_by_type` says of them over it."""
+        """When sessions of one type end: `reset` overridden by `reset_by_type`."""
         other: OtherResetSettings = getattr(self.reset_by_type, kind)
         return self.reset.model_copy(update=other.model_dump(exclude_none=True))
 
@@ -114,9 +114,9 @@ class MemorySettings(SettingsSection):
     """Memory as a whole."""
 
     backend: Annotated[str, AfterValidator(check_backend)] = BUILTIN_BACKEND
-    """What searches the memory files: `builtin`, or the name of a backend of an installed package."""
+    """What searches the memory files: `builtin`, or the name of an installed package's backend."""
     citations: Literal["auto", "on", "off"] = "auto"
-    """Whether results carry their source as file and line; auto: in private sessions."""
+    """Whether results show their source as file and line; auto: in private sessions only."""
 
 
 class TuiSettings(SettingsSection):
@@ -125,18 +125,18 @@ class TuiSettings(SettingsSection):
     theme: str = "auto"
     """auto, light, dark, or the name of a theme."""
     editor: Literal["builtin", "external"] = "builtin"
-    """What /edit opens; external takes $VISUAL or $EDITOR."""
+    """What /edit opens; external uses $VISUAL or $EDITOR."""
 
 
 class LoggingSettings(SettingsSection):
     """The log file, logs/clawbot.log in the state folder."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important messages that are kept."""
+    """The lowest level that is logged."""
     max_bytes: Size = 2 * 1024**2
-    """Size at which a new file is begun; 0 for never."""
+    """Size at which a new file is started; 0 for never."""
     backups: Positive = 3
-    """Old files that are kept."""
+    """Number of old files to keep."""
 
 
 class Settings(SettingsSection):
@@ -145,14 +145,14 @@ class Settings(SettingsSection):
     agents: Annotated[dict[Annotated[str, AfterValidator(_check_entry)], AgentSettings], BeforeValidator(_inherit)] = (
         Field(default_factory=dict, validate_default=True)
     )
-    """`defaults` holds what all agents share; beside it is one entry for each agent (`main` is always there) with what
-    it has of its own."""
+    """`defaults` holds what all agents share; beside it, each agent (`main` always exists) has an entry for its own
+    values."""
     session: SessionSettings = SessionSettings()
     """Conversations."""
     hooks: HookSettings = HookSettings()
-    """Python that runs at moments of a session's life."""
+    """Python code that runs at defined moments of a session."""
     schedule: ScheduleSettings = ScheduleSettings()
-    """What the agent does by itself: jobs by name. docs/schedule.md has examples."""
+    """Scheduled jobs by name. docs/schedule.md has examples."""
     memory: MemorySettings = MemorySettings()
     """Memory as a whole."""
     tui: TuiSettings = TuiSettings()
@@ -162,7 +162,7 @@ class Settings(SettingsSection):
 
     @property
     def agent_ids(self) -> list[str]:
-        """The agents that there are, main first."""
+        """All agents, main first."""
         return [MAIN_AGENT, *(name for name in self.agents if name not in (DEFAULTS, MAIN_AGENT))]
 
     def allowed_agents(self, agent_id: str) -> list[str]:
@@ -170,7 +170,7 @@ class Settings(SettingsSection):
         return [other for other in dict.fromkeys(self.agent(agent_id).tools.agents) if other != agent_id]
 
     def agent(self, agent_id: str) -> AgentSettings:
-        """What counts for `agent_id`: the defaults under its own entry. Raises ConfigError for an unknown agent."""
+        """The settings of `agent_id`: its own entry over the defaults. Raises ConfigError for an unknown agent."""
         check_agent_id(agent_id)
         if agent_id in self.agents:
             return self.agents[agent_id]

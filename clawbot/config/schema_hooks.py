@@ -1,4 +1,4 @@
-"""The settings of hooks: whether and how long they run, where they are, and one entry for each."""
+"""The settings of hooks: whether and how long they run, their folders, and one entry for each."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from clawbot.config.values import Duration, ModelRef, Positive, SettingsSection,
 
 
 class HookEntry(SettingsSection):
-    """One hook. Keys beside these are handed to the hook as they are."""
+    """One hook. Other keys are passed to the hook unchanged."""
 
     model_config = ConfigDict(extra="allow")
 
     enabled: Switch | None = None
-    """Whether it runs; null for the usual: as its HOOK.md says (`default`), but hooks of a workspace don't."""
+    """Whether it runs; null for the default in its HOOK.md (hooks of a workspace: no)."""
     timeout: Annotated[Duration, Field(gt=0)] | None = None
-    """How long it may take for one event; null for what its HOOK.md says, else `hooks.timeout`."""
+    """Time limit for one event; null for the one in its HOOK.md, else `hooks.timeout`."""
     env: dict[VariableName, str] = Field({})
-    """Environment variables that the hook's process has beside those of the program."""
+    """Additional environment variables of the hook's process."""
 
     @property
     def own(self) -> dict[str, Any]:
-        """What the hook itself is given: all but `enabled`, `timeout` and `env`."""
+        """The settings of the hook itself: all except `enabled`, `timeout` and `env`."""
         return self.model_dump(exclude=set(HookEntry.model_fields))
 
 
@@ -35,11 +35,11 @@ class SessionMemoryEntry(HookEntry):
     enabled: Switch | None = True
     """Whether it runs."""
     messages: Positive = 15
-    """How many of the last messages the note holds."""
+    """How many of the last messages the note contains."""
     llm_slug: Switch = True
-    """Whether the model names the note; else its keywords or the time do."""
+    """Whether the model names the note; otherwise keywords or the time do."""
     model: ModelRef | None = None
-    """Another model to name it; null for the agent's."""
+    """The model that names it; null for the agent's."""
 
 
 class HookEntries(SettingsSection):
@@ -53,20 +53,20 @@ class HookEntries(SettingsSection):
 
 
 class HookSettings(SettingsSection):
-    """Python that runs at moments of a session's life."""
+    """Python code that runs at defined moments of a session."""
 
     enabled: Switch = True
     """Whether any hook runs."""
     dirs: list[StatePath] = Field([])
-    """More folders with hooks. Relative ones start at the state folder."""
+    """Additional folders with hooks. Relative ones start at the state folder."""
     timeout: Annotated[Duration, Field(gt=0)] = 10.0
-    """How long a hook may take for one event, unless its HOOK.md or its entry says otherwise."""
+    """Default time limit of a hook for one event; its HOOK.md or its entry may set another."""
     quit_timeout: Duration = 5.0
-    """How long the end of the program waits for hooks."""
+    """How long the program waits for hooks when it exits."""
     entries: HookEntries = HookEntries()
-    """One entry for each hook, by its name. Beside `enabled`, `timeout` and `env` its keys belong to the hook."""
+    """One entry for each hook, by name. Keys other than `enabled`, `timeout` and `env` belong to the hook."""
 
     def entry(self, name: str) -> HookEntry:
-        """The entry of the hook `name`; the defaults when there is none."""
+        """The entry of the hook `name`; the defaults if there is none."""
         found: dict[str, HookEntry] = {"session-memory": self.entries.session_memory, **self.entries.__pydantic_extra__}
         return found.get(name) or HookEntry()

@@ -1,4 +1,4 @@
-"""The settings of the schedule: what the agent does by itself, and when."""
+"""The settings of the schedule: the agent's own jobs and their times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Field(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What a value may be, for an error."""
+        """The allowed values, for an error."""
         named = f" or {self.names[0]} to {self.names[-1]}" if self.names else ""
         return f"{self.least} to {self.most}{named}"
 
@@ -43,9 +43,9 @@ _SUNDAY = 7
 
 
 class Cron(NamedTuple):
-    """The moments of a cron expression: the numbers that each field allows, in order. Weekdays: Sunday is 0.
+    """The times of a cron expression: the sorted numbers that each field allows. Weekdays: Sunday is 0.
 
-    `every_day` and `every_weekday` say that the field begins with `*`: then the other one alone chooses the days.
+    `every_day` and `every_weekday`: the field begins with `*`, so the other one alone chooses the days.
     """
 
     minutes: tuple[int, ...]
@@ -58,7 +58,7 @@ class Cron(NamedTuple):
 
 
 def parse_cron(text: str) -> Cron:
-    """The meaning of `text`. Raises PydanticCustomError, which says what was expected."""
+    """Parse a cron expression. Raises PydanticCustomError with what was expected."""
     words = text.lower().split()
     if len(words) != len(_FIELDS):
         raise expected(f"five fields, minute hour day month weekday, such as {_EXAMPLE}")
@@ -70,7 +70,7 @@ def parse_cron(text: str) -> Cron:
 
 
 def check_cron(text: str) -> str:
-    """`text` with single blanks. Raises PydanticCustomError when it is no cron expression."""
+    """`text` with single spaces. Raises PydanticCustomError if it is not a cron expression."""
     parse_cron(text)
     return " ".join(text.split())
 
@@ -92,7 +92,7 @@ def _range(match: re.Match[str], field: _Field) -> range:
     if step < 1:
         raise expected(f"a step of at least 1 in the {field.name} of a cron expression")
     start = field.least if low is None else _number(low, field)
-    # `5/10` is from 5 on, as many crons read it.
+    # `5/10` starts at 5, as in many crons.
     open_end = low is None or (high is None and match[3] is not None)
     end = (field.most if field is not _WEEKDAY else _SUNDAY - 1) if open_end else _number(high or low, field)
     if end < start and field is _WEEKDAY:
@@ -116,7 +116,7 @@ def _wrong(field: _Field) -> Exception:
 
 
 HEARTBEAT = "heartbeat"
-# The name under which the daily reset of `session.reset` is listed and run.
+# The job name of the daily reset set by `session.reset`.
 RESET = "reset"
 
 _SHORTEST = 60
@@ -162,7 +162,7 @@ def _check_event(name: str) -> str:
 
 
 def check_job_name(name: str) -> str:
-    """Return `name`, or raise when no job may have it: it becomes a part of a session's key."""
+    """Return `name`, or raise if it is not a valid job name: it becomes part of a session key."""
     if name == RESET:
         raise expected("another name: `reset` is the daily reset, set by session.reset")
     if not _NAME.fullmatch(name):
@@ -183,21 +183,21 @@ class JobSettings(SettingsSection):
     """One job. Either `cron` or `every` says when, either `prompt` or `event` says what."""
 
     enabled: Switch = True
-    """Whether it runs by itself. `clawbot schedule run NAME` works either way."""
+    """Whether it runs automatically. `clawbot schedule run NAME` works either way."""
     cron: CronText | None = None
     """When: minute, hour, day, month and weekday in the agent's zone."""
     every: Interval | None = None
-    """When: each time that so much time has passed, counted from the epoch."""
+    """When: an interval, counted from the epoch."""
     prompt: Text | None = None
-    """What the agent is told, in a turn of its own."""
+    """The prompt of the agent's turn."""
     event: EventName | None = None
-    """What the hooks are told: the event `schedule:NAME`."""
+    """The event `schedule:NAME` for hooks."""
     agent: str = MAIN_AGENT
-    """Whose job it is."""
+    """The agent that runs it."""
     session: SessionName | None = None
-    """The session of that turn, by its name; null for one of the job's own."""
+    """The name of the turn's session; null for one of the job's own."""
     catch_up: CatchUp = "once"
-    """What happens when its time was missed: one run, however often it was, or none."""
+    """After missed runs: `once` runs it a single time, `skip` not at all."""
     active_hours: Hours | None = None
     """Only in these hours, such as 08:00-22:00, in the agent's zone; null for all."""
 
@@ -211,34 +211,34 @@ class JobSettings(SettingsSection):
 
 
 class HeartbeatSettings(SettingsSection):
-    """The shipped job that has the agent look at HEARTBEAT.md."""
+    """The shipped job in which the agent checks HEARTBEAT.md."""
 
     enabled: Switch = False
-    """Whether it runs by itself."""
+    """Whether it runs automatically."""
     cron: CronText | None = None
     """When, in place of `every`."""
     every: Interval = 1800.0
     """How often."""
     prompt: Text | None = None
-    """What the agent is told; null for the shipped text."""
+    """The prompt; null for the shipped text."""
     agent: str = MAIN_AGENT
-    """Whose heartbeat it is."""
+    """The agent that runs it."""
     session: SessionName | None = None
-    """The session of its turns, by its name; null for one of its own."""
+    """The name of the session of its turns; null for one of its own."""
     catch_up: CatchUp = "skip"
-    """What happens when its time was missed."""
+    """After missed runs, see the jobs."""
     active_hours: Hours | None = None
     """Only in these hours, such as 08:00-22:00, in the agent's zone; null for all."""
 
 
 class ScheduleSettings(SettingsSection):
-    """What the agent does by itself: jobs by name. docs/schedule.md has examples."""
+    """Scheduled jobs by name. docs/schedule.md has examples."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[Annotated[str, AfterValidator(check_job_name)], JobSettings] = Field(init=False)
 
     heartbeat: HeartbeatSettings = HeartbeatSettings()
-    """The shipped job that has the agent look at HEARTBEAT.md."""
+    """The shipped job in which the agent checks HEARTBEAT.md."""
 
     @property
     def jobs(self) -> dict[str, JobSettings]:

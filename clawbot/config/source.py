@@ -1,7 +1,7 @@
-"""A settings file read into plain data, and a table of where each value of it was written.
+"""Reads a settings file into plain data, with a table of where each value was written.
 
-YAML by the rules of version 1.2 (`off` and `04:00` are text, not a switch and the number 240); JSON, with comments
-too, is read as a part of it.
+YAML follows version 1.2 (`off` and `04:00` are text, not a boolean and the number 240); JSON, with or without comments,
+is read as a subset.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _COMMENT = r"//[^\n\r]*|/\*.*?\*/|\#[^\n\r]*"
 _STRINGS_AND_COMMENTS = re.compile(f"(?P<string>{_STRING})|(?P<comment>{_COMMENT})", re.DOTALL)
 _STRINGS_AND_KEYS = re.compile(rf"(?P<string>{_STRING})|(?P<key>[^\W\d][\w$]*|\$[\w$]*):(?=\S)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)|(\")", re.DOTALL)
-# The escapes that a double-quoted string of YAML has as well.
+# Escapes that double-quoted strings of YAML have as well.
 _SAME_IN_YAML = '"\\/bfnrtv0xu\r\n'
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 
 
 def is_json(name: str) -> bool:
-    """Whether the file `name` is JSON and not YAML."""
+    """Whether the file name is one of JSON rather than YAML."""
     return PurePath(name).suffix in _SUFFIXES
 
 
 def without_comments(text: str) -> str:
-    """`text` with blanks in place of comments and tabs: every other character stays at its place."""
+    """`text` with comments and tabs replaced by spaces: every other character keeps its position."""
 
     def blank(found: re.Match[str]) -> str:
         return found[0] if found["string"] else re.sub(r"[^\n\r]", " ", found[0])
@@ -41,7 +41,7 @@ def without_comments(text: str) -> str:
 
 
 def as_yaml(text: str) -> str:
-    """JSON or JSON5 in the spelling that YAML readers take. Each line stays the line that it is."""
+    """Convert JSON or JSON5 to what YAML readers accept, keeping line numbers."""
 
     def respell(found: re.Match[str]) -> str:
         return f"{found['key']}: " if found["key"] else _quoted(found["string"])
@@ -50,7 +50,7 @@ def as_yaml(text: str) -> str:
 
 
 def _quoted(string: str) -> str:
-    """A string in double quotes, with no escape that YAML does not know."""
+    """A double-quoted string with escapes that YAML knows."""
 
     def escape(found: re.Match[str]) -> str:
         if found[2]:
@@ -67,11 +67,11 @@ def _joined(found: re.Match[str]) -> str:
 
 KeyPath = tuple[str | int, ...]
 
-# Far above any real file; they stop /dev/zero and aliases that multiply.
+# Far above any real file; they stop /dev/zero and exponential aliases.
 _MAX_BYTES = 1024**2
 _MAX_VALUES = 100_000
 _MAX_DEPTH = 100
-# libyaml's parser does not survive ten thousands of brackets inside each other.
+# libyaml's parser crashes on tens of thousands of nested brackets.
 _MAX_OPENINGS = 5_000
 
 _YAML_TAG = "tag:yaml.org,2002:"
@@ -86,7 +86,7 @@ _RULES = (
 
 
 class Mark(NamedTuple):
-    """Where a value comes from: `origin` for the user to read, `place` (file and line) for errors."""
+    """The origin of a value: `origin` for the user, `place` (file and line) for errors."""
 
     origin: str
     place: str
@@ -100,7 +100,7 @@ class Layer(NamedTuple):
 
 
 def resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """What a plain word means by the rules of YAML 1.2, as PyYAML's loaders want it."""
+    """The meaning of plain words by YAML 1.2, in the form of PyYAML's loaders."""
     table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for name, pattern, first in _RULES:
         for character in first:
@@ -109,17 +109,17 @@ def resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     return table
 
 
-# libyaml's loader where PyYAML was built with it: ten times as fast.
+# Prefer libyaml's loader: ten times as fast.
 _Loader: Any = type(
     "_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {"yaml_implicit_resolvers": resolvers()}
 )
 
 
 def read_text(path: Path, *, limit: int = _MAX_BYTES) -> str:
-    """The text of `path`. Raises FileNotFoundError, and ConfigError for what cannot be read as UTF-8."""
+    """The text of `path`. Raises FileNotFoundError, and ConfigError if it cannot be read as UTF-8."""
     place = str(path)
     try:
-        # A pipe would be waited for, and be empty when it is read again.
+        # Reading a pipe would block, and it would be empty the second time.
         if path.is_fifo():
             raise config_error(place, "is a pipe; expected a file")
         with path.open("rb") as stream:
@@ -147,10 +147,10 @@ def read_text(path: Path, *, limit: int = _MAX_BYTES) -> str:
 
 
 def read_layer(path: Path, *, origin: str | None = None) -> tuple[Layer, list[ConfigProblem]]:
-    """Read a YAML or JSON (also JSON5) file, and say which keys are written twice or are no text.
+    """Read a YAML or JSON (also JSON5) file; also returns problems such as duplicate keys and keys that are not text.
 
-    The origin of its values is `origin`, or file and line. Raises FileNotFoundError, and ConfigError when the file is
-    no settings file at all.
+    The origin of its values is `origin`, or file and line. Raises FileNotFoundError, and ConfigError if it is not a
+    settings file at all.
     """
     return parse_layer(read_text(path), str(path), origin=origin)
 
@@ -158,7 +158,7 @@ def read_layer(path: Path, *, origin: str | None = None) -> tuple[Layer, list[Co
 def parse_layer(
     text: str, name: str, *, origin: str | None = None, reader: type[TreeReader] | None = None
 ) -> tuple[Layer, list[ConfigProblem]]:
-    """As `read_layer`, for the text of the file `name`; another kind of file has a `reader` of its own."""
+    """Like `read_layer`, for the text of the file `name`; other kinds of files have their own `reader`."""
     if is_json(name):
         text = as_yaml(text)
     builder = (reader or TreeReader)(name, origin)
@@ -224,7 +224,7 @@ class TreeReader:
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         self._drop_duplicates(node, path)
-        # Puts what `<<` refers to in front, so that the mapping's own keys win.
+        # Puts the keys of `<<` first, so that the mapping's own keys override them.
         self.loader.flatten_mapping(node)
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -254,7 +254,7 @@ class TreeReader:
 
 
 def dotted(path: KeyPath) -> str:
-    """`path` as users write it: `agents.defaults.fallbacks[0]`."""
+    """`path` in the users' notation: `agents.defaults.fallbacks[0]`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -262,7 +262,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> ConfigError:
-    """Broken YAML with its line. The line itself is not shown: it may hold a key."""
+    """A YAML syntax error with its line number. The line itself is not shown: it may contain a secret."""
     if isinstance(error, yaml.reader.ReaderError):
         line, what = (
             text.count("\n", 0, error.position) + 1,

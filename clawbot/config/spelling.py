@@ -1,7 +1,7 @@
-"""Brings the keys of a layer into the one spelling of the schema, and says for users what is wrong with keys and
-values: what was expected, what stands there, what was probably meant.
+"""Converts the keys of a layer to the schema's spelling, and explains wrong keys and values to the user: what was
+expected, what was found, what was probably meant.
 
-snake_case and camelCase are the same key. Names that users choose (of agents, hooks) stay as they are.
+snake_case and camelCase are the same key. Names chosen by users (of agents, hooks) stay as they are.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]|(?<=[A-Z])[A-Z](?=[a-z])")
 
 
 def to_snake(key: str) -> str:
-    """`key` in snake_case: `softThresholdTokens` is `soft_threshold_tokens`."""
+    """`softThresholdTokens` becomes `soft_threshold_tokens`."""
     return _HUMP.sub(lambda found: f"_{found[0]}", key).lower() if not key.isupper() else key
 
 
 def keys_of(section: type[SettingsSection]) -> dict[str, FieldInfo]:
-    """The fields of `section` by the names that they have in a file."""
+    """The fields of `section` by their names in a file."""
     return {field.alias or name: field for name, field in section.model_fields.items()}
 
 
 def kinds(annotation: Any) -> Iterator[Any]:
-    """The plain types in `annotation`: through unions and Annotated, not into containers."""
+    """The plain types in `annotation`: inside unions and Annotated, not inside containers."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
         yield from kinds(typing.get_args(annotation)[0])
@@ -47,7 +47,7 @@ def kinds(annotation: Any) -> Iterator[Any]:
 
 
 def section_of(annotation: Any) -> type[SettingsSection] | None:
-    """The section that `annotation` allows, if it does."""
+    """The section that `annotation` allows, if any."""
     return next(
         (kind for kind in kinds(annotation) if isinstance(kind, type) and issubclass(kind, SettingsSection)), None
     )
@@ -60,7 +60,7 @@ def items_of(annotation: Any, container: type) -> Any:
 
 
 def extras_of(section: type[SettingsSection]) -> Any:
-    """The annotation of keys that are no fields: None when `section` allows none, Any when they are free."""
+    """The annotation of additional keys: None if `section` allows none, Any if they are free."""
     if section.model_config.get("extra") != "allow":
         return None
     declared = typing.get_type_hints(section, include_extras=True).get("__pydantic_extra__")
@@ -73,7 +73,7 @@ def is_secret(annotation: Any) -> bool:
 
 
 def _place_of(name: str, root: type[SettingsSection]) -> str:
-    """The dotted place of the key `name` that is nearest to the top of `root`; "" for none, or when several are."""
+    """The dotted path of the topmost key `name` below `root`; "" if there is none or several."""
     found = sorted(_places_of(name, root, ()), key=len)
     alone = len(found) == 1 or (len(found) > 1 and len(found[0]) < len(found[1]))
     return dotted(found[0]) if alone else ""
@@ -91,14 +91,14 @@ def _places_of(name: str, section: type[SettingsSection], path: KeyPath) -> Iter
 
 
 def respell(layer: Layer, schema: type[SettingsSection]) -> tuple[Layer, list[ConfigProblem]]:
-    """`layer` with the keys of `schema`, and a problem for each key that does not exist or is written twice."""
+    """`layer` with the keys of `schema`, and a problem for each unknown or duplicate key."""
     speller = _Speller(layer.marks, schema)
     data = speller.section(layer.data, schema, (), ())
     return Layer(data, speller.marks), speller.problems
 
 
 class _Speller:
-    """Walks through data and schema together; `old` paths are the file's, `new` ones the schema's."""
+    """Walks through data and schema in parallel; `old` paths are the file's, `new` ones the schema's."""
 
     def __init__(self, marks: dict[KeyPath, Mark], root: type[SettingsSection]) -> None:
         self.old_marks = marks
@@ -158,25 +158,25 @@ _LIMITS = {
     "less_than_equal": "at most {le:g}",
     "string_too_short": "text that is not empty",
 }
-# An example value longer than this says nothing more.
+# Maximum length of a value shown in a message.
 _SHOWN = 60
 
 
 def unknown_key(key: str, known: list[str], elsewhere: str) -> str:
-    """What is said about a key that does not exist beside `known`; `elsewhere` is where one of its name does."""
+    """The message for a key that is not among `known`; `elsewhere` is the path of an existing key of that name."""
     meant = nearest(key, known) or elsewhere
     return f"unknown key; did you mean {meant}?" if meant else f"unknown key; expected one of {', '.join(known)}"
 
 
 def unknown_agent(agent_id: str, known: list[str]) -> str:
-    """What is said about an agent that is none of the `known` ones."""
+    """The message for an agent that is not among `known`."""
     meant = nearest(agent_id, known)
     hint = f"; did you mean {meant}?" if meant else ""
     return f"expected one of the agents {', '.join(known)}{_found(agent_id, secret=False)}{hint}"
 
 
 def explain(error: ErrorDetails, *, secret: bool) -> str:
-    """One sentence about `error`. The value is left out when it is `secret`."""
+    """One sentence about `error`, without the value if it is `secret`."""
     kind, context = error["type"], error.get("ctx", {})
     value = error["input"]
     if kind == "expected":

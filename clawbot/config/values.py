@@ -1,7 +1,6 @@
-"""The kinds of values that settings have (durations, sizes, switches, paths, zones, model names), and the base of every
-section.
+"""The types of settings values (durations, sizes, switches, paths, zones, model names), and the base class of sections.
 
-Each kind says what it expects in an error of type "expected", which never repeats the value.
+Errors of type "expected" say what was expected and never repeat the value.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from clawbot.config.paths import find_home
 
 
 class SettingsSection(BaseModel):
-    """A mapping of keys in the settings: immutable, no other keys, no silent conversion between kinds of values."""
+    """A mapping of keys in the settings: immutable, without extra keys and implicit type conversions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -36,7 +35,7 @@ _STATE_FOLDER = "~/.clawbot"
 
 
 def expected(what: str, *, show: bool = True) -> PydanticCustomError:
-    """The error that a value of another kind raises. `show` False: the value is not to be repeated."""
+    """The error for a value of another type. `show` False: the value must not be shown."""
     return PydanticCustomError("expected", "{what}", {"what": what, "show": show})
 
 
@@ -45,7 +44,7 @@ def _is_number(value: Any) -> bool:
 
 
 def parse_duration(value: Any, *, bare: str = "s") -> float:
-    """Seconds from `5m`, `1h30m`, `500ms` or a number, which counts in the unit `bare`."""
+    """Seconds from `5m`, `1h30m`, `500ms` or a number, in the unit `bare`. Raises PydanticCustomError."""
     if _is_number(value):
         return float(value) * _SECONDS[bare]
     text = value.strip().lower() if isinstance(value, str) else ""
@@ -57,7 +56,7 @@ def parse_duration(value: Any, *, bare: str = "s") -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest spelling that is exact to a millisecond: 300 is `5m`."""
+    """The shortest notation, exact to a millisecond: 300 is `5m`."""
     for unit in ("d", "h", "m", "s"):
         if seconds and seconds % _SECONDS[unit] == 0:
             return f"{seconds / _SECONDS[unit]:.0f}{unit}"
@@ -65,7 +64,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(value: Any) -> int:
-    """Bytes from `2mb`, `64kb` (of 1024) or a number."""
+    """Bytes from `2mb`, `64kb` (1024 bytes) or a number. Raises PydanticCustomError."""
     if _is_number(value):
         return int(value)
     found = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
@@ -75,7 +74,7 @@ def parse_size(value: Any) -> int:
 
 
 def format_size(size: int) -> str:
-    """The shortest exact spelling: 2097152 is `2mb`."""
+    """The shortest exact notation: 2097152 is `2mb`."""
     for unit in ("g", "m", "k"):
         if size and size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}b"
@@ -83,7 +82,7 @@ def format_size(size: int) -> str:
 
 
 def parse_switch(value: Any) -> bool:
-    """True or False, also from yes, no, on and off, as YAML files have them."""
+    """True or False, also from yes, no, on and off, as found in YAML files. Raises PydanticCustomError."""
     known = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     text = str(value).lower() if isinstance(value, str | bool) else ""
     if text not in known:
@@ -92,7 +91,7 @@ def parse_switch(value: Any) -> bool:
 
 
 def parse_clock(value: Any) -> str:
-    """A time of the day as HH:MM, from `4:00` too."""
+    """A time of day as HH:MM, also from `4:00`. Raises PydanticCustomError."""
     found = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
         if found:
@@ -103,7 +102,7 @@ def parse_clock(value: Any) -> str:
 
 
 def expand_tilde(value: Any) -> Path:
-    """A path with `~` expanded; a relative one stays so."""
+    """A path with `~` expanded; a relative one stays relative. Raises PydanticCustomError."""
     if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
         raise expected("a path")
     try:
@@ -113,7 +112,8 @@ def expand_tilde(value: Any) -> Path:
 
 
 def expand_path(value: Any, info: ValidationInfo) -> Path:
-    """An absolute path. `~/.clawbot` is the state folder, wherever $CLAWBOT_HOME puts it; others are relative to it."""
+    """An absolute path. `~/.clawbot` is the state folder, wherever $CLAWBOT_HOME puts it; relative paths start
+    there."""
     home: Path = (info.context or {}).get("home") or find_home()
     text = str(value).strip()
     if text == _STATE_FOLDER or text.startswith(f"{_STATE_FOLDER}/"):
@@ -122,7 +122,7 @@ def expand_path(value: Any, info: ValidationInfo) -> Path:
 
 
 def check_zone(value: Any) -> str:
-    """The name of an IANA zone."""
+    """Return `value` if it is the name of an IANA zone. Raises PydanticCustomError."""
     if not isinstance(value, str):
         raise expected("the name of a time zone such as Europe/Berlin")
     try:
@@ -135,7 +135,7 @@ def check_zone(value: Any) -> str:
 
 
 def check_model(value: Any) -> str:
-    """`auto`, `offline`, `provider/model` or `script:FILE`."""
+    """Return `value` if it is `auto`, `offline`, `provider/model` or `script:FILE`. Raises PydanticCustomError."""
     text = value.strip() if isinstance(value, str) else ""
     kind, slash, name = text.partition("/")
     if text in ("auto", "offline") or (slash and kind and name) or (text.startswith("script:") and text != "script:"):
@@ -146,10 +146,10 @@ def check_model(value: Any) -> str:
 
 
 def check_variable(value: Any) -> str:
-    """The name of an environment variable."""
+    """Return `value` if it is the name of an environment variable. Raises PydanticCustomError."""
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         return value
-    # Who mistakes the meaning of the key writes a secret here.
+    # Don't show the value: users who misunderstand the key put a secret here.
     raise expected("the name of an environment variable such as OPENAI_API_KEY", show=False)
 
 

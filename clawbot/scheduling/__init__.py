@@ -1,1 +1,1 @@
-"""The schedule: which jobs there are, when each is due, and what was run already."""
+"""The schedule: its jobs, when each is due, and the record of their runs."""

@@ -1,4 +1,4 @@
-"""The jobs of the schedule as values, made from the settings; the reset of sessions is one of them."""
+"""The jobs of the schedule as values made from the settings, including the session reset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = Literal["prompt", "event", "heartbeat", "reset"]
 
 
 class CronTime(Struct, frozen=True, tag="cron"):
-    """At the moments of a cron expression, by the wall clock."""
+    """Runs at the times of a cron expression, by the wall clock."""
 
     expression: str
 
@@ -23,7 +23,7 @@ class CronTime(Struct, frozen=True, tag="cron"):
 
 
 class Every(Struct, frozen=True, tag="every"):
-    """Each `seconds`, at multiples of them since the epoch."""
+    """Runs every `seconds`, at multiples of them since the epoch."""
 
     seconds: int
 
@@ -32,8 +32,8 @@ class Every(Struct, frozen=True, tag="every"):
 
 
 class Pause(Struct, frozen=True, tag="pause"):
-    """When nobody spoke for so many `minutes`, and at the moments of the cron expression `daily` ("": of none). It has
-    no moments that could be told in advance: each look asks whether the session is over."""
+    """Runs after `minutes` without a user message, and at the times of the cron expression `daily` ("": none). Its
+    times can't be predicted: each look at the schedule asks whether the session is over."""
 
     minutes: int
     daily: str = ""
@@ -44,8 +44,8 @@ class Pause(Struct, frozen=True, tag="pause"):
 
 
 class Hours(Struct, frozen=True):
-    """From `start` to before `end`, in minutes of the day; past midnight when `end` is smaller, never when both are
-    the same (reference sheet 19)."""
+    """From `start` until before `end`, in minutes of the day; past midnight if `end` is smaller, never if both are
+    equal."""
 
     start: int
     end: int
@@ -57,10 +57,10 @@ class Hours(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """Something that the agent `agent_id` does by itself.
+    """A scheduled job of the agent `agent_id`.
 
-    `prompt` is what the model is told (a heartbeat's is "" for the shipped text), `event` what the hooks are told.
-    `session_key` is where its turn belongs. `zone` is the IANA name of the user's zone, None for the machine's.
+    `prompt` is sent to the model ("" for the default heartbeat), `event` to the hooks. `session_key` is the session of
+    its turn. `zone` is the user's IANA zone, None for the machine's.
     """
 
     name: str
@@ -77,20 +77,20 @@ class Job(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The name that no other job of any agent has."""
+        """A name unique among all jobs of all agents."""
         return f"{self.agent_id}/{self.name}"
 
     @property
     def timing(self) -> str:
-        """When, for people and as a mark by which a change of it is seen."""
+        """The times as text for users; also used to detect changes."""
         hours = f", {_clock(self.hours.start)}-{_clock(self.hours.end)}" if self.hours else ""
         return f"{self.when}{hours}"
 
 
 def jobs_of(settings: Settings) -> list[Job]:
-    """Every job of the schedule, also those that are switched off: the resets, the heartbeat, then the user's own.
+    """All jobs of the schedule, including disabled ones: the resets, the heartbeat, then the user's.
 
-    Raises ConfigError for an agent that does not exist.
+    Raises ConfigError for an unknown agent.
     """
     resets = [_reset(settings, agent_id) for agent_id in settings.agent_ids]
     return resets + [_job(settings, name, job) for name, job in settings.schedule.all_jobs.items()]
@@ -115,7 +115,7 @@ def _job(settings: Settings, name: str, entry: JobSettings | HeartbeatSettings) 
 
 
 def _reset(settings: Settings, agent_id: str) -> Job:
-    """The reset of an agent's main session. What ends when is decided where sessions are."""
+    """The reset of an agent's main session. The sessions package decides when a session ends."""
     reset = settings.session.reset_of("direct")
     hour, _, minute = reset.at.partition(":")
     daily = f"{int(minute)} {int(hour)} * * *"

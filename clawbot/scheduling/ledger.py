@@ -1,8 +1,8 @@
-"""What became of each job, in `schedule.json` of the state folder: claimed once for each moment, by whichever process.
+"""The state of each job in `schedule.json`: each due time is claimed once, by one process.
 
-The file is read and written whole under a lock. One that can't be read is put aside, with a notice; then every job
-begins at now, so that something may be missed but nothing runs twice. All methods block; they raise ScheduleError when
-the file can't be locked or written.
+The file is read and written as a whole under a lock. An unreadable file is moved aside with a notice, and every job
+starts from now: runs may be missed, but none is repeated. All methods block; they raise ScheduleError if the file can't
+be locked or written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from clawbot.errors import ClawbotError
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
 from clawbot.scheduling.jobs import Job
 
-# Every use of the file takes milliseconds; who holds it longer has hung.
+# Every use of the file takes milliseconds: a longer hold means that the process hangs.
 LOCK_TIMEOUT = 10.0
 
 Status = Literal["", "running", "done", "failed", "skipped", "interrupted"]
@@ -33,11 +33,11 @@ class ScheduleError(ClawbotError):
 
 
 class Record(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is known of a job. `timing` is what its times were when it was armed, "" while it is switched off; `since`
-    is the moment up to which everything is done with.
+    """The state of a job. `timing` are its times when it was armed, "" while it is disabled; everything due up to
+    `since` is done.
 
-    `started` is when it last ran, and `due` for which moment (None: by hand); `error` says what failed, or why it was
-    skipped. `reply_digest` and `replied` are of the last reply that was shown.
+    `started` is the last run and `due` its due time (None: run by hand); `error` says why it failed or was skipped.
+    `reply_digest` and `replied` describe the last reply shown.
     """
 
     timing: str
@@ -56,7 +56,7 @@ Arm = Callable[[Job, Record | None, datetime], Record | None]
 
 
 class Ledger:
-    """The ledger in the file `path`. `notices` is what was survived while using it."""
+    """The ledger in the file `path`. `notices` are the problems survived while using it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,11 +64,11 @@ class Ledger:
         self._threads = threading.Lock()
 
     def read(self) -> Mapping[str, Record]:
-        """All records by `Job.key`, without changing anything; none for a file that can't be understood."""
+        """All records by `Job.key`, read-only; empty for an invalid file."""
         return self._read() or {}
 
     def arm(self, jobs: Sequence[Job], now: datetime, arm: Arm) -> Mapping[str, Record]:
-        """Bring the records of `jobs` in step with the settings, as `arm` decides; returns all records."""
+        """Update the records of `jobs` after changes of the settings, as `arm` decides; returns all records."""
         with self._edit() as records:
             for job in jobs:
                 record = arm(job, records.get(job.key), now)
@@ -77,7 +77,7 @@ class Ledger:
             return records
 
     def claim(self, job: Job, due: datetime, now: datetime) -> bool:
-        """Take the run of `job` for the moment `due`. True for one caller only, among all processes and for ever."""
+        """Claim the run of `job` for the time `due`. True for exactly one caller among all processes."""
         with self._edit() as records:
             record = records.get(job.key)
             if record is None or due <= record.since:
@@ -88,33 +88,33 @@ class Ledger:
             return True
 
     def begin(self, job: Job, now: datetime) -> None:
-        """Note a run by hand, which takes no moment."""
+        """Record a run by hand, which claims no due time."""
         with self._edit() as records:
             known = records.get(job.key) or Record(timing=job.timing if job.enabled else "", since=now)
             records[job.key] = structs.replace(known, due=None, started=now, status="running", error="", duration_ms=0)
 
     def release(self, job: Job, started: datetime, since: datetime, reason: str) -> None:
-        """Give back the run that began at `started`, so that its moment is due again; `since` is the mark before."""
+        """Undo the run that began at `started`, so that it is due again; `since` is the previous mark."""
         self._end(job, started, since=since, status="skipped", error=reason)
 
     def finish(
         self, job: Job, started: datetime, status: Status, *, error: str = "", duration_ms: int = 0, digest: str = ""
     ) -> None:
-        """Note how the run that began at `started` ended; `digest` is of a reply that was shown, "" for none."""
+        """Record the end of the run that began at `started`; `digest` is that of the reply shown ("": none)."""
         replied = {"reply_digest": digest, "replied": started} if digest else {}
         self._end(job, started, status=status, error=error, duration_ms=duration_ms, **replied)
 
     def _end(self, job: Job, started: datetime, **changes: object) -> None:
         with self._edit() as records:
             record = records.get(job.key)
-            # Another run may have begun meanwhile, by hand or in another process. Both in UTC: in an hour that clocks
-            # show twice, moments of two zones are never equal.
+            # Another run may have started since, by hand or in another process. Compare in UTC: during an hour that
+            # clocks show twice, times of two zones are never equal.
             if record is not None and record.started and record.started.astimezone(UTC) == started.astimezone(UTC):
                 records[job.key] = structs.replace(record, **changes)
 
     @contextmanager
     def _edit(self) -> Iterator[Records]:
-        """Read, let the caller change, write: alone among all threads and processes."""
+        """Read, let the caller change, write: exclusive among all threads and processes."""
         with self._alone():
             before = self._read()
             records = dict(before or {})
@@ -137,7 +137,7 @@ class Ledger:
                 except Timeout:
                     raise ScheduleError(
                         f"{self.path} has been locked for {LOCK_TIMEOUT:.0f} seconds by another process.",
-                        hint="Look for a clawbot that hangs, and end it.",
+                        hint="Find the clawbot process that hangs, and stop it.",
                     ) from None
             try:
                 yield
@@ -152,7 +152,7 @@ class Ledger:
             raise ScheduleError(f"{self.path} can't be {what}: {error.strerror or error}.") from error
 
     def _read(self) -> Records | None:
-        """The records; None when the file can't be understood."""
+        """The records; None if the file is invalid."""
         with self._translated("read"):
             try:
                 data = self.path.read_bytes()
@@ -179,7 +179,6 @@ class Ledger:
 
 
 def _is_possible(record: Record) -> bool:
-    """Whether the times of `record` have zones, and can be told in any other one: none stands at an end of the
-    calendar."""
+    """Whether the times of `record` have zones and can be converted to any other zone."""
     moments = [moment for moment in (record.since, record.due, record.started, record.replied) if moment is not None]
     return all(moment.tzinfo is not None and MINYEAR < moment.year < MAXYEAR for moment in moments)

@@ -1,9 +1,7 @@
-"""The schedule at work: which jobs are due by the ledger and the time, and the runs of what is due.
+"""Runs the schedule: decides from the ledger and the time which jobs are due, and runs them.
 
-Every record has a mark, `since`: what was due up to it is done with. A job that is seen for the first time, was
-switched on or got other times begins at now, so nothing is ever due for a past that it was no part of.
-
-Also what a job tells the model, and when a heartbeat is not worth a turn (reference sheet 21).
+Everything due up to a record's `since` is done. A job that is new, newly enabled or has new times starts from now, so
+nothing is due for a past in which it did not exist. Also the prompts of jobs, and when a heartbeat is skipped.
 """
 
 from __future__ import annotations
@@ -34,25 +32,25 @@ BUSY = "a turn is running"
 NO_FILE = f"there is no {FILE_NAME}"
 EMPTY_FILE = f"{FILE_NAME} holds no tasks"
 DUPLICATE = "the same reply as last time"
-# The same words within this time are news no more.
+# An identical reply within this time is not shown again.
 DUPLICATE_FOR = timedelta(hours=24)
 
-# Blank, a heading, a list item or a checkbox with nothing behind it, a rule, a comment on a line of its own.
+# A blank line, a heading, an empty list item or checkbox, a rule, a comment on its own line.
 _NOTHING = re.compile(r"\s*(?:#{1,6}(?:\s.*)?|(?:[-*+]|\d+[.)])(?:\s+\[[ xX]?\])?\s*|[-*_]{3,}\s*|<!--.*-->\s*)?")
 
 
 def prompt_of(job: Job, now: datetime) -> str:
-    """What the model is told for `job` at `now` (in the user's zone): its prompt, and what time it is."""
+    """The model's prompt for `job` at `now` (in the user's zone), including the current time."""
     text = job.prompt or HEARTBEAT_PROMPT
     zone = job.zone or now.tzname() or "UTC"
     return f"{text}\n\nCurrent time: {now:%A}, {now.day} {now:%B %Y}, {now:%H:%M} ({zone})"
 
 
 def skip_reason(text: str | None, *, busy: bool) -> str:
-    """Why a heartbeat is left out, "" when it is not. `text` is that of HEARTBEAT.md, None without such a file; `busy`
-    says that a turn is running.
+    """Why a heartbeat is skipped, "" if it is not. `text` is HEARTBEAT.md (None: no such file); `busy`: a turn is
+    running.
 
-    That it is switched off, or not in its hours, is seen before (`planner.due_moment`).
+    Disabled heartbeats and inactive hours are handled before (`due_moment`).
     """
     if busy:
         return BUSY
@@ -62,40 +60,40 @@ def skip_reason(text: str | None, *, busy: bool) -> str:
 
 
 def is_empty(text: str) -> bool:
-    """Whether a HEARTBEAT.md asks for nothing: blank lines, headings, list items without words."""
+    """Whether a HEARTBEAT.md contains no instructions: only blank lines, headings and empty list items."""
     return all(_NOTHING.fullmatch(line) for line in text.removeprefix("\ufeff").splitlines())
 
 
 def digest_of(reply: str) -> str:
-    """By what a reply is known again, however it is broken into lines; "" for an empty one."""
+    """A digest of the reply that ignores line breaks; "" for an empty one."""
     words = " ".join(reply.split())
     return hashlib.sha256(words.encode("utf-8", "replace")).hexdigest() if words else ""
 
 
 def is_duplicate(record: Record | None, reply: str, now: datetime) -> bool:
-    """Whether `reply` says what was shown within the last 24 hours."""
+    """Whether `reply` was already shown within the last 24 hours."""
     if record is None or record.replied is None or record.reply_digest != digest_of(reply):
         return False
     return timedelta(0) <= now - record.replied < DUPLICATE_FOR
 
 
-# For `catch_up: skip`: what is late by no more than this is not missed. A system's cron may look once in ten minutes.
+# For `catch_up: skip`: a run that is this late still counts as on time. A system's cron may check every ten minutes.
 GRACE = timedelta(minutes=10)
-# A mark that lies further ahead than this was not set before the clock was set back, but by a clock that was wrong.
+# A mark further in the future than this was set by a wrong clock, rather than before the clock was set back.
 WRONG_CLOCK = timedelta(days=1)
-# A reset is daily, and the longest day of a zone that moves across the date line has 48 hours.
+# A reset is daily, and a day lasts up to 48 hours when a zone moves across the date line.
 _LAST_RESET = timedelta(days=2)
 
 
 class Due(Struct, frozen=True):
-    """A job and the moment (in UTC) for which it is to run; of several that were missed the last one."""
+    """A job and its due time (UTC); of several missed ones the last."""
 
     job: Job
     moment: datetime
 
 
 def armed(job: Job, record: Record | None, now: datetime) -> Record | None:
-    """What the ledger must hold of `job` before it is asked about: `record` itself when nothing is to be changed."""
+    """The record that the ledger must hold for `job` before it is evaluated: `record` itself if nothing changes."""
     timing = job.timing if job.enabled else ""
     if record is None:
         return Record(timing=timing, since=_begin(job, now)) if job.enabled else None
@@ -105,7 +103,7 @@ def armed(job: Job, record: Record | None, now: datetime) -> Record | None:
 
 
 def due_moment(job: Job, record: Record | None, now: datetime) -> datetime | None:
-    """The moment for which `job` is to run now, in UTC; None when it is not due, is off, or rests in these hours."""
+    """The time (UTC) for which `job` is to run now; None if it is not due, disabled or outside its hours."""
     if record is None or not job.enabled or not is_active(job, now):
         return None
     if isinstance(job.when, Pause):
@@ -116,25 +114,24 @@ def due_moment(job: Job, record: Record | None, now: datetime) -> datetime | Non
 
 
 def next_moment(job: Job, record: Record | None, now: datetime) -> datetime | None:
-    """When `job` is due next after `now`, in UTC; None for never."""
+    """The next due time of `job` after `now`, in UTC; None for never."""
     return next_fire(job, max(now, record.since) if record else now) if job.enabled else None
 
 
 def _begin(job: Job, now: datetime) -> datetime:
-    """From when on a job counts that is seen anew."""
+    """The time from which a new job counts."""
     return now - _LAST_RESET if job.kind == "reset" else now
 
 
 log = logging.getLogger(__name__)
 
 RunJob = Callable[[Job], Awaitable[str]]
-"""Does what a job asks for, and returns what is to be shown, "" for nothing. Raises ClawbotError when it failed, and
-JobSkippedError when there was nothing to do."""
+"""Runs a job and returns the text to show ("" for none). Raises ClawbotError on failure, JobSkippedError if there is
+nothing to do."""
 
 
 class JobSkippedError(Exception):
-    """There is nothing to do for a job, or not now: `postponed` leaves its moment due, so that the next look tries
-    again."""
+    """A job was skipped. `postponed`: its time stays due, and the next look tries again."""
 
     def __init__(self, reason: str, *, postponed: bool = False) -> None:
         super().__init__(reason)
@@ -142,8 +139,8 @@ class JobSkippedError(Exception):
 
 
 class Ran(Struct, frozen=True, kw_only=True):
-    """What came of one run. `due` is the moment that it was for (None: by hand) and `started` when it ran, in UTC;
-    `reply` is what is to be shown, `error` what failed or why it was skipped."""
+    """The result of one run. `due` is its due time (None: by hand) and `started` its start, in UTC; `reply` is the text
+    to show, `error` says why it failed or was skipped."""
 
     job: Job
     due: datetime | None
@@ -155,7 +152,7 @@ class Ran(Struct, frozen=True, kw_only=True):
 
 
 class JobState(Struct, frozen=True):
-    """A job, what the ledger holds of it, and when it is due next (in UTC; None: never)."""
+    """A job, its record, and its next due time (UTC; None: never)."""
 
     job: Job
     record: Record | None
@@ -163,8 +160,8 @@ class JobState(Struct, frozen=True):
 
 
 class Schedule:
-    """The jobs `jobs` with their ledger. `is_over` says whether a job that waits for a pause is to run now; where
-    somebody else sees to the pauses, it never is. What is no coroutine blocks: call it from a thread."""
+    """The jobs `jobs` with their ledger. `is_over` decides whether a job with a Pause is to run now; without it (when
+    the caller ends sessions itself) such jobs never run. Sync methods block: call them in a thread."""
 
     def __init__(
         self, jobs: Sequence[Job], ledger: Ledger, clock: Clock, is_over: Callable[[Job], bool] | None = None
@@ -175,7 +172,7 @@ class Schedule:
         self._is_over = is_over
 
     def due(self, now: datetime) -> list[Due]:
-        """What is to run at `now`, in the order of the jobs. New and changed jobs begin to count here."""
+        """The jobs to run at `now`, in their order. New and changed jobs start to count here."""
         now = now.astimezone(UTC)
         records = self.ledger.arm(self.jobs, now, armed)
         moments = [(job, due_moment(job, records.get(job.key), now)) for job in self.jobs]
@@ -185,20 +182,20 @@ class Schedule:
         return not isinstance(job.when, Pause) or (self._is_over is not None and self._is_over(job))
 
     def next_moment(self, now: datetime) -> datetime | None:
-        """When a job is due after `now`, the time of the last look, in UTC. What was due then and was put off is left
-        to the look of each minute."""
+        """The next due time after `now`, the time of the last look, in UTC. Postponed jobs wait for the regular look of
+        each minute."""
         records, now = self.ledger.read(), now.astimezone(UTC)
         moments = (next_moment(job, records.get(job.key), now) for job in self.jobs)
         return min((moment for moment in moments if moment is not None), default=None)
 
     def states(self, now: datetime) -> list[JobState]:
-        """Every job and how it stands at `now`; changes nothing."""
+        """The state of every job at `now`; changes nothing."""
         records, now = self.ledger.read(), now.astimezone(UTC)
         return [_state(job, records.get(job.key), now) for job in self.jobs]
 
     async def run_due(self, run: RunJob, now: datetime) -> list[Ran]:
-        """Run what is due at `now`, one job after the other; a failure stops none of the others. What another process
-        has taken is left out."""
+        """Run the due jobs one after the other; a failure does not stop the others. Jobs claimed by another process are
+        left out."""
         ran, now = [], now.astimezone(UTC)
         for due in await asyncio.to_thread(self.due, now):
             record = (await asyncio.to_thread(self.ledger.read)).get(due.job.key)
@@ -207,7 +204,7 @@ class Schedule:
         return ran
 
     async def run_now(self, job: Job, run: RunJob, now: datetime) -> Ran:
-        """Run `job` by hand, whether it is due, switched on or not."""
+        """Run `job` by hand, whether or not it is due or enabled."""
         now = now.astimezone(UTC)
         record = (await asyncio.to_thread(self.ledger.read)).get(job.key)
         await asyncio.to_thread(self.ledger.begin, job, now)
@@ -228,8 +225,8 @@ class Schedule:
         return Ran(job=job, due=due, started=now, status=end.status, reply=end.reply, error=end.error, duration_ms=took)
 
     def _note(self, job: Job, started: datetime, end: _End, took: int, since: datetime | None) -> None:
-        """Write down how a run ended, or give it back (`since`: the mark before). A ledger that can't be written costs
-        nobody the reply: the run itself was noted before it began."""
+        """Record the end of a run, or release it (`since`: the previous mark). If the ledger can't be written, the
+        reply is still shown: the claim was written before the run."""
         try:
             if since is not None:
                 self.ledger.release(job, started, since, end.error)
@@ -237,12 +234,12 @@ class Schedule:
                 digest = digest_of(end.reply)
                 self.ledger.finish(job, started, end.status, error=end.error, duration_ms=took, digest=digest)
         except ScheduleError as error:
-            log.exception("How the job %s ended could not be noted", job.key)
+            log.exception("the result of the job %s could not be recorded", job.key)
             self.ledger.notices.append(str(error))
 
 
 class _End(Struct, frozen=True):
-    """How a run ended."""
+    """The end of a run."""
 
     status: Status
     reply: str = ""

@@ -1,14 +1,15 @@
-"""When a job fires next: cron expressions and intervals by APScheduler, the wall clock's jumps by rules of our own.
+"""Computes when a job is due next: cron expressions and intervals with APScheduler, clock changes with our own rules.
 
-The library counts weekdays from Monday, wants day and weekday both to fit, and fires at 02:30 twice in autumn. So it is
-given names of weekdays, one trigger for each of two ways to fit, and plain wall-clock times; what those are in the
-user's zone is decided here:
+The library counts weekdays from Monday, requires day and weekday to match both, and fires at 02:30 twice in autumn. So
+it gets weekday names, separate triggers for day and weekday, and naive wall-clock times, which are converted to the
+user's zone here:
 
-- a time that the clock shows twice counts once, when it is shown first;
-- a time that the clock skips counts at the first moment after the gap;
-- where every hour fits (`*/10 * * * *`) the hours that pass count: twice in the one case, not at all in the other.
+- a time that occurs twice counts once, at its first occurrence;
+- a time that is skipped counts at the first moment after the gap;
+- for schedules that match every hour (`*/10 * * * *`) real hours count: the repeated hour runs twice, the skipped one
+  not at all.
 
-The first call imports the library (160 ms): call from a thread, or after `load`.
+The first call imports the library (160 ms): call it in a thread, or after `load`.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _HOURS_OF_DAY = 24
-# A job whose times and hours don't meet within so many days never fires: cron repeats itself after 28 years at most,
-# but nobody waits for that.
+# A job whose times don't fall into its hours within this many days never runs: cron repeats after 28 years at most, but
+# nobody waits that long.
 _DAYS_LOOKED_AT = 800
 
 
 def load() -> None:
-    """Import the library, so that later calls are quick. Blocks for 160 ms once."""
+    """Import the library (160 ms, once), so that later calls are fast. Blocks."""
     _triggers(parse_cron("* * * * *"))
     _interval(60)
 
 
 def next_fire(job: Job, after: datetime) -> datetime | None:
-    """The first moment later than `after` at which `job` is due, in UTC and whole seconds; None when there is none.
+    """The first time after `after` at which `job` is due, in UTC and whole seconds; None if there is none.
 
-    Moments outside of the job's hours are left out.
+    Times outside the job's hours are left out.
     """
     if isinstance(job.when, Pause):
         return None
@@ -55,9 +56,9 @@ def next_fire(job: Job, after: datetime) -> datetime | None:
 
 
 def last_fire(job: Job, after: datetime, until: datetime) -> datetime | None:
-    """The last moment later than `after` and not later than `until` at which `job` was due, in UTC; None for none.
+    """The last time after `after`, up to and including `until`, at which `job` was due, in UTC; None if there is none.
 
-    Found by halving, so that years of being switched off cost no more than a minute does.
+    Uses bisection, so years of being disabled cost no more than a minute.
     """
     found = next_fire(job, after)
     if found is None or found > until:
@@ -74,7 +75,7 @@ def last_fire(job: Job, after: datetime, until: datetime) -> datetime | None:
 
 
 def is_active(job: Job, moment: datetime) -> bool:
-    """Whether `moment` lies in the hours of `job`."""
+    """Whether `moment` is within the hours of `job`."""
     local = moment.astimezone(ZoneInfo(job.zone) if job.zone else None)
     return job.hours is None or local.hour * 60 + local.minute in job.hours
 
@@ -89,7 +90,7 @@ def _next(when: CronTime | Every, zone: tzinfo | None, after: datetime) -> datet
 
 
 def _next_shown(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime | None:
-    """The next time that the wall clock shows; of two the first, and the end of a gap for what is in it."""
+    """The next matching wall-clock time; the first of a repeated time, the end of the gap for a skipped one."""
     shown = _next_wall(cron, after + _offset(after, zone))
     while shown is not None:
         moment = _first_shown(shown, zone)
@@ -100,7 +101,7 @@ def _next_shown(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime | 
 
 
 def _next_passing(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime | None:
-    """The next moment that fits, hour after hour as they pass: from one change of the offset to the next."""
+    """The next matching time in real hours, from one change of the UTC offset to the next."""
     offset = _offset(after, zone)
     while (shown := _next_wall(cron, after + offset)) is not None:
         moment = shown - offset
@@ -112,9 +113,9 @@ def _next_passing(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime 
 
 
 def _first_shown(wall: datetime, zone: tzinfo | None) -> datetime:
-    """When the clock of `zone` shows `wall` (kept as if it were UTC) for the first time, or has passed over it."""
+    """The first time at which the clock of `zone` shows `wall` (stored as if in UTC) or has skipped it."""
     plain = wall.replace(tzinfo=zone)
-    # Not `astimezone`, which takes a time in a gap of the machine's zone for one before the gap.
+    # Not `astimezone`: it places a time in a gap of the machine's zone before the gap.
     moment, other = (datetime.fromtimestamp(plain.replace(fold=fold).timestamp(), UTC) for fold in (0, 1))
     if moment + _offset(moment, zone) == wall:
         return moment
@@ -122,7 +123,7 @@ def _first_shown(wall: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _first_change(early: datetime, late: datetime, zone: tzinfo | None) -> datetime:
-    """The moment between `early` and `late` from which on the clock of `zone` has another offset than at `early`."""
+    """The time between `early` and `late` from which the UTC offset of `zone` differs from that at `early`."""
     before = _offset(early, zone)
     while late - early > _SECOND:
         middle = early + (late - early) // _SECOND // 2 * _SECOND
@@ -134,7 +135,7 @@ def _first_change(early: datetime, late: datetime, zone: tzinfo | None) -> datet
 
 
 def _next_start(hours: Hours, zone: tzinfo | None, after: datetime) -> datetime:
-    """The first moment not before `after` at which `hours` begin."""
+    """The first start of `hours` at or after `after`."""
     wall = after + _offset(after, zone)
     start = wall.replace(hour=hours.start // 60, minute=hours.start % 60, second=0)
     for day in range(3):
@@ -159,7 +160,7 @@ def _next_wall(cron: Cron, after: datetime) -> datetime | None:
 
 @lru_cache
 def _triggers(cron: Cron) -> tuple[Any, ...]:
-    """The triggers of which one must fire; two where either the day or the weekday is enough."""
+    """The triggers of which one must fire; two if either the day or the weekday is sufficient."""
     from apscheduler.triggers.cron import CronTrigger
 
     times = {

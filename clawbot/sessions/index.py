@@ -170,7 +170,7 @@ class SessionIndex:
             except Timeout:
                 raise SessionStoreError(
                     f"{self.path} has been locked for {LOCK_TIMEOUT:.0f} seconds by another process.",
-                    hint="Look for a clawbot that hangs, and end it.",
+                    hint="Find the clawbot process that hangs, and stop it.",
                 ) from None
             except OSError as error:
                 raise store_error("lock", self.path, error) from error

@@ -1,1 +1,1 @@
-"""What people need who test their own agents and hooks."""
+"""Test support for authors of agents and hooks."""

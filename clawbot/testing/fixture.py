@@ -1,5 +1,5 @@
-"""What the fixture `scripted_llm` gives: one script, reached in three ways (in the test's process, over HTTP from a
-thread of its own, by a file), and checked at the end of the test."""
+"""The object behind the fixture `scripted_llm`: one script, available in the test's process, over HTTP and as a file,
+and checked at the end of the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clawbot.llm.wire import to_openai
 
 
 class ServerThread:
-    """Serves `engine` on a free port of loopback from its creation until `stop`. `url` is its address."""
+    """Serves `engine` at `url` on a free loopback port until `stop` is called."""
 
     def __init__(self, engine: ScriptEngine) -> None:
         self.url = ""
@@ -40,7 +40,7 @@ class ServerThread:
             raise self._failure
 
     def stop(self) -> None:
-        """Stop serving, cutting off replies that still run. Returns when the port is free."""
+        """Stop serving and abort running replies. Returns when the port is free."""
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()
@@ -62,11 +62,10 @@ PROVIDER = "script"
 
 
 class ScriptedModel:
-    """Answers with the turns of `engine`, through the same spelling of requests and the same collecting of pieces as
-    a real model.
+    """Answers with the turns of `engine`, with the request encoding and stream collection of a real model.
 
-    Faults come out as the `llm.errors` that a real provider's would, each at once: nothing is tried again here. A
-    request that does not fit the script raises ScriptMismatch. `requests` holds what the loop asked, in order.
+    Scripted faults are raised as the `llm.errors` of a real provider, without retries. A request that does not match
+    the script raises ScriptMismatch. `requests` holds the requests in order.
     """
 
     def __init__(self, engine: ScriptEngine, *, clock: Clock | None = None) -> None:
@@ -83,7 +82,7 @@ class ScriptedModel:
         return ModelInfo(ref=self._ref, reason="scripted", window=window, window_source=source)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request` with the next turn of the script."""
+        """Answer `request` with the next turn of the script. Raises ScriptMismatch and the scripted errors."""
         self.requests.append(request)
         model = self.engine.script.model
         collector = DeltaCollector(provider=PROVIDER, model=model, timestamp=epoch_ms(self._clock.now()))
@@ -101,10 +100,10 @@ class ScriptedModel:
             yield last
 
     async def warm(self) -> None:
-        """Nothing has to be loaded."""
+        """Nothing needs to be loaded."""
 
     async def aclose(self) -> None:
-        """Raise ScriptMismatch or ScriptUnused when the script was not followed to its end."""
+        """Raise ScriptMismatch or ScriptUnused if the script was not followed to its end."""
         self.engine.finish()
 
     def _error(self, fault: ScriptedFault, *, streaming: bool) -> ModelError:
@@ -124,8 +123,8 @@ Turns = Sequence[Mapping[str, Any]]
 class ScriptedLLM:
     """One script for a test, read from `path`. `model` and `serve()` share one engine and its turns.
 
-    What `ref` names is played where the model is opened, maybe in another process: closing that model is what raises
-    for unmet expectations and unused turns there.
+    `ref` is played wherever the model is opened, possibly in another process; there, closing the model raises for unmet
+    expectations and unused turns.
     """
 
     def __init__(self, path: Path) -> None:
@@ -143,30 +142,29 @@ class ScriptedLLM:
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """What `model` and the server were asked, as OpenAI chat requests, in order."""
+        """The requests to `model` and the server, as OpenAI chat requests, in order."""
         return self.engine.requests
 
     def serve(self) -> str:
-        """Serve the script on loopback until the test ends. The address goes into `api_base`."""
+        """Serve the script on loopback until the test ends. Returns the address for `api_base`."""
         if self._server is None:
             self._server = ServerThread(self.engine)
         return self._server.url
 
     def close(self) -> None:
-        """Stop the server."""
         if self._server is not None:
             self._server.stop()
             self._server = None
 
     def problems(self) -> list[str]:
-        """What did not fit and what was left; nothing for a script that was reached by its `ref` alone."""
+        """Mismatches and unused turns; empty for a script used only by its `ref`."""
         if self._named and not self.requests:
             return []
         return [problem.message for problem in self.engine.problems()]
 
 
 def scripted(source: str | Path | Turns, folder: Path) -> ScriptedLLM:
-    """Make a script from turns, from YAML text (several lines) or from a file; the first two are kept in `folder`."""
+    """Make a script from turns, multi-line YAML text or a file; the first two are stored in `folder`."""
     if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source):
         return ScriptedLLM(Path(source).resolve())
     path = folder / f"script-{len(list(folder.glob('script-*.yaml'))) + 1}.yaml"

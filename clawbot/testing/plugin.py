@@ -1,7 +1,6 @@
-"""The pytest plugin that comes with clawbot: the fixture `scripted_llm`.
+"""clawbot's pytest plugin: the fixture `scripted_llm`.
 
-It is loaded by every run of pytest where clawbot is installed, so it imports what the fixture needs when the fixture is
-used, and nothing before.
+Every pytest run in an environment with clawbot loads it, so it imports nothing until the fixture is used.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def scripted_llm(tmp_path: Path) -> Iterator[Callable[[str | Path | Turns], ScriptedLLM]]:
     """Make scripted models: `scripted_llm(turns | path | yaml_text)`.
 
-    At the end the test fails when a request was not what a script expected, or when turns are left.
+    The test fails at its end if a request did not match the script, or if turns are left.
     """
     from clawbot.testing.fixture import scripted
 

@@ -80,7 +80,7 @@ def test_a_name_that_is_none_is_refused(paths: Paths, name: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "  \n", "topsecret\0", "topsecret\ud800"])
 def test_a_value_that_cannot_be_kept_is_refused_and_not_repeated(paths: Paths, value: str) -> None:
-    with pytest.raises(ConfigError, match="is empty or no text") as caught:
+    with pytest.raises(ConfigError, match="is empty or not text") as caught:
         save_key(paths, "A_KEY", value)
     assert "topsecret" not in str(caught.value)
 

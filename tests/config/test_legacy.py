@@ -232,7 +232,7 @@ def test_one_agent_has_the_heartbeat_and_keys_of_channels_are_named_together() -
     assert told[2:] == [
         "4: agents.work.heartbeat is ignored: there is one heartbeat; let others have jobs of their own in `schedule`",
         "3: agents.main.heartbeat is read as schedule.heartbeat",
-        "3: of agents.main.heartbeat, target, ackMaxChars is ignored: there is nothing of it here",
+        "3: of agents.main.heartbeat, target, ackMaxChars is ignored: it has no counterpart here",
     ]
 
 

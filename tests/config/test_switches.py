@@ -45,7 +45,7 @@ def test_a_damaged_file_is_named_and_stays(file: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigError, match=r"hooks\.json: is damaged") as caught:
         load_settings(Paths(file.parent))
-    assert "remove it" in caught.value.hint
+    assert "delete it" in caught.value.hint
     with pytest.raises(ConfigError, match="is damaged"):
         switch_hook(file, "x", on=True)
     assert file.read_text() == text
