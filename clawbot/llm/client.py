@@ -23,7 +23,7 @@ from clawbot.llm.failures import to_error
 from clawbot.llm.frames import CallFailed, Complete, Deltas
 from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
 from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, ReasoningPart, RetryPart, StreamPart
-from clawbot.llm.providers import key_names, provider_name, title_of
+from clawbot.llm.providers import answerer, key_names, provider_name
 from clawbot.llm.tokens import Prices
 from clawbot.llm.wire import to_openai
 from clawbot.text.secrets import remember_secret
@@ -125,6 +125,11 @@ class Target(Struct, frozen=True):
     keyless: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def answerer(self) -> str:
+        """Who answers there, for the user."""
+        return answerer(self.ref, self.base)
+
     def arguments(self) -> dict[str, Any]:
         """The part of litellm's arguments that says where to call."""
         found: dict[str, Any] = {**self.options, "model": self.model}
@@ -204,7 +209,7 @@ class LiteLLMModel:
     def worker(self) -> WorkerClient:
         """The worker process. Raises UnreachableError after `aclose`."""
         if self._worker is None:
-            raise UnreachableError("the model is closed.", provider=title_of(self._target.ref))
+            raise UnreachableError("the model is closed.", provider=self._target.answerer)
         return self._worker
 
     async def warm(self) -> None:
@@ -221,6 +226,7 @@ class LiteLLMModel:
         collector = DeltaCollector(
             provider=provider_name(self._target.ref),
             model=self._target.ref.partition("/")[2],
+            answerer=self._target.answerer,
             prices=self._prices,
             timestamp=epoch_ms(self._options.clock.now()),
         )
@@ -240,7 +246,7 @@ class LiteLLMModel:
         except TimeoutError as error:
             raise UnreachableError(
                 f"nothing was heard for {self._options.timeout:.0f} seconds.",
-                provider=title_of(self._target.ref),
+                provider=self._target.answerer,
                 hint="Try again, or raise agents.defaults.request_timeout.",
             ) from error
         for part in collector.finish():
@@ -249,7 +255,7 @@ class LiteLLMModel:
     async def _call(self, request: ChatRequest) -> Complete:
         """The call for the worker, which runs after this."""
         identity = await self.worker.next_id()
-        body = to_openai(request, self._target.ref)
+        body = to_openai(request, self._target.ref, self._target.base, tools=self.info.supports_tools)
         arguments = {**body, **self._target.arguments(), "timeout": self._options.timeout}
         return Complete(identity, arguments, self._options.max_chars)
 
@@ -261,7 +267,7 @@ class LiteLLMModel:
         kind = BadResponseError if started else UnreachableError
         return kind(
             "the process that talks to the model ended unexpectedly.",
-            provider=title_of(self._target.ref),
+            provider=self._target.answerer,
             hint=f"Send the message again; it is started anew.{where}",
         )
 

@@ -13,7 +13,6 @@ import msgspec
 
 from clawbot.llm.errors import BadResponseError, RefusedError
 from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart, ToolCallPart
-from clawbot.llm.providers import title_of
 from clawbot.llm.tokens import Prices, merge_usage, usage_from
 from clawbot.messages import AssistantBlock, AssistantMessage, StopReason, TextBlock, ThinkingBlock, ToolCallBlock
 
@@ -38,14 +37,17 @@ _REFUSALS = {"content_filter", "refusal", "safety", "recitation"}
 class DeltaCollector:
     """Takes the chunks of one answer with `feed` and gives the whole answer with `finish`.
 
-    `provider` and `model` are noted in the message, `prices` (None: unknown) put a cost on its usage and `timestamp`
-    is in milliseconds since the epoch.
+    `provider` and `model` are noted in the message, `answerer` is named by errors, `prices` (None: unknown) put a cost
+    on its usage and `timestamp` is in milliseconds since the epoch.
     """
 
-    def __init__(self, *, provider: str, model: str, prices: Prices | None = None, timestamp: int = 0) -> None:
+    def __init__(
+        self, *, provider: str, model: str, answerer: str = "", prices: Prices | None = None, timestamp: int = 0
+    ) -> None:
         self.provider = provider
         self.model = model
         self.finish_reason: str | None = None
+        self._answerer = answerer
         self._prices = prices
         self._timestamp = timestamp
         self._text: list[str] = []
@@ -86,13 +88,13 @@ class DeltaCollector:
         if self.finish_reason is None:
             raise BadResponseError(
                 "the answer broke off: the connection ended before the model was done.",
-                provider=title_of(self.provider),
+                provider=self._answerer,
                 hint="Send the message again.",
             )
         if self.finish_reason.lower() in _REFUSALS:
             raise RefusedError(
                 f"the provider stopped the answer ({self.finish_reason}).",
-                provider=title_of(self.provider),
+                provider=self._answerer,
                 hint="Say it in other words, or choose another model with /model.",
             )
         calls = self._calls.blocks()

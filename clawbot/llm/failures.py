@@ -24,7 +24,7 @@ from clawbot.llm.errors import (
     RefusedError,
     UnreachableError,
 )
-from clawbot.llm.providers import key_names, title_of
+from clawbot.llm.providers import answerer, key_names
 from clawbot.text.secrets import redact
 
 # Each row: who says it, and what is said (lower case). Taken from the providers' servers and documents; the tests
@@ -234,7 +234,7 @@ class Failure(Struct, frozen=True):
 
 def to_error(failure: Failure, *, ref: str, base: str | None = None, now: datetime | None = None) -> ModelError:
     """The error for the user. `ref` is the model (`provider/model`), `base` the address it was called at."""
-    provider = title_of(ref)
+    provider = answerer(ref, base)
     text = shown(failure.message)
     kind = _kind(failure)
     if kind is AuthenticationError:
@@ -244,7 +244,7 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     if kind is ContextOverflowError:
         return ContextOverflowError(text, provider=provider, hint=_OVERFLOW_HINT, limit=stated_limit(failure.message))
     if kind is UnreachableError:
-        return UnreachableError(_unreachable_text(failure, text, base), provider=provider, hint=_address_hint(base))
+        return UnreachableError(_unreachable_text(failure, text), provider=provider, hint=_address_hint(base))
     if kind is BadResponseError:
         what = "cannot be used" if failure.name == BAD_VECTORS else "broke off"
         return BadResponseError(f"the answer {what}: {text}", provider=provider, hint="Send the message again.")
@@ -319,18 +319,17 @@ def _address_hint(base: str | None) -> str:
     return "Look at the network connection, or choose another model with /model. `clawbot doctor` checks it."
 
 
-def _unreachable_text(failure: Failure, text: str, base: str | None) -> str:
+def _unreachable_text(failure: Failure, text: str) -> str:
     if failure.name == LOAD_ERROR:
         return text
-    where = f" ({redact(base)})" if base else ""
     lowered = _TLS_SETTINGS.sub("", failure.message).lower()
     if failure.name in ("Timeout", "APITimeoutError") or failure.status == 408:
-        return f"no answer in time{where}: {text}"
+        return f"no answer in time: {text}"
     if failure.status >= 500 and "connect" not in lowered:
         return f"the server failed with status {failure.status}: {text}"
     if _CERTIFICATE.search(lowered):
-        return f"no secure connection{where}: {text}"
-    return f"not found on the network{where}: {text}" if _DNS.search(lowered) else f"no connection{where}: {text}"
+        return f"no secure connection: {text}"
+    return f"not found on the network: {text}" if _DNS.search(lowered) else f"no connection: {text}"
 
 
 def _refusal_hint(failure: Failure) -> str:

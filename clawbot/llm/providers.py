@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from msgspec import Struct, field
 
 
@@ -127,6 +129,57 @@ _BY_NAME = {provider.name: provider for provider in PROVIDERS}
 _LOCAL_BY_NAME = {server.name: server for server in LOCAL_SERVERS}
 _EMBEDDERS_BY_NAME = {provider.name: provider for provider in EMBEDDERS}
 _TITLES = {"azure": "Azure", "bedrock": "Bedrock", "vertex_ai": "Vertex AI", "script": "The script"}
+
+
+# The domains of those that a model can be called at by the name of its maker. All other addresses are somebody else's.
+_DOMAINS: dict[str, tuple[str, ...]] = {
+    "anthropic": ("anthropic.com",),
+    "azure": ("azure.com", "azure.us", "azure.cn"),
+    "azure_ai": ("azure.com",),
+    "bedrock": ("amazonaws.com",),
+    "cerebras": ("cerebras.ai",),
+    "cohere": ("cohere.com", "cohere.ai"),
+    "cohere_chat": ("cohere.com", "cohere.ai"),
+    "dashscope": ("aliyuncs.com",),
+    "deepseek": ("deepseek.com",),
+    "fireworks_ai": ("fireworks.ai",),
+    "gemini": ("googleapis.com",),
+    "groq": ("groq.com",),
+    "minimax": ("minimax.io", "minimaxi.com", "minimax.chat"),
+    "mistral": ("mistral.ai",),
+    "moonshot": ("moonshot.ai", "moonshot.cn"),
+    "openai": ("openai.com",),
+    "openrouter": ("openrouter.ai",),
+    "together_ai": ("together.ai", "together.xyz"),
+    "vertex_ai": ("googleapis.com",),
+    "voyage": ("voyageai.com",),
+    "xai": ("x.ai",),
+    "zai": ("z.ai", "bigmodel.cn"),
+}
+
+
+def is_vendors_own(ref: str, base: str | None) -> bool:
+    """Whether a call of `ref` at the address `base` (None: where litellm goes by itself) is answered by the vendor that
+    the name names, and not by a server or a gateway that speaks like it."""
+    if base is None:
+        return local_server(ref) is None
+    host = (urlsplit(base).hostname or "").lower()
+    return any(host == domain or host.endswith(f".{domain}") for domain in _DOMAINS.get(provider_name(ref), ()))
+
+
+def answerer(ref: str, base: str | None) -> str:
+    """Who answers a call of `ref` at the address `base`, for the user: the vendor by its name, anybody else by host and
+    port. Never with a password that stands in the address."""
+    if base is None or is_vendors_own(ref, base):
+        return title_of(ref)
+    parts = urlsplit(base)
+    try:
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        port = ""
+    host = parts.hostname or base.rpartition("@")[2]
+    where = f"{f'[{host}]' if ':' in host else host}{port}"
+    return f"{title_of(ref)} at {where}" if local_server(ref) or provider_name(ref) == "ollama" else where
 
 
 def provider_name(ref: str) -> str:

@@ -1,20 +1,21 @@
-"""Spells a `ChatRequest` as OpenAI chat messages and tools, by the rules of the maker of the model that it is for
-(reference sheet 3.7)."""
+"""Spells a `ChatRequest` as OpenAI chat messages and tools, by the rules of who answers: a vendor's own, or the
+strictest ones for a server or a gateway that may have any model behind it (reference sheet 3.7)."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clawbot.llm.collect import REDACTED, safe_name
 from clawbot.llm.protocol import ChatRequest
-from clawbot.llm.providers import provider_name
+from clawbot.llm.providers import is_vendors_own, provider_name
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -22,6 +23,7 @@ from clawbot.messages import (
     Message,
     TextBlock,
     ThinkingBlock,
+    ToolCallBlock,
     ToolResultMessage,
     ToolSpec,
     UserMessage,
@@ -35,9 +37,11 @@ class WireRules(Struct, frozen=True):
     """How a conversation is spelled for one family of models.
 
     `id_keep` is the class of characters allowed in a tool call id and `id_length` its longest length (`id_exact`:
-    its only one). `leading_user`: the first turn must be the user's. `merge_users`: no two user turns in a row.
-    `assistant_after_tool`: no user turn right after a tool result. `cache_marks`: the caching of the prompt is asked
-    for by marks in it. `thinking`: how earlier reasoning is sent back.
+    its only one). `leading_user`: the first turn must be the user's. `merge_users`: no two user turns in a row, and
+    its only one). `leading_user`: the first turn must be the user's. `merge_users`: no two user turns in a row, and
+    `merge_answers`: no two answers. `assistant_after_tool`: no user turn right after a tool result. `single_calls`: one
+    call in a turn, its result behind it. `tool_turns`: calls and results go as such, else as words. `cache_marks`: the
+    caching of the prompt is asked for by marks in it. `thinking`: how earlier reasoning is sent back.
     """
 
     id_keep: str = r"\x21-\x7e"
@@ -46,7 +50,10 @@ class WireRules(Struct, frozen=True):
     keep_thoughts: bool = False
     leading_user: bool = False
     merge_users: bool = True
+    merge_answers: bool = False
     assistant_after_tool: bool = False
+    single_calls: bool = False
+    tool_turns: bool = True
     cache_marks: bool = False
     thinking: Literal["none", "signed", "plain"] = "none"
 
@@ -81,14 +88,39 @@ _BY_MODEL_NAME = (
 _RESELLERS = {"openrouter", "bedrock", "vertex_ai", "vercel_ai_gateway", "github_copilot", "azure_ai"}
 
 
-def rules_for(ref: str) -> WireRules:
-    """The rules for a model by its name: `provider/model`."""
+def rules_for(ref: str, base: str | None = None, *, tools: bool = True) -> WireRules:
+    """The rules for the model `ref` (`provider/model`) at the address `base` (None: the vendor's own). `tools`: whether
+    it can call any."""
+    rules = _vendor_rules(ref)
+    if not is_vendors_own(ref, base):
+        rules = _strictest(rules)
+    return rules if tools else replace(rules, tool_turns=False)
+
+
+def _vendor_rules(ref: str) -> WireRules:
     provider, _, name = ref.partition("/")
     if provider in _RESELLERS:
         for pattern, rules in _BY_MODEL_NAME:
             if pattern.search(name.lower()):
                 return rules
     return _BY_PROVIDER.get(provider, _OTHERS)
+
+
+def _strictest(rules: WireRules) -> WireRules:
+    """What the template of any model accepts: Gemma's and Mistral's want turns that alternate from the user's on,
+    Mistral's an answer after tools and ids of nine letters and digits, Llama's one call at a time. What belongs to the
+    protocol stays as it is: the reasoning that vendors sign stands before all calls of a turn."""
+    return replace(
+        rules,
+        id_keep=_MISTRAL.id_keep,
+        id_length=_MISTRAL.id_length,
+        id_exact=True,
+        leading_user=True,
+        merge_users=True,
+        merge_answers=True,
+        assistant_after_tool=True,
+        single_calls=rules.thinking != "signed" and not rules.keep_thoughts,
+    )
 
 
 class CallIds:
@@ -145,18 +177,26 @@ EMPTY_RESULT = "(no output)"
 OPENING_TURN = "(The conversation goes on.)"
 AFTER_TOOLS = "(I have the result.)"
 TOOL_IMAGE = "The picture from the tool {name}:"
+# For a model that can't call tools and takes over a conversation in which another one did.
+CALLED = "(I called the tool {name} with {arguments})"
+RETURNED = "(The tool {name} returned:)\n{text}"
 _CACHE_MARK = {"type": "ephemeral"}
 
 
-def to_openai(request: ChatRequest, ref: str = "openai/") -> dict[str, Any]:
+def to_openai(
+    request: ChatRequest, ref: str = "openai/", base: str | None = None, *, tools: bool = True
+) -> dict[str, Any]:
     """`messages` and, when there are any, `tools` and `max_tokens` as OpenAI's chat completions spell them.
 
-    `ref` (`provider/model`) picks the rules of reference sheet 3.7. Calls of answers that broke off are not trusted:
-    they are left out, and so are results that belong to no call. Nothing with empty content is ever sent.
+    `ref` (`provider/model`), `base` (its address) and `tools` (whether it can call any) pick the rules of `rules_for`.
+    Calls of answers that broke off are not trusted: they are left out, and so are results that belong to no call.
+    Nothing with empty content is ever sent.
     """
-    rules = rules_for(ref)
-    turns = _join_users(_spell(request.messages, rules, ref), rules)
-    turns = _order(turns, rules)
+    rules = rules_for(ref, base, tools=tools)
+    spelled = list(_spell(request.messages, rules, ref))
+    if rules.single_calls:
+        spelled = list(_one_by_one(spelled))
+    turns = _order(_join(spelled, rules), rules)
     system = _system(request, rules)
     if rules.cache_marks and turns:
         _mark_last(turns[-1])
@@ -191,7 +231,7 @@ def _spell(messages: tuple[Message, ...], rules: WireRules, ref: str) -> Iterato
     pictures: list[dict[str, Any]] = []
     for message in messages:
         if isinstance(message, ToolResultMessage):
-            yield from _result(message, ids, pictures)
+            yield from _result(message, ids, rules, pictures)
             continue
         # Results must follow their call without a gap, so the pictures of all of them come after the last.
         if pictures:
@@ -229,20 +269,22 @@ def _block(block: TextBlock | ImageBlock) -> dict[str, Any]:
 def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: str) -> Iterator[WireMessage]:
     ids.begin()
     spelled: WireMessage = {"role": "assistant", "content": message.text if message.text.strip() else None}
-    if message.tool_calls and not message.broken:
-        spelled["tool_calls"] = [
-            {
-                "id": ids.of_call(call.id),
-                "type": "function",
-                "function": {"name": safe_name(call.name), "arguments": msgspec.json.encode(call.arguments).decode()},
-            }
-            for call in message.tool_calls
-        ]
+    calls = [] if message.broken else [_call(call, ids.of_call(call.id)) for call in message.tool_calls]
+    if calls and rules.tool_turns:
+        spelled["tool_calls"] = calls
+    elif calls:
+        said = [spelled["content"], *(CALLED.format_map(call["function"]) for call in calls)]
+        spelled["content"] = "\n\n".join(text for text in said if text)
     if spelled["content"] is None and "tool_calls" not in spelled:
         return
-    if not message.broken and message.provider == provider_name(ref):
+    if rules.tool_turns and not message.broken and message.provider == provider_name(ref):
         spelled.update(_thinking(message, rules))
     yield spelled
+
+
+def _call(call: ToolCallBlock, identity: str) -> dict[str, Any]:
+    function = {"name": safe_name(call.name), "arguments": msgspec.json.encode(call.arguments).decode()}
+    return {"id": identity, "type": "function", "function": function}
 
 
 def _thinking(message: AssistantMessage, rules: WireRules) -> dict[str, Any]:
@@ -261,26 +303,62 @@ def _signed(thinking: str, signature: str) -> dict[str, str]:
     return {"type": "thinking", "thinking": thinking, "signature": signature}
 
 
-def _result(message: ToolResultMessage, ids: CallIds, pictures: list[dict[str, Any]]) -> Iterator[WireMessage]:
+def _result(
+    message: ToolResultMessage, ids: CallIds, rules: WireRules, pictures: list[dict[str, Any]]
+) -> Iterator[WireMessage]:
     identity = ids.of_result(message.tool_call_id)
     if identity is None:
         return
-    yield {"role": "tool", "tool_call_id": identity, "content": message.text if message.text.strip() else EMPTY_RESULT}
+    text = message.text if message.text.strip() else EMPTY_RESULT
+    if rules.tool_turns:
+        yield {"role": "tool", "tool_call_id": identity, "content": text}
+    else:
+        yield {"role": "user", "content": RETURNED.format(name=message.tool_name, text=text)}
     images = [block for block in message.content if isinstance(block, ImageBlock)]
     if images:
         pictures.append({"type": "text", "text": TOOL_IMAGE.format(name=message.tool_name)})
         pictures.extend(_block(image) for image in images)
 
 
-def _join_users(turns: Iterator[WireMessage], rules: WireRules) -> list[WireMessage]:
+def _one_by_one(turns: list[WireMessage]) -> Iterator[WireMessage]:
+    """Each call in a turn of its own with its result behind it. Calls that have no result are left out."""
+    results = {turn["tool_call_id"]: turn for turn in turns if turn["role"] == "tool"}
+    for turn in turns:
+        if "tool_calls" in turn:
+            yield from _parted(turn, results)
+        elif turn["role"] != "tool":
+            yield turn
+
+
+def _parted(turn: WireMessage, results: dict[str, WireMessage]) -> Iterator[WireMessage]:
+    first = {name: value for name, value in turn.items() if name != "tool_calls"}
+    answered = [call for call in turn["tool_calls"] if call["id"] in results]
+    if not answered and first["content"] is not None:
+        yield first
+    for call in answered:
+        yield {**first, "tool_calls": [call]}
+        yield results[call["id"]]
+        first = {"role": "assistant", "content": None}
+
+
+def _join(turns: Iterable[WireMessage], rules: WireRules) -> list[WireMessage]:
+    """Turns of one side in a row become one, where the rules want that."""
     joined: list[WireMessage] = []
+    wanted = {"user": rules.merge_users, "assistant": rules.merge_answers}
     for turn in turns:
         last = joined[-1] if joined else None
-        if rules.merge_users and last is not None and last["role"] == turn["role"] == "user":
-            joined[-1] = {"role": "user", "content": _concat(last["content"], turn["content"])}
-        else:
+        if last is None or last["role"] != turn["role"] or not wanted.get(turn["role"]):
             joined.append(turn)
+        else:
+            joined[-1] = _joined(last, turn)
     return joined
+
+
+def _joined(first: WireMessage, second: WireMessage) -> WireMessage:
+    """Two turns of one side as one; the first has no calls, since their results would stand between."""
+    contents = [turn["content"] for turn in (first, second) if turn["content"] is not None]
+    content = _concat(*contents) if len(contents) > 1 else next(iter(contents), None)
+    return {**second, "content": content}
 
 
 def _concat(first: Any, second: Any) -> Any:

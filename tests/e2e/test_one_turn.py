@@ -63,7 +63,7 @@ def test_a_wrong_key_names_the_provider_and_never_the_key(machine: Machine, scri
     machine.serve(script("turns:\n  - reply: {fault: 401}\n"))
     failed = machine.run("chat", "-p", "hello")
     assert failed.returncode == 1
-    assert "OpenAI" in failed.stderr
+    assert "127.0.0.1:" in failed.stderr
     assert "test-key-123456" not in failed.stderr
     written = [path.read_bytes() for path in machine.state.rglob("*") if path.is_file() and path.name != "config.yaml"]
     assert not any(b"test-key-123456" in data for data in written)

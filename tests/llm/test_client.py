@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -310,7 +311,7 @@ async def test_http_errors(server: Server, status: int, message: str, kind: type
     server.replies = [http_error(status, message)]
     _, error = await failing(model_at(server.url))
     assert type(error) is kind
-    assert str(error).startswith("OpenAI: ")
+    assert str(error).startswith(f"127.0.0.1:{urlsplit(server.url).port}: ")
     assert "sk-secret" not in str(error)
     if isinstance(error, ContextOverflowError):
         assert error.limit == 8192

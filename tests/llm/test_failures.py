@@ -66,8 +66,23 @@ def test_kinds(failure: Failure, kind: type[ModelError], hint: str) -> None:
 
 def test_an_unreachable_server_is_named_with_its_address() -> None:
     error = to_error(Failure("APIConnectionError", "refused", 500), ref="ollama_chat/x", base="http://127.0.0.1:11434")
-    assert "http://127.0.0.1:11434" in str(error)
-    assert str(error).startswith("Ollama: ")
+    assert str(error).startswith("Ollama at 127.0.0.1:11434: ")
+
+
+@pytest.mark.parametrize(
+    ("ref", "base", "name"),
+    [
+        ("openai/m", None, "OpenAI"),
+        ("openai/m", "https://eu.api.openai.com/v1", "OpenAI"),
+        ("openai/m", "http://127.0.0.1:8080/v1", "127.0.0.1:8080"),
+        ("openai/m", "https://user:pa55word@notopenai.com/v1?key=pa55word", "notopenai.com"),
+        ("anthropic/m", "http://[::1]:8080", "[::1]:8080"),
+        ("llamafile/m", "http://127.0.0.1:8080/v1", "llama.cpp at 127.0.0.1:8080"),
+        ("openai/m", "http://host:port/", "host"),
+    ],
+)
+def test_errors_name_who_answers(ref: str, base: str | None, name: str) -> None:
+    assert to_error(Failure("X", "no"), ref=ref, base=base).provider == name
 
 
 @pytest.mark.parametrize("tls", ["<ssl.SSLContext object at 0x7ff1125c4ef0>", "default", "False"])
@@ -78,7 +93,7 @@ def test_a_refused_connection_is_no_matter_of_certificates(tls: str) -> None:
         Failure("APIConnectionError", message), ref="ollama/nomic-embed-text", base="http://127.0.0.1:11434"
     )
     assert str(error).startswith(
-        "Ollama: no connection (http://127.0.0.1:11434): "
+        "Ollama at 127.0.0.1:11434: no connection: "
         "Cannot connect to host 127.0.0.1:11434 [Connect call failed ('127.0.0.1', 11434)]."
     )
     bad = Failure("APIConnectionError", f"Cannot connect to host a.example:443 ssl:{tls} [certificate verify failed]")

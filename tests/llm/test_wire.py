@@ -169,6 +169,29 @@ def test_user_turns_in_a_row_are_joined_but_not_for_openai() -> None:
     assert sent(UserMessage("a"), UserMessage("b"), ref="llamafile/m") == [{"role": "user", "content": "a\n\nb"}]
 
 
+@pytest.mark.parametrize(
+    ("ref", "base", "strict"),
+    [
+        ("openai/m", None, False),
+        ("openai/m", "https://eu.api.openai.com/v1", False),
+        ("azure/m", "https://mine.openai.azure.com", False),
+        ("openai/m", "http://127.0.0.1:8080/v1", True),
+        ("openai/m", "https://openai.com.example/v1", True),
+        ("openrouter/mistralai/m", "http://gateway.example", True),
+        ("llamafile/m", None, True),
+    ],
+)
+def test_the_address_decides_and_not_the_name(ref: str, base: str | None, strict: bool) -> None:
+    rules = rules_for(ref, base)
+    found = (rules.merge_users, rules.merge_answers, rules.assistant_after_tool, rules.leading_user, rules.id_length)
+    assert (found == (True, True, True, True, 9)) is strict
+
+
+def test_a_gateway_gets_what_belongs_to_its_protocol() -> None:
+    claude = rules_for("anthropic/m", "http://127.0.0.1:4000")
+    assert (claude.cache_marks, claude.thinking, claude.id_length, claude.single_calls) == (True, "signed", 9, False)
+
+
 def test_mistral_hears_an_assistant_between_a_result_and_the_user() -> None:
     spelled = sent(AssistantMessage([call()], stop_reason="toolUse"), result(), UserMessage("q"), ref="mistral/m")
     assert spelled[2] == {"role": "assistant", "content": AFTER_TOOLS}
