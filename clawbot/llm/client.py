@@ -12,18 +12,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.collect import DeltaCollector
-from clawbot.llm.errors import BadResponseError, ModelError, RateLimitError, UnreachableError
+from clawbot.llm.errors import BadResponseError, LoadingError, ModelError, RateLimitError, UnreachableError
 from clawbot.llm.failures import to_error
 from clawbot.llm.frames import CallFailed, Complete, Deltas
 from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
 from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, ReasoningPart, RetryPart, StreamPart
-from clawbot.llm.providers import answerer, key_names, provider_name
+from clawbot.llm.providers import answerer, is_loopback, key_names, provider_name
 from clawbot.llm.tokens import Prices
 from clawbot.llm.wire import to_openai
 from clawbot.text.secrets import remember_secret
@@ -35,9 +34,10 @@ if TYPE_CHECKING:
 
 LONGEST_ASKED_WAIT = 90.0
 """Seconds. Quotas by the minute ask for up to 60; a provider that asks for more than this is not waited for."""
+_LOADING_WAIT = 2.0
+"""Seconds between two questions to a server that loads its model, which costs it nothing to refuse."""
 _JITTER = 0.5
 """Seconds at most: clients that failed together should not come back together."""
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _logger = logging.getLogger(__name__)
 
 Attempt = Callable[[], AsyncGenerator[StreamPart, None]]
@@ -45,11 +45,13 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class RetryPolicy(Struct, frozen=True):
-    """`attempts` calls altogether; `first_wait` seconds before the second, then doubled each time up to `max_wait`."""
+    """`attempts` calls altogether; `first_wait` seconds before the second, then doubled each time up to `max_wait`.
+    A server that loads its model is waited for, `loading` seconds altogether."""
 
     attempts: int = 4
     first_wait: float = 1.0
     max_wait: float = 30.0
+    loading: float = 120.0
 
 
 async def with_retries(
@@ -58,9 +60,11 @@ async def with_retries(
     """Yield the parts of `attempt()`, beginning again after a retryable error that came before any visible part.
 
     Visible is what the reader takes for the answer: text and tool calls; reasoning may be said again, since the
-    RetryPart stands between. Raises what the last attempt raised, and any error after visible text.
+    RetryPart stands between. A server that loads its model is asked until it has, which is told once and counts for no
+    attempt. Raises what the last attempt raised, and any error after visible text.
     """
-    for number in range(1, policy.attempts + 1):
+    number, patience = 1, policy.loading
+    while True:
         visible = False
         try:
             async with aclosing(attempt()) as parts:
@@ -68,18 +72,27 @@ async def with_retries(
                     visible = visible or not isinstance(part, ReasoningPart | FinalPart)
                     yield part
             return
-        except ModelError as error:
-            wait = None if visible else wait_before_next(error, number, policy)
-            if wait is None:
+        except LoadingError as error:
+            wait = min(_LOADING_WAIT, patience)
+            if visible or not wait:
                 raise
+            if patience == policy.loading:
+                yield RetryPart(number + 1, wait, error.message)
+            patience -= wait
+        except ModelError as error:
+            pause = None if visible else wait_before_next(error, number, policy)
+            if pause is None:
+                raise
+            wait = pause
             _logger.info("attempt %d failed (%s), the next follows in %.1f s", number, error.kind, wait)
             yield RetryPart(number + 1, wait, error.message)
+            number += 1
         await sleep(wait)
 
 
 def wait_before_next(error: ModelError, number: int, policy: RetryPolicy) -> float | None:
     """Seconds to wait after attempt `number` failed with `error`; None when there is to be no other."""
-    if not error.retryable or number >= policy.attempts:
+    if not error.retryable or number >= policy.attempts or (isinstance(error, UnreachableError) and error.dead):
         return None
     if isinstance(error, RateLimitError):
         if error.exhausted:
@@ -103,7 +116,8 @@ MAX_ANSWER_CHARS = 1_000_000
 """An answer is cut off here, with stop reason `length`: about twice what the longest output limits (128k tokens) allow,
 so only a model that has lost its way gets there."""
 LOADING_SECONDS = 60.0
-"""What a call may take on top of the request timeout: litellm may have to be loaded first, from a slow disk."""
+"""What the worker may be silent for on top of the request timeout: litellm may have to be loaded first, from a slow
+disk. Once it is, the worker says that the call goes on, and finds by itself that the server sends nothing."""
 NO_KEY = "not-needed"
 """What servers get that want no key; litellm's clients insist on one, and must not take one from the environment."""
 
@@ -164,11 +178,6 @@ def target_for(
     )
 
 
-def is_loopback(base: str) -> bool:
-    """Whether the address `base` is on this machine."""
-    return (urlsplit(base).hostname or "") in _LOOPBACK
-
-
 class ClientOptions(Struct, frozen=True):
     """What all models of an agent share.
 
@@ -186,7 +195,7 @@ class ClientOptions(Struct, frozen=True):
 def client_options(settings: AgentSettings, clock: Clock, log_path: Path | None) -> ClientOptions:
     """The options that the settings of an agent hold."""
     retries = settings.retries
-    policy = RetryPolicy(retries.attempts, retries.first_wait, retries.max_wait)
+    policy = RetryPolicy(retries.attempts, retries.first_wait, retries.max_wait, loading=settings.request_timeout)
     return ClientOptions(clock, policy, settings.request_timeout, log_path)
 
 

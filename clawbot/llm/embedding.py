@@ -26,7 +26,6 @@ from clawbot.llm.client import (
     ClientOptions,
     Target,
     client_options,
-    is_loopback,
     target_for,
     wait_before_next,
 )
@@ -49,6 +48,7 @@ from clawbot.llm.providers import (
     OLLAMA,
     EmbeddingProvider,
     embedding_provider,
+    is_loopback,
     key_names,
     local_server,
     title_of,

@@ -9,6 +9,7 @@ reached, because the chunks that litellm gathers for it are taken away.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,6 +85,7 @@ class LiteLLMEngine:
         for cause in _causes(error):
             if isinstance(cause, ScriptMismatch):
                 return Failure(name=type(cause).__name__, message=cause.message)
+        refused = any(getattr(cause, "errno", None) == errno.ECONNREFUSED for cause in _causes(error))
         original = getattr(error, "original_exception", None)
         if isinstance(original, Exception):
             error = original
@@ -94,6 +96,7 @@ class LiteLLMEngine:
             status=status if isinstance(status, int) else 0,
             retry_after=_retry_after(error),
             streaming=streaming,
+            refused=refused,
         )
 
     def open_script(self, number: int, path: str) -> None:

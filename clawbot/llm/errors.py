@@ -5,6 +5,7 @@ ModelError                  something that the user can act on: provider, what h
   RateLimitError            too many requests or no quota (429)
   ContextOverflowError      the prompt is larger than the model's window
   UnreachableError          no connection, DNS, timeouts, 5xx
+    LoadingError            a server that loads its model (503), and will answer soon
   RefusedError              the provider declined the content or the request (content policy, 400)
   BadResponseError          the answer broke off or was no answer: missing finish reason, bad JSON
 """
@@ -78,10 +79,21 @@ class ContextOverflowError(ModelError):
 
 
 class UnreachableError(ModelError):
-    """No connection, a timeout, or a server that failed (5xx)."""
+    """No connection, a timeout, or a server that failed (5xx).
+
+    `dead`: nobody listens at an address of this machine, which no waiting of seconds changes.
+    """
 
     kind = "unreachable"
     retryable = True
+
+    def __init__(self, message: str, *, provider: str = "", hint: str = "", dead: bool = False) -> None:
+        super().__init__(message, provider=provider, hint=hint)
+        self.dead = dead
+
+
+class LoadingError(UnreachableError):
+    """The server is there and loads its model, which takes minutes with a large one."""
 
 
 class RefusedError(ModelError):

@@ -19,12 +19,13 @@ from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
     ContextOverflowError,
+    LoadingError,
     ModelError,
     RateLimitError,
     RefusedError,
     UnreachableError,
 )
-from clawbot.llm.providers import answerer, key_names
+from clawbot.llm.providers import answerer, is_loopback, key_names
 from clawbot.text.secrets import redact
 
 # Each row: who says it, and what is said (lower case). Taken from the providers' servers and documents; the tests
@@ -208,6 +209,18 @@ _OVERFLOW_HINT = (
 _NO_PROVIDER = "LLM Provider NOT provided"
 _NAME_HINT = "Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here."
 _DNS = re.compile(r"name or service not known|nodename nor servname|getaddrinfo|name resolution")
+# What llama.cpp, text-generation-inference and gateways before them say while weights are read.
+_LOADING = re.compile(
+    r"loading model|model\b.{0,60}\b(?:is|still) (?:currently )?(?:being )?load(?:ing|ed)", re.IGNORECASE
+)
+_LOADING_HINT = "Send the message again when it has, or raise agents.defaults.request_timeout, for which it is waited."
+# What aiohttp and httpx say of a connection that ended in the middle, or on which nothing came.
+_LOST = re.compile(
+    r"payload is not completed|transferencoding|contentlengtherror|server disconnected|peer closed|incomplete read|"
+    r"connection (?:was )?(?:reset|closed|lost|aborted)|incomplete chunked",
+    re.IGNORECASE,
+)
+_SILENT = re.compile(r"timeout on reading", re.IGNORECASE)
 _CERTIFICATE = re.compile(r"certificate|\bssl\b", re.IGNORECASE)
 # litellm's own words before those of the provider: "litellm.BadRequestError: OpenAIException - ".
 _PREFIX = re.compile(r"^(?:litellm\.)?\w*(?:Error|Timeout|Exception): ?")
@@ -222,7 +235,7 @@ class Failure(Struct, frozen=True):
     """A call that failed, as the worker saw it.
 
     `name` is the class of the exception, `status` the HTTP status (0: there was no answer), `retry_after` the header
-    of that name as it came, `streaming` whether the answer had begun.
+    of that name as it came, `streaming` whether the answer had begun, `refused` whether nobody listens at the address.
     """
 
     name: str
@@ -230,6 +243,7 @@ class Failure(Struct, frozen=True):
     status: int = 0
     retry_after: str = ""
     streaming: bool = False
+    refused: bool = False
 
 
 def to_error(failure: Failure, *, ref: str, base: str | None = None, now: datetime | None = None) -> ModelError:
@@ -244,10 +258,9 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     if kind is ContextOverflowError:
         return ContextOverflowError(text, provider=provider, hint=_OVERFLOW_HINT, limit=stated_limit(failure.message))
     if kind is UnreachableError:
-        return UnreachableError(_unreachable_text(failure, text), provider=provider, hint=_address_hint(base))
+        return _unreachable(failure, text, provider, base)
     if kind is BadResponseError:
-        what = "cannot be used" if failure.name == BAD_VECTORS else "broke off"
-        return BadResponseError(f"the answer {what}: {text}", provider=provider, hint="Send the message again.")
+        return BadResponseError(_broken_text(failure, text), provider=provider, hint="Send the message again.")
     if _NO_PROVIDER in failure.message:
         return RefusedError(f"litellm knows no provider of that name ({ref}).", provider=provider, hint=_NAME_HINT)
     return RefusedError(text, provider=provider, hint=_refusal_hint(failure))
@@ -319,12 +332,37 @@ def _address_hint(base: str | None) -> str:
     return "Look at the network connection, or choose another model with /model. `clawbot doctor` checks it."
 
 
+def _broken_text(failure: Failure, text: str) -> str:
+    """In our own words where only the connection failed: libraries say that in terms of chunks and payloads."""
+    if failure.name == BAD_VECTORS:
+        return f"the answer cannot be used: {text}"
+    if _SILENT.search(failure.message):
+        return "the answer broke off: nothing more came in time."
+    if _LOST.search(failure.message):
+        return "the answer broke off: the connection was lost before the model was done."
+    return f"the answer broke off: {text}"
+
+
+def _unreachable(failure: Failure, text: str, provider: str, base: str | None) -> UnreachableError:
+    if failure.status == 503 and _LOADING.search(failure.message):
+        return LoadingError("the server loads its model.", provider=provider, hint=_LOADING_HINT)
+    if failure.refused:
+        dead = base is not None and is_loopback(base)
+        what = "no server answers there; the connection was refused."
+        return UnreachableError(what, provider=provider, hint=_address_hint(base), dead=dead)
+    return UnreachableError(_unreachable_text(failure, text), provider=provider, hint=_address_hint(base))
+
+
 def _unreachable_text(failure: Failure, text: str) -> str:
     if failure.name == LOAD_ERROR:
         return text
     lowered = _TLS_SETTINGS.sub("", failure.message).lower()
     if failure.name in ("Timeout", "APITimeoutError") or failure.status == 408:
         return f"no answer in time: {text}"
+    if _SILENT.search(failure.message):
+        return "no answer in time."
+    if _LOST.search(failure.message):
+        return "the connection was lost before the answer began."
     if failure.status >= 500 and "connect" not in lowered:
         return f"the server failed with status {failure.status}: {text}"
     if _CERTIFICATE.search(lowered):

@@ -51,6 +51,13 @@ class CloseScript(Struct, frozen=True, tag="close_script"):
     script: int
 
 
+class Alive(Struct, frozen=True, tag="alive"):
+    """The call goes on. Servers keep a connection open for minutes while they read a long prompt, and the worker knows
+    when nothing at all came for too long."""
+
+    id: int
+
+
 class Deltas(Struct, frozen=True, tag="deltas"):
     """What has come in since the last frame of this call, as OpenAI chat chunks."""
 
@@ -84,7 +91,7 @@ class WorkerReady(Struct, frozen=True, tag="ready"):
 
 
 Request = Complete | Embed | CancelCall | OpenScript | CloseScript
-Report = Deltas | Embedded | Ended | CallFailed | WorkerReady
+Report = Alive | Deltas | Embedded | Ended | CallFailed | WorkerReady
 
 request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 report_decoder: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report)

@@ -125,6 +125,7 @@ EMBEDDING_PREFIXES: tuple[tuple[str, str, str], ...] = (
 )
 """A part of a model's name -> what it was trained to read before a document and before a question."""
 
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _BY_NAME = {provider.name: provider for provider in PROVIDERS}
 _LOCAL_BY_NAME = {server.name: server for server in LOCAL_SERVERS}
 _EMBEDDERS_BY_NAME = {provider.name: provider for provider in EMBEDDERS}
@@ -156,6 +157,11 @@ _DOMAINS: dict[str, tuple[str, ...]] = {
     "xai": ("x.ai",),
     "zai": ("z.ai", "bigmodel.cn"),
 }
+
+
+def is_loopback(base: str) -> bool:
+    """Whether the address `base` is on this machine."""
+    return (urlsplit(base).hostname or "") in _LOOPBACK
 
 
 def is_vendors_own(ref: str, base: str | None) -> bool:

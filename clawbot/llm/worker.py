@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from clawbot.llm.failures import LOAD_ERROR, Failure
 from clawbot.llm.frames import (
+    Alive,
     CallFailed,
     CancelCall,
     CloseScript,
@@ -42,6 +44,8 @@ COALESCE_SECONDS = 0.015
 """Deltas that come faster than this share a frame: each frame costs the reader, and the screen has 12 a second."""
 ROWS_BYTES = 4 * 1024**2
 """Vectors are sent in pieces of about this size, so that the reader's screen does not wait for the copy of all."""
+BEAT_SECONDS = 15.0
+"""How often the worker says that a call goes on; more often where a model may be silent for less than twice that."""
 _NICE_WHILE_LOADING = 10
 _logger = logging.getLogger("clawbot.llm.worker")
 
@@ -54,9 +58,20 @@ class CallReports:
         self._id = call_id
         self._chunks: list[dict[str, Any]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._beat: asyncio.TimerHandle | None = None
         self._sent_at = 0.0
         self._unsendable: Exception | None = None
         self.started = False
+
+    def keep_alive(self, seconds: float) -> None:
+        """Say every so many seconds that the call goes on, until `close`."""
+        self._report(Alive(self._id))
+        self._beat = asyncio.get_running_loop().call_later(seconds, self.keep_alive, seconds)
+
+    def close(self) -> None:
+        """Say nothing more by itself."""
+        if self._beat is not None:
+            self._beat.cancel()
 
     def add(self, chunk: dict[str, Any]) -> None:
         """Take a chunk. Text that follows text is joined to it. Raises what kept earlier ones from being sent."""
@@ -150,6 +165,7 @@ class Worker:
             try:
                 await _perform(engine, request, out)
             finally:
+                out.close()
                 out.flush()
         except asyncio.CancelledError:
             self._send(Ended(request.id))
@@ -168,6 +184,7 @@ async def _perform(
     engine: LiteLLMEngine, request: Complete | Embed | OpenScript | CloseScript, out: CallReports
 ) -> None:
     if isinstance(request, Complete):
+        out.keep_alive(min(BEAT_SECONDS, request.arguments.get("timeout", math.inf) / 2))
         await engine.stream(request, out)
     elif isinstance(request, Embed):
         out.add_rows(await engine.embed(request))

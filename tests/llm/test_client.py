@@ -17,6 +17,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from clawbot.clock import SystemClock
+from clawbot.llm import client
 from clawbot.llm.client import ClientOptions, LiteLLMModel, RetryPolicy, Target
 from clawbot.llm.errors import (
     AuthenticationError,
@@ -81,6 +82,14 @@ USAGE = {
 }
 
 
+async def comments(response: web.StreamResponse, seconds: float) -> None:
+    """What llama.cpp sends while it reads a long prompt, only more often."""
+    until = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < until:
+        await response.write(b":\n\n")
+        await asyncio.sleep(0.1)
+
+
 class Server:
     """An OpenAI-compatible server: `answer` plays the next of `replies`; what it was asked is in `requests`."""
 
@@ -107,6 +116,9 @@ class Server:
                     return response
                 if step == "stall":
                     await asyncio.Event().wait()
+                if isinstance(step, float):
+                    await comments(response, step)
+                    continue
                 text = step if isinstance(step, str) else json.dumps(step)
                 await response.write(f"data: {text}\n\n".encode())
         except (asyncio.CancelledError, ConnectionError):
@@ -138,9 +150,11 @@ async def server(worker: Any) -> AsyncIterator[Server]:
     await runner.cleanup()
 
 
-def model_at(url: str, policy: RetryPolicy = ONCE, **options: Any) -> LiteLLMModel:
-    target = Target("openai/m", "openai/m", url, keyless=True)
-    return LiteLLMModel(target, ModelInfo("openai/m"), ClientOptions(SystemClock(), policy, 30.0, **options))
+def model_at(url: str, policy: RetryPolicy = ONCE, ref: str = "openai/m", **options: Any) -> LiteLLMModel:
+    options = {"timeout": 30.0, **options}
+    return LiteLLMModel(
+        Target(ref, ref, url, keyless=True), ModelInfo(ref), ClientOptions(SystemClock(), policy, **options)
+    )
 
 
 async def read_all(model: LiteLLMModel, request: ChatRequest = REQUEST) -> list[StreamPart]:
@@ -282,6 +296,7 @@ async def test_an_answer_that_breaks_off_keeps_what_was_shown(server: Server, st
     seen, error = await failing(model_at(server.url, RetryPolicy(attempts=3, first_wait=0.0)))
     assert seen == [TextPart("half")]
     assert isinstance(error, BadResponseError)
+    assert error.message.endswith(("was lost before the model was done.", "ended before the model was done."))
     assert len(server.requests) == 1
 
 
@@ -330,10 +345,38 @@ async def test_a_wait_that_is_too_long_is_told_instead(server: Server) -> None:
     assert error.retry_after == 3600
 
 
-async def test_nobody_at_the_address(worker: Any, unused_tcp_port: int) -> None:
-    _, error = await failing(model_at(f"http://127.0.0.1:{unused_tcp_port}/v1"))
-    assert isinstance(error, UnreachableError)
-    assert str(unused_tcp_port) in error.hint
+@pytest.mark.parametrize("ref", ["openai/m", "hosted_vllm/m", "anthropic/m", "ollama_chat/m"])
+async def test_a_server_that_is_not_there_is_told_at_once(worker: Any, unused_tcp_port: int, ref: str) -> None:
+    base = f"http://127.0.0.1:{unused_tcp_port}/v1"
+    seen, error = await failing(model_at(base, RetryPolicy(attempts=4, first_wait=99), ref=ref))
+    assert (seen, type(error)) == ([], UnreachableError)
+    assert error.message == "no server answers there; the connection was refused."
+    assert error.provider.endswith(f"127.0.0.1:{unused_tcp_port}")
+    assert base in error.hint
+
+
+async def test_a_server_that_loads_its_model_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LOADING_WAIT", 0.01)
+    loading = [http_error(503, "Loading model") for _ in range(3)]
+    server.replies = [*loading, [delta(content="fine"), end(), "[DONE]"]]
+    parts = await read_all(model_at(server.url))
+    assert parts[0] == RetryPart(2, 0.01, "the server loads its model.")
+    assert [type(part) for part in parts] == [RetryPart, TextPart, FinalPart]
+
+
+async def test_the_keep_alives_of_a_server_count_as_life(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first token comes long after anybody would have to have heard something."""
+    monkeypatch.setattr(client, "LOADING_SECONDS", 0.0)
+    server.replies = [[6.0, delta(content="fine"), end(), "[DONE]"]]
+    assert final(await read_all(model_at(server.url, timeout=2.0))).text == "fine"
+
+
+@pytest.mark.parametrize("steps", [["stall"], [delta(content="half"), "stall"]])
+async def test_a_server_that_sends_nothing_is_given_up(server: Server, steps: list[Any]) -> None:
+    server.replies = [steps]
+    seen, error = await failing(model_at(server.url, timeout=0.5))
+    assert "in time" in error.message
+    assert type(error) is (BadResponseError if seen else UnreachableError)
 
 
 async def test_a_flood_is_cut_off_and_its_connection_closed(server: Server) -> None:

@@ -10,6 +10,7 @@ from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
     ContextOverflowError,
+    LoadingError,
     ModelError,
     RateLimitError,
     RefusedError,
@@ -50,6 +51,8 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
         (Failure("InternalServerError", "Connection error.", 500), UnreachableError, "network"),
         (Failure("Timeout", "Request timed out", 408), UnreachableError, "doctor"),
         (Failure("ServiceUnavailableError", "overloaded", 529), UnreachableError, "/model"),
+        (Failure("ServiceUnavailableError", "Loading model", 503), LoadingError, "request_timeout"),
+        (Failure("ServiceUnavailableError", "Model x is currently loading", 503), LoadingError, "request_timeout"),
         (Failure("ValueError", "something else"), UnreachableError, "/model"),
         (Failure("InternalServerError", "Connection error.", 500, streaming=True), BadResponseError, "again"),
         (Failure("NotFoundError", "no such model", 404), RefusedError, "/model"),
@@ -98,6 +101,31 @@ def test_a_refused_connection_is_no_matter_of_certificates(tls: str) -> None:
     )
     bad = Failure("APIConnectionError", f"Cannot connect to host a.example:443 ssl:{tls} [certificate verify failed]")
     assert "no secure connection" in to_error(bad, ref="openai/x").message
+
+
+AIOHTTP = "Response payload is not completed: <TransferEncodingError: 400, message='Not enough data'>"
+
+
+@pytest.mark.parametrize(
+    ("message", "streaming", "expected"),
+    [
+        (AIOHTTP, True, "the answer broke off: the connection was lost before the model was done."),
+        (AIOHTTP, False, "the connection was lost before the answer began."),
+        ("Server disconnected", False, "the connection was lost before the answer began."),
+        ("Timeout on reading data from socket", True, "the answer broke off: nothing more came in time."),
+        ("Timeout on reading data from socket", False, "no answer in time."),
+    ],
+)
+def test_a_connection_that_broke_is_told_in_plain_words(message: str, streaming: bool, expected: str) -> None:
+    said = f"litellm.APIConnectionError: APIConnectionError: OpenAIException - {message}"
+    assert to_error(Failure("APIConnectionError", said, 500, streaming=streaming), ref="openai/x").message == expected
+
+
+def test_only_a_server_of_this_machine_is_taken_for_dead() -> None:
+    refused = Failure("InternalServerError", "Connection error.", 500, refused=True)
+    bases = ("http://127.0.0.1:9/v1", "https://api.example/v1", None)
+    errors = [to_error(refused, ref="openai/x", base=base) for base in bases]
+    assert [isinstance(error, UnreachableError) and error.dead for error in errors] == [True, False, False]
 
 
 def test_no_text_holds_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
     ContextOverflowError,
+    LoadingError,
     ModelError,
     RateLimitError,
     RefusedError,
@@ -82,6 +83,18 @@ async def test_it_gives_up_with_the_last_error() -> None:
     assert len(parts) == len(waits) == 1
 
 
+async def test_a_server_that_loads_is_waited_for_as_long_as_the_settings_say() -> None:
+    loading: Steps = [LoadingError("loads")]
+    parts, waits, error = await run(
+        RetryPolicy(2, 1.0, loading=5.0), loading, loading, [UnreachableError("x")], [FINAL]
+    )
+    assert error is None
+    assert [part.reason for part in parts if isinstance(part, RetryPart)] == ["loads", "x"]
+    parts, waits, error = await run(RetryPolicy(2, loading=5.0), *([loading] * 4))
+    assert isinstance(error, LoadingError)
+    assert (len(parts), waits) == (1, [2.0, 2.0, 1.0])
+
+
 @pytest.mark.parametrize("part", [TextPart("half"), ToolCallPart(ToolCallBlock("1", "read"))])
 async def test_nothing_is_repeated_after_a_visible_part(part: StreamPart) -> None:
     parts, waits, error = await run(RetryPolicy(4), [part, BadResponseError("broke")], [FINAL])
@@ -102,6 +115,7 @@ async def test_reasoning_alone_may_be_said_again() -> None:
         (RateLimitError("x", retry_after=0), 0),
         (RateLimitError("x", retry_after=LONGEST_ASKED_WAIT + 1), None),
         (RateLimitError("x", exhausted=True), None),
+        (UnreachableError("x", dead=True), None),
         (AuthenticationError("x"), None),
         (ContextOverflowError("x"), None),
         (RefusedError("x"), None),
