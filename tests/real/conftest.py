@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.e2e import conftest as e2e
 from tests.real.server import MISSING, PYTHON, ModelServer, small_model, whole_model
 
 Serve = Callable[..., ModelServer]
+machine = e2e.machine
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
@@ -24,6 +25,8 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 MISSING = "the model server is not installed: `make test-real` does that"
 QWEN = FOLDER / "qwen.jinja"
 LAYERS = 2
+PATIENCE = 400
+"""Seconds that a test may take where every core is busy with other work; most need two to five."""
 LAST_WORDS = 4_000  # characters of the server's log that a failure shows
 
 
@@ -101,7 +104,17 @@ class ModelServer:
     @property
     def busy(self) -> bool:
         """Whether it works on a call."""
-        return any(slot["is_processing"] for slot in json.loads(self._get("/slots")))
+        return bool(self._slot["is_processing"])
+
+    @property
+    def decoded(self) -> int:
+        """How many tokens of its latest answer it has made."""
+        return sum(token["n_decoded"] for token in self._slot.get("next_token", ()))
+
+    @property
+    def _slot(self) -> dict[str, Any]:
+        (slot,) = json.loads(self._get("/slots"))
+        return dict(slot)
 
     @property
     def tokens_read(self) -> int:

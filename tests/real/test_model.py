@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import pytest_asyncio
 
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.config.schema_memory import MemorySearchSettings
+from clawbot.llm.embedding import open_embedder
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.factory import open_model
 from clawbot.llm.local import find_local
@@ -27,10 +30,11 @@ from clawbot.messages import (
     UserMessage,
 )
 from tests.real.conftest import Serve
-from tests.real.server import QWEN, ModelServer
+from tests.real.server import PATIENCE, QWEN, ModelServer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(PATIENCE)]
 
+Opener = Callable[..., Awaitable[ChatModel]]
 WORD = "harbour "
 LIST = ToolSpec(
     "list",
@@ -47,9 +51,19 @@ async def one_worker() -> AsyncIterator[None]:
     await release_worker(worker)
 
 
-async def opened(server: ModelServer, ref: str = "openai/small", **settings: Any) -> ChatModel:
-    given = AgentSettings.model_validate({"api_base": server.base, "model": ref, **settings})
-    return await open_model(ref, given, clock=SystemClock())
+@pytest_asyncio.fixture(loop_scope="module")
+async def opened() -> AsyncIterator[Opener]:
+    """Open the model of a server with the given settings."""
+    models: list[ChatModel] = []
+
+    async def open_one(server: ModelServer, **settings: Any) -> ChatModel:
+        given = AgentSettings.model_validate({"api_base": server.base, **settings})
+        models.append(await open_model("openai/small", given, clock=SystemClock()))
+        return models[-1]
+
+    yield open_one
+    for model in models:
+        await model.aclose()
 
 
 def asks(*messages: Message | str, tools: Sequence[ToolSpec] = ()) -> ChatRequest:
@@ -67,14 +81,14 @@ def whole(parts: Sequence[StreamPart]) -> AssistantMessage:
     return last.message
 
 
-async def test_the_server_is_found_and_says_its_window(serve: Serve) -> None:
+async def test_the_server_is_found_and_says_its_window(serve: Serve, opened: Opener) -> None:
     server = serve(window=3_072)
     (found,) = await find_local([LLAMA_CPP], server.base)
     assert (found.ref, found.window, found.images) == ("llamafile/small", 3_072, False)
     assert (await opened(server)).info.window == 3_072
 
 
-async def test_an_answer_streams_and_its_usage_is_what_the_server_read(serve: Serve) -> None:
+async def test_an_answer_streams_and_its_usage_is_what_the_server_read(serve: Serve, opened: Opener) -> None:
     server = serve(cap=24)
     model = await opened(server)
     parts = await answer(model, asks(WORD * 50))
@@ -93,7 +107,9 @@ async def test_an_answer_streams_and_its_usage_is_what_the_server_read(serve: Se
     assert second.cache_read >= first.usage.prompt_tokens
 
 
-async def test_a_server_that_is_killed_in_the_middle_of_an_answer_leaves_what_it_said(serve: Serve) -> None:
+async def test_a_server_that_is_killed_in_the_middle_of_an_answer_leaves_what_it_said(
+    serve: Serve, opened: Opener
+) -> None:
     server = serve()
     model = await opened(server)
     said: list[str] = []
@@ -110,7 +126,7 @@ async def test_a_server_that_is_killed_in_the_middle_of_an_answer_leaves_what_it
     assert caught.value.retryable
 
 
-async def test_a_server_that_loads_its_model_is_waited_for(serve: Serve) -> None:
+async def test_a_server_that_loads_its_model_is_waited_for(serve: Serve, opened: Opener) -> None:
     server = serve(cap=8, hold=True)
     model = await opened(server, retries={"attempts": 2, "first_wait": 0.01})
     parts: list[StreamPart] = []
@@ -121,7 +137,7 @@ async def test_a_server_that_loads_its_model_is_waited_for(serve: Serve) -> None
     assert whole(parts).usage
 
 
-async def test_an_overflow_is_understood_in_the_servers_own_words(serve: Serve) -> None:
+async def test_an_overflow_is_understood_in_the_servers_own_words(serve: Serve, opened: Opener) -> None:
     server = serve(window=1_024)
     with pytest.raises(ContextOverflowError) as caught:
         await answer(await opened(server), asks(WORD * 3_000))
@@ -139,7 +155,7 @@ def folder(path: str) -> list[Message]:
     ]
 
 
-async def test_the_model_calls_a_tool_and_reads_the_result(serve: Serve) -> None:
+async def test_the_model_calls_a_tool_and_reads_the_result(serve: Serve, opened: Opener) -> None:
     """Qwen's template. The model learns from three examples what it never learned."""
     server = serve(whole=True, window=2_048, cap=60, template=QWEN)
     model = await opened(server)
@@ -153,3 +169,20 @@ async def test_the_model_calls_a_tool_and_reads_the_result(serve: Serve) -> None
     reply = whole(await answer(model, asks(*talk, called, result, tools=[LIST])))
     assert reply.text == "There is memory.md."
     assert server.tokens_read - before < 60
+
+
+async def test_texts_beyond_the_physical_batch_get_vectors_and_spoil_no_others(serve: Serve) -> None:
+    """The server refuses a text of more than 512 tokens, and with it the call that it is in."""
+    remote = {"api_base": serve(window=2_048, embed=True).base}
+    search = MemorySearchSettings.model_validate({"provider": "openai", "model": "small", "remote": remote})
+    embedder = open_embedder(search, AgentSettings(), clock=SystemClock())
+    notes = [f"- {port}: the proxy of the harbour listens there" for port in range(8_000, 8_016)]
+    alone = await embedder.embed(notes, "document")
+    large = [WORD * 1_500, "备份没有成功。" * 200]
+    together = await embedder.embed([*notes[:8], *large, *notes[8:]], "document")
+    rows = np.frombuffer(together.data, "<f4").reshape(-1, together.dimensions)
+    assert (len(rows), together.dimensions) == (18, 576)
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3)
+    before = np.frombuffer(alone.data, "<f4").reshape(-1, alone.dimensions)
+    assert np.allclose(np.delete(rows, (8, 9), axis=0), before, atol=1e-2)
+    await embedder.aclose()

@@ -1,0 +1,73 @@
+"""Talks of the whole program with a real model server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from clawbot import services
+from clawbot.agent.events import CompactionFinished, Event
+from clawbot.config.paths import Paths, find_home
+from clawbot.runtime import Runtime, RuntimeOptions
+from tests.clocks import StillClock
+from tests.e2e.conftest import Machine
+from tests.program import say
+from tests.real.conftest import Serve
+from tests.real.server import PATIENCE, QWEN, ModelServer
+
+pytestmark = pytest.mark.timeout(PATIENCE)
+
+WINDOW = 3_072
+INSTRUCTIONS = ("AGENTS.md", "SOUL.md", "USER.md", "IDENTITY.md", "TOOLS.md", "MEMORY.md")
+ALL_BUT_ONE_TOOL = "read, write, edit, list, grep, shell, memory_search, memory_get, sessions_search, sessions_read"
+
+
+def settings(server: ModelServer, more: str = "") -> str:
+    return f"agents: {{defaults: {{model: openai/small, api_base: '{server.base}', {more}}}}}\n"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StillClock:
+    """The clock of the program."""
+    clock = StillClock()
+    monkeypatch.setattr(services, "SystemClock", lambda _zone: clock)
+    return clock
+
+
+async def opened(server: ModelServer, more: str = "") -> Runtime:
+    """The program with the model of `server` and `more` settings, in the home of the test."""
+    paths = Paths(find_home())
+    paths.ensure_home()
+    paths.config_file.write_text(settings(server, more), encoding="utf-8")
+    return await Runtime.open(RuntimeOptions().unattended())
+
+
+def test_esc_frees_the_server(serve: Serve, machine: Machine) -> None:
+    server = serve(template=QWEN)
+    machine.configure(settings(server))
+    chat = machine.open()
+    chat.wait_for("openai/small")
+    chat.send("hello", "enter")
+    server.wait_until(lambda: server.decoded > 0)
+    chat.send("esc")
+    chat.wait_for(lambda text: "esc stops" not in text)
+    server.wait_until(lambda: not server.busy)
+    assert server.decoded < 4_000
+
+
+async def test_twenty_turns_in_a_small_window(serve: Serve, clock: StillClock) -> None:
+    """The workspace is a small one, and there is one tool: the usual ones fill such a window by themselves."""
+    workspace = find_home() / "workspace"
+    workspace.mkdir(parents=True)
+    for name in INSTRUCTIONS:
+        (workspace / name).write_text("Answer briefly.\n", encoding="utf-8")
+    runtime = await opened(serve(window=WINDOW, cap=60, template=QWEN), f"tools: {{deny: [{ALL_BUT_ONE_TOOL}]}}")
+    events: list[Event] = []
+    for turn in range(20):
+        clock.moment += timedelta(seconds=20)
+        events += await say(runtime, f"<{turn}> " + "The harbour is deep, and the ships are many. " * 8)
+    finished = [event for event in events if isinstance(event, CompactionFinished)]
+    assert finished
+    assert {event.status for event in finished} == {"done"}
+    await runtime.close()
