@@ -24,6 +24,7 @@ COMMANDS = {
     "schedule": ("clawbot.cli.schedule", "List what the agent does by itself; run what is due."),
     "config": ("clawbot.cli.config", "Show, check and locate the settings."),
     "doctor": ("clawbot.cli.doctor", "What works here and what does not, each with its remedy."),
+    "model": ("clawbot.cli.model", "Get a model that runs on this machine; serve it."),
     "script": ("clawbot.cli.script", "Serve a scripted model for tests."),
     "completion": ("clawbot.cli.completion", "Print the shell completion script."),
 }

@@ -65,6 +65,9 @@ class Paths:
         self.switches_file = home / "hooks.json"
         self.schedule_file = home / "schedule.json"
         self.history_file = home / "history.jsonl"
+        self.models = home / "models"
+        self.local_file = home / "local.json"
+        self.local_log = self.logs / "local-model.log"
 
     def ensure_home(self) -> None:
         """Create the state folder. Raises ConfigError if it can't be created or written. Blocks."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawbot.clock import Clock
+from clawbot.config.paths import Paths, find_home
+from clawbot.errors import ClawbotError
 from clawbot.extensions import BrokenExtension, installed
 from clawbot.llm.client import LiteLLMModel, Target, client_options, target_for
 from clawbot.llm.errors import ContextOverflowError, ModelError, RefusedError, UnreachableError
@@ -21,6 +23,7 @@ from clawbot.llm.models import (
     UsableModel,
     capped,
     describe,
+    describe_local,
     is_own,
     look_up,
     normal_ref,
@@ -28,9 +31,12 @@ from clawbot.llm.models import (
 )
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, ChatRequest, FallbackPart, ModelInfo, StreamPart, TextPart, ToolCallPart
-from clawbot.llm.providers import OLLAMA, is_known, local_server
+from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, local_server
 from clawbot.llm.scripted import load_script
 from clawbot.llm.scripted.model import ScriptModel
+from clawbot.llm.served import ServedModel
+from clawbot.local_model.register import Running
+from clawbot.local_model.shelf import LOCAL
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
@@ -151,6 +157,8 @@ async def open_model(ref: str, settings: AgentSettings, *, clock: Clock, log_pat
     except BaseException:
         await asyncio.gather(*(model.aclose() for model in models), return_exceptions=True)
         raise
+    if isinstance(models[0], ServedModel):
+        models[0].begin()
     return models[0] if len(models) == 1 else FallbackModel(models, clock)
 
 
@@ -166,6 +174,8 @@ class _Opener:
         """One model, without fallbacks."""
         if ref.startswith(SCRIPT):
             return await self._script(ref.removeprefix(SCRIPT))
+        if ref.startswith(LOCAL):
+            return await self._served(ref)
         if ref == AUTO:
             found = await resolve_auto(self._settings)
         elif ref == OFFLINE:
@@ -176,6 +186,8 @@ class _Opener:
             found = await describe(self._full_ref(ref), self._settings)
         if found.info.ref == OFFLINE:
             return OfflineModel(self._clock, reason=found.info.reason)
+        if found.info.ref.startswith(LOCAL):
+            return await self._served(found.info.ref, found.info.reason)
         return await self._litellm(found)
 
     async def _packaged(self, ref: str) -> ChatModel | None:
@@ -211,6 +223,20 @@ class _Opener:
         target = self._target(found)
         facts = (await asyncio.to_thread(look_up, [target.ref]))[target.ref]
         return LiteLLMModel(target, found.info, self._options, prices=facts.prices)
+
+    async def _served(self, ref: str, reason: str = "chosen") -> ServedModel:
+        """A model of this machine, served when it is needed. Raises RefusedError when there is no such file."""
+        paths = Paths(find_home())
+        try:
+            file, info = await asyncio.to_thread(describe_local, ref, self._settings, paths, reason)
+        except ClawbotError as error:
+            raise RefusedError(error.message, hint=error.hint) from error
+
+        def connect(server: Running) -> LiteLLMModel:
+            name = f"{LLAMA_CPP.name}/{server.name}"
+            return LiteLLMModel(Target(ref, name, base=server.base, key=server.key), info, self._options)
+
+        return ServedModel(paths, file, info, connect)
 
     def _target(self, found: UsableModel) -> Target:
         ref = found.info.ref

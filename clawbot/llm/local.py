@@ -13,7 +13,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from clawbot.config.paths import Paths, find_home
 from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, VLLM, LocalServer
+from clawbot.local_model.register import Running, answers, read_running
+from clawbot.local_model.shelf import LOCAL
 
 PROBE_SECONDS = 0.5
 """A server on this machine answers in a few milliseconds; this is for one that is busy."""
@@ -46,8 +49,19 @@ async def find_local(servers: Sequence[LocalServer] = LOCAL_SERVERS, base: str |
 
     `base` is where they are, None: on their usual ports of this machine.
     """
-    found = await asyncio.gather(*(asyncio.to_thread(_models_of, server, base) for server in servers))
+    asked = [asyncio.to_thread(_models_of, server, base) for server in servers]
+    own = [asyncio.to_thread(_own_models)] if base is None and LLAMA_CPP in servers else []
+    found = await asyncio.gather(*own, *asked)
     return [model for models in found for model in models]
+
+
+def _own_models() -> list[LocalModel]:
+    """Those that a clawbot serves on this machine: by their register, since no port of theirs is usual."""
+    return [_own_model(running) for running in read_running(Paths(find_home()).local_file) if answers(running)]
+
+
+def _own_model(running: Running) -> LocalModel:
+    return LocalModel(f"{LOCAL}{running.name}", "clawbot's own server", running.base, window=running.window)
 
 
 def base_of(server: LocalServer) -> str:

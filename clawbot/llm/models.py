@@ -4,6 +4,7 @@ what litellm's table says of each: read as a file, litellm stays out."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -16,10 +17,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clawbot.config.paths import Paths, find_home
+from clawbot.errors import ClawbotError
 from clawbot.llm.local import FROM_SERVER, LocalModel, find_local, listed_models, served_window
 from clawbot.llm.protocol import CAPPED, ModelInfo
 from clawbot.llm.providers import KEYS, PROVIDERS, Provider, local_server, provider_name
 from clawbot.llm.tokens import Prices, Tier
+from clawbot.local_model.gguf import read_head, window_for
+from clawbot.local_model.keeper import is_installed
+from clawbot.local_model.register import read_running
+from clawbot.local_model.shelf import LOCAL, Shelf, free_memory
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
@@ -45,13 +52,16 @@ async def find_models(settings: AgentSettings) -> list[ModelInfo]:
 
     Those that the settings name come first. A provider with a key is listed with its default model.
     """
-    named = [ref for ref in (settings.model, *settings.fallbacks) if "/" in ref and not ref.startswith(SCRIPT)]
+    chosen = (settings.model, *settings.fallbacks)
+    named = [ref for ref in chosen if "/" in ref and not ref.startswith((SCRIPT, LOCAL))]
     found, described = await asyncio.gather(
         _available(settings), asyncio.gather(*(describe(ref, settings) for ref in named))
     )
     listed: dict[str, ModelInfo] = {}
     for entry in (*described, *found):
         listed.setdefault(entry.info.ref, entry.info)
+    for info in await asyncio.to_thread(_on_shelf, settings):
+        listed.setdefault(info.ref, info)
     offline = ModelInfo(OFFLINE, reason="always there; it is no language model")
     return [*listed.values(), offline]
 
@@ -82,6 +92,31 @@ async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Us
         if served:
             facts = replace(facts, window=served, window_source=FROM_SERVER)
     return UsableModel(_info(ref, facts, settings, reason or "chosen"))
+
+
+def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str = "chosen") -> tuple[Path, ModelInfo]:
+    """The file of `local/NAME` and what it says of itself. Blocks. Raises ClawbotError when there is no such file."""
+    name = ref.removeprefix(LOCAL)
+    served = next((each for each in read_running(paths.local_file) if each.name == name), None)
+    file = Path(served.file) if served else Shelf(paths.models).find(name)
+    window, tools = served.window if served else None, True
+    with contextlib.suppress(ClawbotError, OSError):
+        # What is wrong with the file, or that it does not fit, is told when it is to be served.
+        head = read_head(file)
+        tools = head.tools
+        window = window or window_for(head, free_memory())
+    window, source = capped(window, FROM_SERVER if served else "what fits this machine", settings)
+    info = ModelInfo(f"{LOCAL}{name}", reason=reason, window=window, supports_tools=tools, window_source=source)
+    return file, info
+
+
+def _on_shelf(settings: AgentSettings) -> list[ModelInfo]:
+    """The models of the home, where there is what runs them. Blocks."""
+    paths = Paths(find_home())
+    names = Shelf(paths.models).files() if is_installed() else ()
+    return [
+        describe_local(f"{LOCAL}{name}", settings, paths, "on this machine; it starts when chosen")[1] for name in names
+    ]
 
 
 def normal_ref(ref: str) -> str:

@@ -129,7 +129,13 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _BY_NAME = {provider.name: provider for provider in PROVIDERS}
 _LOCAL_BY_NAME = {server.name: server for server in LOCAL_SERVERS}
 _EMBEDDERS_BY_NAME = {provider.name: provider for provider in EMBEDDERS}
-_TITLES = {"azure": "Azure", "bedrock": "Bedrock", "vertex_ai": "Vertex AI", "script": "The script"}
+_TITLES = {
+    "local": "The local model",
+    "azure": "Azure",
+    "bedrock": "Bedrock",
+    "vertex_ai": "Vertex AI",
+    "script": "The script",
+}
 
 
 # The domains of those that a model can be called at by the name of its maker. All other addresses are somebody else's.

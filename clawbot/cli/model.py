@@ -1,0 +1,222 @@
+"""`clawbot model`: models that run on this machine: get them, serve them, choose one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from clawbot.cli.output import draw, json_option, print_json, reports_errors, say, tell
+from clawbot.config.paths import Paths, find_home
+from clawbot.errors import ClawbotError
+from clawbot.local_model.gguf import read_head, shown_size
+from clawbot.local_model.keeper import INSTALL, Keeper, demand_installed, is_installed
+from clawbot.local_model.register import Running, answers, read_running
+from clawbot.local_model.shelf import LOCAL, OFFERS, SUFFIX, Shelf, total_memory
+
+
+@click.group(name="model")
+def command() -> None:
+    """Get a model that runs on this machine; serve it."""
+
+
+def _home() -> tuple[Paths, Shelf]:
+    paths = Paths(find_home())
+    return paths, Shelf(paths.models)
+
+
+@command.command(name="list")
+@json_option
+@reports_errors
+def list_models(as_json: bool) -> None:
+    """List the models that are here, and those that can be had by name."""
+    paths, shelf = _home()
+    served = {running.name for running in read_running(paths.local_file)}
+    here = {name: path.stat().st_size for name, path in shelf.files().items()}
+    offers = [{"name": offer.name, "machineGb": offer.machine, "licence": offer.licence} for offer in OFFERS]
+    models = [{"name": name, "bytes": size, "served": name in served} for name, size in here.items()]
+    if as_json:
+        print_json({"folder": str(shelf.folder), "installed": is_installed(), "models": models, "offers": offers})
+        return
+    for name, size in here.items():
+        say(f"{LOCAL}{name}  {shown_size(size)}{', served' if name in served else ''}")
+    if not here:
+        say(f"There is no model in {shelf.folder} yet.")
+    say("")
+    say(f"To be had with `clawbot model pull NAME` (this machine: {shown_size(total_memory())} of memory):")
+    for offer in OFFERS:
+        say(f"  {offer.name:<12} for machines with {offer.machine:>2} GB of memory  {offer.licence}")
+    if not is_installed():
+        say(f"To run one, install what serves it: {INSTALL}")
+
+
+@command.command()
+@click.argument("source", metavar="NAME|URL")
+@click.option("--name", help="What to call it here.")
+@click.option("--sha256", metavar="HEX", help="What its SHA-256 must be.")
+@reports_errors
+def pull(source: str, name: str | None, sha256: str | None) -> None:
+    """Get a model: a NAME of the list, or any http, https or file URL of a .gguf file.
+
+    What was cut off goes on where it was. The hash of the first time is kept, and later ones are checked by it.
+    """
+    from clawbot.local_model.pull import pull as get
+    from clawbot.local_model.pull import source_for
+
+    _, shelf = _home()
+    wanted = source_for(source, shelf, name=name, sha256=sha256)
+    known = get(wanted, shelf, _Meter(wanted.name))
+    _end_line()
+    say(f"{LOCAL}{wanted.name} is here: {shown_size(known.size)}, SHA-256 {known.sha256}")
+    if not is_installed():
+        tell(f"To run it, install what serves it: {INSTALL}")
+    tell(f"Talk to it with: clawbot --model {LOCAL}{wanted.name}, or always: clawbot model use {wanted.name}")
+
+
+class _Meter:
+    """Shows on a terminal how much is there, once for each per cent."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._shown = ""
+
+    def __call__(self, done: int, size: int | None) -> None:
+        """`done` bytes of `size` are there."""
+        if not sys.stderr.isatty():
+            return
+        share = f" {done * 100 // size} % of {shown_size(size)}" if size else f" {shown_size(done)}"
+        if share != self._shown:
+            self._shown = share
+            draw(sys.stderr, f"{self._name}:{share}")
+
+
+def _end_line() -> None:
+    if sys.stderr.isatty():
+        draw(sys.stderr)
+
+
+@command.command()
+@click.argument("file", metavar="FILE.gguf|NAME")
+@click.option("--ctx", type=click.IntRange(512), metavar="N", help="The window in tokens (up to 16,384 that fit).")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; 0 takes a free one.")
+@reports_errors
+def serve(file: str, ctx: int | None, port: int) -> None:
+    """Serve a model on loopback until Ctrl+C, SIGTERM or `clawbot model stop`.
+
+    It asks for a key, which is in local.json of the home, where `auto` finds both. A server that dies is started anew.
+    """
+    paths, shelf = _home()
+    path = Path(file).expanduser().absolute() if Path(file).suffix == SUFFIX or "/" in file else shelf.find(file)
+    read_head(path)
+    demand_installed()
+    sys.exit(asyncio.run(_serve(paths, path, ctx, port)))
+
+
+async def _serve(paths: Paths, file: Path, ctx: int | None, port: int) -> int:
+    keeper = Keeper(paths, file, window=ctx, port=port, chat=False)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, keeper.over.set)
+    serving = asyncio.create_task(_until_over(paths, keeper))
+    try:
+        await keeper.over.wait()
+        if not serving.done():
+            return 0
+        served = await serving
+        if keeper.died_too_often:
+            raise ClawbotError(f"The server of {served.name} died again and again.", hint=_see_log(paths))
+        return 0
+    finally:
+        serving.cancel()
+        await keeper.close()
+
+
+async def _until_over(paths: Paths, keeper: Keeper) -> Running:
+    """Start, and say where it is."""
+    try:
+        running = await keeper.endpoint()
+    except BaseException:
+        keeper.over.set()
+        raise
+    if running.keeper != os.getpid():
+        keeper.over.set()
+        raise ClawbotError(f"{running.name} is served already on {running.base}.", hint="End that: clawbot model stop")
+    say(
+        f"serving {running.name} on {running.base} (window {running.window:,} tokens; the key is in {paths.local_file})"
+    )
+    return running
+
+
+def _see_log(paths: Paths) -> str:
+    return f"The log says more: {paths.local_log}"
+
+
+@command.command()
+@json_option
+@reports_errors
+def status(as_json: bool) -> None:
+    """Say which models are served here. Exits with 1 when none answers."""
+    paths, _ = _home()
+    found = [(running, answers(running)) for running in read_running(paths.local_file)]
+    if as_json:
+        print_json([_shown(running, alive) for running, alive in found])
+    for running, alive in [] if as_json else found:
+        whose = "by a chat" if running.chat else "by clawbot model serve"
+        how = "answers" if alive else "does not answer"
+        say(f"{LOCAL}{running.name} on {running.base}, {running.window:,} tokens, {whose}: {how}")
+    if not found and not as_json:
+        say("No model is served here.")
+    sys.exit(0 if any(alive for _, alive in found) else 1)
+
+
+def _shown(running: Running, alive: bool) -> dict[str, object]:
+    """All but the key."""
+    return {
+        "name": running.name,
+        "file": running.file,
+        "base": running.base,
+        "window": running.window,
+        "pid": running.pid,
+        "chat": running.chat,
+        "answers": alive,
+    }
+
+
+@command.command()
+@click.argument("name", required=False)
+@reports_errors
+def stop(name: str | None) -> None:
+    """Stop serving NAME, or all models. A chat keeps its own until it ends."""
+    paths, _ = _home()
+    wanted = (name or "").removeprefix(LOCAL)
+    found = [each for each in read_running(paths.local_file) if not wanted or each.name == wanted]
+    if not found:
+        raise ClawbotError(f"{wanted or 'No model'} is {'not ' if wanted else ''}served here.")
+    for running in found:
+        # Only while its server answers: the number of a process may belong to another one by now.
+        if running.chat:
+            say(f"{running.name} is served by a chat, and ends with it (process {running.keeper}).")
+        elif answers(running):
+            os.kill(running.keeper, signal.SIGTERM)
+            say(f"{running.name} is being stopped.")
+
+
+@command.command()
+@click.argument("name")
+@click.option("--agent", metavar="ID", help="Which agent of the config (default: main).")
+@click.option("--session", metavar="KEY", help="Which conversation (default: main).")
+@reports_errors
+def use(name: str, agent: str | None, session: str | None) -> None:
+    """Let the model NAME answer from now on: in the conversation, as `/model` does."""
+    _, shelf = _home()
+    file = shelf.find(name.removeprefix(LOCAL))
+    demand_installed()
+    from clawbot.cli.one_turn import run_one_turn
+    from clawbot.runtime import RuntimeOptions
+
+    options = RuntimeOptions(agent=agent, session=session).unattended()
+    sys.exit(asyncio.run(run_one_turn(options, f"/model {LOCAL}{file.stem}", as_json=False)))

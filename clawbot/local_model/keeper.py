@@ -1,0 +1,220 @@
+"""Keeps the server of one model running: starts it, writes it down, starts it anew when it dies, ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import sys
+from collections import deque
+from importlib.util import find_spec
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from clawbot.config.paths import Paths
+from clawbot.errors import ClawbotError
+from clawbot.files import ensure_private_dir
+from clawbot.local_model.gguf import read_head, window_for
+from clawbot.local_model.register import Running, add_running, answers, read_running, remove_running
+from clawbot.local_model.server import LOOPBACK, Answer, Failed, Order, Serving, answer_decoder
+from clawbot.local_model.shelf import free_memory
+from clawbot.text.secrets import remember_secret
+from clawbot.worker_pipe import WorkerProcess, module_command
+
+PACKAGE = "xllamacpp"
+INSTALL = 'pip install "clawbot[local]"'
+MOST_DEATHS = 3
+"""In a minute: a server that dies more often would die again."""
+DEATH_SECONDS = 60.0
+_logger = logging.getLogger(__name__)
+
+
+class LocalModelError(ClawbotError):
+    """The model of this machine can't be served."""
+
+
+def is_installed() -> bool:
+    """Whether the extra is there that runs models."""
+    return find_spec(PACKAGE) is not None
+
+
+def demand_installed() -> None:
+    """Raises LocalModelError that says how to install the extra when it is not there."""
+    if not is_installed():
+        raise LocalModelError(
+            f"What runs a model on this machine is not installed ({PACKAGE}, up to 40 MB).",
+            hint=f"Install it with: {INSTALL} (this Python: {sys.executable})",
+        )
+
+
+class Keeper:
+    """The server of `file`, or that of another process for the same file.
+
+    `window` None: what fits, up to 16,384 tokens. `port` 0: a free one, kept when it is started anew. `chat`: it ends
+    with a chat.
+    """
+
+    def __init__(
+        self, paths: Paths, file: Path, *, window: int | None = None, port: int = 0, chat: bool = True
+    ) -> None:
+        """Starts nothing. Needs a running event loop."""
+        self._paths = paths
+        self._file = file
+        self._window = window
+        self._port = port
+        self._chat = chat
+        self._key = secrets.token_urlsafe(32)
+        remember_secret(self._key)
+        self._process: WorkerProcess[Answer] | None = None
+        self._running: Running | None = None
+        self._starting: asyncio.Task[Running] | None = None
+        self._deaths: deque[float] = deque(maxlen=MOST_DEATHS)
+        self._closed = False
+        self.over = asyncio.Event()
+        """It died too often, or was closed, or somebody said that it is enough."""
+
+    @property
+    def died_too_often(self) -> bool:
+        """Whether the server died more often than it is started anew."""
+        recent = asyncio.get_running_loop().time() - DEATH_SECONDS
+        return len(self._deaths) == MOST_DEATHS and self._deaths[0] > recent
+
+    def begin(self) -> None:
+        """Start the server, and let nobody wait for it; what fails is told to who asks for it."""
+        self._begun()
+
+    def _begun(self) -> asyncio.Task[Running]:
+        """The start that is under way, or a new one."""
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(_note)
+        return self._starting
+
+    async def endpoint(self) -> Running:
+        """The server once it answers; one that does not run is started. Raises LocalModelError, NoModelError, OSError.
+
+        Who is cancelled while it waits does not stop the start.
+        """
+        if self._process is not None and not self._process.ended.done() and self._running is not None:
+            return self._running
+        return await asyncio.shield(self._begun())
+
+    async def close(self) -> None:
+        """End the server."""
+        self._closed = True
+        self.over.set()
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        await self._let_go()
+
+    def _of_others(self) -> Running | None:
+        """The server of another process for the same file."""
+        found = [each for each in read_running(self._paths.local_file) if each.file == str(self._file)]
+        return next((each for each in found if each.keeper != os.getpid() and answers(each)), None)
+
+    async def _start(self) -> Running:
+        if (other := await asyncio.to_thread(self._of_others)) is not None:
+            return other
+        demand_installed()
+        window = await asyncio.to_thread(self._measure)
+        await self._let_go()
+        answer = await self._launch(window)
+        if isinstance(answer, Failed) and self._port:
+            # Somebody else may have taken the port meanwhile.
+            await self._let_go()
+            self._port = 0
+            answer = await self._launch(window)
+        if isinstance(answer, Failed):
+            await self._let_go()
+            raise LocalModelError(
+                f"{self._file} can't be served: {answer.problem}.", hint=f"The log says more: {self._paths.local_log}"
+            )
+        return await self._write_down(answer, window)
+
+    def _measure(self) -> int:
+        ensure_private_dir(self._paths.logs)
+        return window_for(read_head(self._file), free_memory(), self._window)
+
+    async def _launch(self, window: int) -> Answer:
+        """Start the process, and wait until the model is loaded or can't be."""
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def take(answer: Answer) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        self._process = process = WorkerProcess(_logger, answer_decoder, take)
+        await process.start(module_command("clawbot.local_model.server"))
+        log = self._paths.local_log
+        process.send(Order(str(self._file), self._file.stem, window, self._port, self._key, str(log)))
+        process.ended.add_done_callback(lambda ended: take(Failed(f"its process ended with status {ended.result()}")))
+        return await answered
+
+    async def _write_down(self, answer: Serving, window: int) -> Running:
+        process = self._process
+        if process is None or process.pid is None:
+            raise LocalModelError("The server ended as soon as it had started.")
+        self._port = answer.port
+        self._running = running = Running(
+            name=self._file.stem,
+            file=str(self._file),
+            base=f"http://{LOOPBACK}:{answer.port}/v1",
+            key=self._key,
+            window=window,
+            pid=process.pid,
+            keeper=os.getpid(),
+            chat=self._chat,
+        )
+        await asyncio.to_thread(add_running, self._paths.local_file, running)
+        process.ended.add_done_callback(self._died)
+        return running
+
+    def _died(self, ended: asyncio.Future[int]) -> None:
+        """Start it anew, unless that is of no use."""
+        if self._closed:
+            return
+        _logger.warning("the server of %s ended with status %d", self._file.stem, ended.result())
+        self._deaths.append(asyncio.get_running_loop().time())
+        if self.died_too_often:
+            self.over.set()
+        else:
+            self.begin()
+
+    async def _let_go(self) -> None:
+        process, self._process = self._process, None
+        running, self._running = self._running, None
+        if running is not None:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(remove_running, self._paths.local_file, running.pid)
+        if process is not None:
+            await process.close()
+
+
+def _note(task: asyncio.Task[Running]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _logger.warning("the local model can't be served: %s", error)
+
+
+_kept: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, tuple[Keeper, int]]] = WeakKeyDictionary()
+
+
+def acquire_keeper(paths: Paths, file: Path) -> Keeper:
+    """The keeper of `file` in this event loop, to be given back with `release_keeper`. Starts nothing."""
+    kept = _kept.setdefault(asyncio.get_running_loop(), {})
+    keeper, users = kept.get(file) or (Keeper(paths, file), 0)
+    kept[file] = (keeper, users + 1)
+    return keeper
+
+
+async def release_keeper(file: Path) -> None:
+    """Give the keeper of `file` back; the last one to do so ends its server."""
+    kept = _kept.setdefault(asyncio.get_running_loop(), {})
+    keeper, users = kept[file]
+    if users > 1:
+        kept[file] = (keeper, users - 1)
+        return
+    del kept[file]
+    await keeper.close()

@@ -1,0 +1,295 @@
+"""Gets a model: goes on where it was cut off, looks first whether it fits, checks the hash before the file is there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.errors import ClawbotError
+from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atomic
+from clawbot.local_model.gguf import MAGIC, OVERHEAD_BYTES, shown_size
+from clawbot.local_model.shelf import Known, Shelf, offer_of, total_memory
+
+PART = ".part"
+SOURCE = ".part.json"
+PIECE = 1024**2
+"""Bytes of a file of this machine that are read at once."""
+SPARE = 256 * 1024**2
+"""Bytes that stay free on the disk: a full one stops transcripts, too."""
+SILENCE = 30.0
+"""Seconds in which a server has to send something."""
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
+_AGAIN = "Run the same command again: it goes on from there."
+
+
+class PullError(ClawbotError):
+    """A model that could not be got."""
+
+
+class _CutError(Exception):
+    """The connection ended before the file did."""
+
+
+class Source(Struct, frozen=True):
+    """Where a model comes from; `sha256` is what the user says that it must be, in hex."""
+
+    name: str
+    url: str
+    sha256: str | None = None
+
+
+class _Body(Struct):
+    """What a server began to send: from byte `start` on, of `size` bytes; `etag` is empty when it has none."""
+
+    start: int
+    size: int | None
+    etag: str
+    pieces: Iterator[bytes]
+
+
+class _Begun(Struct, frozen=True):
+    """What a part that lies there was begun with."""
+
+    url: str
+    etag: str
+
+
+Watch = Callable[[int, int | None], None]
+"""Is told how many bytes are there, and how many there will be (None: the server does not say)."""
+
+
+def source_for(text: str, shelf: Shelf, *, name: str | None = None, sha256: str | None = None) -> Source:
+    """What `text`, a name or an address, stands for. Raises ClawbotError for what is neither."""
+    offer = offer_of(text)
+    if offer is not None:
+        return Source(shelf.path(name or offer.name).stem, offer.url, sha256)
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https", "file"):
+        raise PullError(
+            f"{text} is no name of a model and no address.",
+            hint="See clawbot model list, or give a URL of a .gguf file.",
+        )
+    found = name or unquote(parts.path).rpartition("/")[2]
+    if name is None and not found.endswith(".gguf"):
+        raise PullError(f"{_bare(text)} does not end with .gguf.", hint="Give the model a name with --name.")
+    return Source(shelf.path(found).stem, text, sha256)
+
+
+def pull(source: Source, shelf: Shelf, watch: Watch, *, memory: int | None = None) -> Known:
+    """Get the model and put it on the shelf; what is there already and whole is only checked. Blocks.
+
+    `memory` is what the machine has, in bytes, None: that is asked. Raises PullError and OSError. What came so far
+    stays, except with a wrong hash.
+    """
+    try:
+        ensure_private_dir(shelf.folder)
+        return _Pull(source, shelf, watch, total_memory() if memory is None else memory).run()
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise PullError(f"The disk with {shelf.folder} is full.", hint=f"Make room there. {_AGAIN}") from error
+        raise
+
+
+class _Pull:
+    """One download."""
+
+    def __init__(self, source: Source, shelf: Shelf, watch: Watch, memory: int) -> None:
+        self._source = source
+        self._shelf = shelf
+        self._watch = watch
+        self._memory = memory
+        self._file = shelf.path(source.name)
+        self._part = self._file.with_name(self._file.name + PART)
+        self._begun = self._file.with_name(self._file.name + SOURCE)
+        self._url = _bare(source.url)
+
+    def run(self) -> Known:
+        with _opened(self._part) as part:
+            if self._file.exists():
+                known = self._check(self._file, "")
+                self._part.unlink(missing_ok=True)
+                return known
+            self._fetch_all(part)
+            os.fsync(part.fileno())
+            known = self._check(self._part, "It was deleted. ")
+            self._part.replace(self._file)
+            self._begun.unlink(missing_ok=True)
+            sync_dir(self._shelf.folder)
+        self._shelf.keep(self._source.name, known)
+        return known
+
+    def _fetch_all(self, part: BinaryIO) -> None:
+        """Ask until all is there, as long as each time something comes."""
+        while True:
+            before = _length(part)
+            try:
+                self._fetch(part)
+                return
+            except _CutError as cut:
+                if _length(part) <= before:
+                    raise PullError(
+                        f"{self._url}: {cut}. {shown_size(_length(part))} are here.", hint=_AGAIN
+                    ) from cut.__cause__
+
+    def _fetch(self, part: BinaryIO) -> None:
+        there = _length(part)
+        begun = self._read_begun() if there else None
+        etag = begun.etag if begun is not None and begun.url == self._url else ""
+        with _body(self._source.url, there if etag else 0, etag) as body:
+            self._demand_room(body, there)
+            if body.start != there:
+                part.truncate(body.start)
+            write_atomic(self._begun, msgspec.json.encode(_Begun(self._url, body.etag)), mode=PRIVATE_FILE)
+            part.seek(body.start)
+            self._write(part, body)
+
+    def _write(self, part: BinaryIO, body: _Body) -> None:
+        done = body.start
+        self._watch(done, body.size)
+        for piece in body.pieces:
+            if done == 0 and not piece.startswith(MAGIC[: len(piece)]):
+                self._part.unlink(missing_ok=True)
+                raise PullError(
+                    f"{self._url} is no GGUF file: it begins with {piece[:12]!r}.", hint="Check the address."
+                )
+            part.write(piece)
+            done += len(piece)
+            self._watch(done, body.size)
+        part.flush()
+        if body.size is not None and done < body.size:
+            raise _CutError("the connection ended early")
+
+    def _demand_room(self, body: _Body, there: int) -> None:
+        """Raises PullError for what would not fit this machine."""
+        if body.size is None:
+            return
+        if body.size + OVERHEAD_BYTES > self._memory:
+            size, memory = shown_size(body.size), shown_size(self._memory)
+            raise PullError(
+                f"{self._source.name} has {size}; this machine has {memory} of memory.",
+                hint="Take a smaller model: clawbot model list.",
+            )
+        free, missing = shutil.disk_usage(self._shelf.folder).free + there, body.size + SPARE
+        if missing > free:
+            raise PullError(
+                f"{self._source.name} needs {shown_size(missing)} on the disk with {self._shelf.folder}; "
+                f"{shown_size(free)} are free.",
+                hint="Make room there, or set CLAWBOT_HOME to a folder on another disk.",
+            )
+
+    def _check(self, path: Path, done: str) -> Known:
+        """The file as it is. Raises PullError when it is not what it must be; `done` then says what was done."""
+        known = self._shelf.known().get(self._source.name)
+        recorded = known.sha256 if known is not None and known.url == self._url else None
+        expected = (self._source.sha256 or recorded or "").lower()
+        found = _sha256(path)
+        if expected and found != expected:
+            if done:
+                path.unlink()
+                self._begun.unlink(missing_ok=True)
+            whose = "you gave" if self._source.sha256 else "was recorded when it was got first"
+            said = f"{self._file.name} has the SHA-256 {found}; the one that {whose} is {expected}. {done}"
+            wanted = "If the new file is wanted, give its hash with --sha256."
+            raise PullError(said.rstrip(), hint=wanted if done else f"Delete {path} and pull it again.")
+        return Known(found, path.stat().st_size, self._url)
+
+    def _read_begun(self) -> _Begun | None:
+        try:
+            return msgspec.json.decode(self._begun.read_bytes(), type=_Begun)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The part, for this process alone. Raises PullError when another one writes it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    with os.fdopen(handle, "r+b") as stream:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PullError(f"{path} is being written by another process.", hint="Wait for that one.") from None
+        yield stream
+
+
+def _length(part: BinaryIO) -> int:
+    part.flush()
+    return os.fstat(part.fileno()).st_size
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _bare(url: str) -> str:
+    """`url` without what may be a secret: names, passwords, what stands behind `?`."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+@contextlib.contextmanager
+def _body(url: str, start: int, etag: str) -> Iterator[_Body]:
+    """What is behind `url` from byte `start` on, if it is still what had that `etag`; else all of it. Raises PullError,
+    _CutError, OSError."""
+    if url.startswith("file:"):
+        with _file_body(url, start, etag) as body:
+            yield body
+        return
+    # A third of the time that the whole command line takes to start.
+    import httpx
+
+    headers = {"Range": f"bytes={start}-", "If-Range": etag} if start else {}
+    outside = urlsplit(url).hostname not in _LOOPBACK
+    try:
+        with (
+            httpx.Client(follow_redirects=True, timeout=SILENCE, trust_env=outside) as client,
+            client.stream("GET", url, headers={"Accept-Encoding": "identity", **headers}) as response,
+        ):
+            yield _http_body(response.status_code, dict(response.headers), url, response.iter_raw())
+    except (httpx.TransportError, httpx.TooManyRedirects) as error:
+        raise _CutError(str(error) or type(error).__name__) from error
+    except httpx.InvalidURL as error:
+        raise PullError(f"{_bare(url)} is no address: {error}.") from error
+
+
+def _http_body(status: int, headers: dict[str, str], url: str, pieces: Iterator[bytes]) -> _Body:
+    found = _RANGE.fullmatch(headers.get("content-range", ""))
+    # A weak tag says that a file means the same, not that it is the same: no part can be continued by it.
+    etag = headers.get("etag", "")
+    etag = "" if etag.startswith("W/") else etag or headers.get("last-modified", "")
+    length = headers.get("content-length", "")
+    if status == 206 and found is not None and found[1]:
+        return _Body(int(found[1]), int(found[2]), etag, pieces)
+    if status == 416 and found is not None:
+        return _Body(int(found[2]), int(found[2]), etag, iter(()))
+    if status == 200:
+        return _Body(0, int(length) if length.isdigit() else None, etag, pieces)
+    closed = status in (401, 403)
+    hint = "The model may ask for an account there." if closed else "Check the address, or try again later."
+    raise PullError(f"{_bare(url)}: the server answered with status {status}.", hint=hint)
+
+
+@contextlib.contextmanager
+def _file_body(url: str, start: int, etag: str) -> Iterator[_Body]:
+    path = Path(url2pathname(urlsplit(url).path))
+    with path.open("rb") as stream:
+        status = os.fstat(stream.fileno())
+        now = f'"{status.st_mtime_ns}-{status.st_size}"'
+        start = start if etag == now and start <= status.st_size else 0
+        stream.seek(start)
+        yield _Body(start, status.st_size, now, iter(lambda: stream.read(PIECE), b""))

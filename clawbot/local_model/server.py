@@ -1,0 +1,108 @@
+"""llama.cpp's server in a process of its own, `python -m clawbot.local_model.server`: it ends with the pipe to its
+keeper. What the keeper orders, the key too, comes through that pipe, so no list of processes shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.files import PRIVATE_FILE
+from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
+
+LOOPBACK = "127.0.0.1"
+LARGEST_LOG = 2 * 1024**2
+"""Bytes. A longer one is set aside when the next server starts."""
+PROMPTS_MIB = 256
+"""Memory for the ends of conversations that are not talked in. The library's own figure is 8 GB."""
+BROKEN = "llama.cpp can't load it"
+
+
+class Order(Struct, frozen=True, tag="order"):
+    """What is to be served: `window` in tokens, `port` 0 for a free one."""
+
+    file: str
+    name: str
+    window: int
+    port: int
+    key: str
+    log: str
+
+
+class Serving(Struct, frozen=True, tag="serving"):
+    """The server answers at `port`."""
+
+    port: int
+
+
+class Failed(Struct, frozen=True, tag="failed"):
+    """It does not, because of `problem`, half a sentence."""
+
+    problem: str
+
+
+Answer = Serving | Failed
+order_decoder = msgspec.msgpack.Decoder(Order)
+answer_decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+
+
+def main() -> None:
+    """Serve what the first frame orders, until the pipe closes."""
+    # Ctrl+C in the terminal is the keeper's to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asyncio.run(_run())
+
+
+async def _run() -> None:
+    requests, reports = claim_pipes()
+    orders: asyncio.Queue[Order] = asyncio.Queue()
+    serve_frames(requests, order_decoder, asyncio.get_running_loop(), orders.put_nowait)
+    order = await orders.get()
+    _print_to(Path(order.log))
+    server, answer = await asyncio.to_thread(_start, order)
+    FrameWriter(reports).send(answer)
+    if server is not None:
+        await asyncio.Event().wait()
+
+
+def _print_to(log: Path) -> None:
+    """Let the library's words, and a crash's, go to the file `log`."""
+    if log.exists() and log.stat().st_size > LARGEST_LOG:
+        log.replace(log.with_name(f"{log.name}.1"))
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+
+
+def _start(order: Order) -> tuple[object | None, Answer]:
+    """The server, which runs as long as it is held, and what is said of it. Blocks while the model is loaded."""
+    try:
+        import xllamacpp
+
+        params = xllamacpp.CommonParams()
+        params.model.path = order.file
+        params.model_alias = {order.name}
+        params.n_ctx = order.window
+        params.n_parallel = 1
+        params.cache_ram_mib = PROMPTS_MIB
+        params.hostnames = [LOOPBACK]
+        params.port = order.port
+        params.api_keys = [order.key]
+        params.ui = False
+        params.endpoint_slots = False
+        server = xllamacpp.Server(params)
+        return server, Serving(urlsplit(server.listening_address).port or order.port)
+    except RuntimeError:
+        # All that the library says of any failure; its own words are in the log.
+        return None, Failed(BROKEN)
+    except (ImportError, AttributeError, TypeError) as error:
+        return None, Failed(f"the xllamacpp that is installed does not fit: {error}")
+
+
+if __name__ == "__main__":
+    main()

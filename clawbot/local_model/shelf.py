@@ -1,0 +1,122 @@
+"""The models in the home: which files there are, which are known by name, the hashes they had when they came."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.errors import ClawbotError
+from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
+
+SUFFIX = ".gguf"
+LOCAL = "local/"
+"""What stands before the name of a model of the shelf in the settings: `local/NAME`."""
+HASHES = "hashes.json"
+_NAME = re.compile(r"[\w][\w.+-]{0,150}")
+
+
+class Offer(Struct, frozen=True):
+    """A model that can be had by name. `machine` is the memory, in GB, of a machine on which it runs beside other
+    programs; how large the file is says the server that has it."""
+
+    name: str
+    url: str
+    licence: str
+    machine: int
+
+
+_HUB = "https://huggingface.co/bartowski/Qwen_{0}-GGUF/resolve/main/Qwen_{0}-Q4_K_M.gguf"
+OFFERS: tuple[Offer, ...] = (
+    Offer("qwen3-1.7b", _HUB.format("Qwen3-1.7B"), "Apache-2.0", 4),
+    Offer("qwen3-4b", _HUB.format("Qwen3-4B"), "Apache-2.0", 8),
+    Offer("qwen3-8b", _HUB.format("Qwen3-8B"), "Apache-2.0", 16),
+)
+"""None of them has a hash here: the first download's is kept, and every later one is checked by it."""
+
+
+class Known(Struct, frozen=True):
+    """What a file was when it came: its SHA-256 in hex, its size in bytes, the address without a secret in it."""
+
+    sha256: str
+    size: int
+    url: str
+
+
+class Shelf:
+    """The folder of the models. Everything blocks; a folder that is not there is empty."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def files(self) -> dict[str, Path]:
+        """The models by name, in the order of their names."""
+        if not self.folder.is_dir():
+            return {}
+        return {path.stem: path for path in sorted(self.folder.glob(f"*{SUFFIX}")) if path.is_file()}
+
+    def path(self, name: str) -> Path:
+        """Where the model `name` lies or would lie. Raises ClawbotError for a name that is none."""
+        name = name.removesuffix(SUFFIX)
+        if not _NAME.fullmatch(name):
+            raise ClawbotError(
+                f"{name!r} is no name of a model: letters, digits, `.`, `+`, `-` and `_`.", hint="Choose one: --name."
+            )
+        return self.folder / f"{name}{SUFFIX}"
+
+    def find(self, name: str) -> Path:
+        """The file of the model `name`. Raises ClawbotError when there is none."""
+        path = self.path(name)
+        if not path.is_file():
+            there = ", ".join(self.files()) or "none yet"
+            raise ClawbotError(
+                f"There is no model {path.stem} in {self.folder} (there: {there}).",
+                hint=f"Get it with: clawbot model pull {path.stem if offer_of(path.stem) else 'URL'}",
+            )
+        return path
+
+    def known(self) -> Mapping[str, Known]:
+        """What is on record of the files, by name. An unreadable record counts as none."""
+        try:
+            return msgspec.json.decode((self.folder / HASHES).read_bytes(), type=dict[str, Known])
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return {}
+
+    def keep(self, name: str, known: Known) -> None:
+        """Put what came on record. Raises OSError."""
+        ensure_private_dir(self.folder)
+        record = {**self.known(), name: known}
+        write_atomic(self.folder / HASHES, msgspec.json.encode(record), mode=PRIVATE_FILE)
+
+
+def offer_of(name: str) -> Offer | None:
+    """What can be had by that name."""
+    return next((offer for offer in OFFERS if offer.name == name), None)
+
+
+def total_memory() -> int:
+    """Bytes of memory that this machine has, or this container may use."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(total, _group_limit() or total)
+
+
+def free_memory() -> int:
+    """Bytes of memory that a program could take now; where the system does not say, all there is."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return total_memory()
+    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return min(int(found) * 1024, total_memory()) if found else total_memory()
+
+
+def _group_limit() -> int | None:
+    try:
+        text = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,209 @@
+"""A server in a process of its own: found with its key, started anew, shared, ended; with a stand-in for llama.cpp."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from clawbot.clock import SystemClock
+from clawbot.config.paths import Paths, find_home
+from clawbot.config.schema_agent import AgentSettings
+from clawbot.llm.errors import RefusedError, UnreachableError
+from clawbot.llm.factory import open_model
+from clawbot.llm.local import find_local
+from clawbot.llm.models import find_models
+from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart
+from clawbot.llm.served import ServedModel
+from clawbot.local_model import keeper as keeping
+from clawbot.local_model.keeper import Keeper, LocalModelError
+from clawbot.local_model.register import Running, add_running, answers, read_running
+from clawbot.messages import UserMessage
+from tests.local_model.hosts import small_model
+
+STAND_IN = Path(__file__).parent / "stand_in"
+SETTINGS = AgentSettings()
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The children import the stand-in; this process only asks whether there is a package."""
+    monkeypatch.setenv("PYTHONPATH", f"{STAND_IN}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr(keeping, "find_spec", lambda _: object())
+
+
+@pytest.fixture
+def paths() -> Paths:
+    return Paths(find_home())
+
+
+@pytest.fixture
+def file(paths: Paths) -> Path:
+    return small_model(paths.models / "tiny.gguf")
+
+
+@pytest.fixture
+async def kept(paths: Paths) -> AsyncIterator[Callable[..., Keeper]]:
+    made: list[Keeper] = []
+
+    def make(file: Path, *, chat: bool = True, window: int | None = None) -> Keeper:
+        made.append(Keeper(paths, file, chat=chat, window=window))
+        return made[-1]
+
+    yield make
+    for keeper in made:
+        await keeper.close()
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    def wait() -> None:
+        while not condition():
+            time.sleep(0.02)
+
+    await asyncio.to_thread(wait)
+
+
+async def said(model: ChatModel, text: str = "hello") -> str:
+    async with aclosing(model.stream(ChatRequest(system="", messages=(UserMessage(text),)))) as parts:
+        found = [part async for part in parts]
+    assert isinstance(found[-1], FinalPart)
+    return "".join(getattr(block, "text", "") for block in found[-1].message.content)
+
+
+async def test_a_server_is_written_down_privately_and_goes_with_its_keeper(
+    paths: Paths, file: Path, kept: Callable[..., Keeper]
+) -> None:
+    running = await kept(file).endpoint()
+    assert read_running(paths.local_file) == [running]
+    assert [mode_of(each) for each in (paths.local_file, paths.local_log)] == [0o600, 0o600]
+    assert running.base.startswith("http://127.0.0.1:")
+    assert running.window == 8192
+    assert answers(running)
+    assert not answers(replace(running, key="other")), "it asks for its key"
+    log = text_of(paths.local_log)
+    assert f"loading {file}" in log
+    for place in (log, text_of(Path(f"/proc/{running.pid}/cmdline")), text_of(Path(f"/proc/{running.pid}/environ"))):
+        assert running.key not in place
+
+    found = await find_local()
+    assert [(model.ref, model.window) for model in found] == [("local/tiny", 8192)]
+
+
+async def killed(paths: Paths, keeper: Keeper) -> Running:
+    """The server that ran, and is gone from the register."""
+    running = await keeper.endpoint()
+    os.kill(running.pid, signal.SIGKILL)
+    await until(lambda: running not in read_running(paths.local_file))
+    return running
+
+
+async def test_one_that_dies_comes_back_at_the_same_place_and_not_for_ever(
+    paths: Paths, file: Path, kept: Callable[..., Keeper]
+) -> None:
+    keeper = kept(file)
+    first = await killed(paths, keeper)
+    second = await killed(paths, keeper)
+    assert second.pid != first.pid
+    assert (second.base, second.key) == (first.base, first.key)
+    await killed(paths, keeper)
+    await keeper.over.wait()
+    assert keeper.died_too_often
+
+
+async def test_closing_ends_the_process_and_the_entry(paths: Paths, file: Path, kept: Callable[..., Keeper]) -> None:
+    keeper = kept(file)
+    running = await keeper.endpoint()
+    await keeper.close()
+    assert not text_of(paths.local_file)
+    with pytest.raises(ProcessLookupError):
+        os.kill(running.pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [(b"broken", "llama.cpp can't load it"), (b"dies", "its process ended with status 3")],
+)
+async def test_what_can_not_be_served_is_told_with_the_log(
+    paths: Paths, file: Path, kept: Callable[..., Keeper], more: bytes, words: str
+) -> None:
+    small_model(file, more)
+    with pytest.raises(LocalModelError, match=rf"tiny\.gguf can't be served: {words}.*local-model\.log"):
+        await kept(file).endpoint()
+    assert not text_of(paths.local_file)
+
+
+async def test_without_the_extra_it_says_how_to_install_it(
+    file: Path, kept: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "find_spec", lambda _: None)
+    with pytest.raises(LocalModelError, match=r'pip install "clawbot\[local\]"'):
+        await kept(file).endpoint()
+    assert [info.ref for info in await find_models(SETTINGS)] == ["offline"]
+    model = await open_model("local/tiny", SETTINGS, clock=SystemClock())
+    try:
+        with pytest.raises(UnreachableError, match=r"The local model: .* not installed"):
+            await said(model)
+    finally:
+        await model.aclose()
+
+
+async def test_what_does_not_fit_is_told(file: Path, kept: Callable[..., Keeper]) -> None:
+    with pytest.raises(Exception, match=r"tiny\.gguf needs .* of memory with a window of 9,000,000,000 tokens"):
+        await kept(file, window=9_000_000_000).endpoint()
+
+
+async def test_a_chat_starts_it_talks_to_it_and_ends_it(paths: Paths, file: Path) -> None:
+    assert [info.ref for info in await find_models(SETTINGS)] == ["local/tiny", "offline"]
+    model = await open_model("local/tiny", SETTINGS, clock=SystemClock())
+    other = await open_model("local/tiny", SETTINGS, clock=SystemClock())
+    assert isinstance(model, ServedModel)
+    try:
+        assert (model.info.ref, model.info.window) == ("local/tiny", 8192)
+        await until(lambda: bool(read_running(paths.local_file)))
+        assert await said(model) == "tiny says hello"
+        (running,) = read_running(paths.local_file)
+        assert running.chat
+        await other.aclose()
+        assert read_running(paths.local_file) == [running], "the first one uses it still"
+        os.kill(running.pid, signal.SIGKILL)
+        assert await said(model) == "tiny says hello", "it is there again for the next message"
+    finally:
+        await model.aclose()
+    assert read_running(paths.local_file) == []
+
+
+async def test_auto_takes_what_another_clawbot_serves_with_its_key(
+    paths: Paths, file: Path, kept: Callable[..., Keeper]
+) -> None:
+    running = await kept(file, chat=False).endpoint()
+    # As if it were another process that keeps it.
+    add_running(paths.local_file, replace(running, keeper=os.getppid()))
+    model = await open_model("auto", SETTINGS, clock=SystemClock())
+    try:
+        assert model.info.ref == "local/tiny"
+        assert await said(model) == "tiny says hello"
+        assert {each.pid for each in read_running(paths.local_file)} == {running.pid}, "no second one was started"
+    finally:
+        await model.aclose()
+
+
+async def test_a_name_that_is_no_model_is_refused(paths: Paths) -> None:
+    for name in ("local/none", "local/../x", "local/"):
+        with pytest.raises(RefusedError, match=r"no model|no name of a model"):
+            await open_model(name, SETTINGS, clock=SystemClock())

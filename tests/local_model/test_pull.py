@@ -1,0 +1,175 @@
+"""A model comes whole or not at all: resumed, checked, refused with words."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clawbot.local_model.gguf import NoModelError, read_head, window_for
+from clawbot.local_model.pull import PullError, pull, source_for
+from clawbot.local_model.shelf import OFFERS, Known, Shelf
+from tests.local_model.hosts import SMALL, FileHost, serving, small_model
+
+GB = 1024**3
+DATA = SMALL + os.urandom(3_000_000)
+HASH = hashlib.sha256(DATA).hexdigest()
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path / "home" / "models")
+
+
+@pytest.fixture
+def host() -> Iterator[FileHost]:
+    with serving(FileHost(DATA)) as found:
+        yield found
+
+
+def get(shelf: Shelf, url: str, sha256: str | None = None, memory: int = 8 * GB) -> tuple[Known, list[int]]:
+    seen: list[int] = []
+    known = pull(source_for(url, shelf, sha256=sha256), shelf, lambda done, _: seen.append(done), memory=memory)
+    return known, seen
+
+
+def test_a_model_comes_private_whole_and_with_its_hash_on_record(shelf: Shelf, host: FileHost) -> None:
+    known, seen = get(shelf, host.url + "?token=sekret")
+    file = shelf.find("tiny")
+    assert file.read_bytes() == DATA
+    assert (file.stat().st_mode & 0o777, shelf.folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert known == Known(HASH, len(DATA), host.url)
+    assert shelf.known() == {"tiny": known}
+    assert seen[-1] == len(DATA)
+    assert sorted(path.name for path in shelf.folder.iterdir()) == ["hashes.json", "tiny.gguf"]
+    assert "sekret" not in (shelf.folder / "hashes.json").read_text(encoding="utf-8")
+
+    assert get(shelf, host.url)[0] == known
+    assert len(host.asked) == 1, "what is there is checked, not got again"
+
+
+def test_what_is_cut_off_goes_on_by_itself_while_something_comes(shelf: Shelf, host: FileHost) -> None:
+    host.cuts = [1_000_000, 1_500_000]
+    assert get(shelf, host.url)[0].sha256 == HASH
+    assert host.asked == [None, "bytes=1000000-", "bytes=2500000-"]
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [("nothing", "bytes=1000000-"), ("no ranges", "bytes=1000000-"), ("another file", "bytes=1000000-")],
+)
+def test_what_was_left_is_continued_or_begun_anew(shelf: Shelf, host: FileHost, change: str, asked: str) -> None:
+    host.cuts = [1_000_000, 0]
+    with pytest.raises(PullError, match=r"1 MB are here\. Run the same command again"):
+        get(shelf, host.url)
+    host.asked.clear()
+    host.ranges = change != "no ranges"
+    if change == "another file":
+        host.data, host.etag = SMALL + DATA[::-1], '"two"'
+    assert get(shelf, host.url)[0].sha256 == hashlib.sha256(host.data).hexdigest()
+    assert host.asked == [asked]
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_wrong_hash_is_refused(shelf: Shelf, host: FileHost, given: bool) -> None:
+    get(shelf, host.url)
+    shelf.find("tiny").unlink()
+    host.data = SMALL + b"something else"
+    with pytest.raises(PullError, match="SHA-256") as refused:
+        get(shelf, host.url, sha256=HASH if given else None)
+    assert ("you gave" if given else "recorded when it was got first") in str(refused.value)
+    assert shelf.files() == {}
+    assert not list(shelf.folder.glob("*.part*"))
+    found = hashlib.sha256(host.data).hexdigest()
+    assert get(shelf, host.url, sha256=found.upper())[0].sha256 == found
+
+
+def test_a_file_that_changed_on_the_shelf_is_told(shelf: Shelf, host: FileHost) -> None:
+    get(shelf, host.url)
+    shelf.find("tiny").write_bytes(b"broken")
+    with pytest.raises(PullError, match=r"recorded.*Delete .*tiny\.gguf and pull it again"):
+        get(shelf, host.url)
+
+
+def test_what_does_not_fit_is_refused_before_it_comes(
+    shelf: Shelf, host: FileHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(PullError, match=r"tiny has 3 MB; this machine has 100 MB of memory\. Take a smaller"):
+        get(shelf, host.url, memory=100_000_000)
+    usage = shutil.disk_usage(shelf.folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
+    with pytest.raises(
+        PullError, match=r"needs 271 MB on the disk with .*models; 1 MB are free\. Make room"
+    ) as refused:
+        get(shelf, host.url)
+    assert "CLAWBOT_HOME" in str(refused.value)
+
+
+def test_a_disk_that_becomes_full_is_told_and_the_part_stays(
+    shelf: Shelf, host: FileHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(PullError, match=r"The disk with .*models is full\. Make room there\. Run the same"):
+            get(shelf, host.url)
+    assert get(shelf, host.url)[0].sha256 == HASH
+
+
+@pytest.mark.parametrize(("status", "words"), [(404, "Check the address"), (401, "account")])
+def test_a_server_that_refuses_is_told(shelf: Shelf, host: FileHost, status: int, words: str) -> None:
+    host.status = status
+    with pytest.raises(PullError, match=rf"status {status}\. .*{words}"):
+        get(shelf, host.url)
+
+
+def test_a_page_in_place_of_a_model_is_told(shelf: Shelf, host: FileHost) -> None:
+    host.data = b"<!doctype html>"
+    with pytest.raises(PullError, match="no GGUF file: it begins with b'<!doctype"):
+        get(shelf, host.url)
+
+
+def test_a_file_of_this_machine_and_a_server_that_is_gone(shelf: Shelf, tmp_path: Path) -> None:
+    assert get(shelf, small_model(tmp_path / "plain.gguf").as_uri())[0].size == len(SMALL)
+    assert list(shelf.files()) == ["plain"]
+    with pytest.raises(PullError, match="Run the same command again"):
+        get(shelf, "http://127.0.0.1:1/gone.gguf")
+
+
+@pytest.mark.parametrize("text", ["qwen", "ftp://x/y.gguf", "https://x/y", "https://x/%2e%2e.gguf"])
+def test_what_is_no_source_is_refused(shelf: Shelf, text: str) -> None:
+    with pytest.raises(Exception, match=r"no name|\.gguf"):
+        source_for(text, shelf)
+
+
+def test_the_models_that_are_known_by_name_have_an_address_and_a_licence(shelf: Shelf) -> None:
+    assert [offer.machine for offer in OFFERS] == [4, 8, 16]
+    for offer in OFFERS:
+        assert offer.licence
+        assert source_for(offer.name, shelf).url == offer.url
+
+
+def test_the_head_tells_the_window_and_what_a_token_takes(tmp_path: Path) -> None:
+    model = read_head(small_model(tmp_path / "m.gguf"))
+    assert (model.trained, model.token_bytes) == (8192, 2 * 2 * (16 + 16) * 2)
+    assert window_for(model, 8 * GB) == 8192
+    assert window_for(model, model.memory(5000)) == 4096
+    assert window_for(model, 8 * GB, 20_000) == 20_000
+    for wanted in (None, 8192):
+        with pytest.raises(NoModelError, match=r"needs .* of memory with a window .*; 100 MB are free"):
+            window_for(model, 100_000_000, wanted)
+
+
+@pytest.mark.parametrize("data", [b"", b"GGUF", b"<html>", SMALL[:60], b"GGUF" + b"\xff" * 40])
+def test_a_broken_head_is_told(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(data)
+    with pytest.raises(NoModelError, match="no GGUF file, or a broken one"):
+        read_head(path)
