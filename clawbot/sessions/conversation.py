@@ -1,4 +1,4 @@
-"""What a transcript's entries mean: to the model (context) and to the reader (history). Pure."""
+"""Converts a transcript's entries into the model's context and the reader's history. Pure."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ SUMMARY_PREAMBLE = (
     "The conversation before this point was compacted to make room. This summary stands for it, and what was kept of "
     "it word for word follows:"
 )
-# In the details of a compaction that cut a turn in two: the message of the user that is being answered.
+# In the details of a compaction that split a turn: the user message being answered.
 REQUEST = "request"
 REQUEST_PREAMBLE = "The user's message that you are answering right now, word for word; go on where you stopped:"
 BRANCH_PREAMBLE = "The conversation went another way from here before it came back to this point. In short:"
 
 
 NOTES = "clawbot.notes"
-"""The type of a custom message that quotes notes to a session that begins; `details.files` are their paths."""
+"""The type of a custom message that quotes notes at the start of a session; `details.files` are their paths."""
 
 
 SILENT = "clawbot.silent-turn"
-"""The type of the record of a turn that no user asked for and that had nothing to say: what stands from the entry
-`data.first` on before the record is no part of the context (reference sheet 21)."""
+"""The type of the record of a turn that was not requested by the user and had nothing to show: the entries from
+`data.first` up to the record are left out of the context."""
 
 
 class ContextItem(Struct, frozen=True):
-    """A message as the model is to see it, and the entry that it comes from (the compaction's for a summary)."""
+    """A message for the model, and the id of its entry (the compaction's for a summary)."""
 
     entry_id: str
     message: Message
 
 
 class HistoryItem(Struct, frozen=True):
-    """An entry as a reader is to see it.
+    """An entry for the reader.
 
-    `message` is None for a divider (a compaction, a write to memory, another model), which `note` names; `timestamp` is
-    in milliseconds since the epoch; `interrupted` marks a reply that was cut off. `compaction` is the summary that the
-    divider stands for, `offer` what was written to memory there, `quote` the notes that the session begins with.
+    `message` is None for a divider (a compaction, a memory write, a model change), described by `note`; `timestamp` is
+    in milliseconds since the epoch; `interrupted` marks a truncated reply. `compaction` is the divider's summary,
+    `offer` the memory write, `quote` the notes quoted at the start of the session.
     """
 
     entry_id: str
@@ -75,7 +75,7 @@ class HistoryItem(Struct, frozen=True):
 
 
 def context_items(entries: Sequence[Entry]) -> list[ContextItem]:
-    """The context that `entries` (a path, oldest first, from what the last compaction kept on) stand for."""
+    """The context of `entries` (a path, oldest first, from the first entry kept by the last compaction)."""
     compactions = [index for index, entry in enumerate(entries) if isinstance(entry, CompactionEntry)]
     summary = [entries[compactions[-1]]] if compactions else []
     silent = _silent_entries(entries)
@@ -84,7 +84,7 @@ def context_items(entries: Sequence[Entry]) -> list[ContextItem]:
 
 
 def history_item(entry: Entry) -> HistoryItem | None:
-    """How `entry` looks to a reader; None when it is nothing to look at."""
+    """`entry` for a reader; None if there is nothing to show."""
     match entry:
         case MessageEntry(message=message):
             return _message_item(entry, message)
@@ -108,19 +108,19 @@ def history_item(entry: Entry) -> HistoryItem | None:
 
 
 def quoted_note(entry: CustomMessageEntry) -> str:
-    """What the quote of notes is, in one line: `notes: 2 files, 2,143 characters`."""
+    """A one-line description of quoted notes: `notes: 2 files, 2,143 characters`."""
     files = len(quoted_files(entry))
     return f"notes: {files} {'file' if files == 1 else 'files'}, {len(text_of(entry.content)):,} characters"
 
 
 def quoted_files(entry: CustomMessageEntry) -> tuple[str, ...]:
-    """The paths of the notes that the quote holds; what is no path, in a damaged transcript, is left out."""
+    """The paths of the quoted notes; values of a damaged transcript that are not paths are left out."""
     files = entry.details.get("files") if isinstance(entry.details, dict) else None
     return tuple(file for file in files if isinstance(file, str)) if isinstance(files, list | tuple) else ()
 
 
 def written_note(writes: Sequence[MemoryWrite]) -> str:
-    """What was written to memory, in one line: `memory: 3 lines to memory/2026-11-20.md`."""
+    """A one-line description of memory writes: `memory: 3 lines to memory/2026-11-20.md`."""
     lines: dict[str, int] = {}
     for write in writes:
         lines[write.path] = lines.get(write.path, 0) + write.end_line - write.line + 1
@@ -129,12 +129,12 @@ def written_note(writes: Sequence[MemoryWrite]) -> str:
 
 
 def model_ref(entry: ModelChangeEntry) -> str:
-    """The model as the user names it: `provider/model`, or the bare name where there is no provider."""
+    """The model in the user's notation: `provider/model`, or the bare name without a provider."""
     return f"{entry.provider}/{entry.model_id}" if entry.provider else entry.model_id
 
 
 def _silent_entries(entries: Sequence[Entry]) -> set[str]:
-    """The ids of what was said in turns that are left out of the context."""
+    """The ids of entries of turns that are left out of the context."""
     places = {entry.id: place for place, entry in enumerate(entries)}
     found: set[str] = set()
     for end, entry in enumerate(entries):
@@ -145,7 +145,7 @@ def _silent_entries(entries: Sequence[Entry]) -> set[str]:
 
 
 def _message_item(entry: Entry, message: Message) -> HistoryItem | None:
-    """Silent replies are no item, and tokens beside an answer are not shown (reference sheet 9)."""
+    """None for a silent reply; tokens beside an answer are removed."""
     moment = message.timestamp or entry.moment
     if not isinstance(message, AssistantMessage):
         return HistoryItem(entry.id, moment, message)
@@ -180,14 +180,14 @@ MISSING = (
 
 
 class _Turn:
-    """An assistant message, and for each of its calls the result that was found."""
+    """An assistant message with the results found for its calls."""
 
     def __init__(self, message: AssistantMessage) -> None:
         self.message = message
         self.results: list[ToolResultMessage | None] = [None] * len(message.tool_calls)
 
     def takes(self, result: ToolResultMessage) -> bool:
-        """Give `result` to the first call of its id that has none yet. Whether there is one."""
+        """Assign `result` to the first call of its id without one; returns whether there is one."""
         for index, call in enumerate(self.message.tool_calls):
             if call.id == result.tool_call_id and self.results[index] is None:
                 self.results[index] = result
@@ -195,18 +195,18 @@ class _Turn:
         return False
 
     def messages(self) -> Iterable[Message]:
-        """The message and a result for each call, in the order of the calls."""
+        """The message and one result for each call, in the order of the calls."""
         yield self.message
         for call, result in zip(self.message.tool_calls, self.results, strict=True):
             yield result or _missing(call, self.message.timestamp)
 
 
 def repair_pairs(messages: Sequence[Message]) -> list[Message]:
-    """`messages` with exactly one result directly behind each call, and no result without one.
+    """`messages` with exactly one result directly after each call, and no result without a call.
 
-    A result goes to the nearest call before it that has its id and no result yet (ids may repeat); a second one and one
-    without a call are dropped; a missing one is made up as an error. Calls of answers that failed or were interrupted
-    are dropped, and so is an answer that then neither says nor calls anything.
+    A result belongs to the nearest preceding call with its id and no result yet (ids may repeat). Further results and
+    results without a call are dropped; a missing one is replaced by an error. Calls of failed or interrupted answers
+    are dropped, and so is an answer that is empty without them.
     """
     kept: list[Message | _Turn] = []
     turns: list[_Turn] = []
@@ -226,7 +226,7 @@ def repair_pairs(messages: Sequence[Message]) -> list[Message]:
 
 
 def _without_broken_calls(message: AssistantMessage) -> AssistantMessage:
-    """What a broken message called was cut off by the failure and never run."""
+    """The calls of a broken message were cut off by the failure and never ran."""
     if not message.broken or not message.tool_calls:
         return message
     return structs.replace(

@@ -1,7 +1,7 @@
-"""Owns what of an answer is only an echo: of a tool that ran in the turn, of a note that was quoted.
+"""Finds the parts of an answer that only repeat the output of a tool or a quoted note.
 
-A note of a session holds what was said. What a tool printed stands in the transcript, and what a note says stands
-there: both are told by a reference, so that no note quotes another one, and no search finds the same thing twice.
+The transcript already holds what a tool printed, and the note what it says. Both are replaced by references, so that no
+session note quotes another note and no search finds the same text twice.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
 
 QUOTED = "[quoted: {place}]"
-"""What stands in the place of a quote: where it is from, `memory/2026-11-20.md:4`, or the name of a tool."""
+"""Replaces a quote: its source, `memory/2026-11-20.md:4`, or the name of a tool."""
 
 PRINTED = "[output of {tool}: {lines}]"
-"""What stands in the place of what a tool printed."""
+"""Replaces the output of a tool."""
 
 REFERENCE = r"\[(?:quoted|output of)[ :][^\]\n]*\]"
-"""The pattern of either."""
+"""Matches either."""
 
-_SAME_SHARE = 0.8  # of the lines of a block of code: a model leaves out, or shortens, one now and then
-_LOOKED_AT = 500_000  # characters of one result; no window holds an answer that quotes more
-_SHORTEST = 2  # characters of a line that tells one from another
+_SAME_SHARE = 0.8  # share of matching lines in a code block: models sometimes omit or shorten one
+_LOOKED_AT = 500_000  # characters of one result that are compared; longer quotes fit in no window
+_SHORTEST = 2  # minimum characters that identify a line
 _BLOCK = re.compile(
     r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>(?:.*\n)*?)(?P=fence)[`~]*[ \t]*$|^(?P<quote>[ \t]*>.*(?:\n[ \t]*>.*)*)$",
     re.MULTILINE,
@@ -41,10 +41,11 @@ _PLACED = re.compile(r"(?P<path>[^:\n]{1,400}\.\w{1,8}):(?P<line>\d{1,7}):(?P<te
 
 
 def without_echo(message: AssistantMessage, turn: Sequence[Message], *, quotes_only: bool = False) -> str:
-    """The text of `message`, an answer in `turn`, with references in the place of quotes of notes and of what tools
-    printed or were given. `quotes_only`: who answers says nothing of its own in quotes, so each is one.
+    """The text of `message`, an answer in `turn`, with quotes of notes and tool input or output replaced by references.
+    `quotes_only`: the answer was made by rules, and every quote in it is replaced.
 
-    A quote counts that names its note, or all of whose lines are lines of a result; of code nearly all must be.
+    A quote is recognised if it names its note, or if all its lines are lines of a result; for code nearly all lines
+    suffice.
     """
     text = message.text
     if ">" not in text and "```" not in text and "~~~" not in text:
@@ -94,7 +95,7 @@ def _of_code(found: re.Match[str], lines: dict[str, str]) -> str:
 
 
 def _lines(turn: Iterable[Message]) -> Iterator[tuple[str, str]]:
-    """What tools were given and printed in `turn`: each line, as `_key` has it, with where it stands."""
+    """The input and output lines of the tools in `turn`: each normalised by `_key`, with its source."""
     places: dict[str, str] = {}
     for message in turn:
         if isinstance(message, AssistantMessage):
@@ -108,7 +109,7 @@ def _lines(turn: Iterable[Message]) -> Iterator[tuple[str, str]]:
 
 
 def _place_of(call: ToolCallBlock) -> str:
-    """Where the text of a call stands: in the file that it was about, or only in what the tool printed."""
+    """The source of a call's text: the file it was about, or the tool's output."""
     path = call.arguments.get("path")
     if isinstance(path, str) and len(path) <= _LOOKED_AT and _FILE.search(path):
         return path
@@ -129,7 +130,7 @@ def _printed(message: ToolResultMessage, place: str) -> Iterator[tuple[str, str]
 
 
 def _results(text: str) -> list[dict[str, Any]] | None:
-    """The results of a search of the memory, or the one of reading it; None for the words of another tool."""
+    """The results of a memory search or read; None for the output of another tool."""
     if not text.startswith("{"):
         return None
     try:
@@ -148,6 +149,6 @@ def _placed(text: str, place: str) -> Iterator[tuple[str, str]]:
 
 
 def _key(line: str) -> str:
-    """What two lines have in common that say the same: no marks of lists and quotes, no white space; "" for none."""
+    """A line normalised for comparison, without quote and list marks and whitespace; "" if it is too short."""
     words = " ".join(_EDGES.sub("", line).split()).casefold()
     return words if len(words) >= _SHORTEST else ""

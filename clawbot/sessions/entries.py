@@ -1,9 +1,9 @@
-"""Owns the entries of a transcript (pi's format, version 3), and how a line becomes one and back: forgiving on the way
-in, strict on the way out.
+"""The entries of a transcript (pi's format, version 3) and their conversion from and to lines: lenient when reading,
+strict when writing.
 
-Among them is what a transcript records of the gate: which entries were offered to memory, by what, and what came of it.
-Such a record is a `custom` entry of the type `OFFER`. One offer has a record when it begins, one before each write, and
-one when it ends: what a crash left open can be told from the file that was to be written (reference sheet 8.5).
+Among them are the records of offers to memory: which entries were offered, to whom, and the outcome. They are `custom`
+entries of the type `OFFER`: one at the start of an offer, one before each write, and one at its end. After a crash, the
+open outcome can be determined from the file that was about to be written.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ FORMAT_VERSION = 3
 
 
 class Header(Struct, frozen=True, tag_field="type", tag="session", rename="camel", omit_defaults=True):
-    """The first line of a transcript: metadata, no part of the tree.
+    """The first line of a transcript: metadata outside the tree.
 
-    `session_key` is ours (other programs pass over it): it lets the index be rebuilt from the transcripts alone.
+    `session_key` is our addition (other programs ignore it): with it the index can be rebuilt from the transcripts
+    alone.
     """
 
     version: int
@@ -36,7 +37,7 @@ class Header(Struct, frozen=True, tag_field="type", tag="session", rename="camel
 
 
 class Entry(Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
-    """What all entries share. `timestamp` is ISO 8601 in UTC; `parent_id` None is the first entry of a tree."""
+    """The fields of all entries. `timestamp` is ISO 8601 in UTC; `parent_id` is None for the first entry of a tree."""
 
     id: str = ""
     parent_id: str | None = None
@@ -44,19 +45,20 @@ class Entry(Struct, frozen=True, kw_only=True, tag_field="type", rename="camel")
 
     @property
     def moment(self) -> int:
-        """The timestamp in milliseconds since the epoch; 0 when it makes no sense."""
+        """The timestamp in milliseconds since the epoch; 0 if it is invalid."""
         return iso_ms(self.timestamp)
 
 
 class MessageEntry(Entry, frozen=True, tag="message"):
-    """A message. `excluded`: the user ran a command whose output the model is not to see (never written by us)."""
+    """A message. `excluded`: the output of a user's command that the model must not see (never written by us)."""
 
     message: Message
     excluded: bool = False
 
 
 class CompactionEntry(Entry, frozen=True, tag="compaction"):
-    """Everything before `first_kept_entry_id` is stood for by `summary`. `tokens_before`: the context's size then."""
+    """`summary` replaces everything before `first_kept_entry_id`. `tokens_before`: the size of the context at that
+    time."""
 
     summary: str
     first_kept_entry_id: str = ""
@@ -66,27 +68,27 @@ class CompactionEntry(Entry, frozen=True, tag="compaction"):
 
 
 class ModelChangeEntry(Entry, frozen=True, tag="model_change"):
-    """From here on another model answers."""
+    """Another model answers from here on."""
 
     provider: str
     model_id: str
 
 
 class ThinkingLevelChangeEntry(Entry, frozen=True, tag="thinking_level_change"):
-    """From here on the model reasons at another level."""
+    """The model uses another reasoning level from here on."""
 
     thinking_level: str
 
 
 class CustomEntry(Entry, frozen=True, tag="custom"):
-    """State of a hook or of the program itself; the model never sees it."""
+    """State of a hook or of the program; the model never sees it."""
 
     custom_type: str
     data: Any = None
 
 
 class CustomMessageEntry(Entry, frozen=True, tag="custom_message"):
-    """A message put in by a hook: the model sees it as the user's, the screen shows it if `display` is set."""
+    """A message added by a hook: sent to the model as the user's, shown on the screen if `display` is set."""
 
     custom_type: str
     content: str | list[UserBlock]
@@ -95,7 +97,7 @@ class CustomMessageEntry(Entry, frozen=True, tag="custom_message"):
 
 
 class BranchSummaryEntry(Entry, frozen=True, tag="branch_summary"):
-    """What happened on the branch that ended at `from_id`, told to the model."""
+    """A summary of the branch that ended at `from_id`, for the model."""
 
     summary: str
     from_id: str = ""
@@ -104,20 +106,20 @@ class BranchSummaryEntry(Entry, frozen=True, tag="branch_summary"):
 
 
 class LabelEntry(Entry, frozen=True, tag="label"):
-    """A bookmark on another entry; no label takes it away."""
+    """A bookmark on another entry; None removes it."""
 
     target_id: str
     label: str | None = None
 
 
 class SessionInfoEntry(Entry, frozen=True, tag="session_info"):
-    """The name that the user gave the session."""
+    """The user's name for the session."""
 
     name: str | None = None
 
 
 class OtherEntry(Entry, frozen=True, tag="other"):
-    """An entry of a type or shape that we don't know: kept in the file and in the tree, else passed over."""
+    """An entry of unknown type or shape: kept in the file and the tree, otherwise ignored."""
 
     kind: str
 
@@ -136,10 +138,10 @@ ENTRY_TYPES: dict[str, type[Entry]] = {
 
 
 class EntryHead(Struct, frozen=True, rename="camel"):
-    """The part of a line that the tree is made of: enough to walk it without decoding what the entries hold.
+    """The fields of a line that form the tree, so that it can be walked without decoding the rest.
 
-    `parent_id` is UNSET where the line has none: files of version 1 are lists, and so are lines that other programs
-    put in by hand.
+    `parent_id` is UNSET if the line has none, as in files of version 1 (plain lists) and in lines added by other
+    programs.
     """
 
     type: str
@@ -150,7 +152,7 @@ class EntryHead(Struct, frozen=True, rename="camel"):
 
 
 def iso_ms(text: str) -> int:
-    """An ISO 8601 time in milliseconds since the epoch; 0 when it is none. No zone means UTC."""
+    """An ISO 8601 time in milliseconds since the epoch; 0 if it is invalid. UTC if it has no zone."""
     try:
         moment = datetime.fromisoformat(text)
         return epoch_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
@@ -160,22 +162,22 @@ def iso_ms(text: str) -> int:
 
 E = TypeVar("E", bound=Entry)
 
-# Left by a power cut (a block that never reached the disk), by other systems (BOM, CRLF): no part of the line.
+# Not part of a line: remains of a power cut (a block that never reached the disk) or of other systems (BOM, CRLF).
 PADDING = b"\x00 \t\r\xef\xbb\xbf"
 
 _HEADS = msgspec.json.Decoder(EntryHead)
 _HEADERS = msgspec.json.Decoder(Header)
 _DECODERS = {name: msgspec.json.Decoder(kind) for name, kind in ENTRY_TYPES.items()}
 _FAILURES = (ValueError, RecursionError)  # msgspec's and json's errors are ValueErrors
-# Other programs of the family store what a hook says as a message with one of these roles (hookMessage: version 2).
+# Related programs store the text of hooks as messages with one of these roles (hookMessage: version 2).
 _HOOK_ROLES = {"custom", "hookMessage"}
-# What a block of each type must hold as text.
+# The required text fields of each block type.
 _NEEDED = {"text": ("text",), "thinking": ("thinking",), "toolCall": ("id", "name"), "image": ("data", "mimeType")}
 _STOP_REASONS = {"stop", "length", "toolUse", "error", "aborted"}
 
 
 def decode_head(raw: bytes) -> EntryHead | None:
-    """The head of a line without its line break; None when the line is no entry."""
+    """The head of a line without its line break; None if the line is not an entry."""
     try:
         return _HEADS.decode(raw)
     except _FAILURES:
@@ -187,7 +189,7 @@ def decode_head(raw: bytes) -> EntryHead | None:
 
 
 def decode_header(raw: bytes) -> Header | None:
-    """The header in a line; None when there is none. A header without a version is of version 1."""
+    """The header in a line; None if it is not one. Without a version it is version 1."""
     try:
         return _HEADERS.decode(raw)
     except _FAILURES:
@@ -206,7 +208,7 @@ def decode_header(raw: bytes) -> Header | None:
 
 
 def decode_entry(raw: bytes, kind: str) -> Entry | None:
-    """The entry of type `kind` in a line whose head is good; None when its body makes no sense."""
+    """The entry of type `kind` in a line with a valid head; None if its body is invalid."""
     decoder = _DECODERS.get(kind)
     if decoder is None:
         return OtherEntry(kind=kind)
@@ -221,7 +223,7 @@ def decode_entry(raw: bytes, kind: str) -> Entry | None:
 
 
 def as_object(raw: bytes) -> dict[str, Any] | None:
-    """The JSON object in a line with every field it has, known or not; None when there is none."""
+    """The JSON object in a line with all its fields; None if it is not one."""
     mended = mend(raw)
     try:
         value = None if mended is None else msgspec.json.decode(mended)
@@ -231,9 +233,9 @@ def as_object(raw: bytes) -> dict[str, Any] | None:
 
 
 def mend(raw: bytes) -> bytes | None:
-    """`raw` as clean JSON when broken characters are all that is wrong with it, else None.
+    """`raw` as valid JSON if only its characters are broken, else None.
 
-    Bytes that are no UTF-8 and halves of surrogate pairs become U+FFFD; a BOM and blocks of NUL around the line go.
+    Invalid UTF-8 and lone surrogates become U+FFFD; a BOM and NUL bytes around the line are removed.
     """
     try:
         value = json.loads(raw.strip(PADDING).decode("utf-8", "replace"), strict=False)
@@ -248,9 +250,9 @@ def encode_header(header: Header) -> bytes:
 
 
 def encode_entry(entry: E) -> tuple[E, bytes]:
-    """The entry as a line with its line break, always exactly one; and the entry as it will be read from there.
+    """The entry as one line with its line break, and the entry as it will be read back.
 
-    The two differ only when the entry holds characters that no UTF-8 can hold (a terminal may send such).
+    They differ only if the entry contains characters that UTF-8 can't encode (a terminal may send some).
     """
     value = msgspec.to_builtins(entry, enc_hook=str, str_keys=True)
     try:
@@ -272,7 +274,7 @@ def _entry_line(value: dict[str, Any]) -> bytes:
 
 
 def _spelled_out(message: dict[str, Any]) -> dict[str, Any]:
-    """A message as the family of this format expects it: no nulls, and a whole `usage` on an assistant's."""
+    """A message as related programs expect it: no nulls, and a complete `usage` for assistants."""
     message = {name: value for name, value in message.items() if value is not None}
     if message["role"] == "assistant":
         usage = message.get("usage") or {}
@@ -287,7 +289,7 @@ def _spelled_out(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finish_message(entry: MessageEntry, raw: bytes) -> MessageEntry:
-    """Undo what `_spelled_out` filled in, so that an unknown price does not come back as a price of nothing."""
+    """Undo `_spelled_out`, so that an unknown price is not read back as zero."""
     message = entry.message
     if isinstance(message, AssistantMessage) and message.usage is not None:
         usage = message.usage
@@ -302,7 +304,7 @@ def _finish_message(entry: MessageEntry, raw: bytes) -> MessageEntry:
 
 
 def _decode_loosely(raw: bytes, kind: str) -> Entry | None:
-    """Decode an entry that other programs wrote in a shape near to ours."""
+    """Decode an entry that another program wrote in a slightly different shape."""
     found = as_object(raw)
     if found is None:
         return None
@@ -322,7 +324,7 @@ def _decode_loosely(raw: bytes, kind: str) -> Entry | None:
 
 
 def _tidied(message: dict[str, Any]) -> dict[str, Any]:
-    """A message as builtins, with the parts that we don't know left out instead of spoiling the rest."""
+    """A message as builtins, without unknown parts."""
     message = dict(message)
     content = message.get("content")
     if isinstance(content, str) and message.get("role") != "user":
@@ -347,13 +349,13 @@ def _tidied_block(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_block(block: Any) -> bool:
-    """Whether `block` is one that we know, and whole."""
+    """Whether `block` is of a known type and complete."""
     needed = _NEEDED.get(str(block.get("type"))) if isinstance(block, dict) else None
     return needed is not None and all(isinstance(block.get(name), str) for name in needed)
 
 
 def _tidied_usage(usage: Any) -> Any:
-    """The figures, without the cost if that is what makes no sense; None when nothing does."""
+    """The figures, without the cost if only that is invalid; None if all are."""
     bare = {name: value for name, value in usage.items() if name != "cost"} if isinstance(usage, dict) else None
     for candidate in (usage, bare):
         try:
@@ -367,19 +369,19 @@ def _tidied_usage(usage: Any) -> Any:
 OFFER = "clawbot.memory-offer"
 
 FLUSH = "flush"
-"""What takes an offer by a silent turn of a model, as the records call it."""
+"""The name in `Offer.by` for a silent turn of a model."""
 
 Exit = Literal["threshold", "overflow", "manual", "reset", "quit"]
 Phase = Literal["begin", "write", "end"]
-# The last four are final: the entries are never offered again. After the others they are.
+# After the last four, the entries are never offered again; after the others they are.
 Result = Literal["", "failed", "interrupted", "written", "nothing", "skipped", "abandoned"]
 FINAL = frozenset({"written", "nothing", "skipped", "abandoned"})
 
 
 class MemoryWrite(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Text at the end of a memory file: `size` bytes from `offset` on, lines `line` to `end_line` (from 1) of `path`,
-    which is relative to the workspace. `digest` is the SHA-256 of the bytes, in hexadecimal; `secrets` is how many were
-    left out of it."""
+    """Text appended to a memory file: `size` bytes from `offset`, lines `line` to `end_line` (from 1) of `path`,
+    relative to the workspace. `digest` is the SHA-256 of the bytes in hexadecimal; `secrets` is the number of redacted
+    ones."""
 
     path: str
     offset: int
@@ -391,10 +393,10 @@ class MemoryWrite(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Offer(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One record of an offer. `offer` is the same in all records of it; `first` and `last` are the ids of the entries
-    that were offered, `messages` how many; `by` is what took them (`FLUSH`, the name of a hook), `model` which model
-    that asked. `reply` is what a silent turn said, `tokens` what it cost; `transcript_bytes` is the size of the
-    transcript then. `recovered`: the program died before the end, which was told from the file afterwards."""
+    """One record of an offer to memory. `offer` identifies it in all its records; `first` and `last` are the ids of the
+    entries offered, `messages` their number; `by` is who took them (`FLUSH` or the name of a hook), `model` the model
+    used. `reply` is the reply of the silent turn, `tokens` its cost; `transcript_bytes` is the transcript's size at
+    that time. `recovered`: the program died before the end, and the outcome was determined from the file afterwards."""
 
     offer: str
     phase: Phase
@@ -414,7 +416,7 @@ class Offer(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
 
 
 def offer_of(entry: CustomEntry) -> Offer | None:
-    """The record in `entry`; None for an entry of another type and for one that makes no sense."""
+    """The record in `entry`; None for other types and invalid records."""
     if entry.custom_type != OFFER:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong with sessions, and what is only worth telling: the errors of this package and `Problem`."""
+"""The errors of this package, and `Problem` for damage that was survived."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from clawbot.errors import ClawbotError
 
 
 class SessionStoreError(ClawbotError):
-    """A transcript or the index can't be read or written. The message names the file, the hint the remedy."""
+    """A transcript or the index can't be read or written. The message names the file, the hint a remedy."""
 
 
 class UnknownSessionError(SessionStoreError):
-    """No session has that name."""
+    """There is no session of that name."""
 
 
 class ForgottenSessionError(SessionStoreError):
-    """The session was forgotten: nobody can go on in it."""
+    """The session was forgotten and can't be continued."""
 
 
 class AmbiguousSessionError(SessionStoreError):
-    """More than one session has an id that begins like that."""
+    """Several sessions have an id with that prefix."""
 
 
 class SessionLockedError(ClawbotError):
     """Another live process holds the session.
 
-    `pid` is None while the holder has not said who it is; `since` is ISO 8601 in UTC, `command` and `tty` as the
-    holder gave them.
+    `pid` is None until the holder has recorded itself; `since` is ISO 8601 in UTC, `command` and `tty` are as the
+    holder recorded them.
     """
 
     def __init__(self, name: str, *, pid: int | None, since: str = "", command: str = "", tty: str = "") -> None:
@@ -41,7 +41,7 @@ class SessionLockedError(ClawbotError):
         self.tty = tty
         super().__init__(
             f"Session {name} is open in {self._holder()}.",
-            hint="Go on there, take another one with --session NAME, or start a fresh one with --new.",
+            hint="Continue there, use another one with --session NAME, or start a new one with --new.",
         )
 
     def _holder(self) -> str:
@@ -58,9 +58,9 @@ class SessionLockedError(ClawbotError):
 
 
 class Problem(Struct, frozen=True):
-    """Something in a file that was survived: nothing was lost by it that the file still holds.
+    """Damage in a file that was survived; nothing that the file still holds is lost.
 
-    `line` counts from 1; None when the problem is the file's as a whole.
+    `line` counts from 1; None for the file as a whole.
     """
 
     path: str
@@ -75,7 +75,7 @@ class Problem(Struct, frozen=True):
 REMEDIES = {
     errno.ENOSPC: "The disk is full: free some space and send it again.",
     errno.EDQUOT: "The disk quota is used up: free some space and send it again.",
-    errno.EFBIG: "The file may not grow further (a size limit): raise the limit, or start a fresh session with /new.",
+    errno.EFBIG: "The file has reached a size limit: raise the limit, or start a fresh session with /new.",
     errno.EROFS: "The file system is read-only: mount it writable, or set CLAWBOT_HOME to another folder.",
     errno.EACCES: "Give yourself write permission there, or set CLAWBOT_HOME to another folder.",
     errno.EPERM: "Give yourself write permission there, or set CLAWBOT_HOME to another folder.",
@@ -86,7 +86,7 @@ REMEDIES = {
 
 
 def store_error(what: str, path: Path, error: OSError) -> SessionStoreError:
-    """The error for `what` (a verb phrase: "write", "open") that failed on `path`."""
+    """The error for `what` (a verb: "write", "open") that failed on `path`."""
     reason = error.strerror or str(error) or type(error).__name__
     return SessionStoreError(
         f"Could not {what} {path}: {reason}.",

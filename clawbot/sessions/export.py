@@ -1,4 +1,4 @@
-"""A conversation for readers outside: Markdown for people, JSON for programs, in a file that never replaces another."""
+"""Exports a conversation to a new file: Markdown for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def to_markdown(
 ) -> Iterator[str]:
     """The conversation as blocks of Markdown, each with its line break. Times are in `zone`.
 
-    What the user said is quoted and tools are folded; nothing that a message holds can break out of its place. Secrets
-    are left out, unless `redactor` keeps them.
+    User messages are quoted and tool calls folded; no message can break out of its block. Secrets are redacted unless
+    `redactor` keeps them.
     """
     yield from map((redactor or Redactor()).text, _markdown(items, title, zone))
 
@@ -57,19 +57,19 @@ def _markdown(items: Iterable[HistoryItem], title: str, zone: tzinfo | None) -> 
         if item.message is None:
             yield f"\n---\n\n*{_inline(item.note)}*{f' · {time}' if time else ''}\n"
             if item.compaction is not None:
-                yield f"\n{_folded('Summary of what was said before', item.compaction.summary)}"
+                yield f"\n{_folded('Summary of the earlier conversation', item.compaction.summary)}"
             if item.quote is not None:
-                yield f"\n{_folded('Notes that the session began with', text_of(item.quote.content))}"
+                yield f"\n{_folded('Notes quoted at the start', text_of(item.quote.content))}"
         else:
             cut = "*(interrupted)*\n" if item.interrupted else ""
             yield f"\n{_message(item.message, time)}{cut}"
 
 
 def to_json(path: Path, redactor: Redactor | None = None) -> Iterator[bytes]:
-    """The transcript at `path` as a JSON array in pieces: its lines as they are, unknown fields and all, but without
-    secrets, unless `redactor` keeps them.
+    """The transcript at `path` as a JSON array, in pieces: its lines unchanged, including unknown fields, but with
+    secrets redacted unless `redactor` keeps them.
 
-    Lines that are no JSON are left out. Raises SessionStoreError.
+    Lines that are not JSON are left out. Raises SessionStoreError.
     """
     clean = redactor or Redactor()
     try:
@@ -87,7 +87,7 @@ def to_json(path: Path, redactor: Redactor | None = None) -> Iterator[bytes]:
 
 
 def _json_line(raw: bytes) -> bytes | None:
-    """`raw` when it is a sound JSON object, or mended where only characters in it are broken."""
+    """`raw` if it is a valid JSON object, repaired if only its characters are broken."""
     raw = raw.strip()
     try:
         return raw if isinstance(msgspec.json.decode(raw), dict) else None
@@ -96,7 +96,7 @@ def _json_line(raw: bytes) -> bytes | None:
 
 
 def _without_secrets(line: bytes, clean: Redactor) -> bytes:
-    """A line of JSON with clean texts: byte for byte what it was where none of them holds a secret."""
+    """A line of JSON with redacted texts; byte for byte unchanged if there was no secret."""
     before = clean.count
     value = clean.tree(msgspec.json.decode(line))
     return msgspec.json.encode(value) if clean.count > before else line
@@ -145,8 +145,8 @@ def _quoted(text: str) -> str:
 
 
 def _contained(text: str) -> str:
-    """`text`, quoted if something that it opens (a code block, a comment) would swallow what comes after it."""
-    # The parser takes longer to import than the other commands on sessions take altogether (90 ms).
+    """`text`, quoted if it leaves something open (a code block, a comment) that would swallow what follows."""
+    # Deferred: importing the parser (90 ms) takes longer than all other session commands.
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(f"{text}\n\n{_PROBE}")
@@ -160,17 +160,16 @@ def _inline(text: str) -> str:
 
 
 def default_target(workspace: Path, session_key: str, form: str, now: datetime) -> Path:
-    """Where an export goes when the user names no path: a new file in the workspace's `exports` folder."""
-    # Keys of other programs may hold anything that is no space: `telegram:group:../5`.
+    """The default path of an export: a new file in the workspace's `exports` folder."""
+    # Keys of other programs may contain anything except spaces: `telegram:group:../5`.
     name = re.sub(r"[^\w.-]+", "-", session_key).lstrip(".")
     return workspace / "exports" / f"{name}-{now:%Y-%m-%d-%H%M%S}.{form}"
 
 
 def write_export(transcript: Path, target: Path, form: str, clock: Clock, *, with_secrets: bool = False) -> int:
-    """Write the session at `transcript` to `target` as "md" or "json", and return how many secrets were left out.
-    Blocks.
+    """Write the session at `transcript` to `target` as "md" or "json"; returns the number of redacted secrets. Blocks.
 
-    Raises ClawbotError when `target` exists already or can't be written: an export never replaces a file.
+    Raises ClawbotError if `target` exists or can't be written: an export never replaces a file.
     """
     redactor = Redactor(keep=with_secrets)
     if form == "json":
@@ -188,6 +187,6 @@ def write_export(transcript: Path, target: Path, form: str, clock: Clock, *, wit
             f"{target} can't be written: {error.strerror or error}.", hint="Name another path."
         ) from error
     if not created:
-        what = "exists already" if target.is_file() else "is no plain file: an export is written into a new one"
+        what = "exists already" if target.is_file() else "is not a regular file: an export needs a new one"
         raise ClawbotError(f"{target} {what}.", hint="Name another path.")
     return redactor.count

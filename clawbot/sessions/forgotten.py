@@ -1,9 +1,7 @@
-"""Owns what of the conversations is forgotten: the ids of sessions and of entries, in `forgotten.json` beside the
-transcripts. No words stand in it.
+"""The ids of forgotten sessions and entries, in `forgotten.json` beside the transcripts; it contains no text.
 
-Transcripts are the truth from which everything else is made again. So what the user had forgotten is noted here, and
-all that makes something of a transcript (the index, notes, offers to memory, titles, the model's context) asks here.
-All calls block; they raise OSError.
+Everything else is derived from transcripts. So all that reads them (the index, notes, offers to memory, titles, the
+model's context) checks here what the user had forgotten. All calls block; they raise OSError.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ from clawbot.sessions.conversation import ContextItem
 
 FILE_NAME = "forgotten.json"
 MARK = "[forgotten]"
-"""What stands in the place of words that are forgotten."""
+"""Replaces forgotten text."""
 
 _SUFFIX = ".jsonl"
 
 
 class Forgotten(Struct, frozen=True, omit_defaults=True):
-    """`sessions` are forgotten whole; of others the `entries` are, by the session's id. `unfinished`: a command that
-    forgets has begun, and did not come to its end."""
+    """`sessions` are forgotten entirely; `entries` are those of other sessions, by session id. `unfinished`: a command
+    that forgets was interrupted."""
 
     sessions: tuple[str, ...] = ()
     entries: Mapping[str, tuple[str, ...]] = {}
@@ -43,21 +41,22 @@ class Forgotten(Struct, frozen=True, omit_defaults=True):
         return session in self.sessions or entry in self.entries.get(session, ())
 
     def is_whole(self, transcript: str) -> bool:
-        """Whether all of the file `transcript` is."""
+        """Whether the whole file `transcript` is forgotten."""
         return session_of(transcript) in self.sessions
 
     def mark(self, transcript: str) -> int:
-        """A number for what is forgotten of `transcript`, another one when that changes; 0 for nothing."""
+        """A number that changes with what is forgotten of `transcript`; 0 for nothing."""
         return zlib.crc32(" ".join(self.entries.get(session_of(transcript), ())).encode())
 
 
 def session_of(transcript: str) -> str:
-    """The id of the session whose transcript, an archived one too, has this name."""
+    """The session id in the name of a transcript, including archived ones."""
     return transcript.partition(_SUFFIX)[0]
 
 
 def read_forgotten(folder: Path) -> Forgotten:
-    """What is forgotten of the transcripts in `folder`. A damaged file is an error: nothing may come back by it."""
+    """What is forgotten of the transcripts in `folder`. A damaged file raises an error, so that nothing forgotten
+    reappears."""
     path = folder / FILE_NAME
     try:
         found = path.stat()
@@ -71,11 +70,11 @@ def _parsed(path: str, _mark: tuple[int, ...]) -> Forgotten:
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=Forgotten)
     except ValueError:
-        raise OSError(errno.EINVAL, "is damaged; it says what is forgotten: mend it, or delete it", path) from None
+        raise OSError(errno.EINVAL, "is damaged; it lists what is forgotten: repair it, or delete it", path) from None
 
 
 def forget(folder: Path, sessions: Iterable[str], entries: Mapping[str, Collection[str]]) -> None:
-    """Note that these are forgotten, besides those that are; unfinished, until `finish`."""
+    """Add to what is forgotten; marked as unfinished until `finish`."""
     with _alone(folder):
         known = read_forgotten(folder)
         merged = {
@@ -86,7 +85,7 @@ def forget(folder: Path, sessions: Iterable[str], entries: Mapping[str, Collecti
 
 
 def finish(folder: Path) -> None:
-    """Note that all that was made of what is forgotten is gone."""
+    """Record that everything derived from the forgotten text is gone."""
     with _alone(folder):
         known = read_forgotten(folder)
         if known.unfinished:
@@ -94,7 +93,7 @@ def finish(folder: Path) -> None:
 
 
 def without_forgotten(items: Sequence[ContextItem], forgotten: Forgotten, transcript: str) -> list[ContextItem]:
-    """`items` of the context, those that are forgotten with a mark in the place of their words."""
+    """`items` of the context, with the text of forgotten ones replaced by a mark."""
     return [
         structs.replace(item, message=_blanked(item.message)) if forgotten.holds(transcript, item.entry_id) else item
         for item in items

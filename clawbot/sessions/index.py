@@ -1,7 +1,7 @@
-"""The index of an agent's sessions, `sessions.json`: one object, key to record (reference sheet 3.2).
+"""The index of an agent's sessions, `sessions.json`: one object that maps keys to records.
 
-It is derived: when it is missing or unreadable it is made again from the transcripts, and the bad file is kept beside
-it. Fields that other programs put in stay in.
+It is derived: if missing or unreadable, it is rebuilt from the transcripts, and the bad file is kept beside it. Fields
+of other programs are preserved.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from clawbot.sessions.errors import Problem, SessionStoreError, store_error
 from clawbot.sessions.names import is_session_id
 
 FILE_NAME = "sessions.json"
-# Every use of the index takes milliseconds; who holds it longer has hung.
+# Every use of the index takes milliseconds: a longer hold means that the process hangs.
 LOCK_TIMEOUT = 10.0
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What the index knows of a session. Times are in milliseconds since the epoch.
+    """The index entry of a session. Times are in milliseconds since the epoch.
 
-    `model_override` is the model that the user chose for it, `label` the name that the user gave it. The tokens are
-    those of the last call (`context_tokens`: the model's window), `cost` is the session's in US dollars, `turns` counts
-    what the user said (None: nobody counted). `last_interaction_at` is when that was last, `resumed_at` when the user
-    went back to the session. `ended_reason` says why it is no longer the session of `previous_key`. `memory_pending`:
-    something of it may have to be offered to memory yet, though nobody talks in it any more.
+    `model_override` and `label` are the model and name that the user chose. The tokens are those of the last call
+    (`context_tokens`: the model's window), `cost` is the session's in US dollars, `turns` counts user messages (None:
+    unknown). `last_interaction_at` is the time of the last user message, `resumed_at` when the user returned to the
+    session. `ended_reason` says why it no longer has the key `previous_key`. `memory_pending`: nobody uses the session
+    any more, but parts of it may still have to be offered to memory.
     """
 
     key: str = ""
@@ -64,7 +64,7 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @property
     def began_at(self) -> int | None:
-        """What the age of the session counts from: its beginning, or when the user went back to it."""
+        """The time from which the session's age counts: its start, or when the user returned to it."""
         return max(self.session_started_at or 0, self.resumed_at or 0) or None
 
 
@@ -75,8 +75,8 @@ Rebuild = Callable[[], list[SessionRecord]]
 
 
 class IndexState:
-    """The index as it was read. `records` are by key; `problems` what was survived while reading; `unused` are
-    transcripts that are no sessions, since a kill left them without anything in them."""
+    """The index as read. `records` are by key; `problems` were survived while reading; `unused` are empty transcripts
+    left by a kill."""
 
     def __init__(self) -> None:
         self.records: dict[str, SessionRecord] = {}
@@ -87,8 +87,7 @@ class IndexState:
         self._raw: dict[str, Any] = {}
 
     def put(self, record: SessionRecord, *, like: str = "") -> None:
-        """Store `record` under its key, with what other programs know of the session under the key `like`, if not of
-        the one under its own."""
+        """Store `record` under its key, with the unknown fields of that key, or else of the key `like`."""
         self.records[record.key] = record
         others = self._raw.get(record.key, self._raw.get(like))
         kept = (
@@ -98,18 +97,18 @@ class IndexState:
         self.changed = True
 
     def drop(self, key: str) -> None:
-        """Take the record of `key` out."""
+        """Remove the record of `key`."""
         self.records.pop(key, None)
         self._raw.pop(key, None)
         self.changed = True
 
     def take(self, raw: dict[str, Any], path: Path) -> None:
-        """Fill in what the file held. Of two spellings of one key the newer record counts."""
+        """Add the content of the file. If two keys differ only in spelling, the newer record wins."""
         for name, value in raw.items():
             key = name.lower()
             record = _from_json(key, value)
             if record is None:
-                self.problems.append(Problem(str(path), f"the record of {name} is no session; it is left alone"))
+                self.problems.append(Problem(str(path), f"the record of {name} is not a session; it is ignored"))
                 self._raw[name] = value
             elif key not in self.records or record.updated_at >= self.records[key].updated_at:
                 self.records[key] = record
@@ -121,7 +120,7 @@ class IndexState:
 
 
 class SessionIndex:
-    """The index in `folder`. `rebuild` is asked for the records when the file is missing or unreadable."""
+    """The index in `folder`. `rebuild` makes the records if the file is missing or unreadable."""
 
     def __init__(self, folder: Path, clock: Clock, rebuild: Rebuild) -> None:
         self.path = folder / FILE_NAME
@@ -130,7 +129,7 @@ class SessionIndex:
         self._threads = threading.Lock()
 
     def read(self) -> IndexState:
-        """The index as it is, without changing anything. Raises SessionStoreError when it can't be read at all."""
+        """The current index, read-only. Raises SessionStoreError if it can't be read at all."""
         state = IndexState()
         try:
             data = self.path.read_bytes()
@@ -152,7 +151,7 @@ class SessionIndex:
 
     @contextmanager
     def edit(self) -> Iterator[IndexState]:
-        """Read, let the caller change, write: alone among all threads and processes. Nothing is written when the body
+        """Read, let the caller change, write: exclusive among all threads and processes. Nothing is written if the body
         raises or changes nothing. Raises SessionStoreError."""
         with self._alone():
             state = self.read()
@@ -185,7 +184,7 @@ class SessionIndex:
             state.put(record)
         if found or state.unreadable:
             names = f"{len(found)} session{'' if len(found) == 1 else 's'}"
-            state.problems.append(Problem(str(self.path), f"{what}; it was made again from the transcripts ({names})"))
+            state.problems.append(Problem(str(self.path), f"{what}; it was rebuilt from the transcripts ({names})"))
 
     def _write(self, state: IndexState) -> None:
         try:
@@ -205,7 +204,7 @@ class SessionIndex:
 
 
 def _to_json(record: SessionRecord) -> dict[str, Any]:
-    """The record as the family of this format spells it: provider and model apart, the key outside."""
+    """The record in the format of related programs: provider and model separate, the key outside."""
     value: dict[str, Any] = msgspec.to_builtins(structs.replace(record, key=""))
     provider, slash, model = (record.model_override or "").partition("/")
     if slash and provider.replace("-", "").replace("_", "").isalnum():
@@ -220,7 +219,7 @@ def _from_json(key: str, value: Any) -> SessionRecord | None:
     try:
         record = msgspec.convert({**value, "key": key}, SessionRecord)
     except ValueError:
-        # Something in it has another shape than ours; that must not cost the user the session.
+        # An unexpected shape must not cost the user the session.
         record = SessionRecord(key=key, session_id=session_id, updated_at=_milliseconds(value.get("updatedAt")))
     provider = value.get("providerOverride")
     if isinstance(provider, str) and provider and record.model_override:

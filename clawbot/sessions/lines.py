@@ -1,6 +1,5 @@
-"""Reads the lines of a file from its end, so that what lies long ago costs nothing, and appends lines: each whole
-or not at all, whatever the disk does.
-"""
+"""Reads the lines of a file backwards from its end, at a cost independent of its length, and appends lines
+atomically."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ from clawbot.sessions.errors import SessionStoreError, store_error
 
 FIRST_BLOCK = 64 * 1024
 LARGEST_BLOCK = 1024 * 1024
-# A header is a few hundred bytes; a first line longer than this is none.
+# A header has a few hundred bytes; a longer first line is not one.
 HEAD_BYTES = 64 * 1024
 
 
 class RawLine(Struct, frozen=True):
-    """A line without its line break: it begins at byte `start` and ends before byte `end`."""
+    """A line without its line break, from byte `start` to before byte `end`."""
 
     start: int
     end: int
@@ -31,7 +30,7 @@ class RawLine(Struct, frozen=True):
 
 
 class ByteSource:
-    """A file to read from at any place. `bytes_read` counts what was read, for those who promise to read little."""
+    """A file for random access. `bytes_read` counts the bytes read."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -49,18 +48,18 @@ class ByteSource:
         self.close()
 
     def close(self) -> None:
-        """Give the file back. Twice does no harm."""
+        """Close the file; idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     @property
     def size(self) -> int:
-        """The file's size now, in bytes."""
+        """The current size in bytes."""
         return os.fstat(self._descriptor).st_size
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from `start` up to `end`; fewer only where the file ends."""
+        """The bytes from `start` to before `end`; fewer at the end of the file."""
         parts = []
         while start < end:
             part = os.pread(self._descriptor, end - start, start)
@@ -74,9 +73,9 @@ class ByteSource:
 
 
 def lines_backwards(source: ByteSource, end: int) -> Iterator[RawLine]:
-    """The lines before byte `end`, last one first, empty ones left out. Memory: one block and the longest line."""
+    """The non-empty lines before byte `end`, last one first. Needs memory for one block and the longest line."""
     block, position, line_end = FIRST_BLOCK, end, end
-    pending: list[bytes] = []  # the pieces of the line that is not yet whole, last piece first
+    pending: list[bytes] = []  # pieces of the incomplete line, last one first
     while position > 0:
         start = max(0, position - block)
         data = source.read(start, position)
@@ -100,13 +99,13 @@ def _line(start: int, end: int, pieces: list[bytes]) -> Iterator[RawLine]:
 
 
 def first_line(source: ByteSource) -> bytes:
-    """The first line that is not empty, without its line break; cut at the length that no header reaches."""
+    """The first non-empty line without its line break, truncated to the maximum length of a header."""
     head = source.read(0, HEAD_BYTES).lstrip(b"\r\n")
     return head.split(b"\n", 1)[0]
 
 
 def line_end(source: ByteSource, offset: int, end: int) -> int:
-    """The byte behind the line break of the line that the byte `offset` is in; `end` where there is none before it."""
+    """The byte after the line break that ends the line at `offset`; `end` if there is none before it."""
     while offset < end:
         data = source.read(offset, min(end, offset + FIRST_BLOCK))
         found = data.find(b"\n")
@@ -119,7 +118,7 @@ def line_end(source: ByteSource, offset: int, end: int) -> int:
 
 
 def lines_on(source: ByteSource, offset: int, count: int, end: int) -> int:
-    """The byte at which the line begins that is `count` lines behind the one that begins at `offset`; at most `end`."""
+    """The byte offset of the line `count` lines after the one at `offset`; at most `end`."""
     while count and offset < end:
         data = source.read(offset, min(end, offset + LARGEST_BLOCK))
         here = data.count(b"\n")
@@ -136,12 +135,12 @@ def lines_on(source: ByteSource, offset: int, count: int, end: int) -> int:
 
 
 def line_breaks(source: ByteSource, start: int, end: int) -> int:
-    """How many lines end between two bytes."""
+    """The number of line breaks between two bytes."""
     return sum(source.read(at, min(end, at + LARGEST_BLOCK)).count(b"\n") for at in range(start, end, LARGEST_BLOCK))
 
 
 def line_numbers(source: ByteSource, offsets: Iterable[int], start: int = 0) -> dict[int, int]:
-    """The number of the line that each of `offsets` lies in, from 1 at the byte `start`. Reads up to the last one."""
+    """The line number of each of `offsets`, from 1 at the byte `start`. Reads up to the last one."""
     numbers: dict[int, int] = {}
     line = 1
     for offset in sorted(offsets):
@@ -150,15 +149,15 @@ def line_numbers(source: ByteSource, offsets: Iterable[int], start: int = 0) -> 
     return numbers
 
 
-# More side files than anybody has crashes between two looks; then something else is wrong.
+# More side files than plausible crashes; something else is wrong.
 MOST_TORN_FILES = 1000
 
 
 class LineAppender:
-    """The writing end of a transcript. One thread at a time; the caller holds the session's lock.
+    """The writing end of a transcript. For one thread at a time; the caller holds the session's lock.
 
-    A line is one `write` on an O_APPEND descriptor. When that fails, the file is cut back to what it was; where even
-    that fails, the next line starts on a new one, so that a torn line never spoils its neighbour.
+    A line is a single `write` to an O_APPEND descriptor. If it fails, the file is truncated to its old size; if that
+    fails too, the next line starts on a new line, so that a torn line never damages its neighbour.
     """
 
     def __init__(self, path: Path) -> None:
@@ -170,7 +169,8 @@ class LineAppender:
 
     @classmethod
     def create(cls, path: Path, first: bytes) -> LineAppender:
-        """A new file with its first line, both on disk when this returns. Raises SessionStoreError; leaves nothing."""
+        """A new file with its first line, both synced to disk. Raises SessionStoreError and leaves nothing
+        behind then."""
         try:
             if not create_exclusive(path, first, mode=PRIVATE_FILE):
                 raise SessionStoreError(f"{path} exists already.", hint="Start a session with another id.")
@@ -179,15 +179,15 @@ class LineAppender:
         return cls(path)
 
     def close(self) -> None:
-        """Give the file back. Twice does no harm."""
+        """Close the file; idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def append(self, line: bytes, *, sync: bool = False) -> int:
-        """Write `line` and return the byte where it begins. `sync`: it is on the disk when this returns.
+        """Write `line` and return its byte offset. `sync`: it is on disk when this returns.
 
-        Raises SessionStoreError; then the line is not in the file, and a later call works once the cause is gone.
+        Raises SessionStoreError; then the line is not in the file, and later calls work once the cause is fixed.
         """
         self._check_in_place()
         before = self.size
@@ -197,14 +197,14 @@ class LineAppender:
             if sync:
                 os.fsync(self._descriptor)
         except OSError as error:
-            # If cutting back fails too, the next line sees the unfinished one and starts on a line of its own.
+            # If truncating fails too, the next line detects the unfinished one and starts on a new line.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, before)
             raise store_error("write to", self.path, error) from error
         return before + len(data) - len(line)
 
     def _write(self, data: bytes) -> None:
-        """One write; a second one only where the disk took less, to learn why."""
+        """One write; a second one only after a short write, to learn the error."""
         while data:
             written = os.write(self._descriptor, data)
             if not written:
@@ -217,14 +217,14 @@ class LineAppender:
         return os.fstat(self._descriptor).st_size
 
     def complete(self) -> None:
-        """Give the last line the line break that it lacks. Raises SessionStoreError."""
+        """Add the missing line break to the last line. Raises SessionStoreError."""
         if not self._ends_whole(self.size):
             self.append(b"")
 
     def cut_off(self, start: int) -> Path:
-        """Move everything from byte `start` on into a side file `<name>.torn`, and return its path.
+        """Move everything from byte `start` into a side file `<name>.torn`, and return its path.
 
-        The side file is on disk before the transcript gets shorter. Raises SessionStoreError; nothing is lost then.
+        The side file is on disk before the transcript is truncated. Raises SessionStoreError; nothing is lost then.
         """
         torn = os.pread(self._descriptor, self.size - start, start)
         try:
@@ -239,7 +239,7 @@ class LineAppender:
         return size == 0 or os.pread(self._descriptor, 1, size - 1) == b"\n"
 
     def _check_in_place(self) -> None:
-        """A file that was deleted or replaced would swallow what is written to it."""
+        """Raise if the file was deleted or replaced: writes to it would be lost."""
         try:
             there, here = self.path.stat(), os.fstat(self._descriptor)
         except FileNotFoundError:
@@ -249,12 +249,12 @@ class LineAppender:
         if there is None or (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
             raise SessionStoreError(
                 f"{self.path} was deleted or replaced while the session was open.",
-                hint="Put it back, or start a fresh session with /new.",
+                hint="Restore it, or start a new session with /new.",
             )
 
 
 def _set_aside(path: Path, torn: bytes) -> Path:
-    """Keep `torn` beside `path` in a file of its own, unless a crash in between has left it there already."""
+    """Store `torn` in a file of its own beside `path`, unless a crash has already left it there."""
     for number in range(1, MOST_TORN_FILES):
         side = path.with_name(f"{path.name}.torn" if number == 1 else f"{path.name}.torn.{number}")
         if create_exclusive(side, torn) or side.read_bytes() == torn:

@@ -1,4 +1,4 @@
-"""Sessions as a list shows them, and which of them a name means."""
+"""Session summaries for lists, and the lookup of a session by name."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from clawbot.sessions.names import short_name
 from clawbot.sessions.summary import read_title, survey
 
 OPEN = "open"
-# The beginning of an id that is taken for one even where a new session could get that name.
+# A prefix of an id that is looked up as one, even if a new session could have that name.
 _ID_START = re.compile(r"[0-9a-f-]{6,}")
 _MOST_NAMED = 8
 
 
 class SessionSummary(Struct, frozen=True, rename="camel"):
-    """A session as a list shows it. `ended` is "open", or why it ended (`/new`, `daily`); `name` is what the user types
-    for it; `turns` counts what the user said; `tokens` is the context's size after the last call, 0 when unknown;
-    `cost` is in US dollars."""
+    """A session in a list. `ended` is "open", or why it ended (`/new`, `daily`); `name` is the name to type; `turns`
+    counts user messages; `tokens` is the context's size after the last call, 0 if unknown; `cost` is in US dollars."""
 
     key: str
     name: str
@@ -44,7 +43,7 @@ class SessionSummary(Struct, frozen=True, rename="camel"):
 
 
 def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> SessionSummary:
-    """`record`, whose transcript is `path`, with times in `zone`. Raises SessionStoreError."""
+    """The summary of `record` with the transcript `path`, with times in `zone`. Raises SessionStoreError."""
     try:
         turns = survey(path).turns if record.turns is None else record.turns
         title = record.label or read_title(path)
@@ -53,7 +52,7 @@ def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> Session
         turns, title, changed = record.turns or 0, record.label or "", 0
     except OSError as error:
         raise store_error("read", path, error) from error
-    # What memory was offered of a session afterwards is written into it, and makes it no newer.
+    # Later records of offers to memory don't make the session newer.
     updated = record.ended_at or max(record.updated_at, changed)
     return SessionSummary(
         key=record.key,
@@ -73,12 +72,12 @@ def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> Session
 
 
 def pick(name: str, agent_id: str, records: Mapping[str, SessionRecord]) -> SessionRecord:
-    """The one of `records` (by key) that `name` means: a key, a short name, an id, or the beginning of just one id.
+    """The one of `records` (by key) with the key, short name, id or unique id prefix `name`.
 
     Raises UnknownSessionError, AmbiguousSessionError.
     """
     wanted = name.strip().lower()
-    # Other programs may keep what they like under a short name.
+    # Other programs may use short names as keys.
     for key in (f"agent:{agent_id}:{wanted}", wanted):
         if key in records:
             return records[key]
@@ -87,14 +86,14 @@ def pick(name: str, agent_id: str, records: Mapping[str, SessionRecord]) -> Sess
         by_id = [record for record in records.values() if record.session_id.lower().startswith(wanted)]
     if len(by_id) > 1:
         names = ", ".join(f"{short_name(record.key)} ({record.session_id})" for record in by_id[:_MOST_NAMED])
-        raise AmbiguousSessionError(f"{name!r} may be any of: {names}.", hint="Give more of the id, or the name.")
+        raise AmbiguousSessionError(f"{name!r} may be any of: {names}.", hint="Type more of the id, or the name.")
     if not by_id:
         raise _unknown(name, list(records.values()))
     return by_id[0]
 
 
 def pick_or_new(name: str, agent_id: str, records: Mapping[str, SessionRecord]) -> SessionRecord | None:
-    """As `pick`, but None where `name` is rather the name of a new session: one short letter begins many an id."""
+    """Like `pick`, but None if `name` is more likely the name of a new session: one letter is a prefix of many ids."""
     wanted = name.strip().lower()
     named = {wanted, f"agent:{agent_id}:{wanted}"} & records.keys()
     whole = any(record.session_id.lower() == wanted for record in records.values())

@@ -1,4 +1,5 @@
-"""One live process for each session: a lock that the system takes back from a dead one, and a note of who holds it."""
+"""Session locks: at most one live process per session. The system releases the lock of a dead process; a note names the
+holder."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from clawbot.clock import Clock, iso_utc
 from clawbot.files import PRIVATE_FILE, write_atomic
 from clawbot.sessions.errors import SessionLockedError, store_error
 
-# Long enough to outlast somebody who only looks whether the lock is held, short enough to be no wait.
+# Long enough to outlast a process that only checks the lock, short enough not to be noticed.
 PATIENCE = 0.25
 _POLL = 0.02
 LOCK_SUFFIX = ".lock"
@@ -23,7 +24,7 @@ HOLDER_SUFFIX = ".lock.json"
 
 
 class Holder(Struct, frozen=True):
-    """Who holds a session. `started` is ISO 8601 in UTC; `command` holds nothing that the user typed."""
+    """The holder of a session. `started` is ISO 8601 in UTC; `command` contains no user input."""
 
     pid: int
     command: str = ""
@@ -31,14 +32,14 @@ class Holder(Struct, frozen=True):
     tty: str = ""
 
     def refusal(self, name: str) -> SessionLockedError:
-        """What is told to who wants the session `name` as well."""
+        """The error for another process that wants the session `name`."""
         return SessionLockedError(name, pid=self.pid, since=self.started, command=self.command, tty=self.tty)
 
 
 class SessionLock:
-    """The lock of the transcript `path`, as `<path>.lock`; the holder is noted in `<path>.lock.json`.
+    """The lock of the transcript `path`, `<path>.lock`; the holder is recorded in `<path>.lock.json`.
 
-    The file of the lock stays when it is given back: to remove it would let two processes lock two files of one name.
+    The lock file stays when the lock is released: removing it would let two processes lock two files of the same name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,12 +49,12 @@ class SessionLock:
 
     @property
     def held(self) -> bool:
-        """Whether it is ours."""
+        """Whether this process holds it."""
         return self._lock.is_locked
 
     def acquire(self, name: str, clock: Clock) -> None:
-        """Take the lock. Raises SessionLockedError (with `name`) when somebody has it, SessionStoreError when it
-        can't be made."""
+        """Acquire the lock. Raises SessionLockedError (with `name`) if it is held, SessionStoreError if it can't be
+        created."""
         try:
             self._lock.acquire(poll_interval=_POLL)
         except Timeout:
@@ -67,11 +68,11 @@ class SessionLock:
         try:
             write_atomic(self._holder_file, msgspec.json.encode(holder), mode=PRIVATE_FILE, lasting=False)
         except OSError:
-            # The lock itself holds without the note; a full disk must not keep anybody from reading a session.
+            # The lock works without the note; a full disk must not prevent reading a session.
             self._holder_file.unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Give it back. Twice does no harm."""
+        """Release the lock; idempotent."""
         if self.held:
             with contextlib.suppress(OSError):
                 self._holder_file.unlink(missing_ok=True)
@@ -79,18 +80,18 @@ class SessionLock:
 
 
 def lock_file(path: Path) -> Path:
-    """The lock of the transcript `path`."""
+    """The lock file of the transcript `path`."""
     return path.with_name(path.name + LOCK_SUFFIX)
 
 
 def holder_file(path: Path) -> Path:
-    """The note of who holds the lock of the transcript `path`."""
+    """The file that names the holder of the transcript `path`."""
     return path.with_name(path.name + HOLDER_SUFFIX)
 
 
 def holder_of(path: Path) -> Holder | None:
-    """The live process that holds the transcript `path`; None when nobody does. Leaves the lock alone unless its
-    holder looks alive, so that looking never gets in anybody's way."""
+    """The live process that holds the transcript `path`; None if there is none. Tries the lock only if the recorded
+    holder is alive, so that checking never blocks another process."""
     holder = _read_holder(holder_file(path))
     if holder is None or not _alive(holder.pid):
         return None
@@ -98,7 +99,7 @@ def holder_of(path: Path) -> Holder | None:
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody holds the lock of the transcript `path`; takes it for a moment to find out."""
+    """Whether the transcript `path` is not locked; acquires the lock for a moment to find out."""
     if not lock_file(path).exists():
         return True
     try:
@@ -109,18 +110,18 @@ def is_free(path: Path) -> bool:
 
 
 def is_left_over(path: Path) -> bool:
-    """Whether the lock of the transcript `path` tells of a process that died, or of a transcript that is gone.
+    """Whether the lock of the transcript `path` belongs to a dead process or a deleted transcript.
 
-    A lock file alone is neither: it stays when a session is closed in good order.
+    A lock file alone is normal: it stays after a session was closed.
     """
     there = holder_file(path).exists() or (lock_file(path).exists() and not path.exists())
     return there and is_free(path)
 
 
 def remove_left_over(path: Path) -> bool:
-    """Remove what `is_left_over` finds, while nobody holds the lock. Whether anything was removed.
+    """Remove what `is_left_over` finds, if nobody holds the lock; returns whether anything was removed.
 
-    The lock file of a transcript that is there stays, as the class says. Raises SessionStoreError.
+    The lock file of an existing transcript stays. Raises SessionStoreError.
     """
     if not is_left_over(path):
         return False
@@ -156,7 +157,7 @@ def _alive(pid: int) -> bool:
 
 
 def _command() -> str:
-    """The program and its noun (`clawbot chat`): what comes after may hold the user's words."""
+    """The program and its subcommand (`clawbot chat`): what follows may contain the user's words."""
     words = [Path(sys.argv[0]).name] if sys.argv and sys.argv[0] else []
     return " ".join([*words, *(word for word in sys.argv[1:2] if word.isalpha())])
 

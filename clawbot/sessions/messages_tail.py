@@ -1,5 +1,5 @@
-"""What user and assistant said to each other in a conversation, without the machinery between: its last texts,
-and what the user said in all of it."""
+"""The texts of user and assistant in a conversation, without tool calls: its last ones, and a selection of the
+user's."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from clawbot.sessions.silence import names_token, spoken_message
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.secrets import clean_talk, without_known
 
-_PAGE = 60  # items of history that are looked at together: a turn with tools has a handful
-_MOST_WORDS = 128  # texts of the user that are kept of a session
-_LONGEST_WORDS = 2_000  # characters of each: what is beyond is a paste
+_PAGE = 60  # items of history read together: a turn with tools has a handful
+_MOST_WORDS = 128  # maximum user texts kept of a session
+_LONGEST_WORDS = 2_000  # maximum characters of each: more is pasted text
 
 
 class SaidText(Struct, frozen=True):
-    """What was said: `role` is `user` or `assistant`, `timestamp` in milliseconds since the epoch, `entry_id` the entry
-    of the transcript."""
+    """A text of the conversation: `role` is `user` or `assistant`, `timestamp` in milliseconds since the epoch,
+    `entry_id` its entry in the transcript."""
 
     role: str
     text: str
@@ -37,8 +37,8 @@ class SaidText(Struct, frozen=True):
 
 
 def is_said(message: Message) -> bool:
-    """Whether `message` by itself is such a text. One that asks for silence is none: whether it got it, the next one
-    tells."""
+    """Whether `message` counts as such a text by itself. One that asks for silence does not: whether it was silent
+    depends on the next message."""
     match message:
         case UserMessage(scheduled=True):
             return False
@@ -53,8 +53,7 @@ def is_said(message: Message) -> bool:
 
 
 Manner = Literal["free", "quoting", "refusing"]
-"""How an answer is made: freely; by rules that quote whatever they did not make themselves; or it only tells that there
-is none."""
+"""How an answer is made: freely; by rules that quote everything they did not write; or as a plain refusal."""
 
 
 def answers_freely(_message: AssistantMessage) -> Manner:
@@ -70,12 +69,12 @@ def last_said(
     manner: Callable[[AssistantMessage], Manner] = answers_freely,
     known: Collection[str] = (),
 ) -> tuple[list[SaidText], frozenset[str]]:
-    """The last `limit` texts in `transcript`, of `role` alone if it is named, oldest first, and the secrets that are
-    left out of them: those that are `known`, and those that a text tells. Blocks. Raises SessionStoreError.
+    """The last `limit` texts in `transcript`, of one `role` if given, oldest first; and the secrets redacted in them:
+    those `known`, and those found in a text. Blocks. Raises SessionStoreError.
 
-    All text of a message counts as one. Left out are tools and what they printed, also where an answer repeats that,
-    quotes of notes (see `echo`), reasoning, slash commands, what jobs said, refusals, silent replies, the prompts of
-    programs that asked for silence and got it (reference sheet 9, 11.1), and what is forgotten.
+    All text of a message counts as one. Left out are tools and their output, also where an answer repeats it, quotes of
+    notes (see `echo`), reasoning, slash commands, prompts of jobs, refusals, silent replies with the prompts that asked
+    for them, and forgotten text.
     """
     texts = (text for turn in _turns(transcript) for text in _said_in(turn, role, manner))
     found = itertools.islice(_remembered(texts, transcript.path), limit)
@@ -83,16 +82,16 @@ def last_said(
 
 
 class Asked(NamedTuple):
-    """What the user said in a session: up to 129 texts, shortened, the first and the last among them and the others at
-    even distances, oldest first; and the secrets in all that was said, which are left out of them."""
+    """The user's texts in a session: up to 129, truncated, oldest first; the first, the last and evenly spaced others.
+    And the secrets redacted in them."""
 
     texts: tuple[SaidText, ...]
     secrets: frozenset[str]
 
 
 class UserWords:
-    """What the user said in the session that is open. It is read as the talk goes, so that the end of a long one costs
-    no more than that of a short one. Thread-safe."""
+    """The user's texts in the open session, read incrementally, so that ending a long session costs no more than a
+    short one. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,14 +99,14 @@ class UserWords:
 
     def _begin(self, path: Path | None) -> None:
         self._path = path
-        self._settled = ""  # the last entry that was taken; the one behind it may still get its answer
+        self._settled = ""  # the last entry read for good; the answer to the one after it may still come
         self._count = 0
         self._stride = 1
         self._kept: list[SaidText] = []
         self._secrets: frozenset[str] = frozenset()
 
     def read(self, transcript: Transcript) -> Asked:
-        """All of `transcript`, of which what was read before is not read again. Blocks. Raises SessionStoreError."""
+        """Read what is new in `transcript`. Blocks. Raises SessionStoreError."""
         with self._lock:
             if transcript.path != self._path:
                 self._begin(transcript.path)
@@ -140,7 +139,7 @@ class UserWords:
 
 
 def _clean(texts: Sequence[SaidText], known: Collection[str]) -> tuple[list[SaidText], frozenset[str]]:
-    """`texts` without secrets, and what these are, those that are `known` among them."""
+    """`texts` with secrets redacted, and all secrets, including the `known` ones."""
     clean, secrets = clean_talk((text.text for text in texts), known)
     return [structs.replace(text, text=told) for text, told in zip(texts, clean, strict=True)], secrets
 
@@ -150,7 +149,7 @@ def _shortened(text: SaidText) -> SaidText:
 
 
 def _remembered(texts: Iterable[SaidText], path: Path) -> Iterator[SaidText]:
-    """Those of `texts`, which are of the transcript at `path`, that are not forgotten. Raises SessionStoreError."""
+    """The `texts` of the transcript at `path` that are not forgotten. Raises SessionStoreError."""
     try:
         forgotten = read_forgotten(path.parent)
     except OSError as error:
@@ -159,14 +158,14 @@ def _remembered(texts: Iterable[SaidText], path: Path) -> Iterator[SaidText]:
 
 
 def last_words_at(transcript: Transcript) -> int:
-    """When the user said something last, in milliseconds since the epoch; 0 when that was never, or is not known.
+    """The time of the user's last message, in milliseconds since the epoch; 0 if there is none or it is unknown.
     Blocks. Raises SessionStoreError."""
     texts = (text for turn in _turns(transcript) for text in _said_in(turn, "user", answers_freely))
     return next((text.timestamp for text in texts), 0)
 
 
 def _turns(transcript: Transcript) -> Iterator[list[HistoryItem]]:
-    """The history by turns, each with the message that it answers, the last turn and its last item first."""
+    """The history by turns, each with the message that it answers; last turn and last item first."""
     turn: list[HistoryItem] = []
     for item in _items(transcript):
         turn.append(item)
@@ -179,7 +178,7 @@ def _turns(transcript: Transcript) -> Iterator[list[HistoryItem]]:
 def _said_in(
     turn: Sequence[HistoryItem], role: str, manner: Callable[[AssistantMessage], Manner]
 ) -> Iterator[SaidText]:
-    """The texts of a turn, of `role` alone if it is named, the last first."""
+    """The texts of a turn, of one `role` if given, last first."""
     if role != "user":
         yield from _answers(turn, manner)
     asked = turn[-1] if turn else None
@@ -192,7 +191,7 @@ def _said_in(
 
 
 def _answers(turn: Sequence[HistoryItem], manner: Callable[[AssistantMessage], Manner]) -> Iterator[SaidText]:
-    """What the agent said in a turn, whose last item is the first."""
+    """The agent's texts in a turn whose last item comes first."""
     messages = [item.message for item in reversed(turn) if item.message is not None]
     for item in turn:
         message = item.message
@@ -203,7 +202,7 @@ def _answers(turn: Sequence[HistoryItem], manner: Callable[[AssistantMessage], M
 
 
 def _items(transcript: Transcript) -> Iterator[HistoryItem]:
-    """The history, the last item first, read page by page."""
+    """The history, last item first, read page by page."""
     before: str | None = None
     while page := transcript.history(before=before, limit=_PAGE):
         yield from reversed(page)

@@ -1,4 +1,4 @@
-"""The names of sessions: keys (`agent:main:work`), the short names that users type (`work`), and ids."""
+"""The names of sessions: keys (`agent:main:work`), short names as typed by users (`work`), and ids."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from datetime import datetime
 from clawbot.sessions.errors import SessionStoreError
 
 MAIN = "main"
-# Reference sheet 3.1: an id becomes a file name, so nothing in it may lead out of the folder.
+# An id becomes a file name, so it must not lead out of the folder.
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.IGNORECASE)
 _KEY = re.compile(r"agent:[^:\s/]+:\S+")
-# With `.jsonl.lock.json` behind it a longer name would pass the 255 bytes that file systems allow.
+# With the suffix `.jsonl.lock.json` a longer name could exceed the file system's limit of 255 bytes.
 LONGEST_NAME = 100
 
 
 def is_session_id(text: str) -> bool:
-    """Whether `text` may be a session's id."""
+    """Whether `text` is a valid session id."""
     return _ID.fullmatch(text) is not None
 
 
 def key_for(agent_id: str, name: str) -> str:
-    """The key of the session that a user calls `name`; a whole key stays what it is. Keys are lower-case.
+    """The key of the session called `name`; a complete key is kept. Keys are lower-case.
 
-    Raises SessionStoreError for what can't be a name, and for keys of other agents.
+    Raises SessionStoreError for invalid names, and for keys of other agents.
     """
     name = name.strip().lower()
     if _KEY.fullmatch(name):
@@ -35,18 +35,18 @@ def key_for(agent_id: str, name: str) -> str:
     if not _ID.fullmatch(name) or len(name) > LONGEST_NAME:
         raise SessionStoreError(
             f"{name[:LONGEST_NAME]!r} is no session name.",
-            hint=f"Take up to {LONGEST_NAME} letters, digits, dots, dashes and underscores, a letter or digit first.",
+            hint=f"Use up to {LONGEST_NAME} letters, digits, dots, dashes and underscores, a letter or digit first.",
         )
     return f"agent:{agent_id}:{name}"
 
 
 def short_name(key: str) -> str:
-    """What a user types for `key`: `agent:main:work` is `work`."""
+    """The name to type for `key`: `work` for `agent:main:work`."""
     return key.split(":", 2)[2] if _KEY.fullmatch(key) else key
 
 
 def fresh_key(agent_id: str, moment: datetime, taken: Container[str], stem: str = "") -> str:
-    """A key that nobody has: the date and time as `20261121-0216` (behind `stem`), with a number where needed."""
+    """An unused key: `stem`, then date and time as `20261121-0216`, with a number if necessary."""
     base = f"agent:{agent_id}:{stem}{moment:%Y%m%d-%H%M}"
     key, number = base, 2
     while key in taken:

@@ -1,7 +1,6 @@
-"""Finds the entries in the lines of a transcript: where each one lies, and which belong to the conversation
-as it stands.
+"""Locates the entries in the lines of a transcript, and the path of entries that forms the current conversation.
 
-An entry is known by its span until somebody wants what it holds; so a walk through a long file decodes next to nothing.
+Entries are represented by their spans and decoded on demand, so walking through a long file decodes very little.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from clawbot.sessions.entries import PADDING, Entry, EntryHead, OtherEntry, deco
 from clawbot.sessions.lines import ByteSource, RawLine, lines_backwards
 
 HEADER = "session"
-# How every program of this family begins an entry. Inside a string the quotes are escaped, so this is only found where
-# an entry was written behind a torn one that had no line break.
+# The start of an entry as written by related programs. Quotes inside strings are escaped, so this only matches where an
+# entry was appended to a torn one without a line break.
 _ENTRY_START = re.compile(rb'\{"type":"[a-z_]+","id":"[0-9a-f]{8}","parentId":')
 
 Report = Callable[[int, str], object]
-"""Told about each oddity: the byte where it lies, and what it is."""
+"""Called for each problem with its byte offset and description."""
 
 
 class EntrySpan(Struct, frozen=True):
-    """Where an entry lies (bytes `start` to `end`) and what links it to others.
+    """The position of an entry (bytes `start` to `end`) and its links.
 
-    `id` is made from the place in the file where the entry has none. `parent_id` None is a root, UNSET means "the entry
-    before it in the file" (files of version 1 are plain lists).
+    `id` is derived from the position if the entry has none. `parent_id` None is a root, UNSET means "the entry before
+    it in the file" (files of version 1 are plain lists).
     """
 
     start: int
@@ -40,11 +39,11 @@ class EntrySpan(Struct, frozen=True):
 
 
 def _unreported(_offset: int, _text: str) -> None:
-    """For readers that leave it to others to tell what is wrong with a file."""
+    """For readers that leave reporting problems to others."""
 
 
 def spans_backwards(source: ByteSource, end: int, report: Report = _unreported) -> Iterator[EntrySpan]:
-    """The entries before byte `end`, last one first, headers included. Bad lines are reported and passed over."""
+    """The entries before byte `end`, last one first, including headers. Bad lines are reported and skipped."""
     for line in lines_backwards(source, end):
         head = decode_head(line.raw)
         if head is not None:
@@ -59,7 +58,7 @@ def spans_backwards(source: ByteSource, end: int, report: Report = _unreported) 
 
 
 def _pieces(line: RawLine) -> list[RawLine]:
-    """A line that is no entry, cut apart where entries begin in it."""
+    """An invalid line, split where entries begin in it."""
     starts = [0, *(found.start() for found in _ENTRY_START.finditer(line.raw) if found.start())]
     ends = [*starts[1:], len(line.raw)]
     return [
@@ -84,19 +83,19 @@ def _span(line: RawLine, head: EntryHead) -> EntrySpan:
 def read_entry(
     source: ByteSource, span: EntrySpan, report: Report = _unreported, parent_id: str | None = None
 ) -> Entry:
-    """What the span holds. An entry whose body makes no sense is reported and comes as an `OtherEntry`."""
+    """Decode a span. An entry with an invalid body is reported and returned as an `OtherEntry`."""
     entry = decode_entry(source.read(span.start, span.end), span.kind)
     if entry is None:
-        report(span.start, f"an entry of type {span.kind} in a shape that is not understood; it is passed over")
+        report(span.start, f"an entry of type {span.kind} in an unknown format; it is skipped")
         entry = OtherEntry(kind=span.kind)
     return structs.replace(entry, id=span.id, parent_id=parent_id)
 
 
 def whole_end(source: ByteSource, size: int) -> int:
-    """The byte where the whole lines of a file of `size` bytes end, and an unfinished last one begins.
+    """The byte offset at which the complete lines of a file of `size` bytes end and an unfinished last one begins.
 
-    A line is torn when it is no entry and lacks its line break, or when zero bytes stand in it: a block that a power
-    cut kept from the disk.
+    A line is torn if it is not an entry and lacks its line break, or if it contains zero bytes: a block that did not
+    reach the disk before a power cut.
     """
     last = next(lines_backwards(source, size), None)
     if last is None or decode_head(last.raw) is not None:
@@ -107,30 +106,30 @@ def whole_end(source: ByteSource, size: int) -> int:
 
 
 def nth_span(source: ByteSource, end: int, index: int) -> EntrySpan | None:
-    """The entry with the number `index`, counted from the header (0): how version 1 refers to entries.
+    """The entry number `index`, counted from the header (0): the references of version 1.
 
-    Unreadable lines don't count. Looks at everything before byte `end`.
+    Unreadable lines don't count. Reads everything before byte `end`.
     """
     spans = list(spans_backwards(source, end))[::-1]
     return spans[index] if 0 < index < len(spans) and spans[index].kind != HEADER else None
 
 
 def _bad_line(raw: bytes) -> str:
-    """What is wrong with a line that is no entry."""
+    """The problem of a line that is not an entry."""
     if not raw.strip(PADDING):
-        return "a block of zero bytes, as a power cut leaves it; it is passed over"
-    what = "a line that is JSON, but no entry" if mend(raw) is not None else "a line that can't be read"
-    return f"{what}; it is kept in the file and passed over"
+        return "a block of zero bytes, left by a power cut; it is skipped"
+    what = "a line that is JSON, but not an entry" if mend(raw) is not None else "a line that can't be read"
+    return f"{what}; it is kept in the file and skipped"
 
 
 COMPACTION = "compaction"
 
 
 class Tail(Struct, frozen=True):
-    """The part of the path that the model's context is made of, oldest entry first.
+    """The part of the path that forms the model's context, oldest entry first.
 
-    With a compaction in it, it begins at the first entry that this kept; `missing` is the id that it names when the
-    path does not hold it.
+    After a compaction, it begins with the first entry that was kept; `missing` is that entry's id if it is not on the
+    path.
     """
 
     spans: list[EntrySpan]
@@ -141,10 +140,9 @@ class Tail(Struct, frozen=True):
 def walk(spans: Iterable[EntrySpan], wanted: str | UnsetType | None, report: Report) -> Iterator[EntrySpan]:
     """The path to the root, last entry first.
 
-    `spans` come last one first and begin before the place that `wanted` is the parent of; UNSET takes the first of
-    them. A parent is looked for further up in the file only, so no damage can make this walk go in circles. One that
-    is not there is reported, and the entry before its child in the file stands in for it: what tore the chain is most
-    likely a lost line just there.
+    `spans` come last one first and begin before the child whose parent is `wanted`; UNSET takes the first of them. A
+    parent is only searched earlier in the file, so damage can't cause cycles. A missing parent is reported, and the
+    entry before the child is used: most likely a line was lost just there.
     """
     ahead = iter(spans)
     skipped: list[EntrySpan] = []
@@ -153,7 +151,7 @@ def walk(spans: Iterable[EntrySpan], wanted: str | UnsetType | None, report: Rep
         found = _next(ahead, wanted, skipped)
         if found is None:
             if child is not None and wanted is not UNSET:
-                report(child.start, f"its parent {wanted} is missing; the entry before it stands in")
+                report(child.start, f"its parent {wanted} is missing; the entry before it is used instead")
             if not skipped:
                 return
             ahead, skipped, wanted = iter(skipped), [], UNSET
@@ -174,9 +172,9 @@ def _next(spans: Iterator[EntrySpan], wanted: str | UnsetType | None, skipped: l
 
 
 def tail(path: Iterable[EntrySpan], first_kept: Callable[[EntrySpan], str | None]) -> Tail:
-    """Collect `path` (last entry first) back to what its last compaction kept, or to the root.
+    """Collect `path` (last entry first) back to the first entry kept by its last compaction, or to the root.
 
-    `first_kept` tells the id that a compaction names.
+    `first_kept` returns the id that a compaction names.
     """
     taken: list[EntrySpan] = []
     compaction: EntrySpan | None = None

@@ -1,4 +1,4 @@
-"""What was said in a transcript, as plain lines with the entries that they come from."""
+"""The conversation in a transcript as plain lines with the entries that they come from."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from clawbot.text.secrets import clean_talk
 Speaker = Literal["user", "agent"]
 
 LINE_CHARS = 700
-"""From which length on what was said is told in several lines, cut between its paragraphs."""
+"""Longer texts are split into several lines, between their paragraphs."""
 
-# Other programs of the family rename a transcript to this, with the time behind it, when a session is reset.
+# Related programs rename a transcript like this, followed by the time, when a session is reset.
 _ARCHIVED = f"{SUFFIX}.reset."
-# One word of letters after the slash, on one line: `/usr/bin/x is broken` is talk.
+# One word of letters after the slash, on one line: `/usr/bin/x is broken` is a message.
 _COMMAND = re.compile(r"/[A-Za-z][\w-]*(?:[ \t][^\n]*)?")
 _NAMES: dict[Speaker, str] = {"user": "User", "agent": "Assistant"}
 _PARAGRAPH = re.compile(r"\n\s*\n")
-# What stands for a quote or for what a tool printed.
+# A reference that replaces a quote or a tool's output.
 _REFERENCE = re.compile(rf"[ \t]*{REFERENCE}[ \t]*$", re.MULTILINE)
 _MAY_ECHO = re.compile(r">|```|~~~")
-# How far behind a part the answer to its last question is looked for.
+# How far after a part the answer to its last question is searched.
 _LOOK_AHEAD_BYTES = 1024 * 1024
-# What is read first around an entry: a dozen turns.
+# Bytes read first around an entry: a dozen turns.
 _NEAR_BYTES = 64 * 1024
-# An id with its key, which two blocks may share.
+# The size of an id with its key, which may cross a block boundary.
 _ID_BYTES = 64
 
 
 class TranscriptFile(NamedTuple):
-    """A transcript on disk: its name in the folder, its size in bytes, when it was changed, and its inode."""
+    """A transcript on disk: name in the folder, size in bytes, modification time, inode."""
 
     name: str
     size: int
@@ -54,10 +54,10 @@ class TranscriptFile(NamedTuple):
 
 
 class Spoken(Struct, frozen=True):
-    """Something that was said: `text` is one line without the name of who said it.
+    """One line of a message: `text` is without the speaker.
 
-    `line` is its line in the file, counted from 1 where the looking began; `timestamp` is in milliseconds since the
-    epoch, 0 when it is unknown. Of what is told in several lines each is one of these.
+    `line` is its line in the file, counted from 1 at the start of the search; `timestamp` is in milliseconds since the
+    epoch, 0 if unknown. A long message yields several.
     """
 
     line: int
@@ -73,7 +73,7 @@ class Spoken(Struct, frozen=True):
 
 
 class SpokenPart(Struct, frozen=True):
-    """What was said in a part of a transcript. `settled`: nothing that is written behind the part changes it."""
+    """The messages in a part of a transcript. `settled`: nothing appended later changes it."""
 
     said: tuple[Spoken, ...]
     settled: bool = True
@@ -90,10 +90,10 @@ class _Said(NamedTuple):
 
 
 def list_transcripts(folder: Path) -> list[TranscriptFile]:
-    """The transcripts in `folder` by name, those of ended and reset sessions among them; links are left out, and what
-    is forgotten. Blocks.
+    """The transcripts in `folder` by name, including ended and reset sessions, without links and forgotten ones.
+    Blocks.
 
-    None when there is no folder. Raises OSError.
+    None if the folder does not exist. Raises OSError.
     """
     found = []
     forgotten = read_forgotten(folder)
@@ -110,17 +110,17 @@ def list_transcripts(folder: Path) -> list[TranscriptFile]:
 
 
 def file_state(name: str, found: os.stat_result) -> TranscriptFile:
-    """The transcript `name` as `found` shows it."""
+    """The transcript `name` with the stat result `found`."""
     return TranscriptFile(name, found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 def spoken_part(path: Path, start: int = 0, end: int | None = None) -> SpokenPart:
-    """What the user and the model said to each other in the transcript at `path`, oldest first. Blocks.
+    """The messages of user and model in the transcript at `path`, oldest first. Blocks.
 
-    `start` and `end` are bytes: the lines of the file that begin between them count, whole. Left out are tools and what
-    they printed, reasoning, slash commands, what jobs said, quotes of notes, silent replies with the prompts that asked
-    for them, lines that can't be read. All branches are there, and what was compacted. White space is collapsed,
-    secrets are taken out, and what is forgotten is left out. Raises OSError.
+    `start` and `end` are byte offsets: the lines that begin between them count entirely. Left out are tools and their
+    output, reasoning, slash commands, prompts of jobs, quotes of notes, silent replies with the prompts that asked for
+    them, unreadable lines and forgotten text. All branches and compacted entries are included. Whitespace is collapsed
+    and secrets are redacted. Raises OSError.
     """
     forgotten = read_forgotten(path.parent)
     with ByteSource.open(path) as source:
@@ -148,8 +148,7 @@ def spoken_part(path: Path, start: int = 0, end: int | None = None) -> SpokenPar
 
 
 def spoken_at(path: Path, start: int, line: int) -> Spoken | None:
-    """Who said what stands in the line `line`, from 1, of those that begin at the byte `start` or behind it; without
-    the text. Blocks. Raises OSError."""
+    """The speaker of the line `line` (from 1 at the byte `start`), without the text. Blocks. Raises OSError."""
     with ByteSource.open(path) as source:
         size = source.size
         at = lines_on(source, line_end(source, start - 1, size) if start else 0, line - 1, size)
@@ -162,9 +161,10 @@ def spoken_at(path: Path, start: int, line: int) -> Spoken | None:
 
 
 def spoken_around(path: Path, entry: str, count: int) -> list[Spoken]:
-    """What was said up to `count` lines before and behind the entry `entry`; the end of the talk without one. Blocks.
+    """The messages up to `count` lines before and after the entry `entry`; without one, the end of the conversation.
+    Blocks.
 
-    Empty when there is no such entry. The lines are counted from where the looking began. Raises OSError.
+    Empty if there is no such entry. Line numbers count from the start of the search. Raises OSError.
     """
     size = path.stat().st_size
     at = _place_of(path, entry.encode(), size) if entry else size
@@ -181,12 +181,12 @@ def spoken_around(path: Path, entry: str, count: int) -> list[Spoken]:
 
 
 def is_command(text: str) -> bool:
-    """Whether what the user said, without white space around, is a slash command."""
+    """Whether a user message, stripped of whitespace, is a slash command."""
     return _COMMAND.fullmatch(text) is not None
 
 
 def _place_of(path: Path, entry: bytes, size: int) -> int | None:
-    """The byte at which `"id":"…"` of an entry stands, whichever program wrote it."""
+    """The byte offset of `"id":"…"` of an entry, whichever program wrote it."""
     if not entry.isalnum():
         return None
     wanted = re.compile(rb'"id":\s?"%s"' % entry)
@@ -199,12 +199,12 @@ def _place_of(path: Path, entry: bytes, size: int) -> int | None:
 
 
 def is_transcript(name: str) -> bool:
-    """Whether a file of this name is a transcript, of a session that was reset too."""
+    """Whether this is the file name of a transcript, also of a reset session."""
     return name.endswith(SUFFIX) or _ARCHIVED in name
 
 
 def _said(source: ByteSource, start: int, end: int) -> Iterator[_Said]:
-    """The messages with words in them between two beginnings of lines, in the order of the file."""
+    """The messages with text between two line starts, in file order."""
     turn: list[Message] = []
     spans = list(takewhile(lambda span: span.start >= start, spans_backwards(source, end)))
     for span in reversed(spans):
@@ -226,7 +226,7 @@ def _said(source: ByteSource, start: int, end: int) -> Iterator[_Said]:
 
 
 def _own_words(message: AssistantMessage, turn: Sequence[Message]) -> str:
-    """What the model said itself: without quotes of notes and what tools of its turn printed."""
+    """The model's own text: without quotes of notes and output of the turn's tools."""
     text = message.text.strip()
     if not _MAY_ECHO.search(text):
         return text
@@ -234,8 +234,7 @@ def _own_words(message: AssistantMessage, turn: Sequence[Message]) -> str:
 
 
 def _without_silence(said: Iterable[_Said]) -> list[_Said]:
-    """`said` without silent replies and tokens beside an answer, and without the prompts of programs that asked for
-    silence and got it (reference sheet 9, 12.7)."""
+    """`said` without silent replies, the prompts that asked for them, and tokens beside an answer."""
     kept: list[_Said] = []
     for part in said:
         message = part.entry.message
@@ -253,7 +252,7 @@ def _waits_for_silence(part: _Said) -> bool:
 
 
 def _lines(part: _Said, text: str, line: int) -> Iterator[Spoken]:
-    """What was said in `part`, which is told as `text`."""
+    """The lines of `part` with the text `text`."""
     who: Speaker = "user" if part.by_user else "agent"
     timestamp = part.entry.message.timestamp or part.entry.moment
     for told in _paragraphs(text):
@@ -261,7 +260,7 @@ def _lines(part: _Said, text: str, line: int) -> Iterator[Spoken]:
 
 
 def _paragraphs(text: str) -> Sequence[str]:
-    """`text` in lines with white space collapsed: in one, or where it is long in as few as its paragraphs allow."""
+    """`text` with whitespace collapsed: in one line, or if long in as few as its paragraphs allow."""
     whole = " ".join(text.split())
     if len(whole) <= LINE_CHARS:
         return [whole] if whole else []

@@ -1,4 +1,4 @@
-"""Makes the index of sessions again from the transcripts: keys from their headers, the rest from what they hold."""
+"""Rebuilds the index of sessions from the transcripts: keys from their headers, the rest from their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clawbot.sessions.transcript import SUFFIX
 
 
 def transcripts_in(folder: Path) -> list[Path]:
-    """The transcripts in `folder`, in the order of their names; none when there is no folder. Raises OSError."""
+    """The transcripts in `folder`, sorted by name; none if the folder does not exist. Raises OSError."""
     try:
         names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(SUFFIX))
     except FileNotFoundError:
@@ -27,7 +27,7 @@ def transcripts_in(folder: Path) -> list[Path]:
 
 
 def transcript_of(folder: Path, record: SessionRecord) -> Path:
-    """The transcript of `record`: always in `folder`, wherever the record says that it lies."""
+    """The transcript of `record`: always in `folder`, whatever path the record contains."""
     name = Path(record.session_file).name if record.session_file else ""
     if name.endswith(SUFFIX) and is_session_id(name):
         return folder / name
@@ -35,15 +35,15 @@ def transcript_of(folder: Path, record: SessionRecord) -> Path:
 
 
 def parent_of(folder: Path, header: Header | None) -> Path | None:
-    """The transcript that the one with `header` follows, in `folder` as well, wherever that was then."""
+    """The predecessor of the transcript with `header`: in `folder` too, whatever its old path."""
     return folder / Path(header.parent_session).name if header and header.parent_session else None
 
 
 def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[SessionRecord]:
-    """A record for each transcript in `folder` that is a session. Raises SessionStoreError.
+    """A record for each session transcript in `folder`. Raises SessionStoreError.
 
-    The newest open transcript that claims a key gets it; the others get keys of their own. Where no header names a key
-    (transcripts of other programs), the newest one is taken for the main session: that is what the user was at.
+    The newest open transcript that claims a key gets it; the others get new keys. If no header names a key (transcripts
+    of other programs), the newest one becomes the main session: it was the one in use.
     """
     try:
         surveyed = {path: survey(path) for path in transcripts_in(folder)}
@@ -69,11 +69,10 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
 
 
 def adopt(state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None) -> None:
-    """Take into `state` the transcripts in `folder` that it lacks and whose key nobody has, as a rebuild would.
+    """Add the transcripts in `folder` that `state` lacks and whose key is free, as a rebuild would.
 
-    So an index that can be read but has lost its records (emptied, of another version, with a record that names no
-    file) begins no conversation anew. Where it has no session at all, transcripts without a key are taken in as well.
-    Raises SessionStoreError.
+    So a readable index that has lost records (emptied, of another version, without file names) does not start
+    conversations over. If it has no session at all, transcripts without a key are added too. Raises SessionStoreError.
     """
     own = [record for key, record in state.records.items() if key.startswith(f"agent:{agent_id}:")]
     listed = {transcript_of(folder, record): record.key for record in own}
@@ -99,12 +98,12 @@ def adopt(state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None) -
         adopted += 1
     if adopted:
         names = f"{adopted} session{'' if adopted == 1 else 's'}"
-        what = f"the index of sessions lacked {names}; what their transcripts say was taken in"
+        what = f"the index of sessions lacked {names}; they were restored from their transcripts"
         state.problems.append(Problem(str(folder / FILE_NAME), what))
 
 
 def unlisted_records(folder: Path, agent_id: str, listed: Container[Path]) -> dict[str, SessionRecord]:
-    """Records by key for the transcripts in `folder` that are not `listed`, with their ids for names.
+    """Records by key for the transcripts in `folder` that are not `listed`, named by their ids.
 
     Raises SessionStoreError.
     """
@@ -128,7 +127,7 @@ def unlisted_records(folder: Path, agent_id: str, listed: Container[Path]) -> di
 
 
 def record_of(path: Path, summary: TranscriptSummary, key: str) -> SessionRecord:
-    """What `summary` tell of the session in the transcript `path`, under `key`. Raises OSError."""
+    """The record of the transcript `path` under `key`, from its `summary`. Raises OSError."""
     updated = summary.updated or int(path.stat().st_mtime * 1000)
     return SessionRecord(
         key=key,
@@ -149,20 +148,20 @@ def record_of(path: Path, summary: TranscriptSummary, key: str) -> SessionRecord
 
 
 def with_choices_of(record: SessionRecord, other: SessionRecord) -> SessionRecord:
-    """`record` with what the user chose for `other`, as far as nothing was chosen for it."""
+    """`record` with the user's choices from `other` where it has none."""
     return structs.replace(
         record, model_override=record.model_override or other.model_override, label=record.label or other.label
     )
 
 
 def _claimed(header: Header | None, agent_id: str) -> str:
-    """The key that a header names; "" for none, and for one of another agent."""
+    """The key in a header; "" for none, and for one of another agent."""
     key = (header.session_key or "").lower() if header else ""
     return key if key.startswith(f"agent:{agent_id}:") else ""
 
 
 def _with_choices(path: Path, surveyed: Mapping[Path, TranscriptSummary]) -> TranscriptSummary:
-    """The summary of `path`, with what the user chose for those that it follows under a key."""
+    """The summary of `path`, with the user's choices from its predecessors under the key."""
     summary = found = surveyed[path]
     passed = {path}
     while found.header and found.header.session_key:
@@ -176,7 +175,8 @@ def _with_choices(path: Path, surveyed: Mapping[Path, TranscriptSummary]) -> Tra
 
 
 def _is_unused(path: Path, summary: TranscriptSummary, surveyed: Mapping[Path, TranscriptSummary]) -> bool:
-    """Whether a kill left `path` before it was a session: nothing stands in it, and what it follows has not ended."""
+    """Whether `path` was created but never became a session because of a kill: it is empty, and its predecessor has not
+    ended."""
     parent = parent_of(path.parent, summary.header)
     followed = surveyed.get(parent) if parent and parent != path else None
     return (summary.header is None or (followed is not None and not followed.ended)) and is_blank(path)

@@ -1,7 +1,7 @@
-"""Finds texts in the entries of a transcript, and takes them out in place: the entries, their ids and the tree stay.
+"""Finds texts in the entries of a transcript and redacts them; the entries, their ids and the tree are kept.
 
-The file is written beside and takes the old one's place whole; each line keeps at least its length, so that no later
-entry gets an id that one had before. Who redacts holds the session's lock. All calls block; they raise OSError.
+The new file replaces the old one atomically; no line gets shorter, so that no later entry gets an id used before. The
+caller holds the session's lock. All calls block; they raise OSError.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clawbot.sessions.offsets import HEADER, EntrySpan, spans_backwards
 
 Clean = Callable[[str], str]
 
-# Fields whose text is the program's own, or what links the entries.
+# Fields with the program's own text or links between entries.
 _STRUCTURE_FIELDS = """
     type id parentId timestamp role toolCallId toolName customType provider modelId model api stopReason mimeType
     version firstKeptEntryId fromId targetId unsentId sessionKey parentSession thinkingLevel phase exit by result offer
@@ -32,7 +32,7 @@ _IMAGE = {"type": "text", "text": MARK}
 
 
 def holding(path: Path, holds: Callable[[str], bool]) -> list[str]:
-    """The ids of the entries of the transcript at `path` in which a text `holds`, in their order."""
+    """The ids of the entries of the transcript at `path` with a text for which `holds` is true, in order."""
     found: list[str] = []
     with ByteSource.open(path) as source:
         for span in spans_backwards(source, source.size):
@@ -43,7 +43,7 @@ def holding(path: Path, holds: Callable[[str], bool]) -> list[str]:
 
 
 def texts_of(value: dict[str, Any]) -> Iterator[str]:
-    """The texts that an entry holds: what was said, thought, called, printed, summed up."""
+    """The texts in an entry: messages, reasoning, calls, output, summaries."""
     found: list[str] = []
 
     def note(text: str) -> str:
@@ -55,8 +55,8 @@ def texts_of(value: dict[str, Any]) -> Iterator[str]:
 
 
 def redacted(path: Path, clean: Clean, *, whole: bool = False, quotes: bool = False) -> tuple[bytes, int]:
-    """The transcript at `path` with each text as `clean` makes it, and how many entries are others then. `whole`:
-    pictures go, too. `quotes`: what the user and the agent said themselves stays."""
+    """The transcript at `path` with each text replaced by `clean(text)`, and the number of changed entries. `whole`:
+    remove pictures too. `quotes`: keep what the user and the agent said themselves."""
     changed = 0
     pieces: list[bytes] = []
     with ByteSource.open(path) as source:
@@ -73,7 +73,7 @@ def redacted(path: Path, clean: Clean, *, whole: bool = False, quotes: bool = Fa
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Put what `redacted` made in the place of the transcript at `path`."""
+    """Replace the transcript at `path` by the result of `redacted`."""
     write_atomic(path, data, mode=PRIVATE_FILE)
 
 
@@ -86,13 +86,13 @@ def _redacted(raw: bytes, span: EntrySpan, clean: Clean, *, whole: bool, quotes:
         after = _with_own_words(after, value)
     if after == value:
         return raw
-    # One without an id is known by its place, which may be another one now.
+    # An entry without an id is identified by its position, which may change.
     after.setdefault("id", span.id)
     return bytes(msgspec.json.encode(after)).ljust(len(raw))
 
 
 def _cleaned(value: Any, clean: Clean, *, whole: bool, free: bool = False) -> Any:
-    """`value` with clean texts. `free`: no name of a field in it is the program's own."""
+    """`value` with cleaned texts. `free`: none of its field names belongs to the program."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -109,13 +109,13 @@ def _cleaned(value: Any, clean: Clean, *, whole: bool, free: bool = False) -> An
         open_field = free or name == "arguments"
         after[name] = item if kept else _cleaned(item, clean, whole=whole, free=open_field)
     if not free and kind == "thinking" and after != value:
-        # It would no longer be the provider's own.
+        # The signature no longer matches the changed text.
         after.pop("signature", None)
     return after
 
 
 def _with_own_words(after: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    """`after` with the words that the user or the agent said in `value`."""
+    """`after` with the original text of the user's and agent's messages in `value`."""
     message = value.get("message")
     if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
         return after

@@ -1,4 +1,4 @@
-"""Looks through the sessions of an agent and mends what can be mended; nothing that a file holds is lost by it."""
+"""Checks the sessions of an agent and repairs what can be repaired, without losing anything that a file holds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from clawbot.sessions.transcript import SUFFIX, Transcript
 
 
 class TranscriptReport(Struct, frozen=True, rename="camel"):
-    """One transcript: what is wrong with it, the side file that its torn end was moved to, and whether somebody has
-    it open (then it was only looked at)."""
+    """One transcript: its problems, the side file with its torn end, and whether it is open elsewhere (then it was only
+    checked)."""
 
     path: str
     problems: list[Problem]
@@ -28,8 +28,8 @@ class TranscriptReport(Struct, frozen=True, rename="camel"):
 
 
 class RepairReport(Struct, frozen=True, rename="camel"):
-    """What was found and mended; with `dry_run` nothing was changed. `index` is about sessions.json, `removed_locks`
-    are files that dead processes left."""
+    """What was found and repaired; nothing was changed with `dry_run`. `index` concerns sessions.json, `removed_locks`
+    are files left by dead processes."""
 
     dry_run: bool
     index: list[Problem]
@@ -38,7 +38,7 @@ class RepairReport(Struct, frozen=True, rename="camel"):
 
 
 def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_run: bool = False) -> RepairReport:
-    """Cut torn ends off, list bad lines, complete the index, remove left-over locks: of all transcripts, or `only` one.
+    """Cut off torn ends, list bad lines, complete the index, remove stale locks: of all transcripts, or `only` one.
 
     Raises SessionStoreError.
     """
@@ -62,7 +62,7 @@ def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_r
 
 
 def check(path: Path) -> Sequence[Problem]:
-    """What is wrong with the lines of the transcript at `path`, all but an unfinished last one.
+    """The problems in the lines of the transcript at `path`, except an unfinished last one.
 
     Raises SessionStoreError.
     """
@@ -101,7 +101,7 @@ def _repair_one(path: Path, clock: Clock, *, dry_run: bool) -> TranscriptReport:
 
 
 def _left_over_locks(folder: Path, only: Path | None) -> list[Path]:
-    """The transcripts (there or gone) whose lock a dead process or a gone transcript left behind."""
+    """The transcripts, existing or not, with stale locks."""
     if not folder.is_dir():
         return []
     found = {folder / name.name.split(f"{SUFFIX}.lock")[0] for name in folder.glob(f"*{SUFFIX}.lock*")}

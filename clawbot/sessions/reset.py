@@ -1,8 +1,8 @@
-"""When a session ends by itself: at a time of the day, or after a pause. Pure decisions, in UTC and milliseconds.
+"""When a session ends automatically: at a time of day, or after a pause. Pure decisions, in UTC and milliseconds.
 
-Rules: reference sheet 4.2 and list B 15. A session that began before a daily boundary ends at it, once for each
-boundary, however long the machine slept and wherever its clock was set back to. Only words of the user count for the
-pause. What can't be right never ends a session: a start that is unknown (None or 0), and times that lie in the future.
+A session that began before a daily boundary ends at it, once for each boundary, however long the machine slept or
+however its clock was set back. Only user messages end a pause. Implausible values never end a session: an unknown start
+(None or 0), and times in the future.
 """
 
 from __future__ import annotations
@@ -16,30 +16,29 @@ from msgspec import Struct
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.config.schema import ResetSettings, SessionType
 
-# A century: nobody waits for longer, and any later moment might be in no calendar.
+# A century; later times might exceed the calendar.
 _LONGEST_IDLE_MINUTES = 100 * 366 * 24 * 60
 _MINUTE_MS = 60_000
-# Today, and those that may have to be passed over: one that is over already, one that the zone skipped, one to spare.
+# Today, one boundary that has passed, one that the zone skipped, and one to spare.
 _DAYS_AHEAD = 4
 
 
 class ResetPolicy(Struct, frozen=True):
-    """When sessions end: at `daily_at` in the user's zone, after a pause of `idle_minutes`; None: not for that."""
+    """When sessions end: at `daily_at` in the user's zone, after a pause of `idle_minutes`; None disables either."""
 
     daily_at: time | None
     idle_minutes: int | None
 
 
 class Expiry(Struct, frozen=True):
-    """A session is over, since `at` (in UTC)."""
+    """A session has been over since `at` (UTC)."""
 
     reason: Literal["daily", "idle"]
     at: datetime
 
 
 def type_of(session_key: str) -> SessionType:
-    """What type of session the key is of, by its tokens (reference sheet 4.2). The names of an agent and of a session
-    are no tokens."""
+    """The session type, from the tokens of the key. The names of agents and sessions are not tokens."""
     words = session_key.lower().split(":")
     kinds = words[2:-1] if words[0] == "agent" else words[:-1]
     if "thread" in kinds or "topic" in kinds:
@@ -48,7 +47,7 @@ def type_of(session_key: str) -> SessionType:
 
 
 def policy_of(settings: ResetSettings) -> ResetPolicy:
-    """What these settings ask for. A pause counts in the mode daily too when it has a number."""
+    """The policy of these settings. An explicit pause applies in the mode daily too."""
     idle = settings.pause
     return ResetPolicy(
         daily_at=None if settings.mode in ("idle", "none") else time.fromisoformat(settings.at),
@@ -57,10 +56,10 @@ def policy_of(settings: ResetSettings) -> ResetPolicy:
 
 
 def expiry(policy: ResetPolicy, now: datetime, *, started_ms: int | None, last_ms: int | None) -> Expiry | None:
-    """Whether the session is over at `now`, which is in the user's zone; of two reasons the one that came first.
+    """Whether the session is over at `now` (in the user's zone); of two reasons the earlier one.
 
-    `started_ms` is when it began or was resumed (`SessionRecord.began_at`), `last_ms` when the user last spoke in it,
-    both in milliseconds since the epoch; None where nothing is known, or nothing was said.
+    `started_ms` is when it began or was resumed (`SessionRecord.began_at`), `last_ms` when the user last wrote in it,
+    both in milliseconds since the epoch; None if unknown or never.
     """
     now_ms = epoch_ms(now)
     found: list[Expiry] = []
@@ -75,9 +74,9 @@ def expiry(policy: ResetPolicy, now: datetime, *, started_ms: int | None, last_m
 
 
 def next_look(policy: ResetPolicy, now: datetime, *, started_ms: int | None, last_ms: int | None) -> datetime | None:
-    """The first moment after `now` (in UTC) at which `expiry` may say something new; None when it never will by itself.
+    """The first time after `now` (UTC) at which `expiry` may change; None for never.
 
-    A session that is over at `now` already is not asked about: who calls this has just looked.
+    Call it right after `expiry`: a session that is already over is not considered.
     """
     now_ms = epoch_ms(now)
     found: list[datetime] = []
@@ -90,10 +89,10 @@ def next_look(policy: ResetPolicy, now: datetime, *, started_ms: int | None, las
 
 
 def boundary_after(moment: datetime, at: time) -> datetime:
-    """The first instant after `moment` (in the user's zone) when clocks there reach the time `at` of a day, in UTC.
+    """The first time after `moment` (in the user's zone) when clocks there reach the time of day `at`, in UTC.
 
-    A time that the clocks skip is reached when they go on behind it, one that they show twice at the first showing. A
-    day that a zone left out of its calendar has none.
+    A skipped time is reached at the end of the gap, a repeated one at its first occurrence. A day that the zone skipped
+    has none.
     """
     after = moment.astimezone(UTC)
     return next(instant for instant in _boundaries(moment, at) if instant > after)
@@ -112,12 +111,12 @@ def _exists(day: date, zone: tzinfo | None) -> bool:
 
 
 def _reached(local: datetime, zone: tzinfo | None) -> datetime:
-    """The first instant, in UTC, when clocks in `zone` show `local` or, where they skip it, something later."""
+    """The first time, in UTC, when clocks in `zone` show `local` or, if it is skipped, something later."""
     shown = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if _local(shown, zone) == local:
         return shown
-    # It is skipped: by the offset before the jump it comes too late, by the one behind it too early. In between they
-    # jumped, on a whole second.
+    # Skipped: with the offset before the gap it is too late, with the one after it too early. The gap lies between, on
+    # a whole second.
     before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     low, high = 0, int((shown - before).total_seconds())
     while high - low > 1:
@@ -134,9 +133,9 @@ def _local(instant: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _idle_until(policy: ResetPolicy, now_ms: int, started_ms: int | None, last_ms: int | None) -> int | None:
-    """Up to when the session is not idle, in milliseconds; None when it never gets so, or can't be told.
+    """Until when the session is not idle, in milliseconds; None if it never becomes idle or that is unknown.
 
-    A session that was resumed is not idle for what was said in it before.
+    Messages from before a resume don't count.
     """
     if policy.idle_minutes is None or not last_ms or not 0 < last_ms <= now_ms:
         return None

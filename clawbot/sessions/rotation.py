@@ -1,8 +1,8 @@
-"""How one session follows another under a key, and what is true when the process dies in the middle of that.
+"""The replacement of a session by its successor under the same key, safe against a kill at any step.
 
-A rotation makes the new transcript, marks the end in the old one, and writes the index, in this order. The mark is
-what counts: before it the old session has the key and the new transcript, in which nothing stands, is no session; from
-it on the new one has the key, whatever the index still says. So the transcripts alone tell the same as with the index.
+A rotation creates the new transcript, marks the end in the old one, and writes the index, in this order. The mark is
+decisive: before it, the old session owns the key and the empty new transcript is not a session; after it, the new one
+owns the key, whatever the index says. So the transcripts alone lead to the same result as the index.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from clawbot.sessions.summary import End, is_blank, read_end, read_header, surve
 from clawbot.sessions.transcript import SUFFIX
 
 FORGOTTEN = "forgotten"
-"""Why a session ended that the user had forgotten."""
+"""The reason for the end of a session that the user had forgotten."""
 
-# In the names of what is still written of who holds a transcript.
+# Part of the names of holder notes that are still being written.
 _NOTE = f"{SUFFIX}{HOLDER_SUFFIX}."
 
 
 def successor(record: SessionRecord) -> SessionRecord:
-    """A new session under the key of `record`, with what the user chose for that one (reference sheet 4.1)."""
+    """A new session under the key of `record`, with the user's choices from it."""
     return SessionRecord(
         key=record.key,
         session_id=str(uuid.uuid4()),
@@ -43,7 +43,8 @@ def successor(record: SessionRecord) -> SessionRecord:
 
 
 def key_of_ended(agent_id: str, record: SessionRecord, zone: tzinfo | None, taken: Container[str]) -> str:
-    """The key of `record` once another has its own: that one and when the session began. It is none of `taken`."""
+    """A new key for `record` after another session took its own: the old key with the time of its start, not in
+    `taken`."""
     began = moment_of(record.session_started_at or record.updated_at, zone)
     return fresh_key(agent_id, began, taken, f"{short_name(record.key)}-")
 
@@ -60,10 +61,10 @@ def hand_over(state: IndexState, old: SessionRecord, heir: SessionRecord, end: E
 def settle(
     state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None, *, busy: Callable[[Path], bool]
 ) -> None:
-    """Bring `state` in line with what the transcripts in `folder` say about rotations that a kill broke off.
+    """Complete rotations in `folder` that a kill interrupted.
 
-    What follows a session with a mark gets its key, unless it is `busy`. What is no session is noted as unused. Raises
-    SessionStoreError.
+    The successor of a marked session gets its key, unless it is `busy`. Files that are not sessions are recorded as
+    unused. Raises SessionStoreError.
     """
     live = {transcript_of(folder, record): record for record in state.records.values()}
     try:
@@ -85,7 +86,7 @@ def settle(
 
 
 def bury(state: IndexState, forgotten: Forgotten, agent_id: str, zone: tzinfo | None) -> None:
-    """Let no session that is forgotten have its key, a name, or anything that memory is still to be offered."""
+    """Remove the keys, names and pending memory offers of forgotten sessions."""
     for record in [record for record in state.records.values() if record.session_id in forgotten.sessions]:
         if record.ended_reason is None:
             state.drop(record.key)
@@ -106,9 +107,8 @@ def bury(state: IndexState, forgotten: Forgotten, agent_id: str, zone: tzinfo | 
 
 
 def clean_up(state: IndexState, folder: Path) -> None:
-    """Remove what a kill left in `folder` and nobody holds: unused transcripts, locks of such as are gone, files that
-    were not renamed yet. Who calls this holds the index. What can't be removed is a problem of `state`.
-    """
+    """Remove what a kill left in `folder` and nobody holds: unused transcripts, locks of deleted ones, files not
+    renamed yet. The caller holds the index. Failures become problems of `state`."""
     locked = {path.with_name(path.name.removesuffix(LOCK_SUFFIX)) for path in folder.glob(f"*{SUFFIX}{LOCK_SUFFIX}")}
     for path in state.unused | {path for path in locked if not path.exists()}:
         if is_free(path):
@@ -130,7 +130,7 @@ def _remove(path: Path, state: IndexState) -> None:
 
 
 def _end_of(parent: Path | None, old: SessionRecord | None, header: Header | None) -> End | None:
-    """How `old`, whose transcript is `parent`, ended, if what has `header` took its key then."""
+    """How `old`, with the transcript `parent`, ended, if the one with `header` took its key then."""
     if parent is None or old is None or header is None or header.session_key != old.key or not parent.exists():
         return None
     return read_end(parent)

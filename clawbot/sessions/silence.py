@@ -1,10 +1,10 @@
-"""What of a reply is for the user: the rule of the tokens NO_REPLY and HEARTBEAT_OK (reference sheet 9). Pure.
+"""Decides which part of a reply is shown to the user, by the tokens NO_REPLY and HEARTBEAT_OK. Pure.
 
-A reply that says nothing but a token, however a model dresses it up, is silent. A token before or after a real answer
-is taken off. A sentence about the token is left alone: where both readings are possible, the text is shown.
+A reply that contains nothing but a token, however the model decorates it, is silent. A token before or after a real
+answer is removed. A sentence about the token is kept: if both readings are possible, the text is shown.
 
-None of the patterns needs possessive quantifiers or atomic groups, which `re` gets wrong before Python 3.11.5: what may
-follow a repetition begins with something else than what is repeated.
+The patterns avoid possessive quantifiers and atomic groups, which `re` gets wrong before Python 3.11.5: what follows a
+repetition starts with other characters than the repeated ones.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from clawbot.messages import AssistantBlock, AssistantMessage, TextBlock
 
 
 def begun(*parts: str) -> str:
-    """A pattern for every beginning of the sequence of patterns `parts`, the empty one excepted."""
+    """A pattern for every non-empty prefix of the sequence of patterns `parts`."""
     pattern = parts[-1]
     for part in reversed(parts[:-1]):
         pattern = f"{part}(?:{pattern})?"
     return pattern
 
 
-# Some models escape the underscore, as Markdown would have it.
+# Some models escape the underscore, as in Markdown.
 _LINE = r"\\?"
 TOKEN = rf"(?:NO{_LINE}_REPLY|HEARTBEAT{_LINE}_OK)"
 TOKEN_BEGUN = f"(?:{begun(*'NO', _LINE, *'_REPLY')}|{begun(*'HEARTBEAT', _LINE, *'_OK')})"
@@ -40,7 +40,7 @@ _CUT = re.compile(rf"(?<!\w)(?:NO_(?:{begun(*'REPL')})?|HEARTBEAT_O?)\Z")
 
 
 def completed(text: str) -> str:
-    """`text`, which was cut off, with the rest of the token that it ends in the middle of."""
+    """`text`, which was truncated, with the rest of the token that it ends in."""
     found = _CUT.search(text)
     if found is None:
         return text
@@ -49,9 +49,9 @@ def completed(text: str) -> str:
 
 
 CONTEXT = 24
-"""So many characters before what may be a token tell what it is."""
+"""Number of characters before a possible token that determine its role."""
 
-# A model that repeats a token without end must not keep the program busy: so many characters are matched at a time.
+# Match this many characters at a time: a model may repeat a token endlessly.
 _WINDOW = 2_000
 _GAP = r"(?:(?<!\s)\s+|(?<=[。！？…]))"
 _LAST = re.compile(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*)+\Z", re.IGNORECASE)
@@ -60,10 +60,10 @@ _ONE = re.compile(rf"(?P<opening>{OPENING})(?P<token>{TOKEN})(?P<closing>{CLOSIN
 _LIST_MARK = re.compile(r"(?:\A|\n)[ \t]*\d+[.)]\Z")
 _LAST_WORD = re.compile(r"[^\s,;:()\"'“”]+\Z")
 
-# What a token on the line or on the next one is named by: `the answer is:`.
+# Punctuation that announces a token on this or the next line: `the answer is:`.
 _ANNOUNCES = frozenset(":：,，、;；(（")
 _ENDS_SENTENCE = frozenset(".!?。！？…~～\ufe0f")
-# Behind words like these the token is what the sentence is about.
+# After these words the token is the object of a sentence.
 _OBJECT_OF = """
     a an the this that my your its of to or and nor not no only just exactly simply by with without than in on for from
     as like about if when is are was were be been being am isn't means mean called named token string word text literal
@@ -77,10 +77,10 @@ _WANTS_OBJECT_CJK = frozenset("复答说是用为出回送写叫个到成的和�
 
 
 def end_of(text: str, *, ended: bool, before: str = "") -> int:
-    """How many characters of `text` are for the user; what is behind them is tokens and blanks.
+    """The number of characters of `text` for the user; the rest is tokens and spaces.
 
-    With `ended` false more may come, and the answer is what is certain whatever does. `before` is what came before
-    `text`, or its last `CONTEXT` characters.
+    With `ended` false more text may follow, and the result holds whatever it is. `before` is the preceding text, or its
+    last `CONTEXT` characters.
     """
     whole = before + text
     at = len(whole)
@@ -95,7 +95,7 @@ def end_of(text: str, *, ended: bool, before: str = "") -> int:
 
 
 def _first_apart(text: str, start: int, end: int) -> int:
-    """Where the first of the tokens from `start` to `end` stands that is no part of a sentence; `end` without one."""
+    """The position of the first token from `start` to `end` that is not part of a sentence; `end` if there is none."""
     places = (one.start() for one in _ONE.finditer(text, start, end) if _is_apart(text[: one.start()], one))
     return next(places, end)
 
@@ -115,7 +115,7 @@ def _is_apart(before: str, one: re.Match[str]) -> bool:
     return bare and len(said) < len(before) and (last.isalnum() or last == ")") and not wants_object
 
 
-# What may stand around a token without saying anything: punctuation, Markdown, emoji, tags like <b>.
+# Decoration around a token: punctuation, Markdown, emoji, tags like <b>.
 _EDGE = r"[\W_]*(?:(?:(?<=<)|(?<=</))[a-z]{1,10}>[\W_]*)*"
 # A fence may name its language, and the token may be the value of a JSON object's one key `action`.
 _LANGUAGE = r"(?<=```)[a-z]{1,10}[ \t]*\r?"
@@ -132,7 +132,7 @@ _DOES = (*_QUIET, "not reply", "not respond", "not answer", "say nothing")
 _IS = ("staying silent", "remaining silent", "keeping silent", "staying quiet", "remaining quiet", "keeping quiet")
 _WHEN = ("", " now", " here", " for now", " this time")
 _CHINESE = ("我会", "我将", "我选择", "我", ""), ("保持沉默", "保持安静", "不回复", "不作回复")
-# "I will stay silent now", "保持沉默" and their like.
+# Sentences such as "I will stay silent now" or "保持沉默".
 _SENTENCES = (
     *(f"{who} {does}{when}" for who, does, when in product(_WHO, _DOES, _WHEN)),
     *(f"{does}{when}" for does, when in product(_IS, _WHEN)),
@@ -141,7 +141,7 @@ _SENTENCES = (
 _ENGLISH = rf"(?:(?:{'|'.join(_WHO)}) (?:{'|'.join(_DOES)})|{'|'.join(_IS)})(?:{'|'.join(_WHEN[:0:-1])})?"
 _SENTENCE = re.compile(rf"(?:{_ENGLISH}|(?:{'|'.join(_CHINESE[0])})(?:{'|'.join(_CHINESE[1])}))(?!\w)")
 _HEAD = 60
-# What begins with more punctuation than this is a drawing.
+# Text that begins with more punctuation than this is a drawing.
 _MOST_EDGE = 400
 _LEADING_EDGE = re.compile(r"[\W_]*")
 
@@ -155,7 +155,7 @@ _LABEL_BEGUN = re.compile(
 
 
 def is_only_token(text: str) -> bool:
-    """Whether `text` is nothing but a token, with a sentence like "I will stay silent." before it or without."""
+    """Whether `text` is nothing but a token, with or without a sentence like "I will stay silent." before it."""
     text = text.lstrip()
     start, head = _head(text)
     if start > _MOST_EDGE:
@@ -167,7 +167,7 @@ def is_only_token(text: str) -> bool:
 
 
 def may_be_only_token(text: str) -> bool:
-    """Whether there is an end for `text` with which it would be nothing but a token."""
+    """Whether `text` could continue so that it would be nothing but a token."""
     text = text.lstrip()
     start, head = _head(text)
     if start > _MOST_EDGE:
@@ -179,9 +179,9 @@ def may_be_only_token(text: str) -> bool:
 
 
 def reasoning_end(text: str, *, ended: bool) -> int | None:
-    """Where reasoning that a model wrote out as text ends: a tagged block, or a line `thinking: …`; 0 without any.
+    """The end of reasoning written as text: a tagged block, or a line `thinking: …`; 0 without any.
 
-    None while more of `text` may come and it is open whether there is any.
+    None while more of `text` may follow and the result is open.
     """
     tag = _TAG.match(text)
     if tag is not None:
@@ -195,7 +195,7 @@ def reasoning_end(text: str, *, ended: bool) -> int | None:
 
 
 def _head(text: str) -> tuple[int, str]:
-    """Where the first letter of `text` is, and more from there than any sentence has, in small letters."""
+    """The position of the first letter of `text`, and the lower-case text from there, longer than any such sentence."""
     edge = _LEADING_EDGE.match(text)
     start = edge.end() if edge else 0
     head = text[start : start + _HEAD].replace("’", "'")
@@ -203,27 +203,28 @@ def _head(text: str) -> tuple[int, str]:
 
 
 _OWN_LINES = re.compile(rf"(?:\s*{OPENING}{TOKEN}{CLOSING}[ \t]*\r?\n)+", re.IGNORECASE)
-# On the line of the answer only a bare token in capitals counts: `no_reply: false` is a setting.
+# On the answer's line only a bare upper-case token counts: `no_reply: false` is a setting.
 _BARE = re.compile(rf"(?:\s*{TOKEN})+")
 _STOP = re.compile(r"[.!]+\s+|[。！…]+\s*")
 _DASH = re.compile(r"[ \t]*[—–]+\s*|[ \t]+-+[ \t]+")
 _BLANKS = re.compile(r"[ \t]*[:：][ \t]*|[ \t]*")
-# Endings of a word that a token is the stem of.
+# Suffixes with which a token becomes an ordinary word.
 _ENDINGS = frozenset({"s", "d", "ed", "er", "ing"})
-# What goes on with a sentence whose subject is the token, where no blank and no capital tells.
+# Words that continue a sentence with the token as its subject, where neither space nor capital tells.
 _CONTINUES = frozenset(
     "是表意指代用这的会应不只和或与就令标等可也在时为叫作即被将需有仅がをはとのもでに은는이가을를의와과"
 )
 
 
-# A model that says nothing but tokens and dashes must not keep the program busy: each is looked at with all behind it.
+# Limit the tokens examined: each is compared with all text after it.
 _MOST = 64
 
 
 def start_of(text: str, *, ended: bool) -> int | None:
-    """How many characters at the beginning of `text` are not for the user: all of a silent reply, 0 of an ordinary one.
+    """The number of characters at the start of `text` that are not for the user: all of a silent reply, 0 of an
+    ordinary one.
 
-    With `ended` false more may come, and the answer holds whatever does; None while that is open.
+    With `ended` false more may follow, and the result holds whatever it is; None while it is open.
     """
     start = 0
     for _ in range(_MOST):
@@ -245,7 +246,7 @@ def start_of(text: str, *, ended: bool) -> int | None:
 
 
 def _leading(text: str, *, ended: bool) -> int | None:
-    """Where the answer begins behind a token; 0 when there is none before it, or when it is what the text is about."""
+    """The start of the answer after a token; 0 if there is no token before it, or if the text is about the token."""
     lines = _OWN_LINES.match(text)
     if lines is not None:
         return lines.end()
@@ -266,7 +267,7 @@ def _leading(text: str, *, ended: bool) -> int | None:
 
 
 def _begins_anew(text: str, *, glued: bool, ended: bool) -> bool | None:
-    """Whether `text`, right behind a token, begins a sentence of its own; None while that is open."""
+    """Whether `text`, directly after a token, begins a new sentence; None while that is open."""
     first, second = text[:1], text[1:2]
     if first.isupper():
         return None if not second and not ended else not (second.isupper() or second.isdigit() or second == "_")
@@ -284,14 +285,14 @@ _NAMED = re.compile(rf"(?<!\w){TOKEN}(?!\w)")
 _ASKS = re.compile(
     rf"pre-compaction memory flush|\b(?:reply|answer|respond)\b[^.\n]{{0,40}}\b{TOKEN}(?!\w)", re.IGNORECASE
 )
-# Prompts of programs begin with what they are for.
+# Prompts of programs begin with their purpose.
 _ASKS_WITHIN = 2_000
 
 
 def spoken(text: str, *, cut: bool = False) -> str:
-    """What of the reply `text` is for the user, without blanks around it; "" when the reply is silent.
+    """The part of the reply `text` for the user, stripped; "" if the reply is silent.
 
-    `cut`: the reply was cut off, so a token begun at its end (`NO_RE`) counts as one.
+    `cut`: the reply was truncated, so an incomplete token at its end (`NO_RE`) counts as one.
     """
     if not _HINT.search(text):
         return text.strip()
@@ -303,15 +304,15 @@ def spoken(text: str, *, cut: bool = False) -> str:
 
 
 def is_silent(text: str, *, cut: bool = False) -> bool:
-    """Whether the reply `text` holds a token and nothing for the user; an empty reply is not silent, it is empty."""
+    """Whether the reply `text` contains a token and nothing for the user. An empty reply is not silent."""
     return bool(text.strip()) and not spoken(text, cut=cut)
 
 
 def spoken_message(message: AssistantMessage) -> AssistantMessage | None:
-    """`message` as a reader is to see it: without tokens; None when nothing is left: no text, no call, no error.
+    """`message` for the reader, without tokens; None if no text, call or error remains.
 
-    Reasoning that led to silence goes with it. A reply that was cut off before its first word stays, one that was cut
-    off within a token does not.
+    Reasoning before a silent reply is removed too. A reply that was cut off before its first word stays, one that was
+    cut off within a token does not.
     """
     text = message.text
     cut = was_cut(message)
@@ -324,22 +325,22 @@ def spoken_message(message: AssistantMessage) -> AssistantMessage | None:
 
 
 def was_cut(message: AssistantMessage) -> bool:
-    """Whether `message` did not end by itself."""
+    """Whether `message` was cut off."""
     return message.stop_reason in ("aborted", "length", "error")
 
 
 def names_token(text: str) -> bool:
-    """Whether a token stands somewhere in `text`."""
+    """Whether `text` contains a token."""
     return _NAMED.search(text) is not None
 
 
 def asks_for_silence(text: str) -> bool:
-    """Whether `text` is like the prompts by which programs ask for a silent reply (reference sheet 8.3, 21)."""
+    """Whether `text` looks like a prompt by which a program asks for a silent reply."""
     return _ASKS.search(text[:_ASKS_WITHIN]) is not None
 
 
 def _blocks(message: AssistantMessage, said: str) -> list[AssistantBlock]:
-    """The blocks of `message` with `said` in place of its text."""
+    """The blocks of `message` with its text replaced by `said`."""
     blocks: list[AssistantBlock] = []
     left = said
     for block in message.content:

@@ -1,6 +1,7 @@
-"""The sessions of one agent: which transcript belongs to which key, who has it open, how one ends and another begins.
+"""The sessions of one agent: which transcript belongs to which key, who has it open, and how a session is replaced by
+the next.
 
-All calls block and are thread-safe; from the event loop they belong in a thread.
+All calls block and are thread-safe; call them in a thread from the event loop.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from clawbot.sessions.transcript import SUFFIX, Transcript
 
 
 class OpenSession:
-    """A session that this process holds. `notices` is what was survived while opening it; `others_pending`: sessions
-    that nobody talks in may have to be offered to memory; `forgotten` is what was as it was opened. Close it."""
+    """A session held by this process; must be closed. `notices` are the problems survived while opening it;
+    `others_pending`: ended sessions may have to be offered to memory; `forgotten` is what was forgotten at that time.
+    """
 
     def __init__(
         self, record: SessionRecord, transcript: Transcript, lock: SessionLock, notices: list[Problem], *, is_new: bool
@@ -52,13 +54,13 @@ class OpenSession:
         self.close()
 
     def close(self) -> None:
-        """Close the transcript and let others have the session. Twice does no harm."""
+        """Close the transcript and release the lock; idempotent."""
         self.transcript.close()
         self.lock.release()
 
 
 class SessionStore:
-    """The sessions in `folder`, of the agent `agent_id`. `cwd` is noted in the transcripts that it makes.
+    """The sessions of the agent `agent_id` in `folder`. `cwd` is recorded in new transcripts.
 
     Every call may raise SessionStoreError; `open` and `rotate` may raise SessionLockedError.
     """
@@ -71,18 +73,18 @@ class SessionStore:
         self._index = SessionIndex(folder, clock, lambda: rebuild_records(folder, agent_id, self._zone))
 
     def current(self, name: str = MAIN) -> SessionRecord | None:
-        """The record that `name` (a key or a short name) has now; None when there is no such session."""
+        """The current record of `name` (a key or a short name); None if there is no such session."""
         return self._read().records.get(key_for(self.agent_id, name))
 
     def path_of(self, record: SessionRecord) -> Path:
-        """The transcript of `record`: always in this folder, wherever the record says that it lies."""
+        """The transcript of `record`: always in this folder, whatever path the record contains."""
         return transcript_of(self.folder, record)
 
     def open(self, name: str = MAIN, *, fresh: bool = False) -> OpenSession:
-        """Open the session that `name` means (a key, a short name, an id, six or more characters that begin just one
-        id), and make one of that name if there is none.
+        """Open the session with the key, short name, id or unique id prefix (six characters or more) `name`; create it
+        if there is none.
 
-        `fresh`: a new session under a key that nobody has, which begins with `name` unless that is the main session.
+        `fresh`: create a new session under an unused key, which begins with `name` unless that is the main session.
         """
         with ExitStack() as undo:
             with self._editing() as state:
@@ -98,7 +100,7 @@ class SessionStore:
                 elif not self.path_of(record).exists():
                     begun = self._begin(successor(record), undo)
                     state.put(begun.record)
-                    gone = f"the transcript of session {short_name(record.key)} is gone; a new one begins"
+                    gone = f"the transcript of session {short_name(record.key)} is gone; a new one was started"
                     begun.notices.append(Problem(str(self.path_of(record)), gone))
                 else:
                     self._check_remembered(record)
@@ -108,7 +110,7 @@ class SessionStore:
                         begun.record = structs.replace(begun.record, ended_reason=None, ended_at=None, resumed_at=now)
                         state.put(begun.record)
                     if begun.record.memory_pending:
-                        # Who talks in it offers it with what is said from now on.
+                        # An open session is offered together with its new messages.
                         begun.record = structs.replace(begun.record, memory_pending=False)
                         state.put(begun.record)
                 begun.notices[:0] = state.problems
@@ -117,12 +119,12 @@ class SessionStore:
             return begun
 
     def rotate(self, opened: OpenSession, reason: str, *, pending: bool = False) -> OpenSession:
-        """End `opened` for `reason` ("/new", "daily") and begin a new session under its key; return that one.
-        `pending`: memory is to be offered the rest of the old one.
+        """End `opened` for `reason` ("/new", "daily"); returns a new session under its key. `pending`: memory must
+        still be offered the rest of the old one.
 
-        The user's choices (model, label) go along. The old transcript stays where it is, listed under a key of its own,
-        and `opened` is closed. When this raises, `opened` is as open as before; when the process dies in it, there is
-        either the old session or the new one (`rotation.py`).
+        The new session inherits the user's choices (model, label). The old transcript stays, listed under a new key,
+        and `opened` is closed. If this raises, `opened` is still open; if the process dies, either the old session or
+        the new one exists (`rotation.py`).
         """
         with ExitStack() as undo:
             with self._editing() as state:
@@ -140,7 +142,7 @@ class SessionStore:
         return begun
 
     def _mark_end(self, opened: OpenSession, reason: str, *, pending: bool) -> list[Problem]:
-        """Say in the transcript of `opened` that it ended. One that is gone or full ends without."""
+        """Record the end in the transcript of `opened`. Skipped if the file is deleted or full."""
         data = {"reason": reason, **({"pending": True} if pending else {})}
         try:
             opened.transcript.append(CustomEntry(custom_type=END_MARK, data=data), sync=True)
@@ -149,21 +151,21 @@ class SessionStore:
         return []
 
     def pending(self) -> Sequence[SessionRecord]:
-        """The sessions of which something may have to be offered to memory yet, though nobody talks in them: the one
-        that was used first comes first. Reads the index alone."""
+        """Ended sessions that may still have to be offered to memory, least recently used first. Reads only the
+        index."""
         forgotten = self._forgotten().sessions
         records = self._index.read().records.values()
         found = [record for record in records if record.memory_pending and record.session_id not in forgotten]
         return sorted(found, key=lambda record: record.updated_at)
 
     def left_pending(self, record: SessionRecord) -> SessionRecord:
-        """Note that something of the session of `record` is to be offered, if nobody goes on in it; return it so."""
+        """Record that the session of `record` must be offered unless it is continued; returns the new record."""
         return self._put(structs.replace(record, memory_pending=True))
 
     def borrow(self, record: SessionRecord) -> OpenSession:
-        """Hold the session of `record` to add records to its transcript: it stays as ended as it is, and as old.
+        """Lock the ended session of `record` to add records to its transcript, without changing its state and age.
 
-        Raises SessionLockedError while somebody talks in it.
+        Raises SessionLockedError while it is in use.
         """
         with ExitStack() as undo:
             borrowed = self._resume(record, undo)
@@ -171,7 +173,7 @@ class SessionStore:
             return borrowed
 
     def offered(self, record: SessionRecord) -> None:
-        """Note that memory was offered all of the session of `record`, which is borrowed."""
+        """Record that memory was offered the whole borrowed session of `record`."""
         with self._editing() as state:
             for known in list(state.records.values()):
                 if known.session_id == record.session_id and known.memory_pending:
@@ -185,8 +187,8 @@ class SessionStore:
                     )
 
     def bury(self, unnamed: Callable[[str], bool]) -> Sequence[SessionRecord]:
-        """Write down what follows from sessions being forgotten, and take the names away that are to be `unnamed`;
-        those that had one."""
+        """Apply the consequences of forgotten sessions, and remove labels for which `unnamed` is true; returns the
+        records that had one."""
         with self._editing() as state:
             named = [each for each in state.records.values() if each.label and unnamed(each.label)]
             for record in named:
@@ -194,46 +196,47 @@ class SessionStore:
         return named
 
     def resumed(self, record: SessionRecord) -> SessionRecord:
-        """Note that the user went back to the session of `record`, so that its age counts from now; return it so."""
+        """Record that the user returned to the session of `record`, so that its age counts from now; returns the new
+        record."""
         return self._put(structs.replace(record, resumed_at=epoch_ms(self._clock.now())))
 
     def restart(self, record: SessionRecord) -> SessionRecord:
-        """Let the session of `record`, in which nothing was said yet, begin now; return it so."""
+        """Let the empty session of `record` begin now; returns the new record."""
         return self._put(structs.replace(record, session_started_at=epoch_ms(self._clock.now())))
 
     def update(self, record: SessionRecord) -> SessionRecord:
-        """Store `record` under its key, dated now, and return it so."""
+        """Store `record` under its key with the current time; returns the new record."""
         return self._put(structs.replace(record, updated_at=epoch_ms(self._clock.now())))
 
     def records(self) -> Sequence[SessionRecord]:
-        """All sessions, also of transcripts that the index does not know; the last used first."""
+        """All sessions, including transcripts missing from the index; last used first."""
         known = self._known(self._read())
         return sorted(known.values(), key=lambda record: record.updated_at, reverse=True)
 
     def list(self) -> Sequence[SessionSummary]:
-        """All sessions with what a list shows of them, the last used first."""
+        """Summaries of all sessions, last used first."""
         found = [self.summary(record) for record in self.records()]
         return sorted(found, key=lambda summary: summary.updated_at, reverse=True)
 
     def summary(self, record: SessionRecord) -> SessionSummary:
-        """`record` as a list shows it."""
+        """The summary of `record`."""
         return summarise(record, self.path_of(record), self._zone)
 
     def find(self, name: str) -> SessionRecord:
-        """The session that `name` means: a key, a short name, an id, or the beginning of just one id.
+        """The session with the key, short name, id or unique id prefix `name`.
 
         Raises UnknownSessionError, AmbiguousSessionError.
         """
         return pick(name, self.agent_id, self._known(self._read()))
 
     def clean_up(self) -> Sequence[Problem]:
-        """Remove what dead processes left half made; what could not be removed. `open` does it too."""
+        """Remove incomplete files of dead processes; returns what could not be removed. `open` does it too."""
         with self._editing() as state:
             clean_up(state, self.folder)
         return state.problems
 
     def repair_index(self, *, dry_run: bool = False) -> Sequence[Problem]:
-        """Write the index anew where it is missing, unreadable or incomplete; what was (or would be) mended."""
+        """Rewrite a missing, unreadable or incomplete index; returns what was (or would be) repaired."""
         if dry_run and not self.folder.is_dir():
             return []
         state = self._read()
@@ -245,7 +248,7 @@ class SessionStore:
                     state.put(record)
         added = [Problem(str(self.path_of(record)), "was not in the index; added") for record in unlisted.values()]
         lost = [
-            Problem(str(self.path_of(record)), f"is gone; {short_name(record.key)} begins anew when it is opened")
+            Problem(str(self.path_of(record)), f"is gone; {short_name(record.key)} starts over when it is opened")
             for record in state.records.values()
             if not self.path_of(record).exists()
         ]
@@ -300,7 +303,7 @@ class SessionStore:
         return unlisted_records(self.folder, self.agent_id, listed | state.unused)
 
     def _begin(self, record: SessionRecord, undo: ExitStack, *, parent: Path | None = None) -> OpenSession:
-        """Make the transcript of `record`, locked. What `undo` holds takes it back."""
+        """Create and lock the transcript of `record`; `undo` reverts it."""
         now = epoch_ms(self._clock.now())
         path = self.folder / f"{record.session_id}{SUFFIX}"
         record = structs.replace(record, session_file=path.name, session_started_at=now, updated_at=now)
@@ -324,7 +327,7 @@ class SessionStore:
         undo.callback(transcript.close)
         if not record.session_started_at and transcript.header is not None:
             record = structs.replace(record, session_started_at=iso_ms(transcript.header.timestamp) or None)
-        # The index is behind when the program died in the middle of a turn.
+        # The index is outdated if the program died during a turn.
         spoke = _last_spoken(transcript)
         if spoke > max(record.updated_at, record.last_interaction_at or 0):
             record = structs.replace(record, last_interaction_at=spoke)
@@ -340,7 +343,7 @@ class SessionStore:
 
 
 def _last_spoken(transcript: Transcript) -> int:
-    """When the user's last words were written, in milliseconds since the epoch; 0 when there are none."""
+    """The time of the user's last message, in milliseconds since the epoch; 0 if there is none."""
     for entry in reversed(transcript.entries):
         if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage) and not entry.message.scheduled:
             return entry.moment

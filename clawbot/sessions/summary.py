@@ -1,5 +1,5 @@
-"""What a transcript tells about itself, its title among it: for lists, and to rebuild the index from. Needs no lock,
-changes nothing."""
+"""Summaries of transcripts, including titles: for lists, and to rebuild the index. Needs no lock and changes
+nothing."""
 
 from __future__ import annotations
 
@@ -37,35 +37,35 @@ _MARKUP = re.compile(r"^[\s#>*`\-]+")
 
 
 def title_of(text: str) -> str:
-    """The first words of `text` on one line, without secrets and control characters; "" for a slash command, for
-    nothing, and for the prompt of a program that wants no answer."""
+    """The first words of `text` on one line, redacted and without control characters; "" for a slash command, empty
+    text, and a prompt that asks for a silent reply."""
     if text.lstrip().startswith("/") or asks_for_silence(text):
         return ""
-    # Far more than a title needs, so that a pasted book costs nothing.
+    # More than a title needs, but a bounded part of a pasted book.
     head = redact(text.strip()[: TITLE_CHARS * 8])
     head = "".join(char if char.isprintable() else " " for char in head)
     words = _MARKUP.sub("", " ".join(head.split()))
     if len(words) <= TITLE_CHARS:
         return words
     cut = words[: TITLE_CHARS - 1]
-    # Chinese has no blanks to cut at; nor should one very long word leave nothing.
+    # Chinese has no spaces to break at, and a single very long word must not leave nothing.
     at = cut.rfind(" ")
     return (cut[:at] if at > TITLE_CHARS // 2 else cut).rstrip() + "…"
 
 
-# How far to look for the user's first words: a picture or a pasted book may come before.
+# How far to read for the user's first message: a picture or a pasted book may come before.
 TITLE_BYTES = 4 * 1024 * 1024
-# The last entry of a session that was ended by more than the end of the process. Behind it only records of what memory
-# was offered of the session afterwards may stand.
+# The last entry of a session that was ended explicitly or by the clock. Only records of later offers to memory may
+# follow it.
 END_MARK = "clawbot.session-end"
-# What a header that was torn while it was written begins with.
+# The start of a torn header.
 _HEADER_START = b'{"type":"session",'
 
 
 class TranscriptSummary(Struct):
-    """A transcript in short. Times are in milliseconds since the epoch, 0 when unknown; `turns` counts what the user
-    said, `spoke` is when that was last; `ended` is why it ended, "" while it is open; `pending`: memory may not have
-    been offered all of it then."""
+    """A transcript in short. Times are in milliseconds since the epoch, 0 if unknown; `turns` counts user messages,
+    `spoke` is the time of the last one; `ended` is the reason for its end, "" while it is open; `pending`: memory had
+    possibly not been offered all of it."""
 
     header: Header | None
     started: int = 0
@@ -81,8 +81,8 @@ class TranscriptSummary(Struct):
 
 
 class End(Struct, frozen=True):
-    """That a session ended: why, and when in milliseconds since the epoch. `pending`: memory is to be offered what it
-    was not offered by then."""
+    """The end of a session: its reason and time in milliseconds since the epoch. `pending`: memory must still be
+    offered the rest."""
 
     reason: str
     at: int
@@ -110,8 +110,8 @@ def read_header(path: Path) -> Header | None:
 
 
 def read_title(path: Path) -> str:
-    """The title of the transcript at `path`, from its head alone; "" when the user has not said anything
-    that is not forgotten."""
+    """The title of the transcript at `path`, reading only its start; "" if there is no user message that is not
+    forgotten. Raises OSError."""
     forgotten = read_forgotten(path.parent)
     for raw in _lines(path, TITLE_BYTES):
         glance = _glance(raw)
@@ -123,8 +123,8 @@ def read_title(path: Path) -> str:
 
 
 def read_end(path: Path) -> End | None:
-    """How the session in the transcript at `path` ended; None while it is open. Reads its last entry alone, and the
-    records of offers behind that.
+    """How the session in the transcript at `path` ended; None while it is open. Reads only its last entry and the
+    offers after it.
 
     Raises OSError.
     """
@@ -137,7 +137,7 @@ def read_end(path: Path) -> End | None:
 
 
 def is_blank(path: Path) -> bool:
-    """Whether nothing but a header stands in the transcript at `path`, or the beginning of one. Raises OSError."""
+    """Whether the transcript at `path` contains nothing but a header, possibly incomplete. Raises OSError."""
     unread: list[int] = []
     with ByteSource.open(path) as source:
         size = source.size
@@ -150,7 +150,8 @@ def is_blank(path: Path) -> bool:
 
 
 def survey(path: Path) -> TranscriptSummary:
-    """Read the whole transcript at `path` once, decoding little. What is forgotten names nothing. Raises OSError."""
+    """Read the whole transcript at `path` once, decoding little. Forgotten text is not used for the title. Raises
+    OSError."""
     forgotten = read_forgotten(path.parent)
     header = read_header(path)
     summary = TranscriptSummary(header, started=iso_ms(header.timestamp) if header else 0)
@@ -204,7 +205,7 @@ def _end(entry: Entry | None) -> End | None:
 
 
 def _is_offer(entry: Entry | None) -> bool:
-    """Whether `entry` is a record of an offer to memory: one may come when the session has ended."""
+    """Whether `entry` is a record of an offer to memory, which may follow the end of the session."""
     return isinstance(entry, CustomEntry) and entry.custom_type == OFFER
 
 
@@ -229,7 +230,7 @@ def _glance(raw: bytes) -> _Glance | None:
 
 
 def _lines(path: Path, most: int = sys.maxsize) -> Iterator[bytes]:
-    """The lines in the first `most` bytes of the file, without their line breaks."""
+    """The lines in the first `most` bytes of the file, without line breaks."""
     with path.open("rb") as file:
         while line := file.readline(most):
             most -= len(line)

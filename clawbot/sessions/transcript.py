@@ -1,7 +1,7 @@
-"""One session's transcript: append-only JSONL that is opened from its end and never rewritten.
+"""One session's transcript: append-only JSONL, opened from its end and never rewritten.
 
-All calls block and are thread-safe; from the event loop they belong in a thread. Who appends holds the session's lock
-(`locks.py`); reading needs none.
+All calls block and are thread-safe; call them in a thread from the event loop. Appending requires the session's lock
+(`locks.py`); reading does not.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from clawbot.sessions.errors import Problem, SessionStoreError, store_error
 from clawbot.sessions.lines import ByteSource, LineAppender, first_line, line_numbers
 from clawbot.sessions.offsets import EntrySpan, nth_span, read_entry, spans_backwards, tail, walk, whole_end
 
-# Reference sheet 3.6: a result is stored up to this many characters, and each of its blocks at least up to the second.
+# A result is stored up to the first number of characters, and each of its blocks at least up to the second.
 RESULT_CHARS = 400_000
 BLOCK_CHARS = 2_000
 NOTICE_CHARS = 100
 
 
 def capped(message: Message) -> Message:
-    """`message` as it is stored: the text of a tool result cut to the limit, with a notice of what was left out."""
+    """`message` as it is stored: the text of a tool result truncated to the limit, with a note about the rest."""
     if not isinstance(message, ToolResultMessage) or len(message.text) <= RESULT_CHARS:
         return message
     left = RESULT_CHARS
@@ -66,19 +66,19 @@ def _cut(text: str, limit: int) -> str:
 E = TypeVar("E", bound=Entry)
 
 SUFFIX = ".jsonl"
-# More than this many problems of one file tell nothing new.
+# Further problems of one file give no more information.
 MOST_PROBLEMS = 100
-# Places of entries that a reader may go on from: the last ones that were read, so more than a screen asks about.
+# Positions of the last entries read, from which a reader may continue: more than a screen needs.
 MOST_PLACES = 256
 # An odd factor, so that different places in a file of up to 4 GiB never give the same id.
 _SPREAD = 0x9E3779B1
 
 
 class Transcript:
-    """A transcript, open.
+    """An open transcript.
 
-    `entries` is the path of the conversation from what the last compaction kept on, oldest first; `problems` what was
-    survived while reading; `torn` the side file that an unfinished last line was moved to.
+    `entries` is the path of the conversation from the first entry kept by the last compaction, oldest first; `problems`
+    are those survived while reading; `torn` is the side file with an unfinished last line.
     """
 
     def __init__(self, path: Path, source: ByteSource, clock: Clock) -> None:
@@ -90,7 +90,7 @@ class Transcript:
         self._appender: LineAppender | None = None
         self._clock = clock
         self._lock = threading.RLock()
-        self._problems: dict[int, str] = {}  # by the byte where each lies; below 0 those of the file as a whole
+        self._problems: dict[int, str] = {}  # by byte offset; below 0 those of the whole file
         self._read_to = 0
         self._ids: set[str] = set()  # of `entries`
         self._places: dict[str, tuple[int, str | UnsetType | None]] = {}
@@ -106,7 +106,7 @@ class Transcript:
         parent: Path | None = None,
         key: str | None = None,
     ) -> Transcript:
-        """A new transcript in `folder`, its header on disk. `parent` is the transcript that it goes on from.
+        """A new transcript in `folder`, with its header on disk. `parent` is its predecessor.
 
         Raises SessionStoreError.
         """
@@ -126,14 +126,13 @@ class Transcript:
     def open(cls, path: Path, *, clock: Clock, writable: bool = True) -> Transcript:
         """Open `path` and read what follows its last compaction. Raises SessionStoreError.
 
-        With `writable` an unfinished last line is moved into a side file; without, nothing in the folder changes.
+        With `writable` an unfinished last line is moved to a side file; otherwise nothing in the folder changes.
         """
         return cls._opened(path, clock, partial(cls._load, writable=writable))
 
     @classmethod
     def open_history(cls, path: Path, *, clock: Clock) -> Transcript:
-        """Open `path` for its `history` alone: what is not asked for is not read, and `entries` stays empty. Raises
-        SessionStoreError."""
+        """Open `path` only for its `history`: reads on demand, and `entries` stays empty. Raises SessionStoreError."""
         return cls._opened(path, clock, cls._load_end)
 
     @classmethod
@@ -158,7 +157,7 @@ class Transcript:
         self.close()
 
     def close(self) -> None:
-        """Give the file back. Twice does no harm."""
+        """Close the file; idempotent."""
         with self._lock:
             if self._appender is not None:
                 self._appender.close()
@@ -171,23 +170,23 @@ class Transcript:
 
     @property
     def leaf_id(self) -> str | None:
-        """The entry that the next one will follow; None in an empty session."""
+        """The parent of the next entry; None in an empty session."""
         return self.entries[-1].id if self.entries else None
 
     @property
     def size(self) -> int:
-        """How many bytes of it are good, from the header to the last whole line."""
+        """The number of valid bytes, from the header to the last complete line."""
         with self._lock:
             return self._end
 
     @property
     def bytes_read(self) -> int:
-        """How much of the file was read so far."""
+        """The number of bytes read so far."""
         return self._source.bytes_read
 
     @property
     def problems(self) -> list[Problem]:
-        """What was survived so far, in the order of the file. Counts lines, so it may read the file up to there."""
+        """The problems survived so far, in file order. Counts lines, so it may have to read the file up to there."""
         with self._lock:
             shown = sorted(self._problems, key=lambda offset: (offset >= 0, abs(offset)))[:MOST_PROBLEMS]
             numbers = line_numbers(self._source, [offset for offset in shown if offset >= 0])
@@ -196,24 +195,24 @@ class Transcript:
             return [*found, Problem(str(self.path), f"{more} more lines with problems")] if more else found
 
     def context(self) -> list[ContextItem]:
-        """The messages that the model is to see: the last summary, what it kept, and everything after it."""
+        """The model's messages: the last summary, the entries it kept, and everything after it."""
         with self._lock:
             return context_items(self.entries)
 
     def append_message(self, message: Message, *, sync: bool = False) -> MessageEntry:
-        """Store `message` (cut to what is stored of a tool result, dated if it is not) and return its entry.
+        """Store `message` (tool results truncated, timestamp added if missing); returns its entry.
 
-        `sync`: it is on the disk when this returns. Raises SessionStoreError; then nothing was stored.
+        `sync`: it is on disk when this returns. Raises SessionStoreError; then nothing was stored.
         """
         if not message.timestamp:
             message = structs.replace(message, timestamp=epoch_ms(self._clock.now()))
         return self.append(MessageEntry(message=capped(message)), sync=sync)
 
     def append(self, entry: E, *, sync: bool = False) -> E:
-        """Store `entry` behind the leaf and return it with its id, parent and timestamp. Raises SessionStoreError."""
+        """Store `entry` after the leaf; returns it with its id, parent and timestamp. Raises SessionStoreError."""
         with self._lock:
             if self._appender is None:
-                raise SessionStoreError(f"{self.path} is open for reading only.", hint="Open the session to write.")
+                raise SessionStoreError(f"{self.path} is open read-only.", hint="Open the session to write.")
             placed = structs.replace(
                 entry, id=self._new_id(), parent_id=self.leaf_id, timestamp=iso_utc(self._clock.now())
             )
@@ -228,8 +227,8 @@ class Transcript:
     def history(self, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
         """The last `limit` items before the entry `before` (None: the end) for the screen, oldest first.
 
-        Reads backwards from the file, so it reaches beyond compactions. Empty at the beginning, and for an id that is
-        not on the path. Raises SessionStoreError.
+        Reads the file backwards, so it reaches beyond compactions. Empty at the start, and for an id that is not on the
+        path. Raises SessionStoreError.
         """
         with self._lock:
             try:
@@ -261,7 +260,7 @@ class Transcript:
         self._ids = {entry.id for entry in self.entries}
 
     def _load_end(self) -> None:
-        """Deal with an unfinished last line, and note where the good lines end."""
+        """Handle an unfinished last line, and set the end of the valid lines."""
         size = self._source.size
         start = self._read_to = whole_end(self._source, size)
         try:
@@ -269,17 +268,15 @@ class Transcript:
                 self.torn = self._appender.cut_off(start)
                 self._report_file(f"the last line was unfinished; its {size - start} bytes were moved to {self.torn}")
             elif start < size:
-                self._report_file(
-                    "the last line is unfinished: it is being written, or a crash tore it; it is passed over"
-                )
+                self._report_file("the last line is unfinished: it is being written, or torn by a crash; it is skipped")
             if self._appender is not None:
                 self._appender.complete()
         except SessionStoreError as error:
-            # A full disk must not keep anybody from reading; the next line will begin on a line of its own.
+            # A full disk must not prevent reading; the next line will start on a new line.
             self._report_file(error.message)
 
     def _start_over(self) -> None:
-        """Give an empty file (a crash while it was made) the header that it lacks."""
+        """Write the missing header of an empty file (left by a crash during creation)."""
         if self._appender is None:
             return
         header = Header(
@@ -295,14 +292,14 @@ class Transcript:
         return found.id if found else None
 
     def _forget_before(self, compaction: CompactionEntry) -> None:
-        """Keep in memory what a fresh start would read."""
+        """Keep only those entries in memory that a fresh start would read."""
         ids = [entry.id for entry in self.entries]
         kept = ids.index(compaction.first_kept_entry_id) if compaction.first_kept_entry_id in ids else len(ids) - 1
         del self.entries[:kept]
         self._ids = {entry.id for entry in self.entries}
 
     def _new_id(self) -> str:
-        """Eight hex digits made from the place in the file: unique in it without having read the rest."""
+        """Eight hex digits derived from the file position: unique without reading the rest."""
         size = self._appender.size if self._appender else 0
         number = (size * _SPREAD + zlib.crc32(self.session_id.encode())) & 0xFFFFFFFF
         while (name := f"{number:08x}") in self._ids:
@@ -336,7 +333,7 @@ class Transcript:
 
     @property
     def _end(self) -> int:
-        """Where the good lines end: for a reader, where they ended when it opened the file."""
+        """The end of the valid lines; for a reader, as of opening the file."""
         return self._appender.size if self._appender else self._read_to
 
     def _walk(self, end: int, wanted: str | UnsetType | None) -> Iterator[EntrySpan]:
@@ -346,5 +343,5 @@ class Transcript:
         self._problems.setdefault(offset, text)
 
     def _report_file(self, text: str) -> None:
-        """Report a problem of the file as a whole; these come first, in their order."""
+        """Report a problem of the whole file; these come first, in order."""
         self._problems[min((0, *self._problems)) - 1] = text

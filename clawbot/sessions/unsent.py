@@ -1,10 +1,10 @@
-"""What the user said and no transcript holds yet: a small file for each session key, beside the transcripts.
+"""User messages that are not in a transcript yet: a small file for each session key, beside the transcripts.
 
-A message that waits for its turn, and the words behind a `/new`, stand here on disk from the moment in which the
-screen shows them until a transcript holds them. The message in the transcript carries the id that it had here, so
-that one which was killed between the two is known, and is never said twice.
+A message that waits for its turn, and the text after a `/new`, are stored here from the time when the screen shows them
+until they are in a transcript. The message in the transcript has the same id, so after a kill in between it is
+recognised and not sent twice.
 
-All calls block; from the event loop they belong in a thread. Who writes holds the session's lock (`locks.py`).
+All calls block; call them in a thread from the event loop. Writing requires the session's lock (`locks.py`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from clawbot.sessions.lines import LineAppender
 from clawbot.sessions.names import short_name
 
 SUFFIX = ".unsent"
-# A file name holds 255 bytes, and the name of a key that was spelled out may be longer than that.
+# A file name has at most 255 bytes, and an escaped key may be longer.
 _LONGEST_STEM = 150
 
 
 class Unsent(Struct, frozen=True, omit_defaults=True):
-    """A text that was not sent: `at` is when it was typed, in milliseconds since the epoch. A `draft` stood in the
-    prompt and was never entered."""
+    """An unsent text: `at` is when it was typed, in milliseconds since the epoch. A `draft` was in the prompt and never
+    submitted."""
 
     id: str
     text: str
@@ -48,7 +48,8 @@ _GONE = msgspec.json.Decoder(_Gone)
 
 
 class UnsentFile:
-    """The file of one session key: a line for each text, and one more when it is gone. It is removed with the last."""
+    """The file of one session key: one line for each text, and another when it is dropped. Removed with the
+    last text."""
 
     def __init__(self, folder: Path, key: str) -> None:
         stem = quote(short_name(key), safe="")
@@ -57,8 +58,8 @@ class UnsentFile:
         self.path = folder / f"{stem}{SUFFIX}"
 
     def read(self) -> list[Unsent]:
-        """What stands in it, in the order in which it was typed. A damaged line is passed over: it was torn while it
-        was written, so nobody was told that it is kept. Raises SessionStoreError."""
+        """The texts in the order in which they were typed. Damaged lines are skipped: they were torn while being
+        written, before anybody was told that they are stored. Raises SessionStoreError."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -76,13 +77,13 @@ class UnsentFile:
         return list(found.values())
 
     def keep(self, texts: Sequence[Unsent], instead_of: Collection[str] = ()) -> None:
-        """Add `texts`, on disk when this returns, in the place of those with the ids `instead_of`. Raises
+        """Add `texts` in place of those with the ids `instead_of`; on disk when this returns. Raises
         SessionStoreError."""
         self._append([*map(msgspec.json.encode, texts), *_lines_of(instead_of)], sync=True)
 
     def drop(self, ids: Collection[str]) -> None:
-        """Take these out, and the file away when it holds no more. Not fsynced: what a transcript holds is known by its
-        id. Raises SessionStoreError."""
+        """Remove these, and the file if it is empty then. Not fsynced: texts in a transcript are recognised by their
+        ids. Raises SessionStoreError."""
         if not self.path.exists():
             return
         self._append(_lines_of(ids), sync=False)
@@ -102,7 +103,7 @@ class UnsentFile:
 
 
 def said_before(texts: Iterable[Unsent], entries: Iterable[Entry]) -> set[str]:
-    """The ids of those of `texts` that `entries` of the transcript hold."""
+    """The ids of `texts` that are in `entries` of the transcript."""
     ids = {unsent.id for unsent in texts}
     return {
         entry.message.unsent_id

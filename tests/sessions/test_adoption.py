@@ -78,7 +78,7 @@ def test_without_its_record_the_newest_transcript_of_a_key_goes_on(sessions: Ses
     }
     with sessions.store.open() as opened:
         assert (opened.is_new, texts(opened.transcript)) == (False, CURRENT)
-        assert any("what their transcripts say was taken in" in notice.text for notice in opened.notices)
+        assert any("they were restored from their transcripts" in notice.text for notice in opened.notices)
     after = sessions.index()
     assert after[MAIN]["sessionId"] == sessions.ids["current"]
     assert {key: value for key, value in index.items() if key not in (MAIN, "agent:main:work")}.items() <= after.items()

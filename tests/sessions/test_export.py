@@ -33,7 +33,7 @@ def test_the_notes_that_a_session_began_with_are_folded() -> None:
     item = HistoryItem("1", 0, note="notes: 1 file, 15 characters", quote=quote)
     text = "".join(to_markdown([item], "A title", UTC))
     assert "*notes: 1 file, 15 characters*" in text
-    assert "<summary>Notes that the session began with</summary>" in text
+    assert "<summary>Notes quoted at the start</summary>" in text
     assert text.count("</details>") == 2
     assert text.index("```") < text.index("</details># 引用")
 
@@ -107,7 +107,7 @@ def test_a_compaction_unfolds_and_what_it_holds_cannot_break_out() -> None:
     whole = "".join(to_markdown([item], "A title", UTC))
     [fence] = [token for token in MarkdownIt("commonmark").parse(whole) if token.type == "fence"]
     assert fence.content == "## Decisions\n- 用 8443\n```\nopen\n"
-    assert "*compacted*\n\n<details><summary>Summary of what was said before</summary>" in whole
+    assert "*compacted*\n\n<details><summary>Summary of the earlier conversation</summary>" in whole
 
 
 FORGERIES = [

@@ -18,9 +18,9 @@ from tests.hostile import device
     ("kind", "why"),
     [
         ("file", "exists already"),
-        ("folder", "is no plain file"),
-        ("pipe", "is no plain file"),
-        ("device", "is no plain file"),
+        ("folder", "is not a regular file"),
+        ("pipe", "is not a regular file"),
+        ("device", "is not a regular file"),
         ("below a file", "is a file, not a folder"),
     ],
 )

@@ -33,7 +33,7 @@ def test_a_dry_run_tells_everything_and_changes_nothing(damaged: Path) -> None:
     report = repair(SessionStore(damaged, CLOCK), CLOCK, dry_run=True)
     assert files(damaged) == before
     assert [problem.line for problem in report.transcripts[0].problems] == [None, 2, 4]
-    assert "made again" in report.index[0].text
+    assert "rebuilt" in report.index[0].text
     assert [Path(path).name for path in report.removed_locks] == ["gone.jsonl.lock", "s1.jsonl.lock"]
 
 
@@ -78,7 +78,7 @@ def test_what_the_index_lacks_and_what_it_has_too_much(tmp_path: Path) -> None:
     lost.transcript.path.unlink()
     write(tmp_path / "stray.jsonl", {**HEADER, "id": "stray"}, entry(1, "a"))
     texts = [problem.text for problem in repair(store, CLOCK).index]
-    assert texts == ["was not in the index; added", "is gone; lost begins anew when it is opened"]
+    assert texts == ["was not in the index; added", "is gone; lost starts over when it is opened"]
     assert store.current("stray") is not None
 
 

@@ -229,7 +229,7 @@ def test_a_lost_index_is_made_again_from_the_transcripts(
     with store.open() as opened:
         assert texts(opened.transcript) == ["current words"]
         assert opened.record.model_override == "p/m"
-        assert any("made again from the transcripts (3 sessions)" in str(notice) for notice in opened.notices)
+        assert any("rebuilt from the transcripts (3 sessions)" in str(notice) for notice in opened.notices)
     assert index(folder)["agent:main:work"]["sessionId"] == work
     asides = list(folder.glob("sessions.json.bad-*"))
     assert [path.read_bytes() for path in asides] == ([] if content is None else [content])

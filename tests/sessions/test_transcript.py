@@ -190,7 +190,7 @@ def test_files_of_the_family_with_fields_and_types_that_we_do_not_know(tmp_path:
     answer = transcript.context()[1].message
     assert isinstance(answer, AssistantMessage)
     assert answer.tool_calls[0].malformed == "{bad"
-    assert [(problem.line, "not understood" in problem.text) for problem in transcript.problems] == [(8, True)]
+    assert [(problem.line, "unknown format" in problem.text) for problem in transcript.problems] == [(8, True)]
     assert path.read_bytes() == before
 
 
@@ -243,7 +243,7 @@ def test_reading_changes_nothing_and_cannot_append(tmp_path: Path) -> None:
         assert texts(transcript) == ["a"]
         assert [item.entry_id for item in transcript.history()] == ["00000001"]
         assert ["unfinished" in problem.text for problem in transcript.problems] == [True]
-        with pytest.raises(SessionStoreError, match="reading only"):
+        with pytest.raises(SessionStoreError, match="read-only"):
             transcript.append_message(user("b"))
     assert path.read_bytes() == before
     assert [item.name for item in tmp_path.iterdir()] == ["s1.jsonl"]
