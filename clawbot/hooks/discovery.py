@@ -135,6 +135,12 @@ class FoundHook(Struct, frozen=True):
         """Whether it runs at its events."""
         return self.enabled and not self.missing and not self.problem
 
+    def hears(self, topic: str) -> bool:
+        """Whether it runs at `topic`: it is ready, subscribed, and its settings give it something to do."""
+        needed = self.manifest.idle_without
+        has_work = not needed or any(self.settings.get(name) for name in needed)
+        return self.ready and has_work and self.manifest.wants(topic)
+
 
 def discover(paths: HookPaths, settings: HookSettings) -> list[FoundHook]:
     """All hooks in the order in which they run, including unusable ones with their `problem`. Reads folders and imports

@@ -60,6 +60,7 @@ class Dispatcher:
         self._loading = asyncio.Lock()
         self._manifests: dict[Path, _FileStamp] = {}
         self._closed = False
+        self._by_topic: dict[str, tuple[FoundHook, ...]] = {}  # of `hooks`, as far as it was asked for
         self.hooks: tuple[FoundHook, ...] = ()
         self.results: dict[str, LastRun] = {}
         self.on_failure: Callable[[str, LastRun], None] | None = None
@@ -68,6 +69,7 @@ class Dispatcher:
         """Discover the hooks (again). Removed and disabled ones are stopped."""
         async with self._loading:
             self.hooks, self._manifests = await asyncio.to_thread(self._discover)
+            self._by_topic = {}
         ready = {hook.name: hook for hook in self.hooks if hook.ready}
         for name, runner in list(self._runners.items()):
             hook = ready.get(name)
@@ -78,8 +80,14 @@ class Dispatcher:
                 self._close_soon(runner.close())
 
     def wants(self, topic: str) -> bool:
-        """Whether any enabled hook is subscribed to `topic`. Cheap."""
-        return bool([hook for hook in self.hooks if hook.ready and hook.manifest.wants(topic)])
+        """Whether any hook runs at `topic`. Cheap."""
+        return bool(self._hearing(topic))
+
+    def _hearing(self, topic: str) -> tuple[FoundHook, ...]:
+        """The hooks that run at `topic`, in their order."""
+        if topic not in self._by_topic:
+            self._by_topic[topic] = tuple(hook for hook in self.hooks if hook.hears(topic))
+        return self._by_topic[topic]
 
     async def run(self, event: E, services: Services) -> E:
         """Let the hooks handle `event` one after the other; returns the event with their changes. A hook's failure is
@@ -136,9 +144,8 @@ class Dispatcher:
             return event
         await self._reload_if_changed()
         event = await asyncio.to_thread(without_secrets_in, event)
-        for hook in self.hooks:
-            if hook.ready and hook.manifest.wants(event.topic):
-                event = await self._handle(hook, event, services)
+        for hook in self._hearing(event.topic):
+            event = await self._handle(hook, event, services)
         return event
 
     async def _handle(self, hook: FoundHook, event: E, services: Services) -> E:

@@ -43,7 +43,8 @@ class Requires(Struct, frozen=True, forbid_unknown_fields=False):
 
 class Manifest(Struct, frozen=True):
     """The head of a HOOK.md. `timeout` is in seconds, None for the default; hooks run in ascending `order`; `always`
-    ignores unmet `requires`; with `default` false it runs only when enabled in the settings."""
+    ignores unmet `requires`; with `default` false it runs only when enabled in the settings; with `idle_without` only
+    while one of these settings of its own is set."""
 
     name: str
     description: str = ""
@@ -55,6 +56,7 @@ class Manifest(Struct, frozen=True):
     emoji: str = ""
     always: bool = False
     default: bool = True
+    idle_without: tuple[str, ...] = ()
 
     def wants(self, topic: str) -> bool:
         """Whether the hook is subscribed to `topic`, by name or by family."""
@@ -147,8 +149,8 @@ def _joined(family: dict[str, Any], head: dict[str, Any]) -> dict[str, Any]:
 def _lists(head: dict[str, Any]) -> dict[str, Any]:
     """`head` without empty keys, with single names as lists."""
     said = {key: value for key, value in head.items() if value is not None}
-    if "events" in said:
-        said["events"] = _list(said["events"])
+    for key in {"events", "idle_without"} & said.keys():
+        said[key] = _list(said[key])
     if isinstance(said["requires"], dict):
         said["requires"] = {key: _list(value) for key, value in said["requires"].items() if value is not None}
     return said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -398,6 +399,22 @@ async def test_nothing_runs_that_may_not(tmp_path: Path) -> None:
         hooks.notify(command(), services)
         await hooks.settled()
     assert services.told == []
+
+
+async def test_a_hook_without_the_settings_that_give_it_work_is_idle(tmp_path: Path) -> None:
+    write(tmp_path / "shipped", "idler", TELLING.format("x"), head="events: agent\nidle_without: [paths, files]")
+    entries: list[dict[str, Any]] = [{}, {"paths": []}, {"others": ["a"]}, {"files": ["a"]}]
+    given: dict[str, Any] = {}
+    services = Services()
+    async with dispatching(places(tmp_path), lambda: settings(idler=given)) as hooks:
+        for entry in entries:
+            given.clear()
+            given.update(entry)
+            await hooks.load()
+            assert hooks.hooks[0].ready
+            assert hooks.wants("agent:bootstrap") == bool(entry.get("files"))
+            await hooks.run(bootstrap("AGENTS.md"), services)
+    assert services.told == ["x"]
 
 
 async def test_loading_again_takes_new_hooks_settings_and_removals(tmp_path: Path) -> None:

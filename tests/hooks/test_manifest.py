@@ -26,6 +26,7 @@ order: 7
 homepage: https://example.org
 emoji: 🪝
 always: true
+idleWithout: paths
 """
     )
     assert manifest == Manifest(
@@ -38,6 +39,7 @@ always: true
         homepage="https://example.org",
         emoji="🪝",
         always=True,
+        idle_without=("paths",),
     )
 
 
