@@ -175,14 +175,14 @@ class ContextPolicy:
 
     def _flush_is_due(self, prepared: PreparedRequest) -> bool:
         flush, state = self._settings.memory_flush, self._gate.state
-        if not flush.enabled or state.exhausted:
-            return False
-        if self._gate.first_unoffered >= self._compactor.answered_to(prepared):
+        if not flush.enabled:
             return False
         grown = self._conversation.transcript_bytes - state.transcript_bytes
-        return should_flush(
+        due = should_flush(
             prepared.measure, prepared.budget, flushed=state.flushed, failures=state.failures
         ) or should_flush_by_size(grown, flush.force_flush_transcript_bytes, state.failures)
+        # Last of all, as it looks at every message.
+        return due and not state.exhausted and self._gate.first_unoffered < self._compactor.answered_to(prepared)
 
     async def _compacted_if_due(
         self, prepared: PreparedRequest, scope: Scope, *, running: bool = False

@@ -37,6 +37,7 @@ class Conversation:
 
     def _enter(self, session: OpenSession) -> None:
         self.session = session
+        self.key = short_name(session.record.key)  # as the user types it
         self._load()
 
     def _load(self) -> None:
@@ -57,11 +58,6 @@ class Conversation:
     def has_summary(self) -> bool:
         """Whether the first message stands for those that were compacted."""
         return self.fresh_from > 0
-
-    @property
-    def key(self) -> str:
-        """The session key as the user types it."""
-        return short_name(self.session.record.key)
 
     @property
     def session_id(self) -> str:

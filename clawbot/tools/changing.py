@@ -54,7 +54,7 @@ class AskedFiles:
     def add_prompted(self, names: Iterable[str]) -> None:
         """Files of these names, relative to the workspace, stand in a system prompt: those that hooks put there are
         instructions whatever they are called."""
-        self._prompted |= {name for name in names if not _is_known(name)}
+        self._prompted |= set(names)
 
     def why(self, place: WorkspacePath) -> Reason | None:
         """Why a change of the file at `place` is asked for; None when it is not, or was allowed for always."""
@@ -77,7 +77,7 @@ class AskedFiles:
         root = os.path.realpath(self._root)
         real = str(Path(root, *place.parts))
         found = _identity(real)
-        names = (*INSTRUCTIONS, *sorted(self._prompted))
+        names = (*INSTRUCTIONS, *sorted(name for name in self._prompted if not _is_known(name)))
         return next((name for name in names if _is_file(os.path.realpath(Path(root, name)), real, found)), "")
 
 
