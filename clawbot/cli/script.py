@@ -1,10 +1,13 @@
-"""`clawbot script`: the scripted model as a server, for tests that go through real HTTP."""
+"""`clawbot script`: the scripted model as a server, for tests that go through real HTTP; a talk with a real server as a
+script."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -13,11 +16,12 @@ from clawbot.cli.output import reports_errors, say, tell
 from clawbot.errors import ClawbotError
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.server import LOOPBACK, serve_script
+from clawbot.text.secrets import left_out
 
 
 @click.group(name="script")
 def command() -> None:
-    """Play a scripted model for tests."""
+    """Play a scripted model for tests; record one."""
 
 
 @command.command()
@@ -38,16 +42,63 @@ def serve(file: Path, port: int) -> None:
     sys.exit(1 if problems else 0)
 
 
+@command.command()
+@click.option("--base", required=True, metavar="URL", help="The real server's address, as in api_base.")
+@click.option("--to", "file", required=True, type=click.Path(path_type=Path), help="The script to write; a new file.")
+@click.option("--listen", "port", type=click.IntRange(0, 65535), default=0, help="The port; 0 takes a free one.")
+@reports_errors
+def record(base: str, file: Path, port: int) -> None:
+    """Record a talk with a real server as a script that replays it.
+
+    Prints the address to give clawbot as api_base, in place of URL. What is asked there goes to the server, with its
+    key, and the answers into FILE, without keys and passwords. Runs until Ctrl+C or SIGTERM.
+    """
+    if not base.startswith(("http://", "https://")):
+        raise click.UsageError("--base must be a URL: http://127.0.0.1:8080/v1")
+    if file.exists():
+        raise ClawbotError(f"{file} exists already.", hint="Choose another name with --to.")
+    asyncio.run(_record(base, file, port))
+
+
+async def _record(base: str, file: Path, port: int) -> None:
+    # It needs a client of HTTP, which `serve` does not.
+    from clawbot.llm.scripted.record import Recorder, recording
+
+    recorder = Recorder(file)
+    stopped = _stopped()
+    with _port_told(port):
+        async with recording(recorder, base, port=port) as url:
+            say(f"recording {base} on {url} into {file}")
+            await stopped.wait()
+    left = f", {left_out(recorder.secrets)}" if recorder.secrets else ""
+    say(f"{recorder.count} turns are in {file}{left}" if recorder.count else "Nothing was asked: no file was written.")
+
+
 async def _serve(engine: ScriptEngine, port: int) -> None:
+    stopped = _stopped()
+    with _port_told(port):
+        async with serve_script(engine, port=port) as served:
+            say(f"serving {engine.script.path} on {served.url}")
+            await stopped.wait()
+
+
+def _stopped() -> asyncio.Event:
+    """Set by Ctrl+C and SIGTERM."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
+    return stopped
+
+
+@contextlib.contextmanager
+def _port_told(port: int) -> Iterator[None]:
+    """Tell a port that can't be used."""
     try:
-        async with serve_script(engine, port=port) as served:
-            say(f"serving {engine.script.path} on {served.url}")
-            await stopped.wait()
+        yield
     except OSError as error:
+        if error.filename is not None:
+            raise
         raise ClawbotError(
             f"Port {port} on {LOOPBACK} can't be used: {error.strerror or error}.", hint="Choose another with --port."
         ) from error
