@@ -9,11 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from watchdog.events import (
-    EVENT_TYPE_CLOSED,
-    EVENT_TYPE_CREATED,
-    EVENT_TYPE_DELETED,
-    EVENT_TYPE_MODIFIED,
-    EVENT_TYPE_MOVED,
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
     FileSystemEvent,
     FileSystemEventHandler,
 )
@@ -21,7 +24,16 @@ from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
 # Opening and reading raise events as well: an indexer that took them would feed itself.
-_WRITES = frozenset({EVENT_TYPE_CLOSED, EVENT_TYPE_CREATED, EVENT_TYPE_DELETED, EVENT_TYPE_MODIFIED, EVENT_TYPE_MOVED})
+_WRITES: list[type[FileSystemEvent]] = [
+    FileCreatedEvent,
+    FileModifiedEvent,
+    FileClosedEvent,
+    FileMovedEvent,
+    FileDeletedEvent,
+    DirCreatedEvent,
+    DirMovedEvent,
+    DirDeletedEvent,
+]
 _JOIN_SECONDS = 2.0
 
 
@@ -51,7 +63,8 @@ class FolderObserver(FileSystemEventHandler):
                     self._observer.unschedule(watch)
         for path, identity in wanted.items():
             if path not in self._watches and identity[0] is not None:
-                self._watches[path] = identity, self._observer.schedule(self, str(path), recursive=identity[1])
+                watch = self._observer.schedule(self, str(path), recursive=identity[1], event_filter=_WRITES)
+                self._watches[path] = identity, watch
 
     def stop(self) -> None:
         """End, with all threads. Blocks for a moment."""
@@ -60,8 +73,6 @@ class FolderObserver(FileSystemEventHandler):
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         """Pass on the paths of a write; the name is watchdog's."""
-        if event.event_type not in _WRITES or (event.is_directory and event.event_type == EVENT_TYPE_MODIFIED):
-            return
         # An atomic replace is a move: what matters is where to.
         for path in (event.src_path, event.dest_path):
             if path:

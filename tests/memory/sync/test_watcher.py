@@ -98,6 +98,21 @@ async def test_reading_and_other_files_are_not_told(following: Following) -> Non
     )
 
 
+async def test_reading_wakes_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(FolderObserver, "on_any_event", lambda _, event: heard.append(event.event_type))
+    (tmp_path / "old.md").write_text("x", encoding="utf-8")
+    observer = FolderObserver(lambda _: None)
+    try:
+        observer.watch({tmp_path: True})
+        (tmp_path / "old.md").read_text(encoding="utf-8")
+        (tmp_path / "old.md").write_text("y", encoding="utf-8")
+        await until(lambda: "closed" in heard)
+    finally:
+        observer.stop()
+    assert set(heard) == {"modified", "closed"}
+
+
 async def test_new_folders_are_followed(following: Following) -> None:
     deep = following.workspace / "memory/2026/11"
     await following.expect(lambda: deep.mkdir(parents=True))
