@@ -1,1 +1,1 @@
-"""The memory index: what was written is found, by meaning and by word."""
+"""The memory index: finds notes and conversations by words and by embedding similarity."""

@@ -1,7 +1,8 @@
-"""The door to numpy, which is slow to import and starts threads that get in each other's way, and the names of arrays.
+"""The only import of numpy, which is slow to load and starts threads that slow each other down; and the names of
+arrays.
 
 Docstrings give shapes: `(n,)` has one entry for each of n lines or chunks, `(n, d)` a row of d dimensions for each.
-Vectors have unit length (those of what says nothing are zeros), so that a dot product is a cosine, from -1 to 1.
+Vectors have unit length (zeros for text without meaning), so a dot product is a cosine, from -1 to 1.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     """Cosines, weights and scores `(n,)`; vectors `(n, d)`."""
     Ids = NDArray[np.int64]
-    """Ids of chunks, mostly ascending, or the places of lines in a table (from 0): `(n,)`."""
+    """Ids of chunks, usually ascending, or positions of lines in a table (from 0): `(n,)`."""
     Bools = NDArray[np.bool_]
-    """Which of n: `(n,)`."""
+    """A mask over n entries: `(n,)`."""
     Levels = NDArray[np.int8]
-    """Codes as numbers, from -7 to 7 in steps of two: `(n, d)`."""
+    """Quantised vectors as integers, from -7 to 7 in steps of two: `(n, d)`."""
 
-# Products of a matrix and one vector are over before a second thread has woken up; its spinning costs 10 ms at p95.
+# Matrix-vector products finish before a second thread wakes up; its spinning costs 10 ms at p95.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 @cache
 def numpy() -> ModuleType:
-    """The module numpy, with one thread unless the environment says otherwise. Blocks: 65 ms of CPU the first time."""
+    """The module numpy, single-threaded unless the environment says otherwise. Blocks: 65 ms of CPU the first time."""
     added = [name for name in _ONE_THREAD if name not in os.environ]
     os.environ.update(dict.fromkeys(added, "1"))
     try:
         import numpy as np
     finally:
-        # It looks at them once. Commands that are started later are somebody else's.
+        # numpy reads them once; child processes must not inherit them.
         for name in added:
             os.environ.pop(name, None)
     return np

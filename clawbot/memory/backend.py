@@ -1,15 +1,15 @@
-"""What the program asks of a memory, whichever searches it: the Protocol, and what a backend of a package starts from.
+"""The memory interface of the program: the Protocol, and the base class for backends of packages.
 
-An installed package offers a backend by an entry point of the group `clawbot.memory_backends`; its name is what
-`memory.backend` says, its object a `BackendFactory`:
+An installed package offers a backend by an entry point of the group `clawbot.memory_backends`; its name is the value of
+`memory.backend`, its object a `BackendFactory`:
 
     [project.entry-points."clawbot.memory_backends"]
     mine = "my_package:open_memory"
 
     def open_memory(context: BackendContext) -> MemoryBackend: ...
 
-The factory is called once for each agent when the program starts. It touches no file, asks no network and returns at
-once; what takes long begins with `start` or the first call. The module should be cheap to import.
+The factory is called once for each agent when the program starts. It must return at once, without touching files or the
+network; slow work begins with `start` or the first call. The module should be cheap to import.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
     from clawbot.memory.values import Reranker
 
 DEFAULT_LINES = 120
-"""Lines of an excerpt when none are asked for; see reference 14.2."""
+"""Default number of lines of an excerpt."""
 
 MAX_CHARS = 12_000
-"""Characters of an excerpt: whole lines up to this, and at least one."""
+"""Maximum characters of an excerpt: whole lines, at least one."""
 
 
 class IndexUnavailableError(ClawbotError):
-    """There is no way to search now."""
+    """The memory can't be searched now."""
 
 
 class BackendContext(Struct, frozen=True, kw_only=True):
-    """What a backend is made for and from: the memory of the agent `agent_id`.
+    """The input of a backend: the memory of the agent `agent_id`.
 
-    `agent.memory_search` are the settings of search. `sources` are what is to be searched: the memory files
-    (`documents`), and the transcripts where the settings name them; both leave out what belongs to another agent.
-    Files of its own belong below `paths.home / "memory"` (mode 0600), and can be deleted at any time. `long_lived`
-    says that more than one search is to be expected, by somebody who does not want to wait for one. `rerank` orders
-    results by a model; it is None unless the settings ask for that.
+    `agent.memory_search` are the search settings. `sources` are the documents to search: the memory files
+    (`documents`), and the transcripts if the settings include them; both exclude what belongs to other agents. The
+    backend's own files belong below `paths.home / "memory"` (mode 0600), and may be deleted at any time. `long_lived`:
+    more than one search is expected, by a user who should not wait. `rerank` orders results with a model; None unless
+    enabled.
     """
 
     agent_id: str
@@ -73,82 +73,81 @@ class BackendContext(Struct, frozen=True, kw_only=True):
 
 
 class MemoryBackend(Protocol):
-    """The memory of one agent. Belongs to one event loop; no method makes it wait for a disk or a network.
+    """The memory of one agent. Belongs to one event loop; no method blocks it on disk or network.
 
-    Methods raise ClawbotError and nothing else. `on_progress` is set by the owner, and called on the loop while files
-    are indexed, with None when that is over, and whenever `generation` has grown.
+    Methods raise only ClawbotError. The owner sets `on_progress`; it is called on the loop while files are indexed,
+    with None at the end, and whenever `generation` has grown.
     """
 
     on_progress: Callable[[Progress | None], None] | None
 
     @property
     def generation(self) -> int:
-        """Grows when the same search may find something else than before."""
+        """Grows when the same search may have other results than before."""
         ...
 
     @property
     def location(self) -> Path | None:
-        """The database on this machine that is made from the files, and can be deleted; None where there is none."""
+        """The local database derived from the files, which may be deleted; None if there is none."""
         ...
 
     @property
     def built(self) -> bool:
-        """Whether there is an index already; where not, the first search or sync builds it. One look at the disk."""
+        """Whether the index exists; otherwise the first search or sync builds it. Costs one stat."""
         ...
 
     @property
     def problem(self) -> str:
-        """Why it finds less than the settings ask for, as far as that is known; empty while all is well."""
+        """Why it finds less than configured, if known; empty if all is well."""
         ...
 
     async def probe(self, *, deep: bool = True) -> str:
-        """Look whether it can do what the settings ask for: `problem`, as it is then. `deep` may ask a server."""
+        """Check whether everything configured is available; returns `problem`. `deep` may ask a server."""
         ...
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
-        """The places that fit best; `building` is told how far an index is that must be built first.
+        """The best results; `building` is called with the progress of an index that must be built first.
 
-        Any text is a query; one that says nothing has no results. Raises IndexUnavailableError.
+        Any text is a valid query; one without meaningful words has no results. Raises IndexUnavailableError.
         """
         ...
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
-        """Lines of a memory file as they are on disk; `found` is False for a file that is not there.
+        """Lines of a memory file as on disk; `found` is False for a missing file.
 
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
         ...
 
     async def text(self, path: str) -> str:
-        """The whole text of a memory file as it is on disk; empty for one that is not there.
+        """The whole text of a memory file as on disk; empty for a missing file.
 
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
         ...
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
-        """Bring the index up to date with the files; `force` builds it anew. Raises ClawbotError."""
+        """Synchronise the index with the files; `force` rebuilds it. Raises ClawbotError."""
         ...
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
-        """What it holds and how well it is; `deep` may ask a server. Raises ClawbotError."""
+        """Its content and condition; `deep` may ask a server. Raises ClawbotError."""
         ...
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
-        """Compare the files with what was made of them; `fix` repairs the difference. Raises ClawbotError."""
+        """Compare the index with the files; `fix` repairs the differences. Raises ClawbotError."""
         ...
 
     async def scrub(self) -> bool:
-        """Remove for good what is still kept of deleted text; False when that can't be done now. Raises
-        ClawbotError."""
+        """Erase remains of deleted text; False if that is not possible now. Raises ClawbotError."""
         ...
 
     def start(self) -> None:
-        """Follow the files from now on, and index in the background. Needs a running loop."""
+        """Start watching the files and indexing in the background. Needs a running loop."""
         ...
 
     async def close(self) -> None:
-        """End what runs, within a second. Never fails."""
+        """Stop within a second. Never fails."""
         ...
 
 
@@ -156,9 +155,9 @@ BackendFactory = Callable[[BackendContext], MemoryBackend]
 
 
 class FileBackend(MemoryBackend):
-    """What backends share: the files are read from disk, and there is nothing to index, to follow and to repair.
+    """A base class that reads files from disk and has nothing to index, watch or repair.
 
-    One that derives from it has at least `search` and `status`.
+    Subclasses implement at least `search` and `status`.
     """
 
     def __init__(self, documents: MemoryDocuments) -> None:
@@ -190,11 +189,11 @@ class FileBackend(MemoryBackend):
         return self.problem
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
-        """Lines of a memory file as they are on disk. Raises ForbiddenPathError, UnreadableDocumentError."""
+        """Lines of a memory file as on disk. Raises ForbiddenPathError, UnreadableDocumentError."""
         return await asyncio.to_thread(read_excerpt, self.documents, path, from_line, lines)
 
     async def text(self, path: str) -> str:
-        """The whole text of a memory file as it is on disk. Raises ForbiddenPathError, UnreadableDocumentError."""
+        """The whole text of a memory file as on disk. Raises ForbiddenPathError, UnreadableDocumentError."""
         document = await asyncio.to_thread(self.documents.read_path, path)
         return "" if document is None else document.text
 
@@ -203,26 +202,26 @@ class FileBackend(MemoryBackend):
         return SyncReport()
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
-        """Nothing can differ."""
+        """There is nothing to compare."""
         return VerifyReport((), (), Counts(), clean=True)
 
     async def scrub(self) -> bool:
-        """Nothing is kept."""
+        """There is nothing to erase."""
         return True
 
     def start(self) -> None:
-        """Nothing to follow."""
+        """There is nothing to watch."""
 
     async def close(self) -> None:
-        """Nothing to end."""
+        """There is nothing to stop."""
 
 
 def read_excerpt(
     documents: MemoryDocuments, path: str, from_line: int | None = None, lines: int | None = None
 ) -> Excerpt:
-    """Lines `from_line` (from 1) and following of the memory file `path`, as they are on disk now. Blocks.
+    """Lines of the memory file `path` from `from_line` (from 1), as on disk. Blocks.
 
-    A file that is not there is an excerpt with `found` False. Raises ForbiddenPathError, UnreadableDocumentError.
+    For a missing file `found` is False. Raises ForbiddenPathError, UnreadableDocumentError.
     """
     document = documents.read_path(path)
     if document is None:
@@ -240,7 +239,7 @@ def read_excerpt(
 
 
 def _fitting(lines: list[str]) -> int:
-    """How many of the first lines stay within MAX_CHARS; a first line that is longer by itself counts."""
+    """The number of leading lines within MAX_CHARS; at least one."""
     size = 0
     for number, line in enumerate(lines):
         size += len(line) + 1

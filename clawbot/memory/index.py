@@ -1,4 +1,4 @@
-"""The memory index for its users: search, read, sync, status, verify. Its methods never make the event loop wait."""
+"""The builtin memory index: search, read, sync, status, verify. Its methods never block the event loop."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ from clawbot.memory.values import (
 log = logging.getLogger(__name__)
 
 AUTO = "auto"
-"""The provider of the settings that takes what there is."""
+"""The setting of the provider that uses whatever is available."""
 
 MINUTE = 60.0
 """Seconds."""
 
 REVIEWED_FILES = 500
-"""So many files that are not in the index are read at most to say why: a tenth of a second."""
+"""Maximum number of unindexed files read to report why: a tenth of a second."""
 
 MOST_WARNINGS = 3
-"""Places that could not be looked at, which a search names; the status has all."""
+"""Unreadable places named in a search result; the status lists all."""
 
 
 class MemoryIndex(FileBackend):
-    """The backend `builtin`: an index in SQLite over the words and the vectors of each line, or of chunks of text."""
+    """The backend `builtin`: an SQLite index over the words and vectors of each line, or of chunks of text."""
 
     def __init__(
         self, context: IndexContext, handle: EmbedderHandle, *, long_lived: bool = False, rerank: Reranker | None = None
     ) -> None:
         """The index of `context`, with vectors from `handle`. Opens nothing yet.
 
-        `long_lived` says that more than one search is to be expected, by somebody who does not want to wait for one.
-        `rerank` is used where the settings ask for it.
+        `long_lived`: more than one search is expected, by a user who should not wait. `rerank` is used if the settings
+        ask for it.
         """
         super().__init__(context.documents)
         self._context = context
@@ -87,8 +87,8 @@ class MemoryIndex(FileBackend):
 
     @property
     def generation(self) -> int:
-        """Grows when the same search may find something else than before: the index has changed, whoever wrote it, or
-        the vector of a question that did not come in time is there now."""
+        """Grows when the same search may have other results than before: the index has changed (through any process),
+        or the vector of an earlier query has arrived late."""
         return self._sync.generation + self._arrivals
 
     @property
@@ -102,12 +102,12 @@ class MemoryIndex(FileBackend):
         return self._context.db.exists()
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
-        """The places that fit best. Any text is a query; one that says nothing has no results.
+        """The best results. Any text is a valid query; one without meaningful words has no results.
 
-        Waits for what was written before it, for `query.wait_for_writes`, and answers with a note when that was not
-        enough; after `query.timeout` with what it has. An index that is not long-lived waits as long as that for the
-        provider of vectors, for `query.wait_for_vectors` for vectors that are missing, and where it was never complete
-        it is built first, which `building` is told. Raises IndexUnavailableError when there is no way to search.
+        Waits up to `query.wait_for_writes` for earlier writes, and adds a warning if that was not enough; after
+        `query.timeout` it returns what it has. If not long-lived, it waits just as long for the embedding provider and
+        up to `query.wait_for_vectors` for missing vectors; an incomplete index is built first, with `building` called
+        with the progress. Raises IndexUnavailableError.
         """
         if self._closed:
             raise IndexUnavailableError("The memory index is closed.")
@@ -116,9 +116,9 @@ class MemoryIndex(FileBackend):
         return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
-        """Bring the index up to date with the files as they are now, with their vectors; `force` builds it anew.
+        """Synchronise the index, vectors included, with the current files; `force` rebuilds it.
 
-        Searches go on meanwhile. Raises ClawbotError when it can't be written, or was closed before.
+        Searches continue meanwhile. Raises ClawbotError if it can't be written or is closed first.
         """
         result = await self._sync.request(force=force, progress=progress).whole
         if isinstance(result, ClawbotError):
@@ -126,7 +126,7 @@ class MemoryIndex(FileBackend):
         return result
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
-        """What the index holds and how well it is; `deep` also asks the provider of vectors for one word."""
+        """The content and condition of the index; `deep` also sends one word to the embedding provider."""
         await self._handle.open()
         holdings, issues = await self._holdings()
         scan = await self._pool.off_loop(lambda: Scan.of(self._context))
@@ -141,14 +141,14 @@ class MemoryIndex(FileBackend):
 
     @property
     def problem(self) -> str:
-        """Which vectors can't be had now; empty while all is well, and as long as none were asked for."""
+        """Which vectors are unavailable now; empty if all is well, or if none were needed so far."""
         fallback = self._handle.fallback
         return f"words only: {fallback.reason}" if fallback is not None else ""
 
     async def probe(self, *, deep: bool = True) -> str:
-        """Why the provider of vectors that the settings name can't be used; empty when it can, or when none is named.
+        """Why the configured embedding provider can't be used; empty if it can, or if none is configured.
 
-        With `deep` a remote one is asked for one word. What `auto` does without is no failure.
+        With `deep`, one word is sent to a remote provider. What `auto` does without is not a failure.
         """
         await self._handle.open()
         if deep and self._handle.remote:
@@ -156,9 +156,10 @@ class MemoryIndex(FileBackend):
         return "" if self._handle.requested == AUTO else self.problem
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
-        """Compare the files with the chunks, these with their words and vectors; `fix` repairs only the difference.
+        """Compare the files with the chunks, and these with their words and vectors; `fix` repairs only the
+        differences.
 
-        Raises ClawbotError when the index can't be read or, with `fix`, written.
+        Raises ClawbotError if the index can't be read or, with `fix`, written.
         """
         # Deferred: what only this command needs.
         from clawbot.memory.sync.maintenance import check
@@ -170,15 +171,15 @@ class MemoryIndex(FileBackend):
         return report
 
     async def scrub(self) -> bool:
-        """Remove for good what the index held of deleted text; False when a reader kept its log. Kept embeddings of a
-        provider go, too: nothing tells which of them were of what. Raises ClawbotError."""
+        """Erase what the index held of deleted text; False if a reader kept its log. Also drops cached embeddings,
+        since they can't be traced to a text. Raises ClawbotError."""
         # Deferred: what only this command needs.
         from clawbot.memory.sync.maintenance import scrub
 
         return await self._sync.between_rounds(lambda: scrub(self._context))
 
     def start(self) -> None:
-        """Follow the files from now on, and bring the index up to date in the background. Needs a running loop."""
+        """Start watching the files and syncing in the background. Needs a running loop."""
         self._loop = asyncio.get_running_loop()
         sync = self._context.settings.sync
         if sync.watch and self._watcher is None:
@@ -189,9 +190,9 @@ class MemoryIndex(FileBackend):
         self._plan_interval()
 
     async def close(self) -> None:
-        """End what runs, within a second; the next process goes on from there.
+        """Stop within a second; the next process continues from there.
 
-        Never fails: nothing is lost with an index, so that a part that does not end well is a matter for the log.
+        Never fails: the index can be rebuilt, so errors are only logged.
         """
         self._closed = True
         self._loop = None
@@ -228,19 +229,19 @@ class MemoryIndex(FileBackend):
         self._progressed(self._searcher.progress)
 
     def _own_issues(self) -> tuple[Issue, ...]:
-        """What is wrong with the index itself, or with following its files."""
+        """Issues of the index itself and of watching its files."""
         found = [Issue(str(self._context.db), str(self._sync.error))] if self._sync.error else []
         if self._watcher is not None and self._watcher.problem:
             found.append(Issue(str(self._context.workspace), self._watcher.problem))
         return tuple(found)
 
     async def _holdings(self) -> tuple[Holdings, tuple[Issue, ...]]:
-        """What the index holds. One that can't be read is examined, and told of when it is damaged."""
+        """The content of the index. If it can't be read, it is examined; damage becomes an issue."""
         issues: tuple[Issue, ...] = ()
         try:
             return await self._pool.read(Holdings.of), issues
         except MissingIndexError:
-            # Not built yet: there is nothing in it.
+            # Not built yet.
             return Holdings(), issues
         except DamagedIndexError as error:
             issues = (Issue(str(self._context.db), str(error)),)
@@ -274,13 +275,13 @@ async def _ended(end: Awaitable[None]) -> None:
 
 def _hidden_warnings(issues: Sequence[Issue]) -> Iterator[str]:
     for issue in issues[:MOST_WARNINGS]:
-        yield f"{issue.path} could not be looked at ({issue.text}): it is found as it was last."
+        yield f"{issue.path} could not be read ({issue.text}): its last known version is searched."
     if len(issues) > MOST_WARNINGS:
-        yield f"{len(issues) - MOST_WARNINGS:,} more places could not be looked at."
+        yield f"{len(issues) - MOST_WARNINGS:,} more places could not be read."
 
 
 class Holdings(Struct, frozen=True):
-    """What an index holds, and what it was built with. Nothing, for one that is not there yet."""
+    """The content of an index and how it was built. Empty for an index that does not exist yet."""
 
     totals: Mapping[Source, Totals] = {}
     identity: Identity | None = None
@@ -289,19 +290,19 @@ class Holdings(Struct, frozen=True):
 
     @classmethod
     def of(cls, reader: IndexReader) -> Holdings:
-        """Those of an index. Blocks."""
+        """Read them from an index. Blocks."""
         with reader.snapshot():
             return cls(reader.totals(), reader.identity, reader.last_sync, reader.cache_count())
 
     @property
     def total(self) -> Totals:
-        """All sources together."""
+        """The sum over all sources."""
         counts = [msgspec.structs.astuple(total) for total in self.totals.values()]
         return Totals(*(sum(figures) for figures in zip(*counts, strict=True)))
 
 
 class Scan(Struct, frozen=True):
-    """The files on disk: how many of each source, whether the index is behind them, what is wrong with some."""
+    """The files on disk: their number by source, whether the index is outdated, and their issues."""
 
     files: Mapping[Source, int]
     dirty: bool
@@ -311,7 +312,7 @@ class Scan(Struct, frozen=True):
 
     @classmethod
     def of(cls, context: IndexContext) -> Scan:
-        """As it is now. Blocks."""
+        """Scan the files now. Blocks."""
         library = context.library
         counts: dict[Source, int] = dict.fromkeys(library.names, 0)
         for state in library.list().files:

@@ -1,4 +1,4 @@
-"""What all work on an index shares: the database, the files, the settings, the clock."""
+"""The shared context of all work on an index: database, files, settings, clock."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class IndexContext(Struct, frozen=True):
-    """One index: its database `db`, and the `library` of what is indexed, of which `documents` are the memory files.
+    """One index: its database `db`, and the `library` of indexed files, of which `documents` are the memory files.
 
-    `cache` is the table of kept embeddings, for the embedder that uses it.
+    `cache` is the table of cached embeddings for the embedder.
     """
 
     db: Path

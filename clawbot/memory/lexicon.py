@@ -1,4 +1,4 @@
-"""Owns the reading of the thesaurus `concepts.txt`, and the other words that it knows for the words of a query."""
+"""Reads the thesaurus `concepts.txt`, and expands the words of a query with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from clawbot.text.stems import bases
 
 CONCEPTS = Path(__file__).with_name("concepts.txt")
-# The longest entries of the file, in words for English and in characters for Chinese.
+# Length of the longest entries, in words for English and in characters for Chinese.
 PHRASE_WORDS = 4
 CHINESE_CHARACTERS = 8
 PER_WORD = 24
@@ -24,10 +24,10 @@ _LATIN = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*(?:\+\+|#)?")
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One other word for a word of the query.
+    """An additional word for a word of the query.
 
-    `source` is the query's word or phrase (case-folded, as the query writes it), `word` the thesaurus' other word for
-    it, `broader` whether `word` says more than `source` (coffee: drink).
+    `source` is the query's word or phrase (case-folded), `word` the thesaurus' word for it; `broader`: `word` is more
+    general than `source` (coffee: drink).
     """
 
     source: str
@@ -37,7 +37,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """One line of the file: the words that mean the concept itself, and those that mean a kind of it."""
+    """One line of the file: the words for the concept itself, and those for narrower ones."""
 
     words: tuple[str, ...]
     narrower: tuple[str, ...]
@@ -45,19 +45,19 @@ class Concept:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A word of the file that occurs in a query: as the query writes it, and as the file does."""
+    """A word of the file that occurs in a query: as spelled in the query, and in the file."""
 
     source: str
     word: str
 
 
 class Lexicon:
-    """The concepts of a file, found by any of their words."""
+    """The concepts of a file, indexed by all their words."""
 
     def __init__(self, text: str) -> None:
-        """Reads `text`, the content of a concepts file. Details of a line wait until a query asks for it."""
+        """Parse `text`, the content of a concepts file; the details of a line are parsed on demand."""
         self._lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-        # Most words stand in one line: a number for each costs a third of what a tuple does.
+        # Most words occur in one line: a plain number takes a third of the memory of a tuple.
         self._first: dict[str, int] = {}
         self._further: dict[str, list[int]] = {}
         first = self._first
@@ -69,15 +69,14 @@ class Lexicon:
 
     @staticmethod
     def load() -> Lexicon:
-        """The thesaurus that ships with the program, read once in a process. Blocks."""
+        """The shipped thesaurus, read once per process. Blocks."""
         return _shipped()
 
     def expand(self, text: str) -> tuple[Expansion, ...]:
-        """Other words for the words of `text`, a query of any length and language.
+        """Additional words for the words of `text`, of any length and language.
 
-        Grouped by the query's words in their order; for each first the words of the same meaning in both languages,
-        then broader and then narrower ones. At most PER_WORD for a word; more than IN_ALL are shared out, so that
-        each word keeps its best ones.
+        Grouped by the query's words in order; for each first synonyms in both languages, then broader and narrower
+        words. At most PER_WORD per word; if there are more than IN_ALL, each word keeps its best ones.
         """
         matches = tuple(dict.fromkeys(self._matches(fold(text))))
         said = {match.source for match in matches}
@@ -126,7 +125,7 @@ class Lexicon:
                 at = token.end()
 
     def _chinese(self, text: str, at: int) -> str:
-        """The longest word with Chinese characters that begins at `at`; some begin with a Latin letter (T恤)."""
+        """The longest word with Chinese characters at `at`; some begin with a Latin letter (T恤)."""
         for length in range(min(CHINESE_CHARACTERS, len(text) - at), 0, -1):
             word = text[at : at + length]
             if word in self._first and not word.isascii():
@@ -134,7 +133,7 @@ class Lexicon:
         return ""
 
     def _phrase(self, text: str, first: re.Match[str]) -> tuple[Match, int] | None:
-        """The longest English phrase that begins with the token `first`, and where it ends."""
+        """The longest English phrase that begins at the token `first`, and its end."""
         tokens = [first]
         while len(tokens) < PHRASE_WORDS:
             gap = tokens[-1].end()
@@ -152,18 +151,18 @@ class Lexicon:
 
 
 def fold(text: str) -> str:
-    """`text` as words are compared: case, width and the marks that join English words do not count."""
+    """`text` normalised for comparison: case, width and joining marks of English words are ignored."""
     return " ".join(plain(unicodedata.normalize("NFKC", text).casefold()).split())
 
 
 def plain(word: str) -> str:
-    """`word` without the marks that join English words: wi-fi is wi fi, driver's licence is driver s licence."""
+    """`word` with joining marks replaced by spaces: wi-fi becomes wi fi, driver's licence becomes driver s licence."""
     return word.replace("-", " ").replace("/", " ").replace("'", " ").replace("’", " ").replace("&", " ")
 
 
 @lru_cache(maxsize=512)
 def concept(line: str) -> Concept:
-    """The concept of a line `english > narrower | chinese > narrower`; any of the four may be missing."""
+    """Parse a line `english > narrower | chinese > narrower`; any of the four may be missing."""
     sides = [side.partition(" > ") for side in line.split(" | ")]
     words = [own.split(", ") for own, _, _ in sides]
     narrower = [kinds.split(", ") for _, _, kinds in sides if kinds]
@@ -171,7 +170,7 @@ def concept(line: str) -> Concept:
 
 
 def _in_turn(sides: list[list[str]]) -> tuple[str, ...]:
-    """A word of each language in turn, so that a bound cuts off neither."""
+    """The words of both languages alternately, so that a limit favours neither."""
     return tuple(word for pair in zip_longest(*sides) for word in pair if word is not None)
 
 
@@ -181,7 +180,7 @@ def _shipped() -> Lexicon:
 
 
 def _forms(words: list[str]) -> Iterator[str]:
-    """The ways in which the file may write the phrase: as it is first, then its first and last word in base forms."""
+    """Possible spellings of the phrase in the file: as it is, then with its first and last word in base form."""
     middle = " ".join(words[1:-1])
     if len(words) == 1:
         yield from bases(words[0])

@@ -1,5 +1,5 @@
-"""What goes into a memory and comes out of it: requests, hits, excerpts, progress and reports; and how transcripts are
-named in it."""
+"""The inputs and outputs of a memory: requests, hits, excerpts, progress and reports; and the paths of transcripts in
+it."""
 
 from __future__ import annotations
 
@@ -11,39 +11,38 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 Source = Literal["memory", "sessions"]
-"""Where a text comes from: the Markdown files, or the transcripts."""
+"""The origin of a text: Markdown files, or transcripts."""
 
 EVERY_SOURCE: tuple[Source, ...] = ("memory", "sessions")
 
 Mode = Literal["hybrid", "fts-only", "vector-only"]
-"""How a search looked: by meaning and word, by word alone, by meaning alone."""
+"""How a search worked: with vectors and words, words alone, vectors alone."""
 
 ChunkKind = Literal["prose", "dialogue", "item", "code", "heading", "table"]
-"""What a chunk is. What stands beside an item or a row of a table says little about it; beside prose and talk, much."""
+"""The kind of a chunk. The neighbours of items and rows say little about them; those of prose and dialogue, much."""
 
 Reranker = Callable[[str, Sequence[str]], Awaitable[Sequence[int] | None]]
-"""A question and texts go in, the numbers of the texts (from 0) come out, the best first; None: as they were."""
+"""A question and texts in, the positions of the texts (from 0) out, best first; None: unchanged."""
 
 MAX_QUERIES = 4
-"""Variants of a question that one search takes at most."""
+"""Maximum number of wordings per search."""
 
 
 class Issue(Struct, frozen=True):
-    """Something that kept a file from being indexed: its `path` and one clear line."""
+    """Why a file was not indexed: its `path` and one clear line."""
 
     path: str
     text: str
 
 
 class SearchRequest(Struct, frozen=True, kw_only=True):
-    """What to look for.
+    """A search.
 
     `queries` are one to four wordings of one question; their results are fused. `max_results` (a count), `max_chars`
-    (characters of all snippets together) and `min_score` (0 to 1) are the settings' own where they are None. `after`
-    and `before` are the first and the last date that a note may have. `path` is a path, a folder or a glob, relative
-    to the workspace. `sources` are where a hit may come from, `without` is a transcript (`sessions/….jsonl`) that it
-    may not come from. `prefix` says that somebody is typing: a word at the very end of a query, without a blank behind
-    it, may be the beginning of a longer one (profile `lines`).
+    (characters of all snippets) and `min_score` (0 to 1) default to the settings. `after` and `before` are the first
+    and last allowed date of a note. `path` is a path, a folder or a glob, relative to the workspace. `sources` are the
+    allowed sources, `without` is an excluded transcript (`sessions/….jsonl`). `prefix`: the user is typing, so a word
+    at the very end of a query may be incomplete (profile `lines`).
     """
 
     queries: tuple[str, ...]
@@ -59,12 +58,11 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
 
 
 Origin = Literal["file", "user", "agent"]
-"""Whose words a text is: those of a file that somebody wrote; what the user or the agent said in a conversation. What
-tools print is not indexed."""
+"""Who wrote a text: the author of a file; the user or the agent in a conversation. Tool output is not indexed."""
 
 
 class SaidBy(Struct, frozen=True):
-    """Who said something, and when: in the entry `entry` of a transcript, at `at` in the user's zone."""
+    """The speaker and time of a message: the entry `entry` of a transcript, at `at` in the user's zone."""
 
     entry: str
     who: Literal["user", "agent"]
@@ -72,10 +70,10 @@ class SaidBy(Struct, frozen=True):
 
 
 class Hit(Struct, frozen=True, rename="camel"):
-    """A place that fits: lines `start_line` to `end_line` (from 1, inclusive) of `path`, and their text.
+    """A result: lines `start_line` to `end_line` (from 1, inclusive) of `path`, and their text.
 
-    `score` is 0 to 1, `line` the line that fits best. Of transcripts the lines are those of the JSONL file, and `said`
-    tells of the best one who said it and when. `origin` says whose words it is.
+    `score` is 0 to 1, `line` the best line. For transcripts the lines are those of the JSONL file, and `said` is the
+    speaker and time of the best one. `origin` says who wrote the text.
     """
 
     path: str
@@ -90,7 +88,7 @@ class Hit(Struct, frozen=True, rename="camel"):
 
     @property
     def place(self) -> str:
-        """Where it stands, as people and models name it: `path#L12-L20`, of a talk `sessions/….jsonl#entry`."""
+        """Its location for people and models: `path#L12-L20`, for transcripts `sessions/….jsonl#entry`."""
         if self.said is not None:
             return f"{self.path}#{self.said.entry}"
         end = f"-L{self.end_line}" if self.end_line != self.start_line else ""
@@ -105,11 +103,11 @@ class Fallback(Struct, frozen=True, rename="camel"):
 
 
 class SearchResult(Struct, frozen=True, rename="camel"):
-    """What a search found, the best hit first.
+    """The results of a search, best hit first.
 
-    `provider` and `model` are where the vectors came from ("none" and "" without any). `partial` says that
-    something may be missing: the deadline came first, or not all files are indexed. `warnings` (`notes` in JSON) are
-    short sentences for people and models.
+    `provider` and `model` are the source of the vectors ("none" and "" without any). `partial`: results may be missing
+    because the deadline passed or not all files are indexed. `warnings` (`notes` in JSON) are short sentences for
+    people and models.
     """
 
     hits: tuple[Hit, ...]
@@ -122,10 +120,10 @@ class SearchResult(Struct, frozen=True, rename="camel"):
 
 
 class Excerpt(Struct, frozen=True, rename="camel"):
-    """Lines of a memory file as they are on disk.
+    """Lines of a memory file as on disk.
 
-    Lines `from_line` to `to_line` (from 1, inclusive) of `total_lines`. `truncated` says that more follows, from line
-    `next_from` on. A file that is not there: `found` is False, the text empty, the line numbers 0.
+    Lines `from_line` to `to_line` (from 1, inclusive) of `total_lines`. `truncated`: more follows, from line
+    `next_from` on. For a missing file `found` is False, the text empty and the line numbers 0.
     """
 
     path: str
@@ -139,7 +137,7 @@ class Excerpt(Struct, frozen=True, rename="camel"):
 
 
 class Progress(Struct, frozen=True):
-    """How far a sync is: `done` of `total` units, `rate` of them a second. `seconds_left` is None while unknown."""
+    """The progress of a sync: `done` of `total` units, `rate` per second. `seconds_left` is None while unknown."""
 
     phase: Literal["scan", "text", "vectors", "publish"]
     done: int
@@ -150,11 +148,10 @@ class Progress(Struct, frozen=True):
 
 
 class SyncReport(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a sync did.
+    """The result of a sync.
 
-    `added`, `changed`, `removed` and `unchanged` count files. `pieces_embedded` got their vector now,
-    `pending_vectors` still wait for one. `busy`: another process indexes, so this one did nothing. `fallback` is why
-    there are no vectors, or not all of them.
+    `added`, `changed`, `removed` and `unchanged` count files. `pieces_embedded` got a vector, `pending_vectors` still
+    wait. `busy`: another process indexes, so nothing was done. `fallback` is why vectors are missing.
     """
 
     added: int = 0
@@ -172,7 +169,7 @@ class SyncReport(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SourceCount(Struct, frozen=True, rename="camel"):
-    """What one source gave: `files` are indexed of `total_files` on disk, as `chunks`."""
+    """One source: `files` are indexed of `total_files` on disk, as `chunks`."""
 
     source: Source
     files: int
@@ -188,7 +185,7 @@ class Part(Struct, frozen=True, rename="camel"):
 
 
 class CacheStatus(Struct, frozen=True, rename="camel"):
-    """The embeddings that are kept; `max_entries` None: without a limit."""
+    """The cached embeddings; `max_entries` None: no limit."""
 
     enabled: bool
     entries: int
@@ -196,7 +193,7 @@ class CacheStatus(Struct, frozen=True, rename="camel"):
 
 
 class Probe(Struct, frozen=True, rename="camel"):
-    """The answer of the embedding provider to one word: whether it came, why not, and after how many seconds."""
+    """The test call to the embedding provider: whether it succeeded, why not, and its duration in seconds."""
 
     ok: bool
     error: str | None = None
@@ -204,15 +201,13 @@ class Probe(Struct, frozen=True, rename="camel"):
 
 
 class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a memory holds and how well it is.
+    """The content and condition of a memory.
 
-    `requested_provider` is the setting, `provider` what is used ("none" without vectors), `remote` whether texts
-    leave this process for it, `address` where they go when that is not the provider's own. `tokens` is about what the
-    indexed text takes in a model's context, `text_bytes` its size, `disk_bytes` the size of what was made of it.
-    `dirty`: files changed since the last sync; `pending_vectors` chunks wait for their vector. `identity` names what
-    the index was built with, in words.
-    `embedding_probe` is set by a deep status alone. `details` are facts that only this backend has, by their names in
-    JSON, as plain data.
+    `requested_provider` is the setting, `provider` the one in use ("none" without vectors), `remote` whether texts
+    leave this machine. `tokens` approximates the indexed text in a model's context, `text_bytes` is its size,
+    `disk_bytes` the size of the index. `dirty`: files changed since the last sync; `pending_vectors` chunks wait for
+    their vector. `identity` describes how the index was built. Only a deep status sets `embedding_probe`. `details` are
+    facts of this backend, by their JSON names, as plain data.
     """
 
     provider: str
@@ -245,8 +240,8 @@ class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BuiltinDetails(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The `details` of the backend `builtin`: its database, its profile, the `dimensions` of its vectors (0 without
-    any), whether words and vectors can be searched, and the embeddings of a remote provider that are kept."""
+    """The `details` of the backend `builtin`: its database and profile, the `dimensions` of its vectors (0 without
+    any), whether words and vectors can be searched, and the cached embeddings."""
 
     db_path: str
     profile: str
@@ -257,7 +252,7 @@ class BuiltinDetails(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Counts(Struct, frozen=True):
-    """How many of each a verification looked at."""
+    """The numbers checked by a verification."""
 
     files: int = 0
     chunks: int = 0
@@ -268,8 +263,7 @@ class Counts(Struct, frozen=True):
 class VerifyReport(Struct, frozen=True, rename="camel"):
     """Whether files, chunks, keywords and vectors agree.
 
-    `problems` are what was found, one clear line each, `fixed` what was repaired of it; `clean` says that nothing is
-    left to repair.
+    `problems` are the findings, one clear line each, `fixed` those repaired; `clean`: nothing is left to repair.
     """
 
     problems: tuple[str, ...]
@@ -279,25 +273,25 @@ class VerifyReport(Struct, frozen=True, rename="camel"):
 
 
 TRANSCRIPTS = "sessions/"
-"""What the paths of transcripts begin with, whatever folder they are in."""
+"""The prefix of transcript paths, whatever their folder."""
 
 _PART = re.compile(r"(?P<path>sessions/.+)@(?P<number>[1-9]\d{0,8})")
 
 PART_GLOB = "sessions/*@[0-9]*"
-"""Fits the names of all parts but the first, in SQLite's GLOB."""
+"""Matches the names of all parts but the first, as SQLite GLOB."""
 
 
 def part_path(path: str, number: int) -> str:
-    """The name of the part `number` (from 0) of the transcript `path`; the first one is called like the whole."""
+    """The name of the part `number` (from 0) of the transcript `path`; the first one has the name of the whole."""
     return f"{path}@{number}" if number else path
 
 
 def session_of(path: str) -> str:
-    """The id of the session whose transcript is called `path`."""
+    """The id of the session with the transcript `path`."""
     return path.rpartition("/")[2].partition(".")[0]
 
 
 def split_part(path: str) -> tuple[str, int]:
-    """The document that `path` is a part of, and the number of the part; 0 for what has no parts."""
+    """The document that `path` is a part of, and the part's number; 0 if there are no parts."""
     found = _PART.fullmatch(path)
     return (found["path"], int(found["number"])) if found else (path, 0)

@@ -115,7 +115,7 @@ def _change(choose: random.Random, kind: str, data: bytearray) -> None:
 
 
 def _says_so(result: SearchResult) -> bool:
-    return any("set aside" in note and "built anew" in note for note in result.warnings)
+    return any("quarantined" in note and "rebuilt" in note for note in result.warnings)
 
 
 async def outcome(template: Template, folder: Path, seed: int) -> tuple[str, str]:

@@ -72,8 +72,8 @@ async def test_a_page_that_is_not_as_it_was_written_is_never_read(
         result = await find(index, QUESTION)
         assert paths(result)[0] == PLANTED
         assert "heron" in result.hits[0].snippet
-        assert [note for note in result.warnings if "set aside" in note]
-        assert not [note for note in (await find(index, QUESTION)).warnings if "set aside" in note]
+        assert [note for note in result.warnings if "quarantined" in note]
+        assert not [note for note in (await find(index, QUESTION)).warnings if "quarantined" in note]
     assert list(damaged.db.parent.glob("main.sqlite.set-aside-*"))
 
 
@@ -84,7 +84,7 @@ async def test_checksums_that_were_switched_off_are_missed(damaged: House) -> No
     damaged.db.write_bytes(data)
     async with damaged.opened(WordEmbedder(), query={"wait_for_writes": "60s"}) as index:
         status = await index.status()
-        assert "set aside" in status.issues[0].text
+        assert "quarantined" in status.issues[0].text
         assert paths(await find(index, QUESTION))[0] == PLANTED
 
 
@@ -147,4 +147,4 @@ async def test_pages_that_changed_places_are_found_by_the_next_look(damaged: Hou
     async with damaged.opened(WordEmbedder(), query={"wait_for_writes": "60s"}) as index:
         result = await find(index, QUESTION)
     assert paths(result)[0] == PLANTED
-    assert "set aside" in " ".join(result.warnings)
+    assert "quarantined" in " ".join(result.warnings)

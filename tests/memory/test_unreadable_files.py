@@ -20,18 +20,18 @@ async def test_a_workspace_that_is_away_empties_nothing_and_is_told(house: House
     async with house.opened(WordEmbedder()) as index:
         found = await find(index, "proxy")
         assert paths(found)[0] == "MEMORY.md"
-        assert [note for note in found.warnings if "the workspace is not there" in note]
+        assert [note for note in found.warnings if "the workspace does not exist" in note]
         report = await index.sync()
         assert (report.removed, report.unchanged) == (0, 2)
         assert [issue.path for issue in report.issues] == [str(house.workspace)]
         status = await index.status()
         assert (status.files, status.dirty, status.issues) == (2, False, report.issues)
         # Nor does what builds anew or repairs.
-        with pytest.raises(ClawbotError, match=r"not built anew: .*the workspace is not there"):
+        with pytest.raises(ClawbotError, match=r"not rebuilt: .*the workspace does not exist"):
             await index.sync(force=True)
         verified = await index.verify(fix=True)
         assert not verified.clean
-        assert "the workspace is not there" in verified.problems[0]
+        assert "the workspace does not exist" in verified.problems[0]
         assert paths(await find(index, "乌龙茶"))[0] == "memory/茶.md"
     assert len(house.stored()) == 2
     away.rename(house.workspace)
@@ -70,8 +70,8 @@ async def test_many_places_that_cannot_be_looked_at_are_summed_up(
         found = await find(index, "alpha")
         assert len(found.hits) == 6
         assert len(found.warnings) == 4
-        assert found.warnings[0].startswith("memory/0 could not be looked at (it can't be read: Input/output error)")
-        assert found.warnings[-1] == "3 more places could not be looked at."
+        assert found.warnings[0].startswith("memory/0 could not be read (it can't be read: Input/output error)")
+        assert found.warnings[-1] == "3 more places could not be read."
 
 
 async def test_files_that_could_not_be_read_are_in_the_status_of_a_later_process(house: House) -> None:

@@ -1,1 +1,1 @@
-"""Cuts documents into the chunks that are searched."""
+"""Splits documents into the chunks that are searched."""

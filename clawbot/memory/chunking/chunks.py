@@ -1,5 +1,5 @@
-"""Cuts a document into the chunks that are searched, in the profiles `lines` and `classic`: at headings, items and
-paragraphs, and a paragraph where people speak, lines stand for themselves, or a text is only wrapped."""
+"""Splits a document into chunks, in the profiles `lines` and `classic`: at headings, items and paragraphs. Paragraphs
+are split further if people speak in them or their lines are independent, but not if text is merely wrapped."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 CHARS_PER_TOKEN = 4
 SMALLEST_CHARS = 32
 LARGEST_BYTES = 8_000
-"""UTF-8 bytes of one chunk: what an embedding model takes for sure."""
+"""Maximum size of a chunk in UTF-8 bytes: within the limit of every embedding model."""
 
 Segment = tuple[int, str]
-"""A line, or a slice of one that is longer than a chunk, with the line's number (from 1)."""
+"""A line, or a slice of one longer than a chunk, with its line number (from 1)."""
 
 
 def classic_spans(text: str, tokens: int, overlap: int) -> Iterator[tuple[int, int, str]]:
-    """First line, last line (from 1, inclusive) and text of each chunk; the lines of neighbours overlap.
+    """First line, last line (from 1, inclusive) and text of each chunk; neighbours overlap.
 
-    `tokens` (at least 1) is the size and `overlap` what is repeated, both in tokens of four characters. A chunk holds
-    whole segments: it outgrows the size when what is repeated is long. Chunks of white space alone are left out.
-    Sizes are counted in code points; the system that these come from counts UTF-16 units, so emoji twice.
+    `tokens` (at least 1) is the size and `overlap` the repeated part, in tokens of four characters. A chunk contains
+    whole segments, so it exceeds the size if the overlap is long. Blank chunks are left out. Sizes count code points;
+    the system that this format comes from counts UTF-16 units, so emoji twice.
     """
     tokens = max(1, tokens)
     size = max(SMALLEST_CHARS, tokens * CHARS_PER_TOKEN)
@@ -66,7 +66,7 @@ def _packed(segments: Iterable[Segment], size: int, carried: int) -> Iterator[li
 
 
 def _carried(segments: list[Segment], chars: int) -> list[Segment]:
-    """The last segments, as many as it takes to reach `chars`."""
+    """The shortest tail of segments with at least `chars` characters."""
     total, first = 0, len(segments)
     while first > 0 and total < chars:
         first -= 1
@@ -75,8 +75,8 @@ def _carried(segments: list[Segment], chars: int) -> list[Segment]:
 
 
 def _classic_within(text: str, limit: int) -> Iterator[str]:
-    """`text` in parts of at most `limit` bytes each."""
-    # No character takes more than four.
+    """`text` in parts of at most `limit` bytes."""
+    # A character takes at most four bytes.
     if len(text) * 4 <= limit:
         yield text
         return
@@ -91,14 +91,14 @@ def _classic_within(text: str, limit: int) -> Iterator[str]:
 
 
 Cut = tuple[int, int, Literal["prose", "dialogue", "item"]]
-"""Lines from the first up to the second (from 0, without it), and what they are."""
+"""A range of lines (from 0, end exclusive) and its kind."""
 
 LONG_CHARS = 800
-"""What is longer, in characters, is split between lines, and one line between sentences."""
+"""Longer paragraphs are split between lines."""
 
-# Nobody wraps text at more columns than this: such lines end where a thought ends.
+# Text is not wrapped at more columns: longer lines are complete in themselves.
 _WIDEST_WRAP = 120
-# Of the lines of a paragraph, the share that must end a sentence for each to stand for itself.
+# Share of a paragraph's lines that must end a sentence for every line to be a chunk.
 _ENDING_SHARE = 0.75
 _ENDS = frozenset(".!?;:…。！？；：\\")
 _CLOSERS = " \t\"'”’»」』）)]*_`~"
@@ -113,10 +113,10 @@ _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+\S")
 
 
 def paragraph_cuts(lines: Sequence[str], start: int, end: int, limit: int = LONG_CHARS) -> Iterator[Cut]:
-    """Cut the paragraph in `lines` from `start` up to `end`: all its lines come back, in order.
+    """Split the paragraph in `lines` from `start` to before `end`: covers all its lines, in order.
 
-    Lines that begin with a name (`Anna: …`) are each a chunk, with what is wrapped below them; so are lines that are
-    too long to be wrapped ones or that mostly end sentences. Other text stays whole, up to `limit` characters.
+    Lines that begin with a name (`Anna: …`) are separate chunks together with their wrapped lines; so are lines that
+    are too long to be wrapped or mostly end sentences. Other text stays whole, up to `limit` characters.
     """
     if end - start == 1:
         yield start, end, "dialogue" if _speaker(lines[start]) else "prose"
@@ -137,7 +137,7 @@ def paragraph_cuts(lines: Sequence[str], start: int, end: int, limit: int = LONG
 
 
 def line_groups(lines: Sequence[str], start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
-    """The lines from `start` up to `end` in groups of at most `limit` characters, or of one line that is longer."""
+    """The lines from `start` to before `end` in groups of at most `limit` characters, or single longer lines."""
     first, size = start, 0
     for number in range(start, end):
         length = len(lines[number]) + 1
@@ -162,7 +162,7 @@ def _kind(line: str, *, talks: bool, inside: Literal["prose", "dialogue"]) -> Li
 
 
 def _speaker(line: str) -> str | None:
-    """Who says the line, when it looks like something said."""
+    """The speaker of the line, if it looks like speech."""
     found = _SPEAKER.match(line)
     if found is None:
         return None
@@ -171,9 +171,9 @@ def _speaker(line: str) -> str | None:
 
 
 def _is_talk(speakers: Sequence[str | None]) -> bool:
-    """Whether the lines of a paragraph are said by somebody, and not prose with a colon in it.
+    """Whether the lines of a paragraph are speech, rather than prose with colons.
 
-    Names begin with a capital, or are of a script without; where every line has one, any word will do.
+    Names start with a capital or are of a script without capitals; if every line has one, any word counts.
     """
     named = [name for name in speakers if name is not None]
     proper = [name for name in named if not any(word[0].islower() for word in name.split())]
@@ -181,7 +181,7 @@ def _is_talk(speakers: Sequence[str | None]) -> bool:
 
 
 def _stand_alone(lines: Sequence[str]) -> bool:
-    """Whether each line is a thought of its own, and not a part of wrapped text."""
+    """Whether each line is complete in itself rather than part of wrapped text."""
     if any(len(line) > _WIDEST_WRAP or _columns(line) > _WIDEST_WRAP for line in lines):
         return True
     inner = lines[:-1]
@@ -190,7 +190,7 @@ def _stand_alone(lines: Sequence[str]) -> bool:
 
 
 def _columns(line: str) -> int:
-    """About how many columns a terminal needs for `line`: two for a character of Chinese, Japanese or Korean."""
+    """Approximate terminal columns of `line`: two for each CJK character."""
     return len(line) if line.isascii() else len(line) + sum(char >= "\u2e80" for char in line)
 
 
@@ -198,17 +198,16 @@ _SENTENCE_END = re.compile(r"[.!?][\"'”’)]*\s+|[。！？；][”’」』)�
 _BLANK = re.compile(r"\s+")
 
 CHUNKER_VERSION = 5
-"""To be counted up when the same text gives other chunks than before."""
+"""Increment when the same text yields other chunks than before."""
 
 CODE_CHARS = 2_000
-"""Code that is longer is split between lines, in characters."""
+"""Longer code is split between lines, in characters."""
 
 
 class Chunk(Struct, frozen=True):
-    """A chunk: the lines from `start_line` to `end_line` (from 1, inclusive), and their text without blank edges.
+    """A chunk: the lines from `start_line` to `end_line` (from 1, inclusive), and their stripped text.
 
-    `headings` are those that it stands under, the outermost first, without "#"; for a row of a table the header row
-    comes last.
+    `headings` are those above it, outermost first, without "#"; for a table row the header row comes last.
     """
 
     start_line: int
@@ -219,7 +218,7 @@ class Chunk(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """From which size on, in characters, chunks are split: code, and everything else."""
+    """Sizes in characters above which chunks are split between lines: for code, and for everything else."""
 
     text: int = LONG_CHARS
     code: int = CODE_CHARS
@@ -243,21 +242,20 @@ def chunk(text: str, settings: MemorySearchSettings) -> list[Chunk]:
 
 
 def chunk_classic(text: str, tokens: int, overlap: int) -> list[Chunk]:
-    """Chunks of `tokens` (of four characters) that share `overlap`, as reference sheet 12.3 says."""
+    """Chunks of `tokens` (four characters each) with an overlap of `overlap`."""
     return [Chunk(first, last, part, "prose") for first, last, part in classic_spans(text, tokens, overlap)]
 
 
 def chunk_lines(text: str, limits: Limits = USUAL) -> list[Chunk]:
     """Small chunks by the structure of Markdown.
 
-    Their line ranges are a partition of the file's lines: blank lines and thematic breaks belong to the chunk before
-    them, at the top of the file to the first. A final line break begins no line. Text that is blank has no chunks.
-    A line that is longer than a chunk may be becomes several chunks with its number.
+    Their line ranges partition the file: blank lines and thematic breaks belong to the preceding chunk, at the top of
+    the file to the first one. A final line break starts no new line. Blank text has no chunks.
     """
     lines = document_lines(text)
     shown = [(part, said) for part in _parts(lines, limits) if (said := _said(lines, part))]
     if not shown:
-        # Nothing but thematic breaks, or nothing at all.
+        # Only thematic breaks, or nothing.
         return [Chunk(1, len(lines), text.strip(), "prose")] if text.strip() else []
     starts = [0, *(part.start for part, _ in shown[1:]), len(lines)]
     return [
@@ -288,7 +286,7 @@ def _slice_end(line: str, start: int, end: int) -> int:
 
 
 def document_lines(text: str) -> list[str]:
-    """The lines of `text`, cut at LF alone, which is what line numbers count. A final line break begins no line."""
+    """The lines of `text`, split only at LF, as line numbers count. A final line break starts no new line."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -320,7 +318,7 @@ def _parts(lines: Sequence[str], limits: Limits) -> Iterator[_Part]:
 
 
 def _joined(blocks: Iterable[Block], lines: Sequence[str], limit: int) -> Iterator[Block]:
-    """`blocks` with what belongs to one list item (its paragraphs, its code) as one, where that stays short."""
+    """`blocks`, with those of one list item (paragraphs, code) merged if they are short."""
     current: Block | None = None
     for block in blocks:
         shared = current is not None and block.item and block.item == current.item
@@ -335,7 +333,7 @@ def _joined(blocks: Iterable[Block], lines: Sequence[str], limit: int) -> Iterat
 
 
 def _table(lines: Sequence[str], block: Block, limit: int) -> Iterator[_Part]:
-    """A small table whole; of a large one its head and each row, under the names of the columns."""
+    """A small table as one chunk; a large one as its header and single rows, under the column names."""
     if _size(lines, block.start, block.end) <= limit:
         yield _Part(block.start, block.end, "table", block.headings)
         return
@@ -347,5 +345,5 @@ def _table(lines: Sequence[str], block: Block, limit: int) -> Iterator[_Part]:
 
 
 def _size(lines: Sequence[str], start: int, end: int) -> int:
-    """Characters, line breaks included."""
+    """The number of characters, including line breaks."""
     return sum(map(len, lines[start:end])) + end - start

@@ -1,5 +1,4 @@
-"""Makes of a document what the store keeps: its chunks with their words, what they stand under, and where they come
-from: the user's file, or words of the user or of the agent."""
+"""Prepares the chunks of a document for the store: text, words, heading, and origin (a file, the user or the agent)."""
 
 from __future__ import annotations
 
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
 
 
 _FLAGS = {"user": SAID_BY_USER, "assistant": SAID_BY_AGENT}
-# How transcripts are told.
+# The speaker marks of transcripts.
 _USER, _AGENT = "User: ", "Assistant: "
 
 
 def origins_of(document: Document) -> Sequence[int]:
-    """For each line of `document` the flag of who said it, 0 for what was written; empty where nobody says anything."""
+    """The origin flag of each line of `document`, 0 for written text; empty if nobody speaks."""
     if document.state.source == "sessions":
         return [_told_by(line) for line in document.text.split("\n")]
     if is_session_note(document.text):
@@ -57,16 +56,16 @@ _CHINESE_TIME = re.compile(
 
 
 def chunks_of(document: Document, settings: MemorySearchSettings) -> list[ChunkRecord]:
-    """The chunks of `document` in the profile of the settings, in their order. Line numbers are those of the file.
+    """The chunks of `document` in the configured profile, in order. Line numbers are those of the file.
 
-    What the rule of `indexed_text` leaves out is in no chunk. A chunk begins with its text, also the first one.
+    Lines excluded by `indexed_text` are in no chunk. A chunk starts with its text, also the first one.
     """
     headings: list[int] = []
     chunks: list[ChunkRecord] = []
     origins = origins_of(document)
     for found in _from_their_text(chunk(text := indexed_text(document), settings), text):
         is_heading = found.kind == "heading"
-        # The row of a table has the names of its columns as its last heading, which is no chunk.
+        # A table row has the column names as its last heading, which is not a chunk.
         depth = min(len(found.headings), len(headings))
         above = headings[depth - 1] if depth else None
         said_by = reduce(or_, origins[found.start_line - 1 : found.end_line], 0)
@@ -77,7 +76,7 @@ def chunks_of(document: Document, settings: MemorySearchSettings) -> list[ChunkR
 
 
 def _from_their_text(chunks: Sequence[Chunk], text: str) -> Iterator[Chunk]:
-    """`chunks` of `text` without the blank lines that the first one begins with."""
+    """`chunks` of `text`, the first one without its leading blank lines."""
     for number, found in enumerate(chunks):
         blank = text[: len(text) - len(text.lstrip())].count("\n") if not number else 0
         yield structs.replace(found, start_line=max(found.start_line, blank + 1)) if blank else found
@@ -85,7 +84,7 @@ def _from_their_text(chunks: Sequence[Chunk], text: str) -> Iterator[Chunk]:
 
 def _record(found: Chunk, lines: tuple[int, ...] | None, above: int | None, said_by: int) -> ChunkRecord:
     text, kind = found.text, found.kind
-    # One line that names its item: `- 8443` below `## Proxy` is found by both.
+    # A line found by both: `- 8443` below `## Proxy`.
     named = f"{text}\n{found.headings[-1]}" if found.headings and kind in UNDER_HEADINGS else text
     speaker, said = split_speaker(text) if kind == "dialogue" else (None, text)
     return ChunkRecord(
@@ -96,7 +95,7 @@ def _record(found: Chunk, lines: tuple[int, ...] | None, above: int | None, said
         indexed=index_text(named),
         heading=above,
         speaker=speaker,
-        # When something was said is not what it speaks of.
+        # The time of a message is not part of its content.
         flags=_flags(said) | said_by,
     )
 
@@ -111,7 +110,7 @@ def _flags(text: str) -> int:
 
 
 class _SpeaksOfTime(Remembered):
-    """Whether an English word is one of date or time."""
+    """Whether an English word is a date or time word."""
 
     def judge(self, word: str) -> bool:
         return _TIME_WORD.fullmatch(word.strip(WORD_EDGES)) is not None

@@ -1,4 +1,4 @@
-"""The blocks of a Markdown file by line: items, paragraphs, code, tables and headings, and what they stand under."""
+"""The blocks of a Markdown file by line: items, paragraphs, code, tables and headings, with the headings above each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 BlockKind = Literal["paragraph", "item", "code", "heading", "table", "rule"]
 
 HEADING_CHARS = 200
-"""A heading is repeated for each chunk below it, so no more of it is kept, in characters."""
+"""Headings are repeated for each chunk below them, so they are truncated to this many characters."""
 
-# Two levels for a list, one for a quote. What is nested deeper comes as paragraphs, so that no file takes more than
-# linear time.
+# Two levels for a list, one for a quote. Deeper nesting is read as paragraphs, so that parsing takes linear time.
 _DEEPEST = 32
 _MATTER_LINES = 200
 _MATTER_START = re.compile(r"---[ \t]*\r?")
@@ -37,10 +36,10 @@ _LEAVES: dict[str, BlockKind] = {
 
 
 class Block(Struct):
-    """Lines `start` up to `end` (from 0, without `end`) that belong together.
+    """Lines `start` to before `end` (from 0) that belong together.
 
-    `item` is a number that the blocks of one list item share, 0 outside of lists. `headings` are those above, the
-    outermost first.
+    `item` is a number shared by the blocks of one list item, 0 outside lists. `headings` are those above, outermost
+    first.
     """
 
     start: int
@@ -51,13 +50,13 @@ class Block(Struct):
 
 
 def blocks_of(lines: Sequence[str]) -> list[Block]:
-    """The blocks of a file in their order, none starting where another does. Blank lines are in none.
+    """The blocks of a file in order, each starting at another line. They contain no blank lines.
 
-    Lines that the parser makes nothing of (nested too deep) are paragraphs. Blocks: 10 ms for a megabyte.
+    Lines that the parser rejects (nested too deeply) become paragraphs. Blocks: 10 ms for a megabyte.
     """
     offset = _front_matter(lines)
     found = [Block(0, offset, "code", 0, ())] if offset else []
-    # A carriage return would count as a line break, and so would shift all that follows.
+    # Carriage returns would count as line breaks and shift all following lines.
     text = "\n".join(lines[offset:]).replace("\r", " ")
     reader = _BlockReader(found, offset)
     for token in _parse(text):
@@ -66,7 +65,7 @@ def blocks_of(lines: Sequence[str]) -> list[Block]:
 
 
 class _BlockReader:
-    """Turns the parser's tokens into blocks."""
+    """Converts the parser's tokens to blocks."""
 
     def __init__(self, blocks: list[Block], offset: int) -> None:
         self._blocks = blocks
@@ -78,7 +77,7 @@ class _BlockReader:
         self._opened = 0
 
     def take(self, token: Token) -> None:
-        """Go on by one token."""
+        """Process one token."""
         kind = token.type
         if kind == "list_item_open":
             self._count += 1
@@ -87,7 +86,7 @@ class _BlockReader:
         elif kind == "list_item_close":
             self._items.pop()
         elif kind in _LEAVES:
-            # Headings in quotes and items are no headings of the file.
+            # Headings inside quotes and items don't count as headings of the file.
             self._opened = int(token.tag[1]) if kind == "heading_open" and token.level == 0 else 0
             if self._opened:
                 self._leave(self._opened)
@@ -107,7 +106,7 @@ class _BlockReader:
         elif item and kind not in {"code", "table"}:
             kind = "item"
         if last is not None and start < last.end:
-            # An item and the text that it begins with; or an item in an item, on one line.
+            # An item and its first text, or an item inside an item, on one line.
             last.end = max(end, last.end)
             last.item = item
         else:
@@ -124,7 +123,7 @@ class _BlockReader:
 
 
 def _completed(blocks: list[Block], lines: Sequence[str]) -> list[Block]:
-    """`blocks` with a paragraph for each run of lines that is in none of them."""
+    """`blocks`, with a paragraph for each run of uncovered lines."""
     complete: list[Block] = []
     position = 0
     headings: tuple[str, ...] = ()
@@ -149,7 +148,7 @@ def _paragraphs(lines: Sequence[str], start: int, end: int, headings: tuple[str,
 
 
 def _front_matter(lines: Sequence[str]) -> int:
-    """How many lines the YAML at the head of the file takes, with the lines around it; 0 when there is none."""
+    """The number of lines of YAML front matter, including its fences; 0 without any."""
     if len(lines) < 2 or not _MATTER_START.fullmatch(lines[0]) or not _MATTER_KEY.match(lines[1]):
         return 0
     for number, line in enumerate(lines[1:_MATTER_LINES], start=2):
@@ -172,7 +171,7 @@ def _parse(text: str) -> list[Token]:
 
 @cache
 def _parser() -> MarkdownIt:
-    # It takes longer to import (90 ms) than a search takes altogether.
+    # Deferred: the import (90 ms) takes longer than a whole search.
     from clawbot.memory.chunking.markdown_rules import block_parser
 
     return block_parser(_DEEPEST)

@@ -1,7 +1,7 @@
-"""The rules of the Markdown parser, asked by a line's first character: the same blocks in half the time.
+"""Rules for the Markdown parser that are selected by a line's first character: the same blocks in half the time.
 
-markdown-it asks up to ten rules about each line, and for a paragraph all that may end it twice. Nearly all notes are
-lines that begin with a letter or a list marker, so one look at that character answers most of it.
+markdown-it tries up to ten rules on each line, and twice for everything that may end a paragraph. Nearly all lines of
+notes begin with a letter or a list marker, so the first character decides most of it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from markdown_it.rules_block import (
 )
 
 TEXT = "text"
-"""The type of the token of a paragraph; it has no closing one."""
+"""The token type of a paragraph; it has no closing token."""
 
 TABLE = "table"
-"""The type of the token of a table; it has no closing one, and none for its cells."""
+"""The token type of a table; it has no closing token and none for its cells."""
 
 Rules = Mapping[str, tuple[RuleFuncBlockType, ...]]
 
 _ORDERED = dict.fromkeys("0123456789", (list_block,))
-# What may begin with a character, in the order in which CommonMark asks.
+# The rules for a first character, in CommonMark's order.
 _BEGINS: Rules = {
     "`": (fence,),
     "~": (fence,),
@@ -56,13 +56,13 @@ _ENDS = frozenset(".!?。！？")
 
 
 def block_parser(deepest: int) -> MarkdownIt:
-    """A parser of CommonMark with tables, for blocks alone: no links are defined, no text is looked into.
+    """A CommonMark parser with tables, for blocks only: without link definitions and inline parsing.
 
-    What is nested more than `deepest` levels (a list has two) is passed over.
+    Nesting beyond `deepest` levels (a list has two) is ignored.
     """
     parser = MarkdownIt("commonmark", {"maxNesting": deepest})
     ruler: Ruler[RuleFuncBlockType] = Ruler()
-    # The parser looks for this name to know whether indented lines are code.
+    # The parser checks this name to decide whether indented lines are code.
     ruler.push("code", _any_block, {"alt": []})
     ruler.push("ends_paragraph", _ends_paragraph, {"alt": ["paragraph"]})
     ruler.push("ends_quote", _ends_quote, {"alt": ["blockquote"]})
@@ -99,7 +99,7 @@ def _asked(rules: Rules, state: StateBlock, start: int, end: int, silent: bool) 
 
 
 def _first(state: StateBlock, line: int) -> str:
-    """The first character of a line behind its indentation; "" for an empty one at the end."""
+    """The first character of a line after its indentation; "" for an empty one at the end."""
     position = state.bMarks[line] + state.tShift[line]
     return state.src[position : position + 1]
 
@@ -109,7 +109,7 @@ def _may_be_table(state: StateBlock, start: int, end: int) -> bool:
 
 
 def _text(state: StateBlock, start: int, end: int) -> bool:
-    """A paragraph, or a heading by the line below it."""
+    """A paragraph, or a heading underlined by the next line."""
     if _is_underlined(state, start, end) and lheading(state, start, end, False):
         return True
     line, last = start + 1, state.lineMax
@@ -126,10 +126,10 @@ def _text(state: StateBlock, start: int, end: int) -> bool:
 
 
 def _is_underlined(state: StateBlock, start: int, end: int) -> bool:
-    """Whether the line may be a heading by the line below it.
+    """Whether the line may be a heading underlined by the next line.
 
-    CommonMark takes whole paragraphs for one. In notes these are text that somebody drew a line under, and as a
-    heading they would stand above all that follows.
+    CommonMark accepts whole paragraphs. In notes these are usually text above a rule, and must not become the heading
+    of everything below.
     """
     line = start + 1
     if line >= end or state.isEmpty(line) or _first(state, line) not in _UNDERLINE:
@@ -139,7 +139,7 @@ def _is_underlined(state: StateBlock, start: int, end: int) -> bool:
 
 
 def _table(state: StateBlock, start: int, end: int) -> bool:
-    """A table, without looking for the cells of its rows."""
+    """A table, without parsing the cells of its rows."""
     if not table(state, start, end, True):
         return False
     outer, state.parentType = state.parentType, "table"

@@ -1,4 +1,4 @@
-"""The dates that a text speaks of, in English and Chinese, absolute and relative."""
+"""Finds dates in text, in English and Chinese, absolute and relative."""
 
 from clawbot.memory.dates.find import dates_in
 from clawbot.memory.dates.ranges import DateRange, Precision, Prefer

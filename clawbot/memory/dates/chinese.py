@@ -1,4 +1,4 @@
-"""Owns how Chinese names dates, simplified and traditional: 3月2日, 上周三, 三天前, 去年三月, 周末."""
+"""Date expressions in Chinese, simplified and traditional: 3月2日, 上周三, 三天前, 去年三月, 周末."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _DAY = (
 )
 _PART = "份?(?P<p>初|上旬|中旬|下旬|底|末)|份"
 _NOT_A_COUNT = r"(?<![\d十百千万个個第点點.几幾一二三四五六七八九])"
-# A name may sound like a month: 他叫三月, 「三月」, 三月兔.
+# Names that look like a month: 他叫三月, 「三月」, 三月兔.
 _NOT_A_NAME = r"(?<![每叫名姓小阿「『“《\"])"
 _NO_NAME_BEHIND = r"(?![」』”》\"兔花龄齡]|天(?![气氣]))"
 _WEEK = r"(?:周|週|星期|礼拜|禮拜)"
-# 下周一起去 and 一周三次 have no weekday, 周日志 neither.
+# 下周一起去, 一周三次 and 周日志 contain no weekday.
 _NO_WEEKDAYS = "一[起定直些样樣般共次场場个個]|[二三四五六][次个個回遍场場]|日[志誌报報常程期本]|天[气氣]"
 _WEEKDAY = f"(?P<w>(?!{_NO_WEEKDAYS})[一二三四五六日天末])"
 _COUNT = r"(?P<n>\d{1,3}|[一二两兩三四五六七八九]?十[一二三四五六七八九]?|[一二两兩三四五六七八九半]|[几幾数數])"

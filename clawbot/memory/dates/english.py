@@ -1,4 +1,4 @@
-"""Owns how English names dates: 7 May 2023, last Tuesday, two weeks ago, the weekend before; and its words of dates."""
+"""Date expressions in English: 7 May 2023, last Tuesday, two weeks ago, the weekend before; and the words they use."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ HINT = "|".join(
         *(r"sept?(?:ember)?\b", r"oct(?:ober)?\b", r"nov(?:ember)?\b", r"dec(?:ember)?\b", r"19\d\d", r"2[01]\d\d"),
     )
 )
-"""What a text, in lower case, holds when it names a date. Each alternative begins with a letter: so it is quick."""
+"""Matches in the lower-case form of every text with a date. For speed, each alternative starts with a letter."""
 
 ALSO_WORDS = frozenset({"march", "may", "mar", "april", "june", "august", "jan", "dec", "sep"})
-"""Months that are verbs, first names or abbreviations as well: they need more around them than the others."""
+"""Months that are also verbs, first names or abbreviations: they need more context than the others."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -85,7 +85,7 @@ def offset_named(word: str) -> int:
 
 
 def count_named(words: str) -> int | None:
-    """The number that a match of COUNT says; None for "a few"."""
+    """The number in a match of COUNT; None for "a few"."""
     parts = words.lower().split()
     if _SOME.intersection(parts):
         return None
@@ -144,7 +144,7 @@ def _month_alone(match: re.Match[str], context: Context) -> Period | None:
 
 
 def _is_month(match: re.Match[str], name: str, before: str) -> bool:
-    """Whether a name that may be a word or a person is a month: "from May", but not "from May Jones" or "this may"."""
+    """Whether an ambiguous name is a month: "from May", but not "from May Jones" or "this may"."""
     if before in _BEFORE_A_MONTH:
         return name[0].isupper() or _word_before(match) != "the"
     behind = match.string[match.end() : match.end() + 3]

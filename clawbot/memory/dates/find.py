@@ -1,5 +1,5 @@
-"""Owns the search for the dates that a text speaks of: by language, and of digits alone as every language writes them
-(2026-03-02, 2026/3/2, 2026.03.02, 2026-03, 3/2/2026)."""
+"""Finds dates in a text: by language, and numeric ones of any language (2026-03-02, 2026/3/2, 2026.03.02, 2026-03,
+3/2/2026)."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ _CACHED_CHARS = 1_000
 
 
 def dates_in(text: str, reference: date, *, prefer: Prefer = "nearest") -> tuple[DateRange, ...]:
-    """The dates that `text` speaks of, in their order, each period once.
+    """The dates named in `text`, in order, each period once.
 
-    Relative ones are counted from `reference`: for a question today, for a line of a note the note's date. `prefer`
-    says what a month or weekday without a year or week means: `past` for questions, `nearest` for notes. Never
-    fails; what looks like a date and can't be one is left out. The first 20,000 characters are read.
+    Relative ones count from `reference`: today for a question, the note's date for a line of a note. `prefer` resolves
+    a month or weekday without a year or week: `past` for questions, `nearest` for notes. Never fails; impossible dates
+    are left out. Reads the first 20,000 characters.
     """
     if len(text) <= _CACHED_CHARS:
         return _cached(text, reference, prefer)
@@ -92,13 +92,13 @@ _cached = lru_cache(maxsize=4_096)(_dates_in)
 
 
 def _lower(text: str) -> str:
-    """`text` in lower case, of the same length: some capitals, as İ, would become two characters and stay."""
+    """`text` in lower case with the same length: capitals whose lower case has two characters, such as İ, are kept."""
     lower = text.lower()
     return lower if len(lower) == len(text) else _ASCII_CAPITALS.sub(lambda match: match[0].lower(), text)
 
 
 def _without_overlaps(found: Iterable[FoundDate]) -> list[FoundDate]:
-    """The longest of those that overlap, in the order of the text."""
+    """The longest of overlapping dates, in text order."""
     kept: list[FoundDate] = []
     for each in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or each.start >= kept[-1].end:

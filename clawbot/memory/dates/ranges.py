@@ -1,8 +1,8 @@
-"""Owns the arithmetic of the calendar (days, weeks, weekends, months, seasons and years, counted from a date), and how
-rules find dates in a text: one search for all of them, then the rule that matched says which days.
+"""Calendar arithmetic (days, weeks, weekends, months, seasons and years relative to a date), and the rule engine that
+finds dates in a text: one search for all rules, then the matching rule resolves the days.
 
-Weeks begin on Monday. Functions raise ValueError or OverflowError for what no calendar holds (31 February, the year
-10,000); `find.py` catches both for all of them.
+Weeks begin on Monday. Functions raise ValueError or OverflowError for impossible dates (31 February, the year 10,000);
+`find.py` catches both.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from msgspec import Struct
 Precision = Literal["day", "week", "month", "year"]
 
 Prefer = Literal["past", "nearest"]
-"""Which year "3 March" means: `past` the last one that was, `nearest` the one closest to the reference."""
+"""Which year "3 March" means: `past` the most recent one, `nearest` the one closest to the reference."""
 
 Unit = Literal["day", "week", "weekend", "month", "quarter", "year"]
 
 SOME = 3
-"""How many "a few" are when a text says "the last few days"."""
+"""The value of "a few" in "the last few days"."""
 
 _FEW = (2, 6)
 _WEEKEND = 5
@@ -33,7 +33,7 @@ _LEAP_CYCLE = 8
 
 
 class Period(Struct, frozen=True):
-    """The days from `start` to `end`, both included; `precision` is how exactly the text named them."""
+    """The days from `start` to `end`, inclusive; `precision` is how exactly the text named them."""
 
     start: date
     end: date
@@ -41,9 +41,10 @@ class Period(Struct, frozen=True):
 
 
 class DateRange(Struct, frozen=True):
-    """A date that a text names: the days from `start` to `end`, both included.
+    """A date named in a text: the days from `start` to `end`, inclusive.
 
-    `text` is the wording; `precision` says how exactly it names the days: "last week" is seven days, of precision week.
+    `text` is the wording; `precision` says how exactly it names the days: "last week" is seven days with the precision
+    week.
     """
 
     start: date
@@ -53,7 +54,7 @@ class DateRange(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """What relative dates are counted from."""
+    """The reference of relative dates."""
 
     reference: date
     prefer: Prefer
@@ -76,7 +77,7 @@ def week_of(when: date, offset: int = 0) -> Period:
 
 
 def weekend_of(when: date, offset: int = 0) -> Period:
-    """The weekend of the week of `when`, `offset` weeks later. Days, as a weekend is named as exactly as a day."""
+    """The weekend of the week of `when`, `offset` weeks later, with the precision of a day."""
     saturday = week_of(when, offset).start + timedelta(days=_WEEKEND)
     return Period(saturday, saturday + timedelta(days=1), "day")
 
@@ -136,12 +137,12 @@ def unit_of(when: date, unit: Unit, offset: int) -> Period:
 
 
 def away(when: date, unit: Unit, count: int | None, step: int) -> Period:
-    """`count` days, weeks … before `when` (`step` -1) or after it (1); None stands for a few, which are two to six."""
+    """`count` days, weeks … before `when` (`step` -1) or after it (1); None means a few, two to six."""
     if count is None:
         edges = away(when, unit, _FEW[0], step), away(when, unit, _FEW[1], step)
         return Period(min(edge.start for edge in edges), max(edge.end for edge in edges), _precision(unit))
     if unit in ("week", "weekend"):
-        # "Two weeks ago" is loosely said: three days more or less.
+        # "Two weeks ago" is approximate: three days more or less.
         middle = when + timedelta(weeks=step * count)
         return Period(middle - timedelta(days=3), middle + timedelta(days=3), "week")
     return unit_of(when, unit, step * count)
@@ -154,7 +155,7 @@ def last_of(when: date, unit: Unit, count: int) -> Period:
 
 
 def pick(candidates: list[Period], context: Context) -> Period:
-    """The one of `candidates` that a text without a year means."""
+    """The candidate that a text without a year means."""
     reference = context.reference
     if context.prefer == "past" and (past := [period for period in candidates if period.start <= reference]):
         return max(past, key=lambda period: period.start)
@@ -167,7 +168,7 @@ def month_near(number: int, context: Context) -> Period:
 
 
 def day_near(number: int, day_of_month: int, context: Context) -> Period:
-    """A day and month without a year; 29 February only in leap years."""
+    """A day and month without a year; 29 February only in leap years. Raises ValueError for an impossible day."""
     years = _years_around(context, _LEAP_CYCLE if (number, day_of_month) == (2, 29) else 1)
     lengths = {each: calendar.monthrange(each, number)[1] for each in years}
     candidates = [day(date(each, number, day_of_month)) for each in years if 0 < day_of_month <= lengths[each]]
@@ -213,7 +214,7 @@ def season_of(when: date, name: str, offset: int) -> Period:
 
 
 def _back(when: date, unit: Unit, count: int) -> date:
-    """`when`, `count` days, weeks … earlier, on the same day of the month where there is one."""
+    """`when` minus `count` days, weeks …, on the same day of the month if it exists."""
     if unit in ("day", "week", "weekend"):
         return when - timedelta(days=count * (1 if unit == "day" else 7))
     target = month_of(when, -count * {"month": 1, "quarter": 3, "year": 12}[unit])
@@ -221,7 +222,7 @@ def _back(when: date, unit: Unit, count: int) -> date:
 
 
 def _precision(unit: Unit) -> Precision:
-    """How exactly a number of days, weeks … is named."""
+    """The precision of a count of days, weeks …"""
     exact: dict[Unit, Precision] = {"day": "day", "week": "week", "weekend": "week", "year": "year"}
     return exact.get(unit, "month")
 
@@ -238,11 +239,11 @@ def _distance(period: Period, when: date) -> int:
 _INNER_NAME = re.compile(r"\(\?P<\w+>")
 
 Resolve = Callable[["re.Match[str]", Context], Period | None]
-"""What days a match means; None when it is no date. Raises ValueError or OverflowError for impossible dates."""
+"""The days of a match; None if it is not a date. Raises ValueError or OverflowError for impossible dates."""
 
 
 class DateRule(Struct, frozen=True):
-    """A wording of dates; one without `resolve` is no date and is passed over. `name` is unique in a grammar."""
+    """A date pattern; one without `resolve` is not a date and is skipped. `name` is unique in a grammar."""
 
     name: str
     pattern: str
@@ -250,7 +251,7 @@ class DateRule(Struct, frozen=True):
 
 
 class FoundDate(Struct, frozen=True):
-    """A date in a text: where it stands, and its days."""
+    """A date in a text: its position and days."""
 
     start: int
     end: int
@@ -258,12 +259,11 @@ class FoundDate(Struct, frozen=True):
 
 
 class Grammar:
-    """The rules of one language, tried in their order at each place near a hint."""
+    """The rules of one language, tried in order at each place near a hint."""
 
     def __init__(self, rules: Sequence[DateRule], *, hint: str, start: str, reach: int) -> None:
-        """`hint` matches in the lower-case form of every date, at most `reach` characters behind the date's start;
-        `start` matches where dates may start. Rules don't mind the case.
-        """
+        """`hint` matches in the lower-case form of every date, at most `reach` characters after its start; `start`
+        matches where dates may start. Rules ignore case."""
         self._hint, self._start, self._reach = hint, start, reach
         self._rules = {rule.name: rule for rule in rules}
 
@@ -279,7 +279,7 @@ class Grammar:
                 if match and period:
                     yield FoundDate(match.start(), match.end(), period)
 
-    # Compiled when they are needed: all rules take some ten milliseconds, and most texts name no date.
+    # Compiled on demand: that takes about ten milliseconds, and most texts contain no date.
 
     @cached_property
     def _hints(self) -> Callable[[str], Iterator[re.Match[str]]]:
@@ -296,7 +296,7 @@ class Grammar:
         return re.compile("|".join(alternatives), re.IGNORECASE).match
 
     def _resolve(self, match: re.Match[str], context: Context) -> tuple[Period | None, int]:
-        """The days of a match, and where to go on."""
+        """The days of a match, and the position to continue from."""
         rule = self._rules[str(match.lastgroup)]
         inner = _compiled(rule.pattern).match(match.string, match.start())
         if rule.resolve is None or inner is None:
@@ -304,7 +304,7 @@ class Grammar:
         try:
             period = rule.resolve(inner, context)
         except (ValueError, OverflowError):
-            # 31 February, or a day before the year 1: it looks like a date and is none, nor is a part of it.
+            # An impossible date (31 February, before the year 1): neither it nor a part of it is a date.
             return None, match.end()
         return period, match.end() if period else match.start() + 1
 

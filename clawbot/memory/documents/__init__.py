@@ -1,1 +1,1 @@
-"""The documents of the memory: which files there are, and how they are read."""
+"""The documents of the memory: listing and reading them."""

@@ -1,8 +1,8 @@
-"""Owns the days that a document's lines are of: what its name, its front matter, its headings and its talk say.
+"""The days that a document's lines belong to, from its name, front matter, headings and timestamps.
 
-The front matter (`date:`) counts before the name. A heading that begins with a date says it for what stands below it,
-up to the next heading of its level; in a file that has a day of its own, that is of both. The note of a session
-(`# Session: …`) tells the day of its first text in its heading, and each other one where the day changes.
+The front matter (`date:`) takes precedence over the name. A heading that begins with a date applies to the text below
+it, up to the next heading of its level; if the file has a day of its own, to both days. A session note (`# Session: …`)
+has the day of its first message in its heading, and another one wherever the day changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = re.compile(
 )
 _MATTER = re.compile(r"\A---[ \t]*\n(?P<keys>(?:.*\n){1,200}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _MATTER_DATE = re.compile(r"^[\"']?date[\"']?:[ \t]+[\"']?(?P<date>[^\n\"']{6,60})", re.IGNORECASE | re.MULTILINE)
-# What may say a day, or keeps a line from doing so: a fence of code, a heading, talk with its day and time.
+# Lines that set a day or change the context: code fences, headings, messages with day and time.
 _TELLING = re.compile(
     r"^(?:[ ]{0,3}(?P<fence>`{3,}|~{3,})|(?P<marks>#{1,6})[ \t]+(?P<heading>[^\n]*\d[^\n]*)|(?P<other>#{1,6})[ \t]"
     r"|\[?(?P<talk>\d{4}-\d{2}-\d{2})[ T]\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+[^\n:：]{1,40}[:：])",
@@ -29,23 +29,23 @@ _TELLING = re.compile(
 )
 _SESSION = re.compile(r"Session: (?P<date>\d{4}-\d{2}-\d{2}) \d{2}:\d{2}")
 _YEAR = re.compile(r"(?:19|20)\d{2}")
-# Before the date of a heading there may be a weekday.
+# An optional weekday before the date of a heading.
 _WEEKDAY = re.compile(
     r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*|(?:周|週|星期|礼拜|禮拜)[一二三四五六日天])?[\W_]*", re.IGNORECASE
 )
 _HEADING_CHARS = 200
-_ANY_DAY = date(2000, 1, 1)  # what relative dates would count from: they say no day of their own
+_ANY_DAY = date(2000, 1, 1)  # dummy reference: relative dates set no day
 
 
 class DayMark(Struct, frozen=True):
-    """From the line `line` on (from 1), what stands there is of `days`; of none that is known when empty."""
+    """From the line `line` (from 1), the text belongs to `days`; empty if no day is known."""
 
     line: int
     days: tuple[date, ...]
 
 
 def date_of(path: str) -> date | None:
-    """The day that a note is about, by its path: `memory/2026-03-02.md`, `memory/sub/20260302-talk.md`."""
+    """The day of a note from its path: `memory/2026-03-02.md`, `memory/sub/20260302-talk.md`."""
     found = _NAME.fullmatch(path)
     if found is None:
         return None
@@ -57,14 +57,14 @@ def date_of(path: str) -> date | None:
 
 
 def day_of(path: str, text: str) -> date | None:
-    """The day of the whole note: that of its front matter, else of its path."""
+    """The day of the whole note: from its front matter, else from its path."""
     matter = _MATTER.match(text) if text.startswith("---") else None
     told = _MATTER_DATE.search(matter["keys"]) if matter else None
     return (_day_in(told["date"]) if told else None) or date_of(path)
 
 
 def marks_of(text: str, day: date | None) -> tuple[DayMark, ...]:
-    """Where the lines of a note, which as a whole is of `day`, begin to be of other days; () where they never do."""
+    """Where lines of other days begin in a note with the day `day`; () if nowhere."""
     reader = _DayReader(day)
     line, position = 1, 0
     marks = [DayMark(1, reader.days)]
@@ -78,7 +78,7 @@ def marks_of(text: str, day: date | None) -> tuple[DayMark, ...]:
 
 
 class _DayReader:
-    """Goes through what tells days in a note. `days` are those of the lines from here on."""
+    """Reads the days of a note. `days` are those of the following lines."""
 
     def __init__(self, day: date | None) -> None:
         self._whole = self._own = (day,) if day else ()
@@ -93,7 +93,7 @@ class _DayReader:
         return self._sections[-1][1] if self._sections else self._whole
 
     def take(self, found: re.Match[str]) -> None:
-        """Go on by one line that may tell something."""
+        """Process one line with day information."""
         if fence := found["fence"]:
             if not self._fence:
                 self._fence = fence
@@ -110,7 +110,7 @@ class _DayReader:
         self._talk = None
         self._sections = [section for section in self._sections if section[0] < level]
         if session := _SESSION.match(heading):
-            # What is said there tells its days itself; the name of the file is that of the last one.
+            # Its messages carry their own days; the day in the file name is that of the last one.
             began = _iso(session["date"])
             self._sections = [(level, (began,) if began else self._whole)]
             self._own = ()
@@ -119,7 +119,7 @@ class _DayReader:
 
 
 def _day_of_heading(heading: str) -> date | None:
-    """The day that a heading begins with, alone or behind its weekday."""
+    """The day at the start of a heading, optionally after a weekday."""
     if not _YEAR.search(heading):
         return None
     before = _WEEKDAY.match(heading)
@@ -132,7 +132,7 @@ def _day_of_heading(heading: str) -> date | None:
 
 
 def _day_in(text: str) -> date | None:
-    """The day that a value of the front matter begins with."""
+    """The day at the start of a front matter value."""
     return _iso(text[:10]) or _day_of_heading(text)
 
 

@@ -1,9 +1,9 @@
-"""Which lines of a document are knowledge: the others are blank to the index, so that line numbers stay those of the
-file. Left out are unchanged lines of the shipped templates, empty quotes, and a session note's lines of its own.
+"""Decides which lines of a document are indexed; the others become blank, so that line numbers stay those of the file.
+Excluded are unchanged lines of the shipped templates, empty quotes, and the metadata lines of session notes.
 
-Notes of sessions, of this program and of others of its family (reference sheet 11.1), have the same form:
-`# Session: …`, facts as a list, `## Conversation Summary`, then a block for each text. A block is a line that begins
-with the speaker, perhaps with a day and a time before it, and the lines quoted below it.
+Session notes of this program and related ones share a format: `# Session: …`, facts as a list, `## Conversation
+Summary`, then a block for each message. A block is a line with the speaker, optionally after day and time, and the
+quoted lines below it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _FACT = re.compile(
 )
 _SPEAKER = re.compile(r"(?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?(?P<role>user|assistant):[ \t]*")
 _QUOTE_MARK = re.compile(r">[ \t]?")
-# Where a quote comes from, as the offline model and models that cite write it.
+# The source of a quote, as written by the offline model and models that cite.
 _CITED = re.compile(r"[>\s]*(?:[-—–]+|Source:|\(?来源[::])\s*`?[^`\n]*\.md(?:[:#]L?\d+(?:-L?\d+)?)?`?\)?\s*$")
 _REFERENCE = re.compile(r"\[quoted: [^\]\n]*\]\s*$")
 
 
 def is_session_note(text: str) -> bool:
-    """Whether `text`, a file of the memory, is the note of an ended session."""
+    """Whether `text`, a memory file, is the note of an ended session."""
     return _ID.search(text[:_HEAD_CHARS].partition("\n## ")[0]) is not None
 
 
 def who_says(lines: Sequence[str]) -> Iterator[str]:
-    """Who said each line of a session's note: `user`, `assistant`, or "" for what is no part of the talk."""
+    """The speaker of each line of a session note: `user`, `assistant`, or "" outside the conversation."""
     who = ""
     for line in lines:
         if said := _SPEAKER.match(line):
@@ -58,7 +58,7 @@ def who_says(lines: Sequence[str]) -> Iterator[str]:
 
 
 def lines_of_its_own(lines: Sequence[str]) -> Iterator[int]:
-    """The numbers (from 0) of the lines of a session's note that say nothing about the user or the world."""
+    """The numbers (from 0) of lines of a session note that say nothing about the user or the world."""
     number = 0
     while number < len(lines):
         said = _SPEAKER.match(lines[number])
@@ -80,7 +80,7 @@ def lines_of_its_own(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _unsaid(block: Sequence[str]) -> Iterator[int]:
-    """The lines of what the agent said that are a refusal, or a quote of a note."""
+    """The agent's lines that are refusals or quotes of notes."""
     if is_refusal("\n".join(block)):
         yield from range(len(block))
         return
@@ -91,14 +91,14 @@ def _unsaid(block: Sequence[str]) -> Iterator[int]:
             yield number
 
 
-_RULE = 2  # to be counted up when other lines of the same document are left out than before
+_RULE = 2  # increment when other lines of the same document are excluded
 _TEMPLATE = "workspace_template"
 _EMPTY_QUOTE = re.compile(r"^[ \t]*>[> \t]*$", re.MULTILINE)
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")
 
 
 def indexed_text(document: Document) -> str:
-    """The text of `document` with a blank line in place of each that is not indexed. Blocks at the first template."""
+    """The text of `document` with blank lines in place of excluded ones. Blocks at the first template."""
     text = document.text
     if document.state.source != "memory":
         return text
@@ -114,7 +114,7 @@ def indexed_text(document: Document) -> str:
 
 @cache
 def indexing_rule() -> str:
-    """What an index depends on of this module: the version of its rule, and the templates that it compares with."""
+    """The version of the rule and the templates: an index depends on both."""
     digest = hashlib.blake2b(digest_size=4)
     for name, lines in sorted(_templates().items()):
         digest.update("\n".join([name, *sorted(lines)]).encode())
@@ -123,16 +123,16 @@ def indexing_rule() -> str:
 
 @cache
 def _templates() -> dict[str, frozenset[str]]:
-    """The lines of each template by its name, both as they are compared."""
+    """The normalised lines of each template, by name."""
     try:
         files = sorted(shipped(_TEMPLATE).glob("*.md"))
         return {file.name.casefold(): frozenset(map(str.strip, file.read_text("utf-8").split("\n"))) for file in files}
     except (ConfigError, OSError):
-        return {}  # an installation without them has seeded none
+        return {}  # without templates nothing was created from them
 
 
 def _edited(lines: Sequence[str], template: frozenset[str]) -> list[str]:
-    """`lines` with blank ones for those of the template. A heading of it stays where something stands under it."""
+    """`lines` with those of the template blanked. A template heading stays if there is text below it."""
     kept = ["" if line.strip() in template else line for line in lines]
     says = False
     for number in range(len(lines) - 1, -1, -1):
@@ -146,9 +146,9 @@ def _edited(lines: Sequence[str], template: frozenset[str]) -> list[str]:
 
 
 def count_notes(workspace: Path) -> int:
-    """The notes below memory/, as far as a bounded walk gets, and MEMORY.md once it says more than its template.
+    """The number of notes below memory/, within a bounded walk, plus MEMORY.md if it was edited.
 
-    Blocks. What can't be read counts as empty: a figure must not end a turn.
+    Blocks. Unreadable folders count as empty: a figure must not fail a turn.
     """
     notes = 0
     with contextlib.suppress(OSError):
@@ -166,7 +166,7 @@ def _is_hidden(path: str) -> bool:
 
 
 def _says_something(documents: MemoryDocuments) -> bool:
-    """Whether the file of what stays true holds a line that is indexed."""
+    """Whether MEMORY.md has an indexed line."""
     for name in ROOT_FILES:
         with contextlib.suppress(UnreadableDocumentError):
             document = documents.read(FileState(name, documents.source, 0, 0))

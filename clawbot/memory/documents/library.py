@@ -1,5 +1,4 @@
-"""The files that are indexed, of all sources: what is wrong with them, what the index knew of them last, and what a
-sync has to do."""
+"""The files of all sources: their issues, their last indexed state, and the plan of a sync."""
 
 from __future__ import annotations
 
@@ -14,12 +13,10 @@ from clawbot.memory.values import Hit, Issue, Source
 
 
 class Known(Protocol):
-    """What the index holds of a file."""
+    """The indexed state of a file."""
 
     @property
-    def source(self) -> Source:
-        """Where it came from."""
-        ...
+    def source(self) -> Source: ...
 
     @property
     def size(self) -> int:
@@ -28,12 +25,12 @@ class Known(Protocol):
 
     @property
     def mtime_ns(self) -> int:
-        """Its time when it was read; UNSETTLED when that said nothing."""
+        """The modification time when it was read; UNSETTLED if it was not reliable."""
         ...
 
 
 class Plan(Struct, frozen=True):
-    """What to do: read `added` and `changed`, forget `removed`. `unchanged` counts the rest."""
+    """A plan: read `added` and `changed`, delete `removed`. `unchanged` counts the rest."""
 
     added: tuple[FileState, ...] = ()
     changed: tuple[FileState, ...] = ()
@@ -42,19 +39,19 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the index is as the files are."""
+        """Whether the index is up to date."""
         return not (self.added or self.changed or self.removed)
 
     @property
     def to_read(self) -> tuple[FileState, ...]:
-        """All files to read, changed ones first: somebody works on them."""
+        """All files to read, changed ones first: somebody is working on them."""
         return (*self.changed, *self.added)
 
 
 def make_plan(listed: Iterable[FileState], known: Mapping[str, Known], hidden: Collection[str] = ()) -> Plan:
-    """Compare a listing with what the index holds, by size and time. What differs may still have the same content.
+    """Compare a listing with the index, by size and time. Differing files may still have the same content.
 
-    Files in `hidden` places, which could not be looked at, stay as they are.
+    Files in `hidden` places, which could not be read, stay indexed.
     """
     added: list[FileState] = []
     changed: list[FileState] = []
@@ -75,7 +72,7 @@ def make_plan(listed: Iterable[FileState], known: Mapping[str, Known], hidden: C
 
 
 def is_stale(plan: Plan, known: Mapping[str, Known]) -> bool:
-    """Whether files certainly changed: those that only were read too soon after they were written don't count."""
+    """Whether files have certainly changed; those read too soon after they were written don't count."""
     if plan.added or plan.removed:
         return True
     for state in plan.changed:
@@ -86,7 +83,7 @@ def is_stale(plan: Plan, known: Mapping[str, Known]) -> bool:
 
 
 class Library:
-    """All sources as one. Every method blocks, and may be called from any thread."""
+    """All sources combined. Every method blocks and is thread-safe."""
 
     def __init__(self, sources: Sequence[DocumentSource]) -> None:
         self.sources = tuple(sources)
@@ -97,21 +94,21 @@ class Library:
 
     @property
     def names(self) -> tuple[Source, ...]:
-        """What the sources are marked with."""
+        """The names of the sources."""
         return tuple(source.source for source in self.sources)
 
     @property
     def issues(self) -> tuple[Issue, ...]:
-        """What kept files from being indexed, by the last listing and the reading since."""
+        """Why files are not indexed, from the last listing and reads since."""
         return (*self._issues, *(issue for _, issue in self._refused.values()))
 
     @property
     def hidden(self) -> tuple[Issue, ...]:
-        """What kept the last listing from looking at files that may be there all the same."""
+        """Places that the last listing could not read, though they may contain files."""
         return self._hidden
 
     def list(self) -> Listing:
-        """All files now."""
+        """All current files."""
         files: list[FileState] = []
         issues: list[Issue] = []
         hidden: dict[str, Issue] = {}
@@ -128,13 +125,13 @@ class Library:
         return Listing(tuple(files), self._issues, hidden)
 
     def remember(self, known: Mapping[str, Known]) -> None:
-        """Note what the index holds now."""
+        """Record the indexed state."""
         self._known = known
 
     def is_stale(self, *, surely: bool = False) -> bool | None:
-        """Whether files may have changed since the index was brought up to date; None when that is not known yet.
+        """Whether files may have changed since the last sync; None if unknown.
 
-        `surely`: have changed. Files that could not be read, and are as they were then, don't count.
+        `surely`: have certainly changed. Unreadable files that did not change don't count.
         """
         known = self._known
         if known is None:
@@ -143,9 +140,9 @@ class Library:
         return is_stale(plan, known) if surely else not plan.is_empty
 
     def review(self, most: int) -> None:
-        """Read up to `most` of the files that the index does not hold, to learn which of them can't be read.
+        """Read up to `most` files that are not in the index, to learn which of them can't be read.
 
-        Which these are is not stored: what a sync of an earlier process found is found once more.
+        This is not stored: what the sync of an earlier process found is determined again.
         """
         if self._known is not None:
             for state in self._plan(self._known).added[:most]:
@@ -157,7 +154,7 @@ class Library:
         return make_plan(readable, known, listing.hidden)
 
     def read(self, state: FileState) -> Document | None:
-        """The document; None when it is gone or can't be read, which is an issue then."""
+        """The document; None if it is gone or can't be read, which is recorded as an issue."""
         source = next(source for source in self.sources if source.source == state.source)
         try:
             return source.read(state)
@@ -166,16 +163,16 @@ class Library:
             return None
 
     def describe(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        """`hits` as results show them."""
+        """`hits` as shown in results."""
         sources = {source.source: source for source in self.sources}
         return tuple(sources[hit.source].describe(hit) if hit.source in sources else hit for hit in hits)
 
     def gone(self, hits: Sequence[Hit]) -> frozenset[str]:
-        """The paths of those of `hits`, as results show them, whose file was deleted."""
+        """The paths of those `hits` whose file was deleted."""
         sources = {source.source: source for source in self.sources}
         places = {(hit.source, hit.path) for hit in hits if hit.source in sources}
         return frozenset(path for source, path in places if sources[source].is_gone(path))
 
     def refuse(self, state: FileState, issue: Issue) -> None:
-        """Note why a file is left out."""
+        """Record why a file is left out."""
         self._refused[state.path] = state, issue

@@ -1,4 +1,4 @@
-"""The files that are the memory: which they are, how they are read, and which paths outside readers may ask for."""
+"""The memory files: which they are, how they are read, and which paths may be requested."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ from clawbot.text.names import on_disk
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import ExtraPath
 
-# Reference sheet 12.1. Where case does not count in file names these are one file, and it is listed once.
+# On case-insensitive file systems these are one file, which is listed once.
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
 _ANY_MD = "**/*.md"
-# Without O_NONBLOCK, opening a FIFO would wait for somebody at its other end.
+# Without O_NONBLOCK, opening a FIFO would wait for a writer.
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-# The clocks of file systems tick: every 10 ms at most on Linux, every 2 s on FAT and some network shares.
+# The timestamp granularity of file systems: up to 10 ms on Linux, 2 s on FAT and some network shares.
 _TICK_NS = 50_000_000
 _COARSE_TICK_NS = 2_500_000_000
 _SECOND_NS = 1_000_000_000
 
 UNSETTLED = -1
-"""The time in a state that no listing ever gives: the file is to be looked at once more."""
+"""A modification time that no listing returns: the file must be compared again."""
 
 
 class ForbiddenPathError(ClawbotError):
-    """A path that is no memory file."""
+    """A path that is not a memory file."""
 
 
 class UnreadableDocumentError(ClawbotError):
-    """A memory file can't be read. `issue` is the same for a report."""
+    """A memory file can't be read. `issue` is the same for reports."""
 
     def __init__(self, path: str, reason: str, *, hint: str = "") -> None:
         super().__init__(f"{path}: {reason}.", hint=hint)
@@ -69,12 +69,12 @@ class UnreadableDocumentError(ClawbotError):
 
 
 class Document(Struct, frozen=True):
-    """A memory file as it was read.
+    """A memory file as read.
 
-    `state` is that of the content; its time is UNSETTLED when the file was written a moment before, so that
-    the next listing differs and it is compared by `digest` (BLAKE2b-16 of its bytes) once more. `line_numbers` are the
-    lines of the file that the lines of `text` come from, where these are not the same. `date` is the day that it is of
-    as a whole; `days` tell where lines of the file begin that are of other days, and are empty where none are.
+    `state` is that of the content; its time is UNSETTLED if the file was written a moment before, so that the next
+    listing differs and the file is compared by `digest` (BLAKE2b-16 of its bytes). `line_numbers` map the lines of
+    `text` to the file, if they differ. `date` is the day of the whole document; `days` mark where lines of other days
+    begin.
     """
 
     state: FileState
@@ -86,32 +86,32 @@ class Document(Struct, frozen=True):
 
 
 class DocumentSource(Protocol):
-    """Where documents come from. All methods block."""
+    """A source of documents. All methods block."""
 
     @property
     def source(self) -> Source:
-        """What its documents are marked with."""
+        """The name of the source."""
         ...
 
     def list(self) -> Listing:
-        """What there is now. Never raises for a file; a folder that is missing is an issue."""
+        """The current documents. Never raises for a single file; a missing folder is an issue."""
         ...
 
     def read(self, state: FileState) -> Document | None:
-        """The document; None when it vanished meanwhile. Raises UnreadableDocumentError."""
+        """The document; None if it was deleted meanwhile. Raises UnreadableDocumentError."""
         ...
 
     def describe(self, hit: Hit) -> Hit:
-        """`hit`, found in one of its documents, as results show it."""
+        """`hit`, found in one of its documents, as shown in results."""
         ...
 
     def is_gone(self, path: str) -> bool:
-        """Whether the document `path` was deleted. Not so while the folder of all of them is away, or can't be looked
-        at: a disk that is not there has lost nothing."""
+        """Whether the document `path` was deleted. False while the folder of all documents is missing or inaccessible,
+        for example an unmounted disk."""
         ...
 
     def watched(self) -> tuple[Path, ...]:
-        """The folders to watch. Those that are missing are left out: ask again when something was owned."""
+        """The existing folders to watch; ask again after a change that `owns` accepts."""
         ...
 
     def owns(self, path: Path) -> bool:
@@ -120,9 +120,9 @@ class DocumentSource(Protocol):
 
 
 class MemoryDocuments:
-    """MEMORY.md (or memory.md), everything below memory/, and the extra paths of the settings; see reference 12.1.
+    """MEMORY.md (or memory.md), everything below memory/, and the configured extra paths.
 
-    `closed` tells for each listing what of it belongs to another agent (None: nothing can). It may block.
+    `closed` returns for each listing what belongs to other agents (None: nothing can). It may block.
     """
 
     def __init__(
@@ -137,26 +137,25 @@ class MemoryDocuments:
 
     @property
     def source(self) -> Source:
-        """`memory`."""
         return "memory"
 
     def list(self) -> Listing:
-        """All memory files now: MEMORY.md, memory.md, memory/, then the extra paths in their order. Blocks."""
+        """All current memory files: MEMORY.md, memory.md, memory/, then the extra paths in order. Blocks."""
         walk = Walk(self.source, self._closed() if self._closed is not None else None)
         workspace = Path(self._workspace)
         away = why_no_folder(workspace)
         for root in self._roots:
             if not away or not self._is_inside(root):
                 walk.add_root(root)
-        # Once more, since it may have gone away meanwhile, with files that were not deleted.
+        # Check again: the folder may have been unmounted meanwhile, without its files being deleted.
         if away := away or why_no_folder(workspace):
             if away == NOT_THERE:
-                away = "the workspace is not there: `clawbot workspace init` makes it"
+                away = "the workspace does not exist: `clawbot workspace init` creates it"
             walk.report(self._workspace, away, *(root.shown for root in self._roots if self._is_inside(root)))
         return walk.listing()
 
     def read(self, state: FileState) -> Document | None:
-        """The document; None when it vanished meanwhile. Blocks. Raises UnreadableDocumentError."""
+        """The document; None if it was deleted meanwhile. Blocks. Raises UnreadableDocumentError."""
         absolute = self._absolute(state.path)
         root = self._root_of(absolute)
         if root is not None and self._has_links(root, absolute):
@@ -169,29 +168,29 @@ class MemoryDocuments:
         return Document(read, content.text, content.digest, day, days=marks_of(content.text, day))
 
     def describe(self, hit: Hit) -> Hit:
-        """The hit as it is."""
         return hit
 
     def is_gone(self, path: str) -> bool:
-        """Whether the file `path`, as results name it, was deleted. Blocks: two looks at most."""
+        """Whether the file with the result path `path` was deleted. Blocks: at most two stats."""
         absolute = self._absolute(path)
         root = self._root_of(absolute)
         above = root.absolute if root is not None and root.configured else self._workspace
         return is_missing(on_disk(absolute)) and not is_missing(above)
 
     def read_path(self, path: str) -> Document | None:
-        """The memory file that somebody asks for by `path`; None when there is none. Blocks.
+        """The memory file requested as `path`; None if it does not exist. Blocks.
 
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
         return self.read(FileState(self._shown(str(self.locate(path))), self.source, 0, 0))
 
     def locate(self, path: str) -> Path:
-        """Where the memory file `path` is or would be: relative to the workspace, absolute, or with `~`. Blocks.
+        """The actual or future location of the memory file `path`: relative to the workspace, absolute, or with `~`.
+        Blocks.
 
-        Where there is none, a file is meant whose name looks the same (see `on_disk`).
+        If it does not exist, a file whose name looks the same is used (see `on_disk`).
 
-        Raises ForbiddenPathError for what is no memory file, for links and for what is no plain file.
+        Raises ForbiddenPathError for paths that are not memory files, for links and for special files.
         """
         if not path.strip():
             raise ForbiddenPathError("A path is required.", hint="Name a file such as MEMORY.md.")
@@ -213,23 +212,23 @@ class MemoryDocuments:
         return Path(absolute)
 
     def watched(self) -> tuple[Path, ...]:
-        """The workspace, memory/ and the extra folders, as far as they are there. Blocks.
+        """The workspace, memory/ and the extra folders, if they exist. Blocks.
 
-        The first needs no watch over its subfolders: what matters of them is named on its own.
+        The workspace needs no recursive watch: the relevant subfolders are listed themselves.
         """
         roots = [Path(root.absolute) for root in self._roots]
         folders = [root if _is_folder(root) else root.parent for root in roots]
         return tuple(folder for folder in dict.fromkeys([Path(self._workspace), *folders]) if not why_no_folder(folder))
 
     def owns(self, path: Path) -> bool:
-        """Whether a change of `path` may matter: a memory file, or a folder that holds some. At most one lstat."""
+        """Whether a change of `path` may matter: a memory file, or a folder of them. At most one lstat."""
         absolute = os.path.normpath(path)
         if self._root_of(absolute) is not None:
             return True
         inside = any(absolute == root.absolute or _is_within(root.absolute, absolute) for root in self._roots)
         if not inside and not any(_is_within(absolute, root.absolute) for root in self._extras):
             return False
-        # A folder that went away took its files along, and nothing tells any more that it was one.
+        # A deleted path may have been a folder with memory files; that can't be determined any more.
         mode = _mode(absolute)
         folder = stat.S_ISDIR(mode) if mode else not path.suffix
         return folder and not self._is_ignored(absolute)
@@ -246,7 +245,7 @@ class MemoryDocuments:
     def _absolute(self, path: str | Path) -> str:
         try:
             expanded = Path(path).expanduser()
-        except RuntimeError:  # a `~name` that nobody has
+        except RuntimeError:  # the user of `~name` does not exist
             expanded = Path(path)
         return os.path.normpath(self._workspace / expanded)
 
@@ -255,7 +254,7 @@ class MemoryDocuments:
         return "" if relative == "." else relative
 
     def _root_of(self, absolute: str) -> Root | None:
-        """The root that lists the file `absolute`, or would if it were there; None when no root does."""
+        """The root that lists the file `absolute`, or would if it existed; None if there is none."""
         for root in self._roots:
             if absolute == root.absolute and is_markdown(absolute):
                 return root
@@ -267,7 +266,7 @@ class MemoryDocuments:
         return None
 
     def _has_links(self, root: Root, absolute: str) -> bool:
-        """Whether a folder on the way to `absolute` is a symlink. What lies above the root may be one."""
+        """Whether a folder below the root on the way to `absolute` is a symlink."""
         base = root.absolute if root.configured else self._workspace
         return (root.configured and stat.S_ISLNK(_mode(base))) or any(links_on_the_way(base, absolute))
 
@@ -288,7 +287,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _mode(path: str | Path) -> int:
-    """The kind of file at `path`, links not followed; 0 when there is none, or can be none by that name."""
+    """The file mode of `path`, without following links; 0 if it does not or cannot exist."""
     try:
         return os.lstat(path).st_mode
     except (OSError, ValueError):
@@ -296,7 +295,7 @@ def _mode(path: str | Path) -> int:
 
 
 class Content(Struct, frozen=True):
-    """A file's text, the size in bytes and the time that tell this content from later ones, and its digest."""
+    """A file's text, the size in bytes and modification time that identify this version, and its digest."""
 
     text: str
     size: int
@@ -305,11 +304,10 @@ class Content(Struct, frozen=True):
 
 
 def read_content(absolute: str, shown: str) -> Content | None:
-    """The content of the file `absolute`, called `shown` in errors; None when it is not there. Blocks.
+    """The content of the file `absolute`, called `shown` in errors; None if it does not exist. Blocks.
 
-    A byte order mark says whether it is UTF-16, and goes; CRLF becomes LF and NUL becomes U+FFFD; the number of lines
-    stays. Where the file was written so shortly before that a later write might leave its time as it is, `mtime_ns` is
-    UNSETTLED.
+    A byte order mark selects UTF-16 and is removed; CRLF becomes LF and NUL becomes U+FFFD; the number of lines stays.
+    If the file was written so recently that another write could leave the time unchanged, `mtime_ns` is UNSETTLED.
     Raises UnreadableDocumentError.
     """
     try:
@@ -325,7 +323,7 @@ def read_content(absolute: str, shown: str) -> Content | None:
 
 
 def digest_of(data: bytes) -> bytes:
-    """The digest by which contents are compared: BLAKE2b, 16 bytes."""
+    """The BLAKE2b digest of 16 bytes by which contents are compared."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
@@ -344,7 +342,7 @@ def _read(absolute: str, shown: str) -> tuple[bytes, os.stat_result]:
 
 
 def _settled_time(found: os.stat_result) -> int:
-    # The times of files come from the machine, so only the machine's own clock can be compared with them.
+    # File times come from the machine's clock, so only that clock can be compared with them.
     changed = change_time(found)
     age = time.time_ns() - changed
     tick = _TICK_NS if changed % _SECOND_NS else _COARSE_TICK_NS

@@ -1,4 +1,4 @@
-"""Finds the files of folders and tells their size and time: follows no link, lists a file with two names once."""
+"""Lists the files of folders with size and time; follows no links, and lists a file with two names once."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from clawbot.text.names import composed
 from clawbot.trees import MOST_ENTRIES
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
-"""A larger file is no note; it is reported and left out."""
+"""Larger files are reported and left out."""
 
 MOST_ISSUES = 100
-"""More than this many issues of one listing tell nothing new."""
+"""Further issues of a listing are only counted."""
 
-# Reference sheet 12.6, and the folders of other version controls.
+# Also folders of other version control systems.
 IGNORED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__"}
 )
 SUFFIXES = (".md", ".markdown")
-"""What files of notes end with, in upper or lower case."""
+"""File name suffixes of notes, in any case."""
 NOT_THERE = "it is not there"
 LINKED_FOLDER = "it is a link to a folder, and links are not followed: name what it leads to in extra_paths"
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,14 +36,14 @@ _BY_NAME = attrgetter("name")
 
 
 Closed = Callable[[str], str]
-"""Why what lies at a real path is not for this index, as it belongs to another agent; "" for what is."""
+"""Why a real path is excluded from this index because it belongs to another agent; "" if it is not."""
 
 
 class FileState(Struct, frozen=True):
-    """A file as a listing saw it.
+    """A file as seen by a listing.
 
-    `path` is relative to the workspace, with "/" ("../x.md" outside of it), for transcripts "sessions/<file>". `size`
-    is in bytes, `mtime_ns` the time of `change_time`. Two states that differ mean that the file is to be read again.
+    `path` is relative to the workspace, with "/" ("../x.md" outside it), for transcripts "sessions/<file>". `size` is
+    in bytes, `mtime_ns` is the `change_time`. If two states differ, the file must be read again.
     """
 
     path: str
@@ -53,10 +53,10 @@ class FileState(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """The files of a source in a fixed order, and what kept others from being among them.
+    """The files of a source in a fixed order, and why others are missing.
 
-    `hidden` are files, and folders with all that is below them ("" for the workspace), that could not be looked at,
-    each with its issue: they may be as they were.
+    `hidden` are files, and folders with everything below ("" for the workspace), that could not be read, each with its
+    issue: they may be unchanged.
     """
 
     files: tuple[FileState, ...]
@@ -65,11 +65,10 @@ class Listing(Struct, frozen=True):
 
 
 class Root(Struct, frozen=True):
-    """A file or folder to list: where it is, and its path as results show it ("" for the workspace itself).
+    """A file or folder to list: its location, and its path in results ("" for the workspace itself).
 
-    `pattern` says which files of a folder, by their path in it; None: those with a suffix of Markdown. What is
-    `configured` must be there. Names that begin with a dot (`.trash`, `.obsidian`) are passed over unless it
-    `shows_hidden`.
+    `pattern` selects files of a folder by their relative path; None: those with a Markdown suffix. A `configured` root
+    must exist. Names that begin with a dot (`.trash`, `.obsidian`) are skipped unless it `shows_hidden`.
     """
 
     absolute: str
@@ -79,20 +78,20 @@ class Root(Struct, frozen=True):
     shows_hidden: bool = False
 
     def wants(self, inside: str) -> bool:
-        """Whether the file at `inside` (its path below the root, with "/") is one to list."""
+        """Whether the file at `inside` (its path below the root, with "/") is listed."""
         if not self.enters(inside.split("/")):
             return False
         return is_markdown(inside) if self.pattern is None else self.pattern.fits(inside)
 
     def enters(self, names: Iterable[str]) -> bool:
-        """Whether folders and files of these names below it are looked at."""
+        """Whether folders and files of these names are considered."""
         return self.shows_hidden or not any(name.startswith(".") for name in names)
 
 
 class Walk:
-    """One listing in the making. All methods block; none raises for what is wrong with a file.
+    """One listing in progress. All methods block; none raises for a single file.
 
-    A root that is `closed` is an issue, a folder below a root that is so is passed by.
+    A `closed` root is an issue; a `closed` folder below a root is skipped.
     """
 
     def __init__(self, source: Source, closed: Closed | None = None) -> None:
@@ -106,20 +105,20 @@ class Walk:
         self._visited = 0
 
     def listing(self) -> Listing:
-        """What was found so far."""
+        """The listing so far."""
         issues = self._issues[:MOST_ISSUES]
         if len(self._issues) > MOST_ISSUES:
             issues.append(Issue("", f"{len(self._issues) - MOST_ISSUES:,} more files could not be taken"))
         return Listing(tuple(self._files), tuple(issues), self._hidden)
 
     def report(self, path: str, text: str, *hidden: str) -> None:
-        """Note what is wrong with `path`, and what is `hidden` by it."""
+        """Record the issue of `path`; `hidden`: it could not be read."""
         issue = Issue(printable(path) or ".", text)
         self._issues.append(issue)
         self._hidden.update(dict.fromkeys(hidden, issue))
 
     def add_root(self, root: Root) -> None:
-        """List what `root` is: a file, or a folder with all that is below it."""
+        """List `root`: a file, or a folder with everything below it."""
         shown = root.shown
         if self._closed is not None and (why := self._closed(os.path.realpath(root.absolute))):
             self.report(shown, f"it is left out: {why}")
@@ -130,7 +129,7 @@ class Walk:
             if not _is_gone(error):
                 self.report(shown, _reason(error), shown)
             elif root.configured:
-                # Where the folder around it is away too, it was hardly deleted: a disk is not mounted.
+                # If its parent folder is missing too, it was probably not deleted: a disk is not mounted.
                 away = why_no_folder(Path(root.absolute).parent)
                 self.report(shown, _reason(error), *([shown] if away else []))
             return
@@ -163,7 +162,7 @@ class Walk:
         return self._closed is not None and bool(self._closed(os.path.normpath(f"{real}/{folder}")))
 
     def _add_folder(self, root: Root, inside: str) -> list[str]:
-        """List the files of one folder; returns the names of the folders in it. `inside` is "" or ends with "/"."""
+        """List the files of one folder; returns the names of its subfolders. `inside` is "" or ends with "/"."""
         prefix = f"{root.shown}/{inside}" if root.shown else inside
         try:
             folder = os.open(f"{root.absolute}/{inside}", _OPEN_FOLDER)
@@ -172,7 +171,7 @@ class Walk:
                 self._report_folder(prefix, error)
             return []
         try:
-            # By its descriptor the names need not be looked up from the root again: a fifth of the time.
+            # By descriptor, names are not resolved from the root again: a fifth of the time.
             with os.scandir(folder) as found:
                 entries = list(itertools.islice(found, max(0, MOST_ENTRIES - self._visited) + 1))
             self._visited += len(entries)
@@ -195,7 +194,7 @@ class Walk:
             name = entry.name
             if name[0] == "." and not root.shows_hidden:
                 continue
-            # In line with `Root.wants`, since this runs ten thousand times.
+            # Inlined from `Root.wants`: this runs ten thousand times.
             wanted = name.lower().endswith(SUFFIXES) if pattern is None else pattern.fits(inside + name)
             if wanted and entry.is_file(follow_symlinks=False):
                 if name.isascii() or self._is_text(prefix, name):
@@ -238,21 +237,21 @@ class Walk:
 
 
 def is_markdown(path: str) -> bool:
-    """Whether the file is one of notes, by its name."""
+    """Whether the file name has a suffix of notes."""
     return path.lower().endswith(SUFFIXES)
 
 
 def change_time(found: os.stat_result) -> int:
-    """When a file was changed last, in nanoseconds.
+    """The time of the last change, in nanoseconds.
 
-    That is its ctime: the mtime can be set back (`touch -d`, `rsync -t`, an unpacked archive), and then hides a change
-    that leaves the size as it is. On Windows the ctime is that of its making, and the mtime has to do.
+    This is the ctime: the mtime can be set back (`touch -d`, `rsync -t`, unpacked archives), which hides a change of
+    equal size. On Windows the ctime is the creation time, so the mtime is used.
     """
     return found.st_ctime_ns if os.name == "posix" else found.st_mtime_ns
 
 
 def why_no_folder(path: Path) -> str:
-    """Why there is no folder at `path`, links followed; "" where there is one. Blocks."""
+    """Why there is no folder at `path` (following links); "" if there is one. Blocks."""
     try:
         return "" if stat.S_ISDIR(path.stat().st_mode) else NOT_THERE
     except OSError as error:
@@ -260,14 +259,14 @@ def why_no_folder(path: Path) -> str:
 
 
 def is_hidden(path: str, hidden: Iterable[str]) -> bool:
-    """Whether the file `path` is among what a listing could not look at."""
+    """Whether the file `path` is in one of the unreadable places of a listing."""
     return any(
         path == place or path.startswith(f"{place}/") if place else not path.startswith("../") for place in hidden
     )
 
 
 def links_on_the_way(base: str, target: str) -> Iterator[str]:
-    """The folders between `base` and `target` (both absolute) that are symlinks. Blocks: one lstat for each."""
+    """The folders between `base` and `target` (both absolute) that are symlinks. Blocks: one lstat each."""
     inside = target[len(base) :].strip("/").split("/")
     for depth in range(1, len(inside)):
         folder = "/".join([base.rstrip("/"), *inside[:depth]])
@@ -279,12 +278,12 @@ def links_on_the_way(base: str, target: str) -> Iterator[str]:
 
 
 def printable(path: str) -> str:
-    """`path` as text that every file and screen can hold: bytes that are no UTF-8 become U+FFFD."""
+    """`path` with bytes that are not UTF-8 replaced by U+FFFD."""
     return path if path.isascii() else path.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _is_gone(error: OSError) -> bool:
-    """Whether there is nothing at the path any more, or a link where none is followed."""
+    """Whether the error means that the path no longer exists, or is a link."""
     return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP
 
 
@@ -301,7 +300,7 @@ def _no_file(is_link: bool) -> str:
 
 
 def is_missing(path: str | Path) -> bool:
-    """Whether nothing is at `path`; not so where that can't be told. Blocks."""
+    """Whether nothing exists at `path`; false if that is unknown. Blocks."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,1 +1,1 @@
-"""Texts as vectors: what an embedder is, the offline one, and a cache for the remote ones."""
+"""Embeddings: the embedder protocol, the offline embedder, and a cache for remote ones."""

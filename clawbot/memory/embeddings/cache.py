@@ -1,5 +1,4 @@
-"""Keeps the vectors of remote models, since asking for them again costs money and time, and those of the index that is
-being written now."""
+"""Caches the vectors of remote models, since requesting them again costs money and time."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose
 
 
 class CurrentCache:
-    """A `CacheTable` that passes on to the `table` of the index that is being written; between rounds to none."""
+    """A `CacheTable` that delegates to the `table` of the index being written; empty between rounds."""
 
     def __init__(self) -> None:
         self.table: CacheTable | None = None
 
     def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The rows that are there, by hash. Blocks."""
+        """The cached rows by hash. Blocks."""
         table = self.table
         return table.get_many(identity, hashes) if table is not None else {}
 
@@ -32,17 +31,17 @@ class CurrentCache:
 
 
 MAX_MEMORY = 8 * 1024 * 1024
-"""Bytes of vectors kept in memory, over the table on disk: the last 1,300 at 1,536 dimensions."""
+"""Bytes of vectors cached in memory on top of the table: the last 1,300 at 1,536 dimensions."""
 SLICE = 1024
-"""Texts after which what came is stored: a stop or a failure costs no more than this."""
+"""Texts after which results are stored: the most that a stop or a failure loses."""
 _HASH_BYTES = 16
 
 
 class CacheTable(Protocol):
-    """Vectors on disk. Both methods block and may be called from any thread, one at a time."""
+    """Vectors on disk: rows are float32 bytes. Both methods block and may be called from any thread, one at a time."""
 
     def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The rows that are there, by hash."""
+        """The cached rows by hash."""
         ...
 
     def put_many(self, identity: str, rows: Mapping[bytes, bytes]) -> None:
@@ -51,7 +50,7 @@ class CacheTable(Protocol):
 
 
 class CachedEmbedder:
-    """An `Embedder` that asks `inner`, whose name it bears, only for what neither memory nor the table holds."""
+    """An `Embedder` with the name of `inner`, which it calls only for texts that are not cached."""
 
     def __init__(self, inner: Embedder, table: CacheTable, max_memory: int = MAX_MEMORY) -> None:
         """`max_memory` is in bytes of vectors."""
@@ -64,13 +63,13 @@ class CachedEmbedder:
         self._row_bytes = 0
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text; equal texts are asked for once. Raises EmbeddingError, and what the table raises."""
+        """One row for each text; equal texts are requested once. Raises EmbeddingError, and the table's errors."""
         hashes = [_hash(text, purpose) for text in texts]
         wanted = {key: text for key, text in zip(hashes, texts, strict=True) if text.strip()}
         known = await self._find(list(wanted))
         known |= await self._ask({key: text for key, text in wanted.items() if key not in known}, purpose)
         if len({len(row) for row in known.values()}) > 1:
-            # The model behind this name has changed its vectors: what was kept is of no use beside the new ones.
+            # The model of this name has changed its vectors: cached ones are useless now.
             known = await self._ask(wanted, purpose)
         nothing = bytes(len(next(iter(known.values()), b"")))
         try:
@@ -81,7 +80,7 @@ class CachedEmbedder:
             ) from error
 
     async def aclose(self) -> None:
-        """Close the inner embedder; the table is the store's."""
+        """Close the inner embedder; the table belongs to the store."""
         await self._inner.aclose()
 
     async def _find(self, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -91,7 +90,7 @@ class CachedEmbedder:
             stored = await asyncio.to_thread(self._stored, wanted)
             self._memory.put(stored)
             known |= stored
-        # Rows of another size than the model gives now are of another one, which stood behind this name before.
+        # Rows of another size come from an earlier model of this name.
         return {key: row for key, row in known.items() if len(row) == self._row_bytes or not self._row_bytes}
 
     async def _ask(self, missing: Mapping[bytes, str], purpose: Purpose) -> dict[bytes, bytes]:
@@ -119,7 +118,7 @@ class CachedEmbedder:
 
 
 class _Recent:
-    """The rows used last, up to a number of bytes."""
+    """An LRU cache of rows, limited in bytes."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes
@@ -141,5 +140,5 @@ class _Recent:
 
 
 def _hash(text: str, purpose: Purpose) -> bytes:
-    # Some models embed questions in another way, so the purpose is a part of what is kept.
+    # Some models embed queries differently, so the purpose is part of the key.
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES, person=purpose.encode()).digest()

@@ -1,4 +1,4 @@
-"""Where the vectors of an index come from, and what is known of that: whether it works, why not, when to try again."""
+"""The embedder of an index and its state: whether it works, why not, and when to retry (backoff)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 15.0
 LONGEST_PAUSE = 30 * 60.0
-"""Seconds after which a provider that failed is asked again; each failure doubles the pause."""
+"""Maximum backoff in seconds after a failure; each failure doubles it."""
 
 
 class EmbedderHandle:
-    """An embedder, opened when it is needed first, or the reason why there is none.
+    """An embedder, opened on first use, or the reason why there is none.
 
-    `requested` is the provider of the settings, `answered` says that it answered when it was asked last. Everything
-    belongs to the event loop.
+    `requested` is the configured provider, `answered` whether its last call succeeded. Belongs to the event loop.
     """
 
     def __init__(self, requested: str, opener: Callable[[], Awaitable[Embedder | None]], clock: Clock) -> None:
-        """`opener` returns None where no vectors are wanted, and raises ClawbotError where there can be none."""
+        """`opener` returns None if no vectors are wanted, and raises ClawbotError if they are unavailable."""
         self.requested = requested
         self.embedder: Embedder | None = None
         self.problem = ""
@@ -39,7 +38,7 @@ class EmbedderHandle:
         self._retry_at = 0.0
 
     async def open(self) -> Embedder | None:
-        """The embedder. None when no vectors are wanted, and when there can be none: `problem` says why then."""
+        """The embedder. None if no vectors are wanted or available: `problem` then says why."""
         if self._opening is not None:
             async with self._opening:
                 await self._open()
@@ -77,27 +76,27 @@ class EmbedderHandle:
 
     @property
     def fallback(self) -> Fallback | None:
-        """What can't be used now and why; None while all is well, and when words alone are what was asked for."""
+        """What is unavailable now and why; None if all is well, and if only words are configured."""
         reason = self.problem or self._reason
         return Fallback(self.provider if self.embedder else self.requested, reason) if reason else None
 
     @property
     def seconds_to_retry(self) -> float:
-        """How long a provider that failed is still left alone; 0 when it may be asked."""
+        """The remaining backoff in seconds; 0 if a call is allowed."""
         return max(0.0, self._retry_at - self._clock.monotonic()) if self._reason else 0.0
 
     @property
     def wanted(self) -> bool:
-        """Whether there should be vectors, also while there can be none."""
+        """Whether vectors are configured, available or not."""
         return self.embedder is not None or bool(self.problem)
 
     @property
     def ready(self) -> bool:
-        """Whether it may be asked now."""
+        """Whether a call is allowed now."""
         return self.embedder is not None and not self.seconds_to_retry
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text. Raises EmbeddingError, and then rests for a while."""
+        """One row for each text. Raises EmbeddingError, and then backs off."""
         embedder = await self.open()
         if embedder is None:
             raise EmbeddingError(self.problem or "No embedding provider is set.")
@@ -113,11 +112,11 @@ class EmbedderHandle:
         return vectors
 
     async def sample(self) -> Vectors:
-        """The vector of a text that no cache can hold, as the model gives it now. Raises EmbeddingError."""
+        """The vector of a text that is never cached, from the current model. Raises EmbeddingError."""
         return await self.embed([f"now: {self._clock.now().isoformat()}"], "query")
 
     def failed(self, reason: str) -> None:
-        """Leave the provider alone for a while, longer each time."""
+        """Back off after a failure, longer each time."""
         self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
         self._retry_at = self._clock.monotonic() + self._pause
         if reason != self._reason:
@@ -125,6 +124,6 @@ class EmbedderHandle:
         self._reason, self.answered = reason, False
 
     async def aclose(self) -> None:
-        """Let go of the embedder."""
+        """Close the embedder."""
         if self.embedder is not None:
             await self.embedder.aclose()

@@ -1,4 +1,4 @@
-"""What of a text is embedded: for the offline vectors the words that carry meaning, for models the whole."""
+"""The text that is embedded: for the offline model only meaningful words, for other models the whole text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from clawbot.memory.values import ChunkKind
 
 EMBEDDING_TEXT_VERSION = 1
-"""To be counted up when the same chunk is embedded as another text than before."""
+"""Increment when the same chunk is embedded as another text than before."""
 
-# Longer names are sentences with a colon in them.
+# Longer "names" are sentences with a colon.
 _SPEAKER = re.compile(
     r"\s*(?:>[ \t]?)*(?:\[?(?:\d{4}-\d{2}-\d{2}[ T])?\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+(?:[-–—][ \t]+)?)?[*_<@]{0,3}"
     r"(?P<name>[^\W\d_][^\n:：*<>|/，。,!?！？]{0,39}?)\s*[*_>]{0,3}(?::[*_]{0,3}(?=\s)|：)\s*"
@@ -23,25 +23,26 @@ WORD_EDGES = ".,!?;:()[]{}\"'“”‘’*_`~<>"
 _MOST_REMEMBERED = 50_000
 _LONGEST_REMEMBERED = 40
 UNDER_HEADINGS: frozenset[ChunkKind] = frozenset({"item", "table"})
-"""Chunks that say little without the heading above them."""
+"""Chunks that mean little without their heading."""
 
 
 def split_speaker(text: str) -> tuple[str | None, str]:
-    """Who says `text`, a chunk of dialogue (`Anna: …`), and what is said; None and the whole when nobody is named."""
+    """The speaker of `text`, a chunk of dialogue (`Anna: …`), and the speech; None and the whole text without a
+    name."""
     found = _SPEAKER.match(text)
     return (found["name"], text[found.end() :]) if found else (None, text)
 
 
 def heading_name(text: str) -> str:
-    """The words of a heading, without its marks."""
+    """The text of a heading without its marks."""
     return text.split("\n", 1)[0].strip("# \t")
 
 
 def chunk_embedding_text(text: str, kind: ChunkKind, above: str, *, remote: bool) -> str:
-    """What is embedded for a chunk of `kind` below the heading `above`, as that stands in the file ("" without one).
+    """The text to embed for a chunk of `kind` below the heading `above`, as written in the file ("" without one).
 
-    An item or a row of a table says little without its heading; talk and prose have their neighbours. The vectors of
-    the offline model are means of words, so who speaks and words that say nothing would only blur them.
+    Items and table rows mean little without their heading; dialogue and prose have neighbours. Offline vectors are
+    means over words, so speakers and stop words would only blur them.
     """
     name = heading_name(above) if kind in UNDER_HEADINGS or (remote and kind != "heading") else ""
     if remote:
@@ -55,12 +56,12 @@ def chunk_embedding_text(text: str, kind: ChunkKind, above: str, *, remote: bool
 
 
 def query_embedding_text(text: str, *, remote: bool) -> str:
-    """What is embedded for a question: cut down as the chunks are."""
+    """The text to embed for a query, reduced like chunks."""
     return text if remote else _telling_words(text) or text
 
 
 class Remembered(dict[str, bool], ABC):
-    """What is said of a word by its spelling, judged once: a few thousand words make up most of any text."""
+    """Memoises a property of words by spelling: a few thousand words make up most text."""
 
     def __missing__(self, word: str) -> bool:
         judged = self.judge(word)
@@ -72,11 +73,11 @@ class Remembered(dict[str, bool], ABC):
 
     @abstractmethod
     def judge(self, word: str) -> bool:
-        """The answer for a word that is not remembered."""
+        """The property of a new word."""
 
 
 class _Telling(Remembered):
-    """Whether a word says something."""
+    """Whether a word is meaningful."""
 
     def judge(self, word: str) -> bool:
         return word.lower().strip(WORD_EDGES).replace("'", "").replace("’", "") not in STOP_WORDS

@@ -1,6 +1,6 @@
 """The embedder that needs no network: the static vectors of wordllama (MIT), read from two files of its package.
 
-The package itself is never imported: that takes 0.4 seconds of CPU, sets up logging and asks the network.
+The package itself is never imported: that takes 0.4 seconds of CPU, configures logging and uses the network.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 PROVIDER = "offline"
 MODEL = "wordllama-l2-supercat-256"
 WITHOUT_NUMPY_CHARS = 6000
-"""Up to so many characters numpy is not worth its import (0.1 s of CPU): 10 microseconds a character without it."""
+"""Up to this size numpy is not worth its import (0.1 s of CPU): 10 microseconds a character without it."""
 IDLE_SECONDS = 30.0
-"""After this the memory for many texts (up to 50 MB) is given back."""
+"""After this the memory for bulk embedding (up to 50 MB) is freed."""
 _BATCH_TEXTS = 1024
 _BATCH_CHARS = 128 * 1024
 _PACKAGE = "wordllama"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
-_HINT = "Install clawbot anew, or name another provider in memory_search.provider."
+_HINT = "Reinstall clawbot, or set another provider in memory_search.provider."
 
 
 class OfflineFiles(Struct, frozen=True):
-    """Where the vocabulary and the weights are."""
+    """The paths of the vocabulary and the weights."""
 
     tokenizer: Path
     weights: Path
@@ -50,13 +50,13 @@ class _Parts(Struct, frozen=True):
 
 
 def find_offline() -> OfflineFiles | None:
-    """The files of the offline model; None when there is none that can be used, see `offline_problem`. Blocks."""
+    """The files of the offline model; None if they can't be used, see `offline_problem`. Blocks."""
     found = _look()
     return found if isinstance(found, OfflineFiles) else None
 
 
 def offline_problem() -> str:
-    """Why `find_offline` finds nothing, in one sentence; empty when it finds the files. Blocks."""
+    """Why `find_offline` returns None, as a sentence; else empty. Blocks."""
     found = _look()
     return found if isinstance(found, str) else ""
 
@@ -78,7 +78,7 @@ def _look() -> OfflineFiles | str:
 
 
 class OfflineEmbedder:
-    """An `Embedder`: the mean of the vectors of a text's tokens. What a text is for makes no difference.
+    """An `Embedder`: the mean of a text's token vectors. Ignores the purpose.
 
     The first call reads the vocabulary (10 ms of CPU).
     """
@@ -96,7 +96,7 @@ class OfflineEmbedder:
         self._idle: asyncio.TimerHandle | None = None
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text; zeros for a text without words. Raises EmbeddingError when the files are broken."""
+        """One row for each text; zeros for a text without words. Raises EmbeddingError if the files are broken."""
         parts = await asyncio.to_thread(_load, self._files)
         if sum(map(len, texts)) <= WITHOUT_NUMPY_CHARS:
             rows = [await asyncio.to_thread(_few, parts, texts)]
@@ -108,14 +108,13 @@ class OfflineEmbedder:
         return Vectors(parts.table.dimensions, b"".join(rows))
 
     async def aclose(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._stay(over=True)
         self._pool = None
 
     def _many(self, parts: _Parts, texts: Sequence[str]) -> bytes:
         """Blocks."""
-        # Deferred: the door to numpy, which small amounts of text do without.
-        # It comes through its one door, which keeps it from starting threads.
+        # Deferred: small amounts of text do without numpy.
         numpy()
         from clawbot.memory.embeddings.pooling import WordPool
 
@@ -123,14 +122,14 @@ class OfflineEmbedder:
             pool = self._pool
             if pool is None:
                 pool = WordPool(parts.bpe, parts.table)
-            # A pool whose call failed half way is not used again.
+            # Don't reuse a pool whose call failed halfway.
             self._pool = None
             rows = pool.embed(texts)
             self._pool = pool
             return rows
 
     def _stay(self, *, over: bool = False) -> None:
-        """Keep the pool for a while from now on, or no longer."""
+        """Keep the pool for `IDLE_SECONDS` from now, or drop it."""
         if self._idle is not None:
             self._idle.cancel()
         self._idle = None if over else asyncio.get_running_loop().call_later(IDLE_SECONDS, self._rest)
@@ -159,7 +158,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 @lru_cache(maxsize=1)
 def _load(files: OfflineFiles) -> _Parts:
-    """Blocks. Once for each process."""
+    """Blocks. Once per process."""
     try:
         vocabulary = msgspec.json.decode(files.tokenizer.read_bytes(), type=Tokenizer).model.vocab
         parts = _Parts(Bpe(vocabulary), WeightTable(files.weights))

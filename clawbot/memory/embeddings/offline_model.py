@@ -1,5 +1,5 @@
-"""The files of the offline model without numpy: its byte pair encoding, and the table of weights, one row of halves for
-each token, mapped from its file."""
+"""The offline model without numpy: its byte pair encoding, and its memory-mapped table of weights, one float16 row per
+token."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from msgspec import Struct
 from clawbot.text.language import HAN
 
 WORD_START = "▁"
-"""What stands before a word where a blank was."""
+"""Marks the start of a word after a space."""
 LONGEST_RUN = 48
-"""Characters. Longer runs (base64, Thai) are cut: merging costs the square of the length, and a token has 16."""
+"""Characters. Longer runs (base64, Thai) are split: merging is quadratic, and a token has at most 16."""
 
-# No token of the vocabulary reaches over the edge of one of these, so each is encoded by itself. Verified by a test.
+# No token crosses the boundary of these parts, so each is encoded separately. Verified by a test.
 _ATOM = re.compile(rf"▁?[^\W\d_{HAN}]+|\d|[{HAN}]|▁?(?:[^\w▁]|_)+|▁+|.", re.DOTALL)
 
 
 def atoms_of(word: str) -> list[str]:
-    """The parts of `word` (text without blanks) that are encoded one by one; the first begins with WORD_START."""
+    """The parts of `word` (text without spaces) to encode separately; the first begins with WORD_START."""
     return [
         atom[start : start + LONGEST_RUN]
         for atom in _ATOM.findall(WORD_START + word)
@@ -39,28 +39,28 @@ class _Model(Struct):
 
 
 class Tokenizer(Struct):
-    """The part of a tokenizer file (`tokenizer.json` of Hugging Face) that is needed here.
+    """The required part of a tokenizer file (`tokenizer.json` of Hugging Face).
 
-    The merges are left out: their order is the order of the ids.
+    Merges are left out: their order is that of the ids.
     """
 
     model: _Model
 
 
 class Bpe:
-    """Encodes by merging, again and again, the neighbours whose token has the lowest id."""
+    """Encodes by repeatedly merging the neighbours whose token has the lowest id."""
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
-        """Raises KeyError when the vocabulary lacks the 256 tokens for single bytes."""
+        """Raises KeyError if the vocabulary lacks the 256 single-byte tokens."""
         self._ids = vocabulary
         self._bytes = [vocabulary[f"<0x{byte:02X}>"] for byte in range(256)]
 
     def text(self, text: str) -> list[int]:
-        """The tokens of `text`; any blanks and line breaks count as one blank."""
+        """The tokens of `text`; any run of whitespace counts as one space."""
         return [token for word in text.split() for atom in atoms_of(word) for token in self.atom(atom)]
 
     def atom(self, atom: str) -> list[int]:
-        """The tokens of one part of a word; a character that the vocabulary lacks becomes its bytes."""
+        """The tokens of a word part; characters missing from the vocabulary become their bytes."""
         parts = [atom] if atom in self._ids else self._merged(list(atom))
         return [token for part in parts for token in self._tokens(part)]
 
@@ -82,17 +82,17 @@ class Bpe:
 
 
 _LENGTH = 8
-"""Bytes of the length of the header, at the start of a safetensors file."""
+"""Bytes of the header length at the start of a safetensors file."""
 _LARGEST_HEADER = 1024 * 1024
 _HALF_BYTES = 2
 
 
 class BrokenWeightsError(ValueError):
-    """A weights file that holds no table of 16-bit floats; the text says why."""
+    """A weights file without a table of 16-bit floats; the text says why."""
 
 
 class WeightTable:
-    """The rows of a safetensors file with one F16 matrix in it, on disk until they are used."""
+    """The rows of a safetensors file with one F16 matrix, memory-mapped."""
 
     def __init__(self, path: Path) -> None:
         """Blocks. Raises OSError, BrokenWeightsError."""
@@ -106,7 +106,7 @@ class WeightTable:
         self._row = struct.Struct(f"<{self.dimensions}e")
 
     def unit_sum(self, tokens: Sequence[int]) -> bytes:
-        """The sum of the rows of `tokens` at unit length, as little-endian float32; zeros for no tokens."""
+        """The normalised sum of the rows of `tokens`, as little-endian float32 bytes; zeros for no tokens."""
         size = self._row.size
         rows = [self._row.unpack_from(self._map, self.offset + token * size) for token in tokens]
         totals = [sum(column) for column in zip(*rows, strict=True)] if rows else [0.0] * self.dimensions
@@ -115,7 +115,7 @@ class WeightTable:
 
 
 def _shape(content: mmap.mmap) -> tuple[int, int, int]:
-    """Rows, columns, and the byte at which the first row begins."""
+    """Rows, columns, and the byte offset of the first row."""
     length = int.from_bytes(content[:_LENGTH], "little")
     if length > _LARGEST_HEADER:
         raise BrokenWeightsError("it is no safetensors file")

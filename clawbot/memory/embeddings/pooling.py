@@ -1,6 +1,6 @@
-"""Many texts at once, as the unit sum of their tokens' rows. Most words come again, so each word is summed once.
+"""Embeds many texts at once: the normalised sums of their token rows. Most words repeat, so each is summed once.
 
-Imports numpy (0.1 seconds of CPU), so this module is itself imported only where there are many texts.
+Imports numpy (0.1 seconds of CPU), so import this module only for many texts.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from clawbot.text.language import HAN
 Floats = NDArray[np.float16] | NDArray[np.float32]
 
 MAX_WORDS = 32 * 1024
-"""Words whose sums are kept: 32 MiB at 256 dimensions. The first ones, for what is frequent comes early."""
+"""Maximum cached word sums: 32 MiB at 256 dimensions. The first ones are kept, since frequent words come early."""
 LONGEST_WORD = 24
-"""Characters. Longer words (addresses, paths) seldom come again, their parts do."""
+"""Characters. Longer words (URLs, paths) rarely repeat, their parts do."""
 _FIRST_ROWS = 4096
 _GROUP = 256
-"""Texts summed in one step: few enough for the processor's cache."""
+"""Texts summed in one step, so that they fit in the CPU cache."""
 _SLICE = 4096
-"""Rows of one long text that are summed in one step."""
+"""Rows of a long text summed in one step."""
 _PART = "\0"
-"""What the key of a part of a word begins with; other keys are whole words."""
+"""Prefix of the keys of word parts; other keys are whole words."""
 _HAN = re.compile(f"[{HAN}]")
 
 
 class WordPool:
-    """Turns lists of texts into vectors. Not for several threads at once."""
+    """Embeds lists of texts. Not thread-safe."""
 
     def __init__(self, bpe: Bpe, table: WeightTable) -> None:
         """Blocks."""
         self._bpe = bpe
-        # As a plain array: a memmap would make each slice of it slower.
+        # A plain array, since slicing a memmap is slower.
         self._tokens: NDArray[np.float16] = np.asarray(
             np.memmap(table.path, np.dtype("<f2"), "r", table.offset, (table.count, table.dimensions))
         )
@@ -46,7 +46,7 @@ class WordPool:
         self._passing: list[str] = []
 
     def embed(self, texts: Sequence[str]) -> bytes:
-        """One unit row of little-endian float32 for each text; zeros for a text without words. Blocks."""
+        """One unit row of little-endian float32 per text; zeros for a text without words. Blocks."""
         self._forget_passing()
         known = len(self._places)
         places: list[int] = []
@@ -69,7 +69,7 @@ class WordPool:
         return rows.astype("<f4", copy=False).tobytes()
 
     def _places_of(self, text: str, fresh: list[str]) -> list[int]:
-        """Where the sums of the words of `text` are or will be; words that are not there yet go to `fresh`."""
+        """The positions of the sums of the words of `text`; new words are added to `fresh`."""
         places = []
         for word in text.split():
             place = self._places.get(word)
@@ -84,7 +84,7 @@ class WordPool:
         return places
 
     def _add(self, fresh: list[str], known: int) -> None:
-        """Sum the words `fresh`, whose places follow the `known` ones."""
+        """Sum the words `fresh`, with positions after the `known` ones."""
         tokens: list[int] = []
         counts: list[int] = []
         for key in fresh:
@@ -101,13 +101,13 @@ class WordPool:
             self._passing = fresh
 
     def _forget_passing(self) -> None:
-        """Let go of the words of the last call, when it went beyond what is kept."""
+        """Drop the words of the last call beyond the cache size."""
         for key in self._passing:
             del self._places[key]
         self._passing = []
 
     def _pooled(self, table: Floats, places: list[int], counts: list[int]) -> NDArray[np.float32]:
-        """The sums of the rows of `table` at `places`, `counts[i]` of them for row i.
+        """The sums of the rows of `table` at `places`, `counts[i]` of them for row i: `(len(counts), d)`.
 
         Rows of equal count are summed together: five times as fast as `np.add.reduceat`.
         """
@@ -134,7 +134,7 @@ class WordPool:
 
 
 def _keys(word: str) -> Sequence[str]:
-    """What `word` is remembered as: itself, or its parts where the whole would not come again."""
+    """The cache keys of `word`: itself, or its parts if it is unlikely to repeat."""
     if len(word) <= LONGEST_WORD and (word.isascii() or not _HAN.search(word)):
         return (word,)
     return [_PART + atom for atom in atoms_of(word)]

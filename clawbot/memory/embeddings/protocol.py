@@ -1,4 +1,4 @@
-"""What an embedder is: texts go in, unit vectors come out."""
+"""The embedder protocol: texts in, unit vectors out."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from msgspec import Struct
 from clawbot.errors import ClawbotError
 
 FLOAT_BYTES = 4
-"""Bytes of one figure of a vector: a little-endian float32."""
+"""Bytes of one vector component: a little-endian float32."""
 
 Purpose = Literal["document", "query"]
-"""What a text is: some models embed a question in another way than the text that answers it."""
+"""The role of a text: some models embed queries differently from documents."""
 
 
 class Vectors(Struct, frozen=True):
-    """Rows of `dimensions` little-endian float32 in `data`, of unit length; all zeros where a text says nothing."""
+    """Rows of `dimensions` little-endian float32 in `data`, of unit length; zeros for text without meaning."""
 
     dimensions: int
     data: bytes
@@ -36,7 +36,7 @@ class Vectors(Struct, frozen=True):
 
     @classmethod
     def of_rows(cls, rows: Iterable[bytes]) -> Vectors:
-        """Vectors made of rows of equal length. Raises ValueError when they are not."""
+        """Raises ValueError if the rows differ in length."""
         found = list(rows)
         sizes = {len(row) for row in found}
         if len(sizes) > 1:
@@ -45,7 +45,7 @@ class Vectors(Struct, frozen=True):
 
 
 class EmbeddingError(ClawbotError):
-    """Texts could not be embedded. `retryable` says whether the same call may work later."""
+    """Texts could not be embedded. `retryable`: the same call may succeed later."""
 
     def __init__(self, message: str, *, hint: str = "", retryable: bool = False) -> None:
         super().__init__(message, hint=hint)
@@ -53,11 +53,11 @@ class EmbeddingError(ClawbotError):
 
 
 class Embedder(Protocol):
-    """Something that turns texts into vectors."""
+    """Converts texts to vectors."""
 
     @property
     def provider(self) -> str:
-        """`offline`, or litellm's name of the provider: `openai`, `gemini`, …"""
+        """`offline`, or litellm's provider name: `openai`, `gemini`, …"""
         ...
 
     @property
@@ -67,12 +67,12 @@ class Embedder(Protocol):
 
     @property
     def remote(self) -> bool:
-        """Whether the texts leave this machine's memory for it."""
+        """Whether texts leave this machine."""
         ...
 
     @property
     def identity(self) -> str:
-        """Provider, model and address. Vectors of another identity have nothing to do with these; holds no key."""
+        """Provider, model and address, without the key. Vectors of different identities are not comparable."""
         ...
 
     @property
@@ -81,12 +81,12 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text, in their order. Takes any number of texts; may be cancelled. Raises EmbeddingError.
+        """One row for each text, in order. Accepts any number of texts; may be cancelled. Raises EmbeddingError.
 
-        A text of blanks alone gets zeros; where nothing else was asked for, the size may be unknown: no rows then.
+        Blank text gets zeros; if all texts are blank, the size may be unknown: then there are no rows.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of processes and memory."""
+        """Release processes and memory."""
         ...

@@ -1,1 +1,1 @@
-"""How the index is searched: from the request to the result, and the ranking in both profiles."""
+"""Searches the index: from the request to the results, with the ranking of both profiles."""

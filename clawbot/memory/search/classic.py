@@ -1,7 +1,7 @@
-"""The profile `classic`: the documented formula of older systems, so that who tuned one of them gets the same order.
+"""The profile `classic`: the documented formula of older systems, for users who tuned one of them.
 
-Sections 13.1 to 13.7 of the reference, with what was wrong in it put right: a better bm25 gives a better score, and
-hits by word alone are kept when nothing reaches the least score. Equal scores stand in the order of path and line.
+Two faults of the original are fixed: a better bm25 gives a better score, and keyword hits are kept if nothing reaches
+the minimum score. Equal scores are ordered by path and line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VECTOR_WEIGHT, TEXT_WEIGHT = 0.7, 0.3
 LEAST_SCORE = 0.35
 MOST_CANDIDATES = 200
 SNIPPET_UNITS = 700
-"""Units of UTF-16 that a result shows at most."""
+"""Maximum length of a snippet in UTF-16 code units."""
 
 _TOKEN = re.compile(r"\w+")
 _LATIN = re.compile(r"[a-z0-9_]+")
@@ -41,7 +41,7 @@ _SHORTEST_KEYWORD = 3
 
 
 class ClassicEntry(Struct, frozen=True):
-    """A chunk that was found: its scores by meaning, by word (None: not found so) and together."""
+    """A chunk with its scores by vector, by words (None: not found that way), and combined."""
 
     row: ChunkRow
     path: str
@@ -51,7 +51,7 @@ class ClassicEntry(Struct, frozen=True):
 
 
 class ClassicResults(Struct, frozen=True):
-    """A `Ranking` of chunks: `entries` in their order."""
+    """A `Ranking` of chunks: `entries` in order."""
 
     entries: Sequence[ClassicEntry]
     files: Mapping[int, FileRow]
@@ -65,14 +65,14 @@ class ClassicResults(Struct, frozen=True):
         return [entry.row.text for entry in self.entries[:count]]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """Those that reach the least score; if none does, those that hold the words."""
+        """The entries with at least the minimum score; if there are none, those that contain the words."""
         entries = [self.entries[number] for number in reordered(len(self.entries), order)]
         kept = [entry for entry in entries if entry.score >= self.budget.score]
         if not kept:
             kept = [entry for entry in entries if entry.text is not None and entry.score > 0]
         hits = [self._hit(entry) for entry in kept[: self.budget.results]]
         spent = accumulate(len(hit.snippet) for hit in hits)
-        # Without a budget of characters as many as there are; the first one in any case.
+        # Without a limit of characters all of them; at least one in any case.
         fitting = sum(self.budget.chars is None or chars <= self.budget.chars for chars in spent)
         return Ranked(tuple(hits[: max(1, fitting)]), self.partial, self.warnings)
 
@@ -93,7 +93,7 @@ class ClassicResults(Struct, frozen=True):
 
 
 class ClassicSearch(Struct, frozen=True):
-    """Searches one index by the formula. `today` is what the age of notes counts from. Everything blocks."""
+    """Searches one index by the formula. `today` is the reference for the age of notes. Everything blocks."""
 
     reader: IndexReader
     scope: FileScope
@@ -104,7 +104,7 @@ class ClassicSearch(Struct, frozen=True):
     def rank(
         self, queries: Sequence[str], vectors: Sequence[bytes | None], should_stop: StopCheck, warnings: tuple[str, ...]
     ) -> ClassicResults:
-        """The chunks for any of `queries`, each with the best score that one of them gives it, in the final order."""
+        """The chunks for any of `queries`, each with its best score over the queries, in the final order."""
         vector_weight, text_weight = weights_of(self.hybrid)
         best: dict[int, tuple[float, float | None, float]] = {}
         partial = False
@@ -149,7 +149,7 @@ class ClassicSearch(Struct, frozen=True):
         return None if narrowed is None else list(narrowed)
 
     def _by_words(self, query: str, *, has_vector: bool) -> dict[int, float]:
-        """Scores of the chunks that hold all words; without vectors, any word that says something."""
+        """Scores of the chunks with all words; without vectors, with any meaningful word."""
         if has_vector and not self.hybrid.enabled:
             return {}
         best: dict[int, float] = {}
@@ -165,7 +165,7 @@ class ClassicSearch(Struct, frozen=True):
 
 
 def weights_of(hybrid: HybridSettings) -> tuple[float, float]:
-    """The weights of meaning and of words, which sum to 1."""
+    """The weights of vectors and words, which sum to 1."""
     vector = VECTOR_WEIGHT if hybrid.vector_weight is None else hybrid.vector_weight
     text = TEXT_WEIGHT if hybrid.text_weight is None else hybrid.text_weight
     total = vector + text
@@ -173,18 +173,18 @@ def weights_of(hybrid: HybridSettings) -> tuple[float, float]:
 
 
 def text_score(rank: float) -> float:
-    """The score of a bm25, which is negative for a hit, and lower for a better one."""
+    """The score of a bm25 value, which is negative for a hit and lower for a better one."""
     relevance = max(0.0, -rank)
     return relevance / (1 + relevance)
 
 
 def all_words(query: str) -> str:
-    """The MATCH expression of chunks that hold all words of `query`; empty without any."""
+    """The MATCH expression for chunks with all words of `query`; empty if it has none."""
     return " AND ".join(fts_quote(spread_text(token).strip()) for token in _TOKEN.findall(query) if token.strip("_"))
 
 
 def single_words(query: str) -> list[str]:
-    """The MATCH expressions of the words of `query` that say something, each by itself; of all when none does."""
+    """A MATCH expression for each meaningful word of `query`; for all words if none is meaningful."""
     words = [word for word in parse_query(query).content_words if _is_keyword(word)]
     found: dict[str, None] = {}
     for word in words:
@@ -198,14 +198,14 @@ def _is_keyword(word: str) -> bool:
 
 
 def freshness(day: date | None, today: date, decay: TemporalDecaySettings) -> float:
-    """What a note's age leaves of its score: half after the half-life. Notes without a date don't age."""
+    """The factor for a note's age: one half after the half-life. Notes without a date don't age."""
     if not decay.enabled or day is None:
         return 1.0
     return math.exp(-math.log(2) / decay.half_life_days * max(0, (today - day).days))
 
 
 def diversified(entries: Sequence[ClassicEntry], balance: float) -> list[ClassicEntry]:
-    """`entries` (best first) with less of the same (MMR): 1 looks at the score alone, 0 at difference alone."""
+    """`entries` (best first) reordered for diversity (MMR): `balance` 1 uses the score only, 0 the difference only."""
     if balance >= 1 or len(entries) < 2:
         return list(entries)
     highest, lowest = entries[0].score, entries[-1].score
@@ -225,7 +225,7 @@ def diversified(entries: Sequence[ClassicEntry], balance: float) -> list[Classic
 
 
 def token_set(text: str) -> frozenset[str]:
-    """What texts are compared by: words, and of Chinese, Japanese and Korean the characters and their pairs."""
+    """The tokens by which texts are compared: words, and CJK characters and their pairs."""
     lower = text.lower()
     found = set(_LATIN.findall(lower))
     for run in _CJK_RUN.findall(lower):
@@ -234,12 +234,12 @@ def token_set(text: str) -> frozenset[str]:
 
 
 def similarity(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of tokens that both have (Jaccard); texts without any are not alike."""
+    """The Jaccard similarity of two token sets; 0 if both are empty."""
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
 def _cut(text: str, units: int) -> str:
-    """The first `units` of UTF-16 of `text`, without half a character."""
+    """The first `units` UTF-16 code units of `text`, without splitting a surrogate pair."""
     if text.isascii() or 2 * len(text) <= units:
         return text[:units]
     return text.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "ignore")

@@ -1,5 +1,5 @@
-"""The one door to the search: a request and vectors go in, a ranking comes out, in which notes and talks are one list.
-Pure over a reader of the index."""
+"""The entry point of the search: ranks notes and transcripts for a request with its vectors, and joins them. Pure over
+a reader of the index."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 Describe = Callable[[Sequence[Hit]], Sequence[Hit]]
-"""Makes of hits what results show: whose words they are, and of when. May block."""
+"""Adds speaker and time to hits of transcripts. May block."""
 
 TALKS_SHARE = 3
-"""While there are notes for all other places, a talk has one of so many."""
+"""While enough notes match, one in this many results may come from a transcript."""
 
-# A talk with so many of its words in one note says nothing new: the note of a session quotes it.
+# A transcript hit with this share of its words in one note is redundant: the session's note quotes it.
 _SAME_WORDS = 0.8
 
 
 class JoinedRanking:
-    """A `Ranking` of notes, where they were searched, and of talks, whose scores count by `weight` (0 to 1)."""
+    """A `Ranking` of notes and transcripts; the scores of transcripts are multiplied by `weight` (0 to 1)."""
 
     def __init__(
         self, notes: Ranking | None, talks: Ranking, weight: float, budget: Budget, describe: Describe = tuple
@@ -53,14 +53,14 @@ class JoinedRanking:
         self._noted = 0
 
     def texts(self, count: int) -> list[str]:
-        """The texts of the first ones of both, `count` at most."""
+        """The first texts of both, at most `count`."""
         said = self._talks.texts(count if self._notes is None else count // TALKS_SHARE)
         noted = [] if self._notes is None else self._notes.texts(count - len(said))
         self._noted = len(noted)
         return [*noted, *said]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """The best of both within the budget, by their scores. Blocks."""
+        """The best of both by score, within the budget. Blocks."""
         talks = self._talks.results(self._part(order, of_notes=False))
         told = self._describe(talks.hits)
         weighed = (msgspec.structs.replace(hit, score=round(hit.score * self._weight, 6)) for hit in told)
@@ -89,7 +89,7 @@ def _is_known(said: frozenset[str], notes: Sequence[frozenset[str]]) -> bool:
 
 
 def _fitting(hits: Sequence[Hit], budget: Budget) -> Iterator[Hit]:
-    """The first hits that fit together; the very first one in any case."""
+    """The first hits that fit the budget together; at least one."""
     left = budget.chars or sys.maxsize
     count = 0
     for hit in hits:
@@ -101,17 +101,16 @@ def _fitting(hits: Sequence[Hit], budget: Budget) -> Iterator[Hit]:
 
 
 SMALL_CHUNKS = 8_000
-"""An index of up to so many chunks is read as a whole for one search: 40 ms of CPU."""
+"""An index with at most this many chunks is read entirely for each search: 40 ms of CPU."""
 
-_WORDS_COUNT = "There are no vectors for this search: words count, although text_weight is 0."
+_WORDS_COUNT = "There are no vectors for this search: words are used although text_weight is 0."
 
 
 class Search(Struct, frozen=True):
     """One search of the index that `reader` reads.
 
-    `vectors` are unit float32 vectors of the request's queries, None where there is none: words alone are looked for
-    then. `today` is what "last week" counts from. With `matrix`, all vectors in memory, these are not read from the
-    index.
+    `vectors` are the unit vectors of the request's queries, float32 `(d,)`; None if missing: then only words count.
+    `today` is the reference of "last week". With `matrix`, all vectors in memory, none are read from the index.
     """
 
     reader: IndexReader
@@ -124,17 +123,17 @@ class Search(Struct, frozen=True):
 
 
 class SearchEngine:
-    """Searches the index in both profiles. May be used from several threads, each with its own reader."""
+    """Searches the index in both profiles. Thread-safe if each thread has its own reader."""
 
     def __init__(self) -> None:
         self._outline = TableCache()
         self._was_asked = False
 
     def rank(self, search: Search, describe: Describe = tuple) -> Ranking:
-        """What the index has for a search, best first. Blocks; the same index and search give the same ranking.
+        """The results of a search, best first. Blocks; deterministic for the same index and search.
 
-        Notes and talks are ranked apart, as if there were nothing else, and then joined: `describe` says of talks whose
-        words they are and of when.
+        Notes and transcripts are ranked separately and then joined; `describe` adds speaker and time to hits of
+        transcripts.
         """
         request, query = search.request, search.settings.query
         budget = budget_of(request, search.settings)
@@ -150,7 +149,7 @@ class SearchEngine:
             return notes
 
     def _rank_source(self, search: Search, source: Source, budget: Budget) -> Ranking:
-        """What there is of one source. Blocks."""
+        """The ranking of one source. Blocks."""
         reader, request, settings = search.reader, search.request, search.settings
         queries, vectors = request.queries[:MAX_QUERIES], search.vectors[:MAX_QUERIES]
         scope, warnings = scope_of(reader.files(), source, request)
@@ -173,7 +172,7 @@ class SearchEngine:
         )
 
     def _lines(self, search: Search, source: Source, scope: FileScope) -> LineSource:
-        """Where lines are read: all of them in memory where that pays, since whoever sees all of them ranks better."""
+        """Where to read lines: with all of them in memory, if that pays, the ranking is better."""
         reader, matrix, has_vectors = search.reader, search.matrix, any(search.vectors)
         pays = scope.chunks <= SMALL_CHUNKS or self._was_asked
         if matrix is None and has_vectors and scope.chunks <= SMALL_CHUNKS:
@@ -183,10 +182,10 @@ class SearchEngine:
 
 
 def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
-    """What a search may return: what the request says, else the settings, else what is usual in the profile."""
+    """The limits of a search: from the request, else from the settings, else the profile's default."""
     query = settings.query
     is_classic = settings.profile == "classic"
-    # The profile classic counts results, not characters, unless it is asked to.
+    # The profile classic limits results, not characters, unless requested.
     chars = request.max_chars or (None if is_classic else query.max_chars)
     scores = (request.min_score, query.min_score, LEAST_SCORE if is_classic else 0.0)
     score = next(each for each in scores if each is not None)
@@ -194,13 +193,13 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
 
 
 def weighed(query: QuerySettings, *, has_vectors: bool) -> LineWeights:
-    """The weights of lines, the two legs as the settings want them; the shares 0.3 and 0.7 leave them as they are.
+    """The line weights, scaled by the configured weights of vectors and words; 0.3 and 0.7 leave them unchanged.
 
-    Without vectors there is one leg, and nothing to share.
+    Without vectors there is nothing to balance.
     """
     weights, hybrid = query.lines, query.hybrid
     if not has_vectors:
-        # What stands against a nearness, where there is none.
+        # `exact` balances the vector score, and has no counterpart without it.
         return weights.model_copy(update={"exact": 0.0})
     vector = VECTOR_SHARE if hybrid.vector_weight is None else hybrid.vector_weight
     text = TEXT_SHARE if hybrid.text_weight is None else hybrid.text_weight

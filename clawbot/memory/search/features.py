@@ -1,4 +1,4 @@
-"""Owns what speaks for a line: its words and those around it, who says it, when, and what it is."""
+"""The ranking features of a line: its words and those around it, speaker, time, and kind."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from clawbot.memory.arrays import Floats, Ids
 
 _A_WEEK = 7
-# Counts a rare word for much where little else is asked for: beside other words of a question the answer is as often in
-# a line without it.
+# Rare words count for more if the question has few others: with several words, the answer is as often in a line without
+# it.
 _SOLE = 3
 
 
 class Wording(Struct):
-    """One wording of the question, and its unit vector (float32) where there is one that counts.
+    """One wording of the question, with its unit vector (float32 `(d,)`) if it is to be used.
 
-    A search fills in where each of `question.wanted` was found, as far as there was time.
+    A search fills in where each of `question.wanted` was found, as far as time allowed.
     """
 
     question: Question
@@ -37,11 +37,12 @@ class Wording(Struct):
 
 
 class Support(Struct, frozen=True):
-    """What speaks for each line apart from its meaning.
+    """The evidence for each line apart from vectors.
 
-    Each array is `(n,)` for the n lines of a table. `total` is all of it. `around` are the rarities of the words that
-    it has with its neighbours, summed, `words` those that it has with all of its section, where these are more; `whole`
-    are those of all words that are asked for."""
+    Each array is `(n,)` for the n lines of a table. `total` is the sum of all features. `around` sums the rarities of
+    the words found in the line and its neighbours, `words` those in its whole section if that is more; `whole` is the
+    sum for all words of the question.
+    """
 
     total: Floats
     around: Floats
@@ -50,13 +51,13 @@ class Support(Struct, frozen=True):
 
     @property
     def share(self) -> Floats:
-        """How much of what is asked for each line has with its neighbours: 0 to 1."""
+        """The share of the question's words (0 to 1) that each line has with its neighbours: `(n,)`."""
         found: Floats = self.around / numpy().float32(self.whole or 1.0)
         return found
 
 
 def support(table: LineTable, wording: Wording, files: Iterable[FileRow], weights: LineWeights) -> Support:
-    """What speaks for each line of `table`, a line of one of `files`, apart from its meaning."""
+    """The evidence apart from vectors for each line of `table`, whose lines belong to `files`."""
     np = numpy()
     total: Floats = np.zeros(len(table), np.float32)
     found = features(table, wording, files, weights)
@@ -67,8 +68,7 @@ def support(table: LineTable, wording: Wording, files: Iterable[FileRow], weight
 
 
 def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weights: LineWeights) -> dict[str, Floats]:
-    """What speaks for each line, by the names of `LineWeights`: `(n,)` each, most of them 0 or 1, words by their
-    rarity."""
+    """The features of each line by the names in `LineWeights`: `(n,)` each, mostly 0 or 1; words by their rarity."""
     np = numpy()
     question, columns = wording.question, table.columns
     words = _weigh_words(table, wording.matches, weights.window)
@@ -94,8 +94,8 @@ def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weigh
 
 
 class _Words(Struct, frozen=True):
-    """The rarities of what is found, summed: in each of n lines itself and in its window, `(n,)`, and in each of s
-    sections, `(s,)`."""
+    """The summed rarities of the words found: in each of n lines and in its window, `(n,)`, and in each of s sections,
+    `(s,)`."""
 
     own: Floats
     around: Floats
@@ -111,10 +111,10 @@ def _weigh_words(table: LineTable, matches: Sequence[Matches], window: Sequence[
         places, values = each.within(table.ids)
         values = values * np.float32(each.rarity)
         own[places] += values
-        # The best place in the window counts, so each thing needs a column of its own. One more for what is outside.
+        # The best position in the window counts, so each word needs its own column; one more for what is outside.
         best: Floats = np.zeros(len(table) + 1, np.float32)
         for distance, weight in window:
-            # Who has this line at `distance` is the one as far on the other side.
+            # The line that has this one at `distance` is equally far on the other side.
             beside = table.beside(-distance)[places] if distance else places
             best[beside] = np.maximum(best[beside], np.float32(weight) * values)
         around += best[:-1]
@@ -123,7 +123,7 @@ def _weigh_words(table: LineTable, matches: Sequence[Matches], window: Sequence[
 
 
 def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
-    """The share of what is asked for that each line has as rare words, as they were asked for."""
+    """The share of the question that each line contains as rare words in their original form: `(n,)`."""
     np = numpy()
     found: Floats = np.zeros(len(table), np.float32)
     names = len(wording.question.speakers) + len(wording.question.days)
@@ -136,7 +136,7 @@ def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
 
 
 def _best_of_sections(table: LineTable, match: Matches, places: Ids, values: Floats) -> Floats:
-    """How much each section holds of one thing: as much as its best line, or its heading."""
+    """The match of each section with one word: that of its best line or its heading, `(s,)`."""
     np = numpy()
     best: Floats = np.zeros(len(table.section_names), np.float32)
     if len(places):
@@ -153,7 +153,7 @@ def _best_of_sections(table: LineTable, match: Matches, places: Ids, values: Flo
 
 
 def scale_of(wording: Wording, weights: LineWeights, *, has_vector: bool) -> float:
-    """What a line that fits the question in every way would have: scores are shown as shares of this."""
+    """The score of a perfect line; results show scores as shares of this."""
     words = sum(each.rarity for each in wording.matches)
     best = (weights.term + weights.section) * max(words, RAREST)
     best += weights.exact * sum(each.rarity for each in wording.matches if is_rare(each, weights.rare)) / (words or 1.0)
@@ -161,12 +161,12 @@ def scale_of(wording: Wording, weights: LineWeights, *, has_vector: bool) -> flo
     best += weights.speaker + weights.speaker_near if wording.question.speakers else 0.0
     best += weights.day if wording.question.days else 0.0
     best += weights.when if wording.question.asks_when else 0.0
-    # A wording without a vector beside one that has one, where words count nothing.
+    # A wording without a vector beside one with a vector, and words have no weight.
     return best or 1.0
 
 
 def is_rare(found: Matches, least: float) -> bool:
-    """Whether this tells one line from all others: it is found, and counts at least so much."""
+    """Whether this word distinguishes lines: it is found, with at least this rarity."""
     return len(found.ids) > 0 and found.rarity >= least
 
 
@@ -176,7 +176,7 @@ def is_of_days(day: date, wanted: Sequence[DateRange]) -> bool:
 
 
 def speaks_of(text: str, day: date, wanted: Sequence[DateRange]) -> bool:
-    """Whether a line, written on `day`, names one of the wanted periods about as closely as the question does."""
+    """Whether a line written on `day` names one of the wanted periods about as precisely as the question."""
     return any(
         said.start <= each.end and each.start <= said.end and _days(said) <= max(_days(each), _A_WEEK)
         for said in dates_in(text, day)
@@ -189,5 +189,5 @@ def _days(period: DateRange) -> int:
 
 
 def chunks_of_days(files: Iterable[FileRow], wanted: Sequence[DateRange]) -> list[ChunkSpan]:
-    """The chunks of `files` that are of one of the periods."""
+    """The chunks of `files` dated in one of the periods."""
     return spans_of(files, lambda day: is_of_days(day, wanted)) if wanted else []

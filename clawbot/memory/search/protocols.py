@@ -1,4 +1,4 @@
-"""What the parts of a search have in common: what they ask of the index, and what a ranking is before it becomes
+"""The types shared by the parts of a search: what it needs from the index, and what a ranking is before it becomes
 results."""
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 StopCheck = Callable[[], bool]
-"""Says whether the deadline is over or nobody waits any more. Asked between the steps of a search."""
+"""Whether the deadline has passed or the caller is gone. Checked between the steps of a search."""
 
 
 ReadVectors = Callable[["Ids"], tuple["Ids", "Floats"]]
-"""Ids go in; out come those that have a vector, ascending, and their unit vectors."""
+"""Maps ids to those that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
 
 
 def never() -> bool:
@@ -28,13 +28,13 @@ def never() -> bool:
 
 
 class Matrix(Protocol):
-    """All vectors, in memory: ascending `ids`; see `store/matrix.py`."""
+    """All vectors in memory, by ascending `ids` `(n,)`; see `store/matrix.py`."""
 
     @property
     def ids(self) -> Ids: ...
 
     def scores(self, vector: bytes) -> Floats:
-        """The cosine of each row and a unit vector."""
+        """The cosine of each row with a unit vector `(d,)`: `(n,)`."""
         ...
 
     def rows(self, ids: Ids) -> tuple[Ids, Floats]:
@@ -43,7 +43,7 @@ class Matrix(Protocol):
 
 
 class Budget(Struct, frozen=True):
-    """How much a search may return: `results` in number, `chars` together (None: any), nothing below `score`."""
+    """The limits of a search: number of `results`, total `chars` (None: no limit), minimum `score`."""
 
     results: int
     chars: int | None
@@ -51,8 +51,8 @@ class Budget(Struct, frozen=True):
 
 
 class Ranked(Struct, frozen=True):
-    """The results of a search, best first. `partial`: the deadline came first. `warnings` are for
-    people and models."""
+    """The results of a search, best first. `partial`: the deadline passed first. `warnings` are for people and
+    models."""
 
     hits: tuple[Hit, ...]
     partial: bool = False
@@ -60,18 +60,18 @@ class Ranked(Struct, frozen=True):
 
 
 class Ranking(Protocol):
-    """What was found, best first, before it becomes results: a re-ranker may put it into another order."""
+    """Ranked candidates before they become results: a reranker may reorder them."""
 
     def texts(self, count: int) -> list[str]:
         """The texts of the first `count`."""
         ...
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """The results. `order` says which of the first ones (from 0) come first; the others follow as they were."""
+        """The results. `order` lists the positions (from 0) to put first; the others follow in their order."""
         ...
 
 
 def reordered(count: int, order: Sequence[int] | None) -> list[int]:
-    """The numbers 0 to `count` - 1, those of `order` first; what is no such number or comes twice is passed over."""
+    """The numbers 0 to `count` - 1, those of `order` first; invalid and repeated numbers are ignored."""
     first = dict.fromkeys(number for number in order or () if 0 <= number < count)
     return [*first, *(number for number in range(count) if number not in first)]

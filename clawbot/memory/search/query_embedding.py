@@ -1,4 +1,4 @@
-"""The vectors of a question: waited for a moment, and made in the background when they come late."""
+"""The vectors of a query: awaited briefly, then computed in the background."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from clawbot.memory.embeddings.protocol import Vectors
 log = logging.getLogger(__name__)
 
 FIRST_SECONDS = 1.5
-"""How long a search waits for a remote provider that has not answered yet: what talks to it may have to be loaded,
-and it may be out of reach, while words give an answer in milliseconds."""
+"""How long a search waits for a remote provider that has not answered yet: its client may have to be loaded, or it may
+be unreachable, while words give results in milliseconds."""
 
 KNOWN_SECONDS = 4.0
-"""How long for one that has answered before: it works, and may be slow."""
+"""How long it waits for one that has answered before: it works, and may be slow."""
 
 LONGEST_SECONDS = 15.0
-"""After that nobody waits for an answer in the background either."""
+"""Time limit in the background."""
 
 QUERY_CHARS = 2_000
-"""Characters of a query that are embedded; words are bounded by `query.parse`."""
+"""Characters of a query that are embedded; `query.parse` limits its words."""
 
 
 class QueryVectors(Struct, frozen=True):
-    """The vectors of a request's queries, None where there is none, and the identity of the embedder they are from.
+    """The vectors of a request's queries, None if missing, and the identity of the embedder.
 
-    `late`: they are still on their way.
+    `late`: they are still being computed.
     """
 
     vectors: tuple[bytes | None, ...]
@@ -42,14 +42,16 @@ class QueryVectors(Struct, frozen=True):
 
 
 class QueryEmbedder:
-    """Asks a handle for the vectors of questions. Belongs to the event loop.
+    """Embeds queries with a handle. Belongs to the event loop.
 
-    One question at a time goes on in the background. While it does, the provider is known to be slow, and others are
-    answered without waiting. `on_arrival` is called when its vectors came after all: who asks again gets them at once.
+    One query at a time continues in the background. Meanwhile the provider is considered slow, and other queries are
+    answered without waiting. `on_arrival` is called when late vectors arrive: repeating the query then uses them at
+    once.
     """
 
     def __init__(self, handle: EmbedderHandle, timeout: float, *, patient: bool = False) -> None:
-        """`timeout` is the seconds that a whole search may take; who is `patient` waits all of it for a provider."""
+        """`timeout` is the time limit of a whole search in seconds; with `patient` all of it is spent waiting for the
+        provider."""
         self.on_arrival: Callable[[], None] | None = None
         self._handle = handle
         self._timeout = timeout
@@ -59,7 +61,7 @@ class QueryEmbedder:
         self._arrived: tuple[list[str], Vectors] | None = None
 
     async def ask(self, queries: Sequence[str]) -> QueryVectors:
-        """The vectors of `queries`; none without a provider, while it fails, and when they don't come in time."""
+        """The vectors of `queries`; None for each without a provider, while it fails, and if they are late."""
         start = asyncio.get_running_loop().time()
         nothing = (None,) * len(queries)
         embedder = await self._handle.open()
@@ -82,7 +84,7 @@ class QueryEmbedder:
         return QueryVectors(tuple(vectors.rows()), embedder.identity)
 
     async def close(self) -> None:
-        """Give up what is still on its way."""
+        """Cancel the query in the background."""
         if self._late is not None:
             self._late.cancel()
             await asyncio.wait([self._late])
@@ -94,11 +96,11 @@ class QueryEmbedder:
         return min(KNOWN_SECONDS if self._handle.answered else FIRST_SECONDS, self._timeout)
 
     async def _wait(self, task: asyncio.Task[Vectors | None], texts: list[str], end: float) -> bool:
-        """Wait for `task` until `end`; then it goes on in the background."""
+        """Wait for `task` until `end`; then it continues in the background."""
         try:
             await asyncio.wait([task], timeout=max(0.0, end - asyncio.get_running_loop().time()))
         except asyncio.CancelledError:
-            # Nobody wants this answer any more, but a provider that was never heard of may have to be loaded first.
+            # Cancelled. But a provider that has never answered may still have to be loaded, so let it.
             if self._late is None and self._handle.answered:
                 task.cancel()
             else:
@@ -109,7 +111,7 @@ class QueryEmbedder:
         return task.done()
 
     def _keep(self, task: asyncio.Task[Vectors | None], texts: list[str]) -> None:
-        """Let `task` go on in the background, unless it does already or another one does."""
+        """Let `task` continue in the background, unless another one does."""
         if self._late is None:
             self._late, self._late_texts = task, texts
             task.add_done_callback(self._over)
@@ -117,7 +119,7 @@ class QueryEmbedder:
             task.cancel()
 
     def _over(self, task: asyncio.Task[Vectors | None]) -> None:
-        """The question in the background has its answer."""
+        """The background query has finished."""
         self._late = None
         if task.cancelled():
             return
@@ -129,7 +131,7 @@ class QueryEmbedder:
                 self.on_arrival()
 
     async def _embed(self, texts: list[str]) -> Vectors | None:
-        """The vectors; None when there are none, and the handle knows why."""
+        """The vectors; None on failure, which the handle records."""
         seconds = self._timeout if self._patient else LONGEST_SECONDS
         try:
             async with deadline(seconds):

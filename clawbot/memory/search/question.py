@@ -1,5 +1,5 @@
-"""What a question asks for (words with other words for them, speakers, days, whether it asks when), which lines hold
-it, and how rare it is."""
+"""Parses a question (words with synonyms, speakers, days, whether it asks for a time), finds the lines with its words,
+and computes their rarity."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _WHEN = re.compile(
 )
 _CJK_RUN = re.compile(rf"[{CJK}]+")
 _SHORTEST_STEM = 3
-_STEM_SHARE = 2 / 3  # of a word is left by the stemming, for most
+_STEM_SHARE = 2 / 3  # the usual share of a word that stemming keeps
 
 
 class Alternative(Struct, frozen=True):
-    """Another spelling or word: its FTS5 expression, and what it counts beside the word of the question."""
+    """Another spelling or word: its FTS5 expression, and its weight relative to the question's word."""
 
     match: str
     weight: float
 
 
 class WantedWord(Struct, frozen=True):
-    """One thing that the question asks for, and other words for it."""
+    """One word of the question, with its alternatives."""
 
     match: str
     weight: float
@@ -52,10 +52,9 @@ class WantedWord(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """A question, understood. `speakers` are ids of the index; `days` are the periods that the question names.
+    """A parsed question. `speakers` are ids of the index; `days` are the periods that the question names.
 
-    `words` are those of `wanted` as they are written, the question's own first. `unfinished`: its last word is being
-    typed.
+    `words` are the spellings in `wanted`, the question's own first. `unfinished`: its last word is still being typed.
     """
 
     wanted: tuple[WantedWord, ...]
@@ -75,9 +74,9 @@ def understand(
     *,
     prefix: bool = False,
 ) -> Question:
-    """Take the question `text` apart. `speakers` are those of the index; relative dates count from `today`.
+    """Parse the question `text`. `speakers` are those of the index; relative dates count from `today`.
 
-    With `prefix` a word at the very end also stands for those that begin with it.
+    With `prefix`, a word at the very end also matches longer words.
     """
     days = dates_in(text, today, prefer="past")
     terms = parse_query(_without(text, (each.text for each in days))).terms or parse_query(text).terms
@@ -92,7 +91,7 @@ def understand(
 
 
 def _without(text: str, wordings: Iterable[str]) -> str:
-    """`text` without the dates in it: notes of a day seldom say the day."""
+    """`text` without its dates: dated notes seldom repeat their date."""
     plain = plain_forms(text)
     for wording in wordings:
         plain = plain.replace(wording, " ", 1)
@@ -127,38 +126,39 @@ def _wanted(term: Term, expansions: Sequence[Expansion], weights: LineWeights) -
 
 
 def _begun(text: str) -> str:
-    """The word that `text` ends with, as far as it is typed; empty when there is none."""
+    """The word being typed at the end of `text`; empty if there is none."""
     found = _last_word().search(plain_forms(text))
     return found[0].lower() if found else ""
 
 
 @cache
 def _last_word() -> re.Pattern[str]:
-    # Behind a blank, a sign or Chinese. One letter begins too many words.
+    # After a space, punctuation or Chinese. A single letter is a prefix of too many words.
     return re.compile(rf"(?<![^\W_{CJK}])[^\W_{CJK}]{{2,}}\Z")
 
 
 def _with_longer(wanted: WantedWord, begun: str, weights: LineWeights) -> WantedWord:
-    """`wanted` with the words that begin with `begun`, where it asks for that."""
+    """`wanted` with prefix matches of `begun`, if it contains that word."""
     if fts_quote(begun) not in wanted.match:
         return wanted
     longer = [Alternative(f"{fts_quote(begun)} *", weights.begun)]
     stem = begun[: max(_SHORTEST_STEM, int(len(begun) * _STEM_SHARE))]
     if begun.isalpha() and stem != begun:
-        # The index keeps stems: "movin" is the beginning of no "move".
+        # The index contains stems: "movin" is not a prefix of "move".
         longer.append(Alternative(f"{fts_quote(stem)} *", weights.begun_stem))
     return msgspec.structs.replace(wanted, others=(*wanted.others, *longer))
 
 
 def _stands_for(term: Term, source: str) -> bool:
-    """Whether `term` is a part of `source`, the words that the thesaurus knows."""
+    """Whether `term` is part of `source`, a phrase known to the thesaurus."""
     if term.kind == "cjk":
         return term.text in source
     return term.text in source.split() or term.text == source
 
 
 def _match_of(word: str) -> str:
-    """The FTS5 expression of a word of the thesaurus. Of Chinese, the pairs at its ends hold its neighbours."""
+    """The FTS5 expression of a thesaurus word. For Chinese, the pairs at its ends include the neighbouring
+    characters."""
     spread = spread_text(word).split()
     if len(spread) > 1 and _CJK_RUN.fullmatch(word):
         spread = spread[1:-1]
@@ -166,19 +166,19 @@ def _match_of(word: str) -> str:
 
 
 RAREST = 8.0
-"""What the rarest word counts."""
+"""The weight of the rarest word."""
 
 
 class Matches(Struct, frozen=True):
-    """Where one thing is found: ascending chunk `ids` `(n,)`, how well each holds it (`values` `(n,)`, 0 to 1), and
-    what it counts (`rarity`, 0 to RAREST)."""
+    """Where one word is found: ascending chunk `ids` `(n,)`, how well each matches (`values` `(n,)`, 0 to 1), and its
+    weight (`rarity`, 0 to RAREST)."""
 
     ids: Ids
     values: Floats
     rarity: float
 
     def within(self, ids: Ids) -> tuple[Ids, Floats]:
-        """The places in the ascending `ids` where it is found, `(m,)`, and how well, `(m,)`."""
+        """The positions in the ascending `ids` where it is found, `(m,)`, and how well, `(m,)`."""
         np = numpy()
         if not len(ids):
             return np.zeros(0, np.int64), self.values[:0]
@@ -188,7 +188,7 @@ class Matches(Struct, frozen=True):
 
 
 class WordFinder:
-    """Looks words up among `total` chunks; `postings` is asked for each FTS5 expression once."""
+    """Looks up words among `total` chunks; `postings` is called once per FTS5 expression."""
 
     def __init__(self, postings: Callable[[str], Sequence[int]], total: int) -> None:
         self._postings = postings
@@ -196,7 +196,7 @@ class WordFinder:
         self._known: dict[str, Ids] = {}
 
     def find(self, wanted: Sequence[WantedWord], should_stop: StopCheck) -> tuple[list[Matches], bool]:
-        """The matches of each, and whether `should_stop` ended this before all were looked up. Blocks."""
+        """The matches of each word, and whether `should_stop` ended the lookup early. Blocks."""
         found: list[Matches] = []
         for each in wanted:
             if should_stop():
@@ -212,7 +212,7 @@ class WordFinder:
         for other in wanted.others:
             ids = self._ids(other.match)
             if len(ids):
-                # A frequent other word must not count as much as the rare word that was asked for.
+                # A frequent synonym must not count as much as the rare word in the question.
                 groups.append((ids, other.weight * min(1.0, self._rarity(len(ids)) / rarity)))
         if len(groups) == 1:
             return Matches(own, np.ones(len(own), np.float32), rarity * wanted.weight)
@@ -230,7 +230,7 @@ class WordFinder:
         return ids
 
     def _rarity(self, count: int) -> float:
-        """RAREST for a word of no line, near 0 for one of every line."""
+        """RAREST for a word in no line, near 0 for one in every line."""
         total = max(self._total, 1)
         rarity = RAREST * math.log(1 + (total - count + 0.5) / (count + 0.5)) / math.log(1 + total)
         return min(rarity, RAREST)

@@ -1,6 +1,6 @@
-"""Ranks the lines of the index by what speaks for them, in the profile `lines`, and decides whether anything fits at
-all: words that say something, the days of the question, or a nearness that stands out. Without this the least bad line
-would be the answer to every question."""
+"""Ranks the lines of the index in the profile `lines`, and decides whether anything matches at all: by meaningful
+words, by the days of the question, or by an outstanding cosine. Otherwise every question would be answered with the
+least bad line."""
 
 from __future__ import annotations
 
@@ -42,34 +42,34 @@ if TYPE_CHECKING:
 VECTOR_SHARE, TEXT_SHARE = 0.3, 0.7
 
 _SAMPLE = 500
-"""Lines that are compared with a question to know how near any line is to it: 1 ms."""
+"""Lines compared with a question to estimate the background similarity: 1 ms."""
 
 _FEWEST = 30
-"""Of fewer lines nobody can say what is usual."""
+"""Fewer lines are not enough for statistics."""
 
 _NEAR = 0.3
-"""The cosine that counts then. By chance offline vectors of Latin text come to 0.2."""
+"""The minimum cosine in that case. Offline vectors of Latin text reach 0.2 by chance."""
 
 _HALF = 0.5
-"""Of what is asked for: a question that is one frequent word is answered by that word."""
+"""Share of the question: a question of one frequent word is answered by that word."""
 
 _WINDOW = 2
-# Of a word in more than one of so many lines the rest is not read.
+# Reading stops for words that occur in more than one of this many lines.
 _COMMON = 5
 
 
 def words_say(support: Support, least: float) -> Bools:
-    """Which lines have words of a question, by themselves or around them, that say something: rare enough ones, by
-    their sum, or at least half of the question. With a `least` of 0 it is any word."""
+    """Which lines match by words, `(n,)`: the words in or around them are rare enough in total, or at least half of the
+    question. With a `least` of 0 any word matches."""
     found: Bools = (support.words > 0) & ((support.words >= least) | (support.words >= _HALF * support.whole))
     return found
 
 
 def least_cosine(vector: bytes, scope: FileScope, read: ReadVectors, deviations: float) -> float:
-    """From which cosine on a line is nearer to a question than lines are by chance. Blocks.
+    """The cosine above which a line is nearer to a question than by chance: the mean over a sample of lines plus
+    `deviations` standard deviations. Blocks.
 
-    That depends on the question and on the model: it is so many standard deviations above the mean of lines from all
-    over the index.
+    It depends on the question and the model.
     """
     np = numpy()
     query = np.frombuffer(vector, "<f4")
@@ -81,7 +81,7 @@ def least_cosine(vector: bytes, scope: FileScope, read: ReadVectors, deviations:
 
 
 def _sample(scope: FileScope) -> Ids:
-    """Lines of `scope` at even distances."""
+    """Evenly spaced lines of `scope`."""
     np = numpy()
     files = np.fromiter(scope.files, np.int64, len(scope.files))
     counts = np.fromiter((file.chunks for file in scope.files.values()), np.int64, len(files))
@@ -94,19 +94,19 @@ def _sample(scope: FileScope) -> Ids:
 
 
 class LineSource(Struct, frozen=True):
-    """Where lines are read: the index; where all are in memory, also `table`, and with vectors also `matrix`."""
+    """Where lines are read from: the index; if all are in memory, `table`, and with vectors also `matrix`."""
 
     reader: IndexReader
     matrix: Matrix | None = None
     table: LineTable | None = None
 
     def vectors(self, ids: Ids) -> tuple[Ids, Floats]:
-        """The ids of those that have a vector, ascending, and their unit vectors."""
+        """The ids of those that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
         return self.reader.vectors(ids.tolist()) if self.matrix is None else self.matrix.rows(ids)
 
 
 class RankedLines(Struct, frozen=True):
-    """Ids of lines, best first, with their scores (0 to 1). `partial`: there was no time to look everywhere."""
+    """Ids of lines, best first, with their scores (0 to 1). `partial`: time ran out."""
 
     ids: Sequence[int]
     scores: Sequence[float]
@@ -114,7 +114,7 @@ class RankedLines(Struct, frozen=True):
 
 
 class _Evidence(Struct):
-    """What speaks for lines by one wording: for those of the whole table, and by nearness for those that are ranked."""
+    """The evidence for one wording: word features for the whole table, cosines for the lines to rank."""
 
     wording: Wording
     support: Support
@@ -131,7 +131,7 @@ class LineRanking:
         self._should_stop = should_stop
 
     def rank(self, wordings: Sequence[Wording]) -> RankedLines:
-        """The best lines for any of `wordings`; a line counts by the one that fits it best."""
+        """The best lines for any of `wordings`; a line counts by its best wording."""
         np = numpy()
         partial = self._look_up(wordings)
         table, places = self._lines.table, None
@@ -154,7 +154,7 @@ class LineRanking:
         return RankedLines(table.ids[places[order]].tolist(), np.clip(scores[order], 0, 1).tolist(), partial)
 
     def _look_up(self, wordings: Sequence[Wording]) -> bool:
-        """Find the words; whether there was no time for all of them, or for the vectors then."""
+        """Find the words; returns whether time ran out before all were found, or before the vectors."""
         limit = max(self._weights.postings, self._scope.chunks // _COMMON)
         postings = self._lines.reader.postings
         finder = WordFinder(lambda match: postings(match, limit, self._scope.id_range), self._scope.chunks)
@@ -173,17 +173,17 @@ class LineRanking:
             each.near = next(scores) if each.wording.vector is not None else None
 
     def _fits(self, places: Ids, found: Sequence[_Evidence]) -> bool:
-        """Whether any line fits one of the wordings by its words or its day."""
+        """Whether any line matches one of the wordings by words or day."""
         for each in found:
             question = each.wording.question
-            # Of a word that is being typed nobody knows yet how much it says.
+            # The rarity of a word is unknown while it is being typed.
             least = 0.0 if question.unfinished else self._weights.least_words
             if words_say(each.support, least)[places].any() or len(self._by_day(question)):
                 return True
         return False
 
     def _stands_out(self, found: Sequence[_Evidence]) -> bool:
-        """Whether any line is nearer to one of the wordings than lines are by chance."""
+        """Whether any line is nearer to one of the wordings than by chance."""
         for each in found:
             if each.near is not None and each.wording.vector is not None:
                 least = least_cosine(
@@ -194,7 +194,7 @@ class LineRanking:
         return False
 
     def _promising(self, table: LineTable, found: Sequence[_Evidence]) -> Ids:
-        """Places of the lines of the whole index that are worth an exact look."""
+        """Positions of the lines to score exactly, out of the whole index."""
         np = numpy()
         matrix = self._lines.matrix
         best: Floats = np.full(len(table), -np.inf, np.float32)
@@ -212,7 +212,7 @@ class LineRanking:
         return promising
 
     def _has_evidence(self, table: LineTable, wordings: Sequence[Wording]) -> Bools:
-        """Which lines hold a word of the question or flow in a section with one, or are of its days."""
+        """Which lines contain a word of the question, flow in a section with one, or are of its days."""
         np = numpy()
         found: Bools = np.zeros(len(table), np.bool_)
         for each in wordings:
@@ -225,7 +225,7 @@ class LineRanking:
         return found
 
     def _scores(self, table: LineTable, places: Ids, found: Sequence[_Evidence]) -> Floats:
-        """The score of each of `places`, as a share of what a perfect line would have."""
+        """The score of each of `places` as a share of a perfect line's."""
         np = numpy()
         weights = self._weights
         best: Floats = np.full(len(places), -np.inf, np.float32)
@@ -238,7 +238,7 @@ class LineRanking:
         return best
 
     def _days(self, table: LineTable, places: Ids, wording: Wording) -> Floats:
-        """1 for lines that speak of a day that the question names, and are not of a file of that day anyhow."""
+        """1 for lines that mention a day of the question, unless their whole file is of that day."""
         np = numpy()
         found: Floats = np.zeros(len(places), np.float32)
         days = wording.question.days
@@ -255,7 +255,7 @@ class LineRanking:
         return found
 
     def _neighbourhood(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids]:
-        """The lines that come into question in one of the ways, and the places of those to be ranked."""
+        """The candidate lines with their neighbours, and the positions of those to rank."""
         np = numpy()
         seeds: list[Ids] = [self._scope.few_chunks()]
         for each in wordings:
@@ -274,7 +274,7 @@ class LineRanking:
         return table, np.flatnonzero(is_near)
 
     def _by_words(self, found: Sequence[Matches]) -> Ids:
-        """The lines that hold the most of what is asked for by themselves."""
+        """The lines that contain the most of the question."""
         np = numpy()
         ids = np.concatenate([np.zeros(0, np.int64), *(each.ids for each in found)])
         values = np.concatenate([np.zeros(0, np.float32), *(each.values * each.rarity for each in found)])
@@ -285,7 +285,7 @@ class LineRanking:
         return best
 
     def _by_day(self, question: Question) -> Ids:
-        """The lines of the files of the days that the question names, the first few hundred."""
+        """The first few hundred lines of files of the question's days."""
         np = numpy()
         ids: list[int] = []
         for span in chunks_of_days(self._scope.files.values(), question.days):

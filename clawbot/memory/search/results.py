@@ -1,5 +1,5 @@
-"""Owns how ranked lines become the results of a search in the profile `lines`: neighbouring ones as one range, within a
-budget of characters and results, and a text that is too long cut around the words that were asked for."""
+"""Turns ranked lines into search results in the profile `lines`: merges neighbours into ranges within a budget of
+characters and results, and truncates long texts around the words of the question."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ResultLine(Struct, frozen=True):
-    """A line to be returned: its chunk, the number of its section, and whether its neighbours belong to it."""
+    """A line to return: its chunk, the number of its section, and whether its neighbours belong to it."""
 
     row: ChunkRow
     section: int
@@ -34,7 +34,7 @@ class ResultLine(Struct, frozen=True):
 
 
 class Range(Struct):
-    """The chunks `first` to `last` (ids); `rank` is the place of its best line, `chars` what is shown of it if cut."""
+    """The chunks `first` to `last` (ids); `rank` is that of its best line, `chars` the limit if it is truncated."""
 
     first: int
     last: int
@@ -43,10 +43,10 @@ class Range(Struct):
 
 
 class _Page(Struct):
-    """Fills up with the lines it is given, best first. `lines` are all that may stand in a range, by id.
+    """Collects lines, best first. `lines` are all that may be part of a range, by id.
 
-    A line that is too long for what is left gets all of that: the best line always, others with `cuts`, unless it is
-    little.
+    A line too long for the rest of the budget is truncated to it: always for the best line, for others with `cuts`
+    unless too little remains.
     """
 
     lines: Mapping[int, ResultLine]
@@ -59,7 +59,7 @@ class _Page(Struct):
     spent: int = 0
 
     def add(self, line: ResultLine, rank: int) -> bool:
-        """Take `line` in, if there is room for it and for what lies between it and a range beside it."""
+        """Add `line` if there is room for it and for what lies between it and an adjacent range."""
         alone = Range(line.row.id, self._end(line), rank)
         beside = [each for each in self.ranges if self._touches(each, line)]
         grown = alone
@@ -88,7 +88,7 @@ class _Page(Struct):
         return True
 
     def _end(self, line: ResultLine) -> int:
-        """The last chunk that comes with `line`: of a heading the one below it, since a heading alone says little."""
+        """The last chunk to include with `line`: for a heading the next one, since a heading alone says little."""
         below = self.lines.get(line.row.id + 1)
         is_with_it = line.row.kind == "heading" and below is not None and below.section == line.section
         return line.row.id + 1 if is_with_it and line.row.id + 1 not in self.taken else line.row.id
@@ -114,9 +114,9 @@ def build_ranges(
 ) -> list[Range]:
     """The ranges of the `ranked` line ids (best first), within the budget.
 
-    The first page keeps to few places, so that these get the lines that belong to them; the second takes more. A
-    range stands where its best line does. The best line is always there, cut if it is longer than all that may be
-    said: shorter lines that say less must not take its place.
+    The first page has few results, so that they can include their context; the second adds more. Ranges are ordered by
+    their best line. The best line is always included, truncated if it exceeds the budget: shorter, less relevant lines
+    must not replace it.
     """
     taken: set[int] = set()
     found: list[Range] = []
@@ -135,7 +135,7 @@ def build_ranges(
 
 _FRONT, _BACK = "… ", " …"
 _LEAST = 40
-"""Characters below which signs of a cut would take more than they tell."""
+"""Characters below which ellipses would be longer than the text."""
 _MOST_PLACES = 500
 _SHORTEST_STEM = 3
 _LONGEST_ENDING = 3
@@ -146,16 +146,17 @@ _BEFORE = rf"(?<![^\W_{CJK}])"
 
 
 class _Span(Struct, frozen=True):
-    """Where words were found: from the first one to the end of the last one."""
+    """Matches from the start of the first one to the end of the last one."""
 
     first: int
     end: int
 
 
 def cut_around(text: str, chars: int, words: Sequence[str]) -> str:
-    """At most `chars` characters of `text`: those with the most of `words`, the earliest of such; else the beginning.
+    """At most `chars` characters of `text`: the part with the most of `words` (the earliest of several), else the
+    start.
 
-    `words` are what was asked for, in lower case; longer words that begin like one of them count too.
+    `words` are those of the question in lower case; longer words with such a prefix count too.
     """
     if len(text) <= chars:
         return text
@@ -176,7 +177,7 @@ def cut_around(text: str, chars: int, words: Sequence[str]) -> str:
 
 
 def _start(text: str, start: int, match: int) -> int:
-    """Where a sentence begins, else a word, from `start` on and not behind `match`."""
+    """The start of a sentence, else of a word, from `start` on but not after `match`."""
     for border in (_SENTENCE, _BLANK):
         found = border.search(text, start, match)
         if found:
@@ -185,7 +186,7 @@ def _start(text: str, start: int, match: int) -> int:
 
 
 def _end(text: str, least: int, most: int) -> int:
-    """Where a sentence ends, else a word: as late as possible between `least` and `most`."""
+    """The end of a sentence, else of a word: as late as possible between `least` and `most`."""
     for border in (_SENTENCE, _BLANK):
         ends = [found.end() for found in border.finditer(text, min(least, most), most)]
         if ends:
@@ -194,7 +195,7 @@ def _end(text: str, least: int, most: int) -> int:
 
 
 def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """Where the words stand: start, end, and which word it is."""
+    """The matches of the words: start, end, and index of the word."""
     for number, word in enumerate(dict.fromkeys(words)):
         for pattern in _patterns(plain_forms(word)):
             found = [(each.start(), each.end(), number) for each in islice(pattern.finditer(text), _MOST_PLACES)]
@@ -204,7 +205,7 @@ def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
 
 
 def _patterns(word: str) -> Iterator[re.Pattern[str]]:
-    """The word as it is, and what may be its stem."""
+    """Patterns for the word and its possible stem."""
     stem = word[: max(_SHORTEST_STEM, len(word) - _LONGEST_ENDING)]
     for begun in (word, stem) if word.isascii() and word.isalpha() and stem != word else (word,):
         spelled = f"[{INVISIBLE}]*".join(map(re.escape, begun))
@@ -212,7 +213,7 @@ def _patterns(word: str) -> Iterator[re.Pattern[str]]:
 
 
 def _fullest(places: Sequence[tuple[int, int, int]], reach: int) -> _Span:
-    """The stretch of at most `reach` characters with the most different words, the first one of several."""
+    """The stretch of at most `reach` characters with the most different words, the first of several."""
     best, most = _Span(0, 0), 0
     inside: Counter[int] = Counter()
     first = 0
@@ -233,7 +234,8 @@ _MOST_BLANK = 2
 
 
 class LineResults(Struct, frozen=True):
-    """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id, `words` what was asked for."""
+    """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id; `words` are those of the
+    question."""
 
     ranked: RankedLines
     lines: Mapping[int, ResultLine]
@@ -250,7 +252,7 @@ class LineResults(Struct, frozen=True):
     def results(self, order: Sequence[int] | None = None) -> Ranked:
         """The results: ranges of lines within the budget, each with the score of its best line."""
         scores = [score for score in self.ranked.scores if score >= self.budget.score]
-        # In another order the first line is the best one: it gets the best score, and so on.
+        # After reordering, the scores are reassigned so that they stay descending.
         ids = [self.ranked.ids[number] for number in reordered(len(scores), order)]
         ranges = build_ranges(ids, self.lines, self.budget, self.weights)
         hits: list[Hit] = []
@@ -269,7 +271,7 @@ class LineResults(Struct, frozen=True):
         file = self.files[file_of(found.first)]
         snippet = joined(rows)
         if len(snippet) > chars:
-            # Blank lines are more than what was counted.
+            # Blank lines exceed the counted characters.
             snippet = cut_around("\n".join(row.text for row in rows), chars, self.words)
         lines = rows[0].start_line, last_line(rows[-1])
         return Hit(
@@ -278,7 +280,7 @@ class LineResults(Struct, frozen=True):
 
 
 def read_lines(reader: IndexReader, ids: Sequence[int], gap: int) -> dict[int, ResultLine]:
-    """The lines of `ids` and those up to `gap` beside them, by id. Blocks."""
+    """The lines of `ids` and up to `gap` neighbours of each, by id. Blocks."""
     around = {number + distance for number in ids for distance in range(-gap, gap + 1)}
     rows = reader.rows(sorted(around))
     table = LineTable(Columns.of(rows))
@@ -287,7 +289,7 @@ def read_lines(reader: IndexReader, ids: Sequence[int], gap: int) -> dict[int, R
 
 
 def joined(rows: Sequence[ChunkRow]) -> str:
-    """The text of neighbouring chunks, with the blank lines that stand between them."""
+    """The text of adjacent chunks, with the blank lines between them."""
     text = rows[0].text
     for before, row in pairwise(rows):
         blank = row.start_line - last_line(before) - 1
@@ -297,5 +299,5 @@ def joined(rows: Sequence[ChunkRow]) -> str:
 
 
 def last_line(row: ChunkRow) -> int:
-    """The last line of a chunk without the blank ones behind its text."""
+    """The last line of a chunk without trailing blank ones."""
     return min(row.end_line, row.start_line + row.text.count("\n"))

@@ -1,4 +1,4 @@
-"""Owns which files and chunks may answer a search: those of its dates and its path."""
+"""Selects the files and chunks that may answer a search, by date and path."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class ChunkSpan(Struct, frozen=True):
-    """Neighbouring chunks of one file, by id, from `first` to `last`, both included."""
+    """Adjacent chunks of one file, by id, from `first` to `last`, inclusive."""
 
     first: int
     last: int
 
 
 def spans_of(files: Iterable[FileRow], fits: Callable[[date], bool]) -> list[ChunkSpan]:
-    """The chunks of `files` that are of a day which `fits`, in their order where the files are in theirs."""
+    """The chunks of `files` dated with a day that `fits`, in file order."""
     found: list[ChunkSpan] = []
     for file in files:
         for run, following in pairwise((*file.runs, DayRun(file.chunks, ()))):
@@ -37,7 +37,7 @@ def spans_of(files: Iterable[FileRow], fits: Callable[[date], bool]) -> list[Chu
 
 
 def within(ids: Ids, spans: Iterable[ChunkSpan]) -> Bools:
-    """Which of the chunks `ids` lie in `spans`, in whatever order these are."""
+    """Which of the chunks `ids` `(n,)` lie in `spans`, in any order: `(n,)`."""
     np = numpy()
     ordered = sorted((span.first, span.last) for span in spans)
     if not ordered:
@@ -50,14 +50,13 @@ def within(ids: Ids, spans: Iterable[ChunkSpan]) -> Bools:
 
 
 FEW_CHUNKS = 1_000
-"""Where only so many chunks may answer, each of them is looked at."""
+"""If at most this many chunks may answer, all are scored."""
 
 _WILD = frozenset("*?[{")
 
 
 class FileScope(Struct, frozen=True):
-    """The `files` that may answer, by id, all of them of one source, which has `chunks` chunks
-    with ids in `id_range`.
+    """The `files` that may answer, by id, all of one source, which has `chunks` chunks with ids in `id_range`.
 
     `is_whole`: these are all files of the source; `is_alone`: the index has no other source. `spans` are the chunks
     that may answer, None: all of these files.
@@ -72,11 +71,11 @@ class FileScope(Struct, frozen=True):
 
     @property
     def narrowed(self) -> Collection[int] | None:
-        """The ids of the files, where they are not all of the index."""
+        """The ids of the files, unless they are the whole index."""
         return None if self.is_whole and self.is_alone else self.files.keys()
 
     def holds(self, ids: Ids) -> Bools:
-        """Which of the chunks `ids` are of these files."""
+        """Which of the chunks `ids` `(n,)` belong to these files: `(n,)`."""
         np = numpy()
         if self.is_whole:
             in_range: Bools = (ids >= self.id_range[0]) & (ids < self.id_range[1])
@@ -87,7 +86,7 @@ class FileScope(Struct, frozen=True):
         return inside
 
     def few_chunks(self) -> Ids:
-        """All chunks of these files when they are a part of the index, and few; else none."""
+        """All chunks if these files are a small part of the index; else none."""
         np = numpy()
         is_few = not self.is_whole and sum(file.chunks for file in self.files.values()) <= FEW_CHUNKS
         files = [np.arange(file.chunks) + id_of(number, 0) for number, file in self.files.items() if is_few]
@@ -96,7 +95,8 @@ class FileScope(Struct, frozen=True):
 
 
 def scope_of(files: Mapping[int, FileRow], source: Source, request: SearchRequest) -> tuple[FileScope, tuple[str, ...]]:
-    """The files of `source` that `request` allows, and warnings of what it leaves out without being asked to."""
+    """The files of `source` that `request` allows, and warnings about files excluded for lack of a date. Raises
+    GlobError."""
     of_source = {number: file for number, file in files.items() if file.source == source}
     chunks = sum(file.chunks for file in of_source.values())
     every, id_range, is_alone = len(of_source), id_range_of(source), len(of_source) == len(files)
@@ -114,8 +114,7 @@ def scope_of(files: Mapping[int, FileRow], source: Source, request: SearchReques
 
 
 def _placed(files: Mapping[int, FileRow], request: SearchRequest) -> dict[int, FileRow]:
-    """The files of the path that is asked for: as it is spelled, else those whose paths look the same. Raises
-    GlobError."""
+    """The files of the requested path: as spelled, else those whose paths look the same. Raises GlobError."""
     paths = {number: split_part(file.path)[0] for number, file in files.items()}
     allowed = {number: file for number, file in files.items() if paths[number] != request.without}
     if not (wanted := request.path):
@@ -128,7 +127,8 @@ def _placed(files: Mapping[int, FileRow], request: SearchRequest) -> dict[int, F
 
 
 def is_under(path: str, wanted: str) -> bool:
-    """Whether `path` is the file `wanted`, lies in the folder `wanted`, or fits the glob `wanted`. Raises GlobError."""
+    """Whether `path` is the file `wanted`, is in the folder `wanted`, or matches the glob `wanted`. Raises
+    GlobError."""
     wanted = wanted.strip().removeprefix("./").rstrip("/")
     if wanted in ("", "."):
         return True
@@ -146,4 +146,4 @@ def _warnings(files: Mapping[int, FileRow], after: date | None, before: date | N
     if not undated:
         return ()
     shown = ", ".join(undated[:3]) + (f" and {len(undated) - 3} more" if len(undated) > 3 else "")
-    return (f"Left out, since they have no date: {shown}.",)
+    return (f"Left out because they have no date: {shown}.",)

@@ -1,4 +1,4 @@
-"""Runs searches on threads of their own: with a deadline, stopped when nobody waits, with the vectors in memory."""
+"""Runs searches on a thread pool: with a deadline, cancellable, and with the vectors in memory."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 THREADS = 2
-"""Searches at once; more would only wait for each other's memory."""
+"""Parallel searches; more would only compete for memory bandwidth."""
 
 _GRACE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRanking:
-    """A ranking, its results as they are without another order, and whether vectors had a part in it.
+    """A ranking, its results in the original order, and whether vectors were used.
 
-    `other_size`: they had none, since the model gives them in another size than those of the index.
+    `other_size`: they were not, because the model's vectors have another size than those of the index.
     """
 
     ranking: Ranking
@@ -51,7 +51,7 @@ class FoundRanking:
 
 
 class SearchPool:
-    """Readers of one index, each on its own thread. Everything but the threads' work belongs to the event loop."""
+    """Readers of one index, one per thread. Everything except the threads' work belongs to the event loop."""
 
     def __init__(self, context: IndexContext) -> None:
         self._db = context.db
@@ -79,10 +79,10 @@ class SearchPool:
     async def rank(
         self, request: SearchRequest, asked: QueryVectors, seconds: float, *, exact: bool
     ) -> FoundRanking | None:
-        """What the index has for `request`, as far as `seconds` allow; None when they were over before anything was.
+        """Rank `request` within `seconds`; None if time ran out before there was any result.
 
-        `exact`: the vectors in memory are brought up to date first, else they are left aside when they are not.
-        Raises MissingIndexError, StoreError.
+        `exact`: update the vectors in memory first; otherwise they are ignored if outdated. Raises MissingIndexError,
+        StoreError.
         """
         job = _Job(self._clock.monotonic() + seconds, self._clock)
         loop = asyncio.get_running_loop()
@@ -96,18 +96,18 @@ class SearchPool:
             return None
         finally:
             stopping.cancel()
-            # Nobody waits any more, when this is a cancellation.
+            # Stop the work if the caller was cancelled.
             job.stop()
             self._jobs.discard(job)
 
     def keep_vectors(self) -> None:
-        """Have the vectors in memory from now on, once they are loaded."""
+        """Load the vectors into memory and keep them."""
         loading = self._loading is not None and not self._loading.done()
         if self._matrix is None and not loading and not self._closed:
             self._loading = asyncio.get_running_loop().run_in_executor(self._pool, self._load)
 
     async def close(self) -> None:
-        """Let go of the threads and the memory."""
+        """Release threads and memory."""
         self._closed = True
         for job in self._jobs:
             job.stop()
@@ -147,7 +147,7 @@ class SearchPool:
             return self._engine
 
     def _usable(self, reader: IndexReader, asked: QueryVectors) -> Sequence[bytes | None]:
-        """The vectors of the question, as far as those of the index are of the same kind."""
+        """The vectors of the question, if compatible with those of the index."""
         identity = reader.identity
         if identity is None or not same_vectors(identity, asked.identity):
             return [None] * len(asked.vectors)
@@ -162,9 +162,9 @@ class SearchPool:
         return reader
 
     def _load(self) -> None:
-        """Read all vectors; when they can't be read now, the next search has it tried again."""
+        """Read all vectors; after a failure the next search tries again."""
         try:
-            # Deferred: numpy, which one search of a few notes does without.
+            # Deferred: numpy, which a single search of few notes does without.
             from clawbot.memory.store.matrix import VectorMatrix
 
             self._matrix = VectorMatrix.load(self._reader())
@@ -190,7 +190,7 @@ def _is_other_size(identity: Identity | None, asked: QueryVectors) -> bool:
 
 
 class _Job:
-    """One search on a thread: it can be stopped from the event loop."""
+    """One search on a thread, which the event loop can stop."""
 
     def __init__(self, deadline: float, clock: Clock) -> None:
         self._deadline = deadline
@@ -200,11 +200,11 @@ class _Job:
         self._lock = threading.Lock()
 
     def is_over(self) -> bool:
-        """Whether to stop: the deadline has come, or nobody waits."""
+        """Whether to stop: the deadline has passed, or the caller is gone."""
         return self._stopped or self._clock.monotonic() >= self._deadline
 
     def stop(self) -> None:
-        """Stop at once, also in the middle of a query."""
+        """Stop at once, even during a query."""
         with self._lock:
             self._stopped = True
             if self._reader is not None:
@@ -212,7 +212,7 @@ class _Job:
 
     @contextlib.contextmanager
     def working(self, reader: IndexReader) -> Iterator[None]:
-        """Inside, `reader` works for this search alone. Raises InterruptedSearchError when that is over already."""
+        """Let `reader` work for this search only. Raises InterruptedSearchError if it is already over."""
         with self._lock:
             if self._stopped:
                 raise InterruptedSearchError("The search was stopped.")

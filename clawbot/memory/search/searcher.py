@@ -1,7 +1,7 @@
-"""One search from the request to the result: whether files have changed since they were indexed, what was written
-before it, its vectors, the ranking, the warnings.
+"""One search from request to result: detects changed files, waits for earlier writes and vectors, ranks, and collects
+warnings.
 
-Files are looked at on a thread that nobody has to wait for: a network share that hangs may keep it for ever.
+Files are scanned on a separate thread that nobody has to wait for: a hanging network share may block it forever.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def on_own_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """What comes of `work`, on a thread called `name`. Needs a running event loop; what `work` raises is in the log."""
+    """The result of `work`, run on a new thread called `name`. Needs a running event loop; exceptions are logged."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -44,8 +44,8 @@ def on_own_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
         try:
             found = work()
         except Exception as error:
-            log.exception("the files could not be looked at")
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody looks any more
+            log.exception("the files could not be scanned")
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(future.set_exception, error)
         else:
             with contextlib.suppress(RuntimeError):
@@ -56,14 +56,14 @@ def on_own_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
 
 
 class LateScanError(Exception):
-    """A scan is not done in time."""
+    """A scan did not finish in time."""
 
 
 class StaleScan:
-    """One scan at a time, for all who ask. Belongs to the event loop."""
+    """One scan at a time, shared by all callers. Belongs to the event loop."""
 
     def __init__(self, scan: Callable[[], bool | None], on_late: Callable[[], object]) -> None:
-        """`scan` blocks; `on_late` is called when one is over at last that somebody has given up."""
+        """`scan` blocks; `on_late` is called when a scan finishes after a caller has given up on it."""
         self._scan = scan
         self._on_late = on_late
         self._running: asyncio.Future[bool | None] | None = None
@@ -71,9 +71,10 @@ class StaleScan:
         self._given_up = False
 
     async def result(self, seconds: float) -> bool | None:
-        """What a scan says that begins after this call. Raises LateScanError after `seconds`, and what `scan` raises.
+        """The result of a scan that starts after this call. Raises LateScanError after `seconds`, and whatever `scan`
+        raises.
 
-        A scan that goes on already may have passed by what was written since; it is waited for, and followed by one.
+        A running scan may have missed recent writes: it is awaited and followed by another one.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
@@ -90,7 +91,7 @@ class StaleScan:
 
     def _begin(self) -> asyncio.Future[bool | None]:
         future = on_own_thread(self._scan, "memory-scan")
-        # The first of its callbacks: who waits finds it over.
+        # Registered first, so that waiting callers find the scan finished.
         future.add_done_callback(self._over)
         self._running, self._given_up = future, False
         self._begun += 1
@@ -98,40 +99,38 @@ class StaleScan:
 
     def _over(self, future: asyncio.Future[bool | None]) -> None:
         self._running = None
-        # It is in the log: asyncio need not complain where nobody waits for it any more.
+        # Already logged: keeps asyncio from complaining if nobody waits.
         future.exception()
         if self._given_up:
             self._on_late()
 
 
 WORTH_WAITING = 2_000
-"""So many vectors come within the time that a search waits anyway; for more it does not wait."""
+"""At most this many vectors are computed within a search's usual waiting time; for more it does not wait."""
 
 FEW_PENDING = 50
-"""Up to so many chunks without a vector are not worth a note."""
+"""Up to this many chunks without a vector need no warning."""
 
 LEAST_SCAN_SECONDS = 0.1
-"""So long a look at the files may take even if a search is not to wait for writes: else each one would miss some."""
+"""Minimum time for a scan even if a search must not wait for writes: otherwise every search would miss some."""
 
 LOOK_SECONDS = 0.5
-"""So long a search looks whether the files that it quotes are still there."""
+"""Time limit for checking that the quoted files still exist."""
 
 PATIENT_SECONDS = 10.0
-"""So long a search on the command line may look into the index, however long it waited for the provider before."""
+"""Time limit for reading the index on the command line, however long it waited for the provider before."""
 
-LATE_VECTOR = "The vector of the question did not come in time."
-"""Why an answer is by words alone though the provider of vectors has not failed."""
+LATE_VECTOR = "The vector of the question was not ready in time."
+"""Why a result is by words alone although the embedding provider has not failed."""
 
-OTHER_SIZE = (
-    "The model gives vectors of another size than those in the index: `clawbot memory index --force` makes them anew."
-)
+OTHER_SIZE = "The model's vectors have another size than those in the index: run `clawbot memory index --force`."
 
 
 class Searcher:
     """Searches one index. Belongs to the event loop.
 
-    `progress` is how far a sync is, set by the owner; None while none runs. `query_embedder` brings the vectors
-    of questions.
+    `progress` is that of a running sync, set by the owner; None if none runs. `query_embedder` computes the vectors of
+    questions.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class Searcher:
         *,
         long_lived: bool,
     ) -> None:
-        """`long_lived` says that more searches are to be expected, of somebody who types; else one may take longer."""
+        """`long_lived`: a user types more searches; otherwise a single one may take longer."""
         self.progress: Progress | None = None
         self._keeps_vectors = long_lived
         self._patient = not long_lived
@@ -158,7 +157,7 @@ class Searcher:
         self._rerank = rerank if self._query.rerank == "model" else None
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
-        """The places that fit best; see `MemoryIndex.search`. Raises IndexUnavailableError."""
+        """The best results; see `MemoryIndex.search`. Raises IndexUnavailableError."""
         clock = self._context.clock
         end = clock.monotonic() + self._query.timeout
         asking = self.query_embedder.ask(request.queries[:MAX_QUERIES])
@@ -169,7 +168,7 @@ class Searcher:
         hits = await self._there(ranked.hits) if ranked else ()
         if self._keeps_vectors:
             self._pool.keep_vectors()
-        # A process that has searched once may well search again.
+        # A process that has searched once is likely to search again.
         self._keeps_vectors = True
         with_vectors = found is not None and found.with_vectors
         return SearchResult(
@@ -183,7 +182,7 @@ class Searcher:
         )
 
     async def _freshen(self, building: Callable[[Progress], None] | None) -> bool:
-        """Let what was written before be indexed; whether something of it is not within the time there is for that."""
+        """Wait for earlier writes to be indexed; returns whether some are still missing after the time limit."""
         if self._patient and await self._has_nothing_old():
             return await self._build(building)
         if not self._context.settings.sync.on_search:
@@ -204,12 +203,12 @@ class Searcher:
         if self._patient:
             await self._wait_for_vectors(ticket)
         elif not self._handle.remote and self._sync.pending <= WORTH_WAITING:
-            # Vectors that are made here come in no time.
+            # Local vectors take little time.
             await asyncio.wait([ticket.whole], timeout=max(0.0, end - loop.time()))
         return ticket.text.result() is not None or self._sync.busy
 
     async def _has_nothing_old(self) -> bool:
-        """Whether the index was never complete: what it does not have is no answer."""
+        """Whether the index was never complete: missing results would then say nothing."""
         try:
             return await self._pool.read(lambda reader: reader.last_sync) is None
         except (MissingIndexError, DamagedIndexError):
@@ -218,14 +217,14 @@ class Searcher:
             return False
 
     async def _build(self, progress: Callable[[Progress], None] | None) -> bool:
-        """Have everything indexed, however long that takes; whether something is missing all the same."""
+        """Index everything, however long it takes; returns whether something is still missing."""
         ticket = self._sync.request(progress=progress)
         error = await ticket.text
         await self._wait_for_vectors(ticket)
         return error is not None or self._sync.busy
 
     async def _go_on_with_vectors(self) -> None:
-        """Have those vectors made for a while that an earlier process has left."""
+        """Compute for a while the vectors that an earlier process left pending."""
         if self._patient and not self._sync.running:
             with contextlib.suppress(MissingIndexError, DamagedIndexError, StoreError):
                 self._sync.pending = await self._pool.read(_pending)
@@ -233,7 +232,7 @@ class Searcher:
                 await self._wait_for_vectors(self._sync.request())
 
     async def _wait_for_vectors(self, ticket: Ticket) -> None:
-        """Wait for a while for those that are made here."""
+        """Wait for a while for local vectors."""
         await self._handle.open()
         if not self._handle.remote:
             await asyncio.wait([ticket.whole], timeout=self._query.wait_for_vectors)
@@ -242,16 +241,16 @@ class Searcher:
         return may_be_unsound(self._context.db) or self._context.library.is_stale()
 
     async def close(self) -> None:
-        """Give up the vectors that are still on their way."""
+        """Cancel vectors still being computed."""
         await self.query_embedder.close()
 
     def _fallback(self, asked: QueryVectors, found: FoundRanking | None) -> Fallback | None:
-        """Why vectors had no part in a search, unless none are wanted."""
+        """Why vectors were not used, unless none are configured."""
         reason = LATE_VECTOR if asked.late else OTHER_SIZE if found is not None and found.other_size else ""
         return self._handle.fallback or (Fallback(self._handle.provider, reason) if reason else None)
 
     async def _find(self, request: SearchRequest, asked: QueryVectors, seconds: float) -> FoundRanking | None:
-        """What the index has. Raises IndexUnavailableError."""
+        """Search the index. Raises IndexUnavailableError."""
         exact = not self._sync.running
         try:
             try:
@@ -265,7 +264,7 @@ class Searcher:
             except Exception:
                 log.exception("the memory index could not be searched; it is examined")
                 ticket = self._sync.doubt()
-            # The sync builds another one, which may well be there in time.
+            # The sync rebuilds it, possibly in time.
             await asyncio.wait([ticket.text], timeout=min(seconds, self._query.wait_for_writes))
             return await self._pool.rank(request, asked, seconds, exact=exact)
         except (MissingIndexError, DamagedIndexError) as error:
@@ -289,7 +288,7 @@ class Searcher:
         return await asyncio.to_thread(found.ranking.results, order)
 
     async def _there(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Those of `hits` whose file was not deleted since it was indexed, as far as a look can tell in time."""
+        """The `hits` whose file still exists, if that can be checked in time."""
         if not hits:
             return hits
         look = on_own_thread(lambda: self._context.library.gone(hits), "memory-look")
@@ -306,17 +305,17 @@ class Searcher:
             yield str(sync.quarantined)
             sync.quarantined = None
         if sync.error is not None:
-            yield f"The index could not be brought up to date: {sync.error}"
+            yield f"The index could not be synchronised: {sync.error}"
         elif sync.rebuilding:
-            yield "The index is being built anew; until it is done, the old one answers."
+            yield "The index is being rebuilt; until then the old one is searched."
         elif late:
             yield _late(progress, busy=sync.busy)
         if sync.pending > FEW_PENDING and self._handle.provider != "none":
-            yield f"{sync.pending:,} pieces have no vector yet: they are found by their words alone."
+            yield f"{sync.pending:,} pieces have no vector yet and are only found by their words."
 
 
 def search_mode(*, with_vectors: bool, hybrid: bool) -> Mode:
-    """How a search looks."""
+    """The mode of a search."""
     if not with_vectors:
         return "fts-only"
     return "hybrid" if hybrid else "vector-only"
@@ -328,11 +327,11 @@ def _pending(reader: IndexReader) -> int:
 
 def _late(progress: Progress | None, *, busy: bool) -> str:
     if busy:
-        return "Another process is indexing: what was written last may be missing here."
+        return "Another process is indexing: recent changes may be missing."
     if progress is not None and progress.phase == "text" and progress.total > 1:
         seconds = f", {progress.seconds_left:.0f} s left" if progress.seconds_left is not None else ""
-        return f"Indexing {progress.done:,} of {progress.total:,} files{seconds}: the others are missing here."
-    return "What was written last is still being indexed, and may be missing here."
+        return f"Indexing {progress.done:,} of {progress.total:,} files{seconds}: results from the others are missing."
+    return "Recent changes are still being indexed and may be missing."
 
 
 def _unavailable(error: ClawbotError) -> IndexUnavailableError:

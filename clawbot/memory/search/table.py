@@ -1,5 +1,4 @@
-"""Lines as columns, in the order of their ids: those that a search looks at, or those of a whole index in memory,
-without their text."""
+"""Lines as columns in id order, without their text: the candidates of a search, or a whole index in memory."""
 
 from __future__ import annotations
 
@@ -19,14 +18,13 @@ if TYPE_CHECKING:
 
 
 FLOWING = frozenset({"prose", "dialogue", "code", "heading"})
-"""Kinds whose neighbours in a section say something about them. Items and rows of tables stand for themselves."""
+"""Kinds of lines that relate to their neighbours in a section. Items and table rows are independent."""
 
 _NOBODY = -1
 
 
 class Columns(Struct, frozen=True):
-    """Chunks in the order of their ids: what is known of each, `(n,)`. `above` is the id of its heading, -1 without
-    one."""
+    """Chunks in id order: each column is `(n,)`. `above` is the id of the heading, -1 without one."""
 
     ids: Ids
     above: Ids
@@ -37,7 +35,7 @@ class Columns(Struct, frozen=True):
 
     @classmethod
     def of(cls, rows: Sequence[LineRow | ChunkRow]) -> Columns:
-        """The columns of `rows`, which are in the order of their ids."""
+        """The columns of `rows`, which are in id order."""
         np = numpy()
         count = len(rows)
         return cls(
@@ -51,14 +49,14 @@ class Columns(Struct, frozen=True):
 
     @classmethod
     def joined(cls, parts: Sequence[Columns]) -> Columns:
-        """The columns of `parts`, one after the other."""
+        """Concatenate `parts`."""
         np = numpy()
         each = [*parts, cls.of(())]
         return cls(*(np.concatenate([getattr(part, name) for part in each]) for name in cls.__struct_fields__))
 
 
 class LineTable:
-    """Lines by place, from 0. `section` numbers what stands under one heading, `section_names` are these headings' ids.
+    """Lines by position, from 0. `section` numbers the text under one heading, `section_names` are the headings' ids.
 
     `is_whole`: these are all lines of the index.
     """
@@ -67,7 +65,7 @@ class LineTable:
         np = numpy()
         self.columns = known
         self.is_whole = is_whole
-        # What stands above all headings of a file is named by what no chunk has.
+        # Text above all headings of a file gets a name that no chunk has.
         names = np.where(known.above >= 0, known.above, -1 - (known.ids >> ORDINAL_BITS))
         names = np.where(known.is_heading, known.ids, names)
         is_first = np.ones(len(names), np.bool_)
@@ -85,13 +83,13 @@ class LineTable:
         return self.columns.ids
 
     def beside(self, distance: int) -> Ids:
-        """For each line the place of the one `distance` lines on, `(n,)`; n where that is no neighbour of it."""
+        """For each line the position of the one `distance` lines further, `(n,)`; n if that is not a neighbour."""
         if distance not in self._beside:
             self._beside[distance] = self._neighbours(distance)
         return self._beside[distance]
 
     def _neighbours(self, distance: int) -> Ids:
-        """Between two lines that are looked at all others are, too: a neighbour's place is as far as its id."""
+        """All lines between two candidates are present, so the difference of positions equals that of ids."""
         np = numpy()
         count, near = len(self), abs(distance)
         found: Ids = np.full(count, count)
@@ -112,7 +110,7 @@ Revision = tuple[int, int]
 
 
 class TableCache:
-    """The lines of one index, as they were when it was last asked for."""
+    """The lines of one index as of the last call."""
 
     def __init__(self) -> None:
         self._busy = threading.Lock()
@@ -122,9 +120,9 @@ class TableCache:
         self._tables: dict[Source, LineTable] = {}
 
     def table(self, reader: IndexReader, source: Source) -> LineTable | None:
-        """All lines of `source` as they are in the reader's snapshot; None while another thread reads them.
+        """All lines of `source` in the reader's snapshot; None while another thread reads them.
 
-        Blocks: half a second for 100,000 lines the first time, then as long as the changed files take.
+        Blocks: half a second for 100,000 lines the first time, later in proportion to the changed files.
         """
         if not self._busy.acquire(blocking=False):
             return None
@@ -138,7 +136,7 @@ class TableCache:
     def _read(self, reader: IndexReader) -> None:
         now, files = reader.revisions(), reader.files()
         changed = [files[number] for number in now if now[number] != self._revisions.get(number)]
-        # A changed file may have no lines any more: then nothing below takes the place of those it had.
+        # A changed file may have no lines any more, so its old part is removed here.
         parts = {number: part for number, part in self._parts.items() if now.get(number) == self._revisions[number]}
         for batch in _batches(changed):
             rows = reader.lines([id_of(file.id, ordinal) for file in batch for ordinal in range(file.chunks)])

@@ -1,4 +1,4 @@
-"""Owns the vectors of a search: the lines nearest to a question, and how near a line is with its surroundings."""
+"""Cosine scores: the lines nearest to a question, and the score of a line with its neighbours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from clawbot.memory.store.reader import IndexReader
 
 _WINDOW = (-2, -1, 1, 2)
-# The usual cosine of two lines beside each other, to guess the length of the sum of their vectors.
+# The usual cosine of adjacent lines, to estimate the length of the sum of their vectors.
 _ALIKE = 0.3
 
 
@@ -44,7 +44,7 @@ class AllVectors(Struct, frozen=True):
 
 
 def nearest(reader: IndexReader, vector: bytes, limit: int, scope: FileScope) -> Ids:
-    """Ids of the lines in `scope` nearest to `vector`, at most `limit`, read from the index. Blocks."""
+    """Ids of the lines in `scope` nearest to `vector` `(d,)`, at most `limit`, read from the index. Blocks."""
     np = numpy()
     found = reader.nearest(vector, limit, scope.narrowed)
     ids: Ids = np.fromiter((number for number, _ in found), np.int64, len(found))
@@ -52,16 +52,16 @@ def nearest(reader: IndexReader, vector: bytes, limit: int, scope: FileScope) ->
 
 
 class VectorScores(Struct, frozen=True):
-    """How near each of n lines is to a question with its surroundings: `cosines` `(n,)`, -1 to 1; and which lines have
-    a vector of their own: `known` `(n,)`."""
+    """`cosines` `(n,)`, -1 to 1: that of each of n lines, with its neighbours, and a question; `known` `(n,)`: which
+    lines have a vector of their own."""
 
     cosines: Floats
     known: Bools
 
     def guessed(self, share: Floats) -> Floats:
-        """The cosines `(n,)`, where the vector is missing those that its words let expect: as near as the nearest one
-        for a line that has all words of the question, by their `share` `(n,)`, 0 to 1, for others. So a vector that was
-        not made yet puts no line behind others."""
+        """The cosines `(n,)`, with missing ones estimated from words: for a line with all words of the question the
+        highest cosine, for others in proportion to their `share` `(n,)`, 0 to 1. So a pending vector does not push a
+        line back."""
         np = numpy()
         if self.known.all():
             return self.cosines
@@ -71,7 +71,8 @@ class VectorScores(Struct, frozen=True):
 
 
 def rough_vector_scores(table: LineTable, matrix: Matrix, vector: bytes) -> VectorScores:
-    """About what `vector_scores` gives, for all n lines of `table`, without reading a vector twice. Blocks."""
+    """An approximation of `vector_scores` for all n lines of `table` and the `vector` `(d,)`, reading each vector once.
+    Blocks."""
     np = numpy()
     own: Floats = np.zeros(len(table) + 1, np.float32)
     has: Floats = np.zeros(len(table) + 1, np.float32)
@@ -97,7 +98,7 @@ def rough_vector_scores(table: LineTable, matrix: Matrix, vector: bytes) -> Vect
 
 
 def vector_scores(table: LineTable, places: Ids, read: ReadVectors, vectors: Sequence[bytes]) -> list[VectorScores]:
-    """For each of `vectors`, how near the lines at `places` `(n,)` are with their neighbours. Blocks."""
+    """For each of `vectors` `(d,)`, the scores of the lines at `places` `(n,)` with their neighbours. Blocks."""
     np = numpy()
     asked = [np.frombuffer(vector, "<f4") for vector in vectors]
     if not asked:
@@ -109,10 +110,10 @@ def vector_scores(table: LineTable, places: Ids, read: ReadVectors, vectors: Seq
 
 
 def _around(table: LineTable, places: Ids, read: ReadVectors, dimensions: int) -> tuple[Floats, Bools]:
-    """The sums of the vectors of the lines at `places` `(n,)` and their neighbours, `(n, d)`, and which lines have one
-    themselves, `(n,)`."""
+    """The sums of the vectors of the lines at `places` `(n,)` and their neighbours, `(n, d)`, and which lines have
+    their own, `(n,)`."""
     np = numpy()
-    # Headings are often times and dates: the vectors of the lines below would only blur.
+    # Headings are often times and dates: their vectors would only blur those of the lines below.
     is_heading = np.append(table.columns.is_heading, False)
     groups = [places]
     for distance in _WINDOW:
@@ -134,7 +135,7 @@ def _around(table: LineTable, places: Ids, read: ReadVectors, dimensions: int) -
 
 
 def places_of_best(scores: Floats, count: int) -> Ids:
-    """Where the `count` highest of `scores` `(n,)` are, in no particular order: at most `(count,)`."""
+    """The positions of the `count` highest of `scores` `(n,)`, unordered: at most `(count,)`."""
     np = numpy()
     best: Ids = np.arange(len(scores)) if len(scores) <= count else np.argpartition(-scores, count)[:count]
     return best

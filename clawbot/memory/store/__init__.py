@@ -1,1 +1,1 @@
-"""The index on disk: one SQLite file for each agent, which can be deleted at any time."""
+"""The index on disk: one SQLite file per agent, which may be deleted at any time."""

@@ -1,4 +1,4 @@
-"""The table of embeddings that are kept: what a remote model gave for a text, by the hash of the text."""
+"""The table of cached embeddings: the vectors of remote models by the hash of the text."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ DELETE FROM embedding_cache WHERE rowid IN (
 
 
 class StoredEmbeddings:
-    """A `CacheTable` on the writer's connection: it waits for the writer's transaction, and has its own.
+    """A `CacheTable` on the writer's connection: it waits for the writer's transaction and uses its own.
 
-    Vectors are kept in 16 bits a figure, which is closer than the models are. A question that waited for the writer
-    while this `is_closed` finds nothing and keeps nothing: its vector is no less true for that.
+    Vectors are stored as float16, more precise than the models. After `is_closed` is set, reads find nothing and writes
+    store nothing; the vectors of the caller remain valid.
     """
 
     def __init__(self, connection: apsw.Connection, path: Path, lock: threading.RLock) -> None:
@@ -42,7 +42,7 @@ class StoredEmbeddings:
         self._lock = lock
 
     def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The rows that are there, by hash; they count as used. Blocks. Raises StoreError."""
+        """The cached rows (float32 bytes) by hash; marks them as used. Blocks. Raises StoreError."""
         wanted = json.dumps([one.hex() for one in hashes])
         with self._lock, StoreErrors(self._path):
             if self.is_closed:
@@ -62,7 +62,7 @@ class StoredEmbeddings:
             self._insert((identity, digest, _narrowed(row), tick) for digest, row in rows.items())
 
     def prune(self, max_entries: int | None) -> int:
-        """Forget those unused longest beyond `max_entries` (None: no limit); returns how many. Blocks."""
+        """Evict the least recently used beyond `max_entries` (None: no limit); returns how many. Blocks."""
         if max_entries is None:
             return 0
         with self._lock, StoreErrors(self._path):
@@ -70,12 +70,12 @@ class StoredEmbeddings:
             return self._connection.changes()
 
     def adopt(self, rows: Iterable[tuple[str, bytes, bytes, int]]) -> None:
-        """Take over the rows of another index, as they are stored there. Blocks. Raises StoreError."""
+        """Copy the rows of another index as stored. Blocks. Raises StoreError."""
         with self._lock, StoreErrors(self._path):
             self._insert(rows)
 
     def _insert(self, rows: Iterable[tuple[str, bytes, bytes, int]]) -> None:
-        # A savepoint, so that it is one transaction, and works inside of one.
+        # A savepoint: one transaction, possibly nested.
         with self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?)", rows)
 

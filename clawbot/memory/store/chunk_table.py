@@ -1,4 +1,4 @@
-"""The chunks of a file in the tables `chunks`, `chunks_fts` and `chunks_vec`: writes only what differs."""
+"""The chunks of a file in the tables `chunks`, `chunks_fts` and `chunks_vec`: writes only the differences."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import apsw
 
 MUTE = 128
-"""Bit of `flags` in the table alone: the chunk says nothing that can be embedded, so it waits for no vector."""
+"""Bit of `flags` used only in the table: the chunk has no text to embed, so it waits for no vector."""
 
 StoredChunk = tuple[int, int, int, "int | None", "int | None", int, str]
-"""Start line, end line, kind, heading, speaker, flags, text: a row of `chunks` behind its id."""
+"""Start line, end line, kind, heading, speaker, flags, text: a row of `chunks` without its id."""
 
 VectorKey = tuple[int, str, str]
-"""What a vector follows from: kind, text, and the text of the heading above."""
+"""What determines a vector: kind, text, and the text of the heading above."""
 
 _SELECT = """
 SELECT start_line, end_line, kind, heading, speaker, flags, text FROM chunks WHERE id >= ? AND id < ? ORDER BY id
@@ -33,9 +33,9 @@ _NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 
 
 class Change(Struct, frozen=True):
-    """What was done to a file's chunks: `kept` ones were not touched, `carried` ones of `written` have their vector.
+    """The changes to a file's chunks: `kept` ones were unchanged, `carried` ones of `written` kept their vector.
 
-    Of all of them `pending` ones wait for a vector, and `mute` ones never get one.
+    Of all chunks, `pending` ones wait for a vector, and `mute` ones never get one.
     """
 
     kept: int
@@ -46,7 +46,7 @@ class Change(Struct, frozen=True):
 
 
 class ChunkTable:
-    """The chunks on one connection, which is in a transaction."""
+    """The chunks on one connection, inside a transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -54,22 +54,21 @@ class ChunkTable:
         self._silent: set[int] = set()
 
     def forget(self) -> None:
-        """Forget what a transaction that was rolled back may have made."""
+        """Drop cached state after a rollback."""
         self._speakers.clear()
         self._silent.clear()
 
     def drop_silent_speakers(self) -> None:
-        """Forget who speaks in no chunk any more: a name is no word to look for, and this one would stay a name."""
+        """Delete speakers without chunks: words of a question that are names are not searched as words."""
         if not self._silent:
             return
-        # Only after a name has gone from a file: it looks at all chunks.
+        # Only after a file lost a name, since this scans all chunks.
         left = {one for (one,) in self._connection.execute("SELECT DISTINCT speaker FROM chunks")}
         gone = self._silent - left
         self._connection.executemany("DELETE FROM speakers WHERE id = ?", [(one,) for one in gone])
         self.forget()
 
     def stored(self, file_id: int) -> list[StoredChunk]:
-        """The chunks of a file."""
         return fetch(self._connection, _SELECT, (id_of(file_id, 0), id_of(file_id + 1, 0)))
 
     def replace(
@@ -81,9 +80,9 @@ class ChunkTable:
         *,
         anew: bool = False,
     ) -> Change:
-        """Make `chunks` those of the file. Leading ones that are the same stay (unless `anew`); of others, vectors.
+        """Make `chunks` those of the file. Equal leading ones are kept (unless `anew`); the others keep known vectors.
 
-        `inherited` are vectors from elsewhere, None for chunks that say nothing.
+        `inherited` are vectors from another index, None for chunks without text to embed.
         """
         old = self.stored(file_id)
         new = [_row(chunk, None if chunk.speaker is None else self._speaker(chunk.speaker)) for chunk in chunks]
@@ -104,7 +103,7 @@ class ChunkTable:
         return Change(kept, len(new) - kept, len(carried), waiting, mute)
 
     def differs(self, stored: Sequence[StoredChunk], chunks: Iterable[ChunkRecord]) -> bool:
-        """Whether `stored` are not the rows that `chunks` would have. Writes nothing."""
+        """Whether `stored` differ from the rows of `chunks`. Writes nothing."""
         rows = [_row(chunk, None if chunk.speaker is None else self._known_speaker(chunk.speaker)) for chunk in chunks]
         return common(stored, rows) < max(len(stored), len(rows))
 
@@ -132,7 +131,7 @@ class ChunkTable:
         chunks: Sequence[ChunkRecord],
         known: Mapping[VectorKey, bytes | None],
     ) -> list[Stored]:
-        """Insert the rows from `first` on, marking mute ones in `rows`; returns the vectors that they keep."""
+        """Insert the rows from `first` on, marking mute ones in `rows`; returns the vectors they keep."""
         carried: list[Stored] = []
         for ordinal in range(first, len(rows)) if known else ():
             key = _vector_key(rows, ordinal)
@@ -152,7 +151,7 @@ class ChunkTable:
         return carried
 
     def _speaker(self, name: str) -> int:
-        """The id of `name`, which is added when it is new."""
+        """The id of `name`, added if new."""
         if self._known_speaker(name) == _NOBODY:
             self._connection.execute("INSERT INTO speakers (name) VALUES (?)", (_storable(name),))
         return self._known_speaker(name)
@@ -171,7 +170,7 @@ class ChunkTable:
 def vectors_by_key(
     file_id: int, rows: Sequence[StoredChunk], have: Mapping[int, bytes]
 ) -> dict[VectorKey, bytes | None]:
-    """The vectors of a file's chunks by what they follow from; None for those that say nothing."""
+    """The stored vectors of a file by their key; None for chunks without text to embed."""
     found: dict[VectorKey, bytes | None] = {}
     for ordinal, row in enumerate(rows):
         vector = have.get(id_of(file_id, ordinal))
@@ -187,7 +186,7 @@ def _vector_key(rows: Sequence[StoredChunk], ordinal: int) -> VectorKey:
 
 
 def common(old: Sequence[StoredChunk], new: Sequence[StoredChunk]) -> int:
-    """How many rows at the start are the same, and stand under the same headings."""
+    """The number of equal leading rows under the same headings."""
     count = 0
     for one, other in zip(old, new, strict=False):
         if one != other and (not one[5] & MUTE or (*one[:5], one[5] & ~MUTE, one[6]) != other):
@@ -211,5 +210,5 @@ def _muted(row: StoredChunk) -> StoredChunk:
 
 
 def _storable(text: str) -> str:
-    """`text` as SQLite can hold it: half characters, which JSON may bring, become question marks."""
+    """`text` with lone surrogates, which JSON may contain, replaced by question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

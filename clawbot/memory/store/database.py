@@ -1,5 +1,5 @@
-"""Opens the database of an index: makes its tables by named migrations, brings it up to date, tells a damaged or
-foreign one, and reads what it says of itself."""
+"""Opens the database of an index: creates and migrates its tables, detects damaged and foreign files, and reads its
+metadata."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=msgspec.Struct)
 
 APPLICATION_ID = 0x636C6177
-"""Marks the database as ours ("claw")."""
+"""Identifies the database as ours ("claw")."""
 
 PAGE_BYTES = 8192
-"""Twice SQLite's own: the keyword index and the vectors are a tenth smaller, and scans of them faster."""
+"""Twice SQLite's default: the keyword index and the vectors get a tenth smaller, and scans faster."""
 
-# Chunks are found by their id alone, which holds that of the file: no index over them is needed.
+# Chunks are looked up only by id, which contains that of the file: no further index is needed.
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE files (
@@ -74,13 +74,13 @@ _KEYWORDS = f"""
 CREATE VIRTUAL TABLE chunks_fts USING fts5(text, content='', contentless_delete=1, tokenize='{FTS5_TOKENIZER}');
 """
 
-# A cold build then writes one sorted run for each transaction, where SQLite's own limit of 1 MB would make a dozen.
+# A cold build then writes one sorted run per transaction; with SQLite's default of 1 MB it would be a dozen.
 _LARGE_RUNS = "INSERT INTO chunks_fts (chunks_fts, rank) VALUES ('hashsize', 16777216);"
 
-# The pages themselves are of another form, see `database.py`.
+# Changes only the page format, see `_reserve_checksums`.
 _CHECKSUMS = ""
 
-# Which chunks of a file are of which days, as JSON, where these are several.
+# The days of a file's chunks as JSON, if there are several.
 _DAYS = "ALTER TABLE files ADD COLUMN days TEXT;"
 
 MIGRATIONS: tuple[tuple[str, str], ...] = (
@@ -88,32 +88,32 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
     ("2-checksums", _CHECKSUMS),
     ("3-days", _DAYS),
 )
-"""Name and SQL, in their order. Never change one that was released: add another."""
+"""Name and SQL, in order. Never change a released one: add another."""
 
 TABLES = frozenset({"meta", "files", "speakers", "chunks", "chunks_fts", "embedding_cache"})
-"""Without one of these the file is no index. `chunks_vec` comes with the first vector, whose size it is made for."""
+"""A file without one of these is not an index. `chunks_vec` is created with the first vector, for its size."""
 
 
 BUSY_SECONDS = 5.0
 """How long a statement waits for another process. Transactions take tenths of a second."""
 
 _WRITING_CACHE_KIB = 16 * 1024
-# A search reads nearly every page once. Over a large cache each goes to memory that the process has not touched yet,
-# which takes longer than to read the few again that are needed twice: 8 ms of a search in 1,000 notes.
+# A search reads nearly every page once. With a large cache each page goes to untouched memory, which costs more than
+# rereading the few that are needed twice: 8 ms of a search in 1,000 notes.
 _READING_CACHE_KIB = 2 * 1024
-# SQLite's own limit is a quarter: a cold build then writes each page of the keyword index several times.
+# Four times SQLite's default, with which a cold build writes each page of the keyword index several times.
 _WAL_PAGES = 4000
 CHECKSUM_BYTES = 8
-"""At the end of each page, for its checksum: a damaged page is never taken for a sound one."""
+"""Bytes at the end of each page for its checksum, so that damaged pages are detected."""
 
-# After a large build the file of the log would stay large.
+# Otherwise the log file stays large after a large build.
 _WAL_BYTES = 1024 * 1024
 
 
 def open_for_writing(path: Path) -> apsw.Connection:
-    """The database at `path`, made and brought up to date where that is needed. Blocks.
+    """The database at `path`, created or migrated if needed. Blocks.
 
-    The caller holds the writer's lock. Raises DamagedIndexError for what is to be set aside, StoreError.
+    The caller holds the writer's lock. Raises DamagedIndexError if it should be quarantined, StoreError.
     """
     import apsw
 
@@ -134,7 +134,7 @@ def open_for_writing(path: Path) -> apsw.Connection:
 
 
 def open_for_reading(path: Path) -> apsw.Connection:
-    """The index at `path`, to be read alone. Blocks: 2 ms. The caller is inside of `locks.opening`.
+    """The index at `path`, read-only. Blocks: 2 ms. The caller is inside `locks.opening`.
 
     Raises MissingIndexError, DamagedIndexError, StoreError.
     """
@@ -156,9 +156,9 @@ def open_for_reading(path: Path) -> apsw.Connection:
 
 
 def applied_migrations(connection: apsw.Connection, path: Path) -> tuple[str, ...]:
-    """The names of the migrations that the database went through, () for an empty one.
+    """The names of the applied migrations, () for an empty database.
 
-    Raises DamagedIndexError when it is not ours, lacks tables, or knows more than we do.
+    Raises DamagedIndexError if it is not ours, lacks tables, or is from a newer version.
     """
     tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     application = connection.pragma("application_id")
@@ -181,23 +181,23 @@ def applied_migrations(connection: apsw.Connection, path: Path) -> tuple[str, ..
 
 
 def _create_private(path: Path) -> None:
-    """Make an empty file that only its owner can read; the files beside it get the same rights from SQLite."""
+    """Create an empty file that only its owner can read; SQLite gives the side files the same mode."""
     try:
         ensure_private_dir(path.parent)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
     except FileExistsError:
-        # Not opened otherwise: closing a second descriptor would drop the locks that SQLite holds on the file.
+        # Don't open an existing file: closing a second descriptor would drop SQLite's locks on it.
         return
     except OSError as error:
         raise StoreError(
-            f"The memory index {path} can't be made: {error.strerror}.", hint="Check the folder's permissions."
+            f"The memory index {path} can't be created: {error.strerror}.", hint="Check the folder's permissions."
         ) from error
 
 
 def _prepare(connection: apsw.Connection, cache_kib: int) -> None:
     _be_patient(connection)
-    # Of a file that was empty as it was opened and is made by another process before it is read: half of its first page
-    # would be taken for a whole one, whose checksum is wrong.
+    # Against a race with another process that creates the file: half of its first page would be taken for a whole one
+    # with a wrong checksum.
     connection.pragma("page_size", PAGE_BYTES)
     connection.enable_load_extension(True)
     connection.load_extension(_vector_library())
@@ -207,8 +207,7 @@ def _prepare(connection: apsw.Connection, cache_kib: int) -> None:
 
 
 def empty_log(connection: apsw.Connection, *, patient: bool = False) -> bool:
-    """Bring the log into the database and cut it to nothing, waiting for nobody unless `patient`; whether that was
-    possible."""
+    """Checkpoint and truncate the log, waiting for readers only if `patient`; returns whether that was possible."""
     if not patient:
         connection.set_busy_timeout(0)
     try:
@@ -223,9 +222,9 @@ def _be_patient(connection: apsw.Connection) -> None:
 
 
 def _keep_log(connection: apsw.Connection) -> None:
-    """Never remove the write-ahead log when the connection closes.
+    """Keep the write-ahead log when the connection closes.
 
-    SQLite removes it by its name. After a publish that is the name of another database's log, with its last changes.
+    SQLite removes it by name. After a publish that is another database's log, with its last changes.
     """
     import apsw
 
@@ -240,7 +239,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
     if _file_system() and _reserve_checksums(connection) != CHECKSUM_BYTES:
         _reserve_checksums(connection, CHECKSUM_BYTES)
         if applied:
-            # Each page is written anew, with its checksum: 0.4 seconds for 100 MB.
+            # Rewrites each page with its checksum: 0.4 seconds for 100 MB.
             connection.execute("VACUUM")
     connection.pragma("journal_mode", "wal")
     connection.execute("BEGIN IMMEDIATE")
@@ -249,7 +248,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
             connection.execute(statements)
         if not applied:
             connection.pragma("application_id", APPLICATION_ID)
-            # Another index never has the same generations, so that what is kept of one can't pass for the other's.
+            # Start at a random number, so that caches of one index can't be mistaken for another's.
             first = int.from_bytes(os.urandom(4), "big") << 24
             set_meta(connection, "generation", first)
         set_meta(connection, "migrations", " ".join(name for name, _ in MIGRATIONS))
@@ -261,7 +260,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
 
 
 def _reserve_checksums(connection: apsw.Connection, size: int = -1) -> int:
-    """Reserve `size` bytes of each page that is written from now on (-1: as it is); returns what was reserved."""
+    """Reserve `size` bytes in each page written from now on (-1: unchanged); returns the number reserved."""
     import apsw
 
     reserved = ctypes.c_int(size)
@@ -270,13 +269,13 @@ def _reserve_checksums(connection: apsw.Connection, size: int = -1) -> int:
 
 
 def _check_page_form(connection: apsw.Connection, path: Path) -> None:
-    """Raises DamagedIndexError when pages have no room for checksums: a flipped bit there would switch them off."""
+    """Raise DamagedIndexError if pages have no room for checksums: a flipped bit there would disable them."""
     if _file_system() and _reserve_checksums(connection) != CHECKSUM_BYTES:
         raise DamagedIndexError(path, "has lost its checksums")
 
 
 def file_mark(path: Path) -> tuple[int, ...]:
-    """What tells the file at `path`, with its log, from another one that takes its place; () when it is not there."""
+    """The identity of the file at `path` and its log, which changes when it is replaced; () if it is missing."""
     mark: list[int] = []
     for name in (path, path.with_name(f"{path.name}-wal")):
         try:
@@ -293,7 +292,7 @@ def fetch(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> 
 
 
 def get_meta(connection: apsw.Connection, key: str) -> Any:
-    """The value of `key` in the table meta; None without one."""
+    """The value of `key` in the table meta; None if missing."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return row[0] if row else None
 
@@ -312,7 +311,7 @@ FROM files GROUP BY source
 
 
 def read_identity(connection: apsw.Connection) -> Identity | None:
-    """What the index was built with; None for a new one. Raises DamagedIndexError."""
+    """How the index was built; None for a new one. Raises DamagedIndexError."""
     stored = get_meta(connection, "identity")
     try:
         return None if stored is None else msgspec.json.decode(stored, type=Identity)
@@ -321,12 +320,12 @@ def read_identity(connection: apsw.Connection) -> Identity | None:
 
 
 def write_identity(connection: apsw.Connection, identity: Identity) -> None:
-    """Note what the index is built with."""
+    """Record how the index is built."""
     set_meta(connection, "identity", msgspec.json.encode(identity).decode())
 
 
 def read_generation(connection: apsw.Connection) -> int:
-    """A number that is another one after each change of what a search may find. Raises DamagedIndexError."""
+    """A number that changes with everything that a search may find. Raises DamagedIndexError."""
     stored = get_meta(connection, "generation")
     if not isinstance(stored, int):
         raise DamagedIndexError(Path(connection.filename), "does not know its generation")
@@ -334,23 +333,23 @@ def read_generation(connection: apsw.Connection) -> int:
 
 
 def read_last_sync(connection: apsw.Connection) -> dt.datetime | None:
-    """When the last complete sync was; None before the first. Raises DamagedIndexError."""
+    """The time of the last complete sync; None before the first. Raises DamagedIndexError."""
     stored = get_meta(connection, "last_sync")
     try:
         return None if stored is None else dt.datetime.fromisoformat(stored)
     except (TypeError, ValueError) as error:
-        raise DamagedIndexError(Path(connection.filename), f"has no moment of its last sync ({error})") from error
+        raise DamagedIndexError(Path(connection.filename), f"has an invalid time of its last sync ({error})") from error
 
 
 def read_totals(connection: apsw.Connection) -> dict[Source, Totals]:
-    """How much there is of each source. Raises DamagedIndexError."""
+    """The size of each source. Raises DamagedIndexError."""
     rows = connection.execute(_TOTALS, (PART_GLOB,))
     path = Path(connection.filename)
     return {source: valid(Totals, counts, path) for source, *counts in rows}
 
 
 def valid(kind: type[T], values: Sequence[Any], path: Path) -> T:
-    """The struct of `values` out of the database at `path`. Raises DamagedIndexError where they can't be."""
+    """A struct from `values` of the database at `path`. Raises DamagedIndexError if they are invalid."""
     try:
         return msgspec.convert(dict(zip(kind.__struct_fields__, values, strict=True)), kind)
     except msgspec.ValidationError as error:
@@ -359,9 +358,9 @@ def valid(kind: type[T], values: Sequence[Any], path: Path) -> T:
 
 @cache
 def _file_system() -> str | None:
-    """The name of the file layer that checks each page as it is read; None where this apsw was built without it.
+    """The name of the VFS that verifies pages on reading; None if this apsw was built without it.
 
-    It is SQLite's own extension `cksumvfs`, and stays loaded for the process.
+    It is SQLite's extension `cksumvfs`, and stays loaded for the process.
     """
     import apsw
 
@@ -379,7 +378,7 @@ def _file_system() -> str | None:
 
 @cache
 def _vector_library() -> str:
-    """Where the library of sqlite-vec is. Its package would import numpy, so it is only looked for."""
+    """The path of the sqlite-vec library. Its package is not imported, because it would import numpy."""
     spec = find_spec("sqlite_vec")
     if spec is None or not spec.submodule_search_locations:
         raise StoreError("The package sqlite-vec is not installed.", hint="Install clawbot again.")

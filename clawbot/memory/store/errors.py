@@ -1,4 +1,4 @@
-"""What can be wrong with the index on disk, and how SQLite's words for it become ours."""
+"""The errors of the index on disk, and their mapping from SQLite's."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Self
 
 from clawbot.errors import ClawbotError
 
-_FULL_HINT = "Make room on the disk; indexing goes on from there, and nothing is lost."
-_DISK_HINT = "Look whether the disk is full or failing, and whether that path is a plain file."
+_FULL_HINT = "Free some disk space; indexing then continues, and nothing is lost."
+_DISK_HINT = "Check whether the disk is full or failing, and whether the path is a regular file."
 _IOERR_DATA = 8202
-"""SQLITE_IOERR_DATA: the checksum of a page is wrong. A number, since apsw is imported where it is needed."""
+"""SQLITE_IOERR_DATA: a page has a wrong checksum. A number, because apsw is imported lazily."""
 _ACCESS_HINT = "Check the permissions of the folder and the file."
 
 
 class StoreError(ClawbotError):
-    """The index could not be read or written. What it is made from is untouched."""
+    """The index could not be read or written. Its source files are untouched."""
 
 
 class MissingIndexError(StoreError):
@@ -26,18 +26,18 @@ class MissingIndexError(StoreError):
 
 
 class BusyIndexError(StoreError):
-    """Another process has it for longer than a wait is worth."""
+    """Another process has locked it for too long."""
 
 
 class DamagedIndexError(StoreError):
-    """The file is no index, a torn one, or one of a newer version: it is to be set aside and built anew.
+    """The file is not an index, is damaged, or is from a newer version: quarantine it and rebuild.
 
-    `reason` is why, as the end of a sentence.
+    `reason` is the end of a sentence.
     """
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
-            f"The memory index {path} {reason}.", hint="`clawbot memory index` sets it aside and builds a new one."
+            f"The memory index {path} {reason}.", hint="`clawbot memory index` quarantines it and builds a new one."
         )
         self.reason = reason
 
@@ -47,15 +47,15 @@ class InterruptedSearchError(StoreError):
 
 
 class TooManyChunksError(StoreError):
-    """A file has more chunks than the index can number."""
+    """A file has more chunks than can be numbered."""
 
 
 class WrongDimensionsError(StoreError):
-    """Vectors of another size than those that the index holds."""
+    """Vectors of another size than those in the index."""
 
 
 class StoreErrors:
-    """A context in which SQLite's errors about `path` are raised as ours."""
+    """A context that converts SQLite's errors about `path` to ours."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,14 +66,14 @@ class StoreErrors:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Any error of SQLite comes from a module that somebody has imported already; without it this is a dict lookup.
+        # SQLite's errors come from a module that is already imported; otherwise this is a dict lookup.
         if kind is not None and error is not None and (kind.__module__ == "apsw" or kind is UnicodeDecodeError):
             raise _translated(self._path, error) from error
 
 
 @contextlib.contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """A context in which what the system says about the files of `path` is raised as a StoreError."""
+    """A context that converts the system's errors about the files of `path` to StoreError."""
     try:
         yield
     except OSError as error:
@@ -82,9 +82,9 @@ def file_errors(path: Path) -> Iterator[None]:
 
 
 def _is_damage(error: BaseException) -> bool:
-    """Whether `error` tells of pages that are not as they were written, or of a schema that is not ours.
+    """Whether `error` means damaged pages or a foreign schema.
 
-    The statements are fixed and tested, so what is wrong about one (SQLError) is wrong about the tables.
+    The statements are fixed and tested, so an SQLError means wrong tables.
     """
     name = type(error).__name__
     wrong_checksum = getattr(error, "extendedresult", 0) == _IOERR_DATA

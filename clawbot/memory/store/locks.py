@@ -1,4 +1,4 @@
-"""Who may write an index, and when its file may be replaced: locks of the system, which die with their process."""
+"""Locks for writing and replacing an index: the system releases them when their process dies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clawbot.files import PRIVATE_FILE, ensure_private_dir
 from clawbot.memory.store.errors import BusyIndexError, file_errors
 
 BUILDING = ".building"
-"""What the name of an index ends with that is to replace the one of the name before it. They share their locks."""
+"""The suffix of an index being built to replace the one without it. Both share their locks."""
 
 _POLL_SECONDS = 0.02
 _SEAL = struct.Struct("<3q")
@@ -22,9 +22,10 @@ _SEAL_BYTES = 2 * _SEAL.size
 
 
 class WriterLock:
-    """The right to write the index at `path`, as `<path>.lock`. The file stays: removed, it would let in two.
+    """The exclusive right to write the index at `path`, as `<path>.lock`. The file stays: removing it would admit two
+    writers.
 
-    It is the system's own (flock), and not filelock's over it: that one takes longer to import than a sync of one file.
+    Uses flock directly: importing filelock takes longer than syncing one file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,11 +34,12 @@ class WriterLock:
 
     @property
     def held(self) -> bool:
-        """Whether it is ours."""
+        """Whether this process holds it."""
         return self._descriptor is not None
 
     def acquire(self, seconds: float = 0.0) -> None:
-        """Take it, waiting for at most `seconds`. Blocks. Raises BusyIndexError when another has it, StoreError."""
+        """Acquire the lock, waiting at most `seconds`. Blocks. Raises BusyIndexError if another process holds it,
+        StoreError."""
         if self.held:
             return
         descriptor = _open_lock(self._path, ".lock")
@@ -54,42 +56,42 @@ class WriterLock:
                 os.close(descriptor)
 
     def seal(self) -> None:
-        """Note that the index is in order as its files are now. All connections of this process are closed."""
+        """Record that the index is valid as its files are now. All connections of this process are closed."""
         if self._descriptor is not None:
             with file_errors(self._path):
                 os.pwrite(self._descriptor, _seal_of(self._path), 0)
 
     def break_seal(self) -> None:
-        """Have the index examined before it is trusted again."""
+        """Require an examination before the index is trusted again."""
         if self._descriptor is not None:
             with file_errors(self._path):
                 os.ftruncate(self._descriptor, 0)
 
     def is_sealed(self) -> bool:
-        """Whether the files are as they were when a writer has sealed them."""
+        """Whether the files are unchanged since a writer sealed them."""
         if self._descriptor is None:
             return False
         with file_errors(self._path):
             return os.pread(self._descriptor, _SEAL_BYTES, 0) == _seal_of(self._path)
 
     def release(self) -> None:
-        """Give it back. Twice does no harm."""
+        """Release the lock; idempotent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def may_be_unsound(path: Path) -> bool:
-    """Whether the files of the index at `path` are others than the last writer left: it died, or they were touched.
+    """Whether the index files differ from what the last writer sealed: it died, or the files were changed.
 
-    False while somebody writes, and where nothing can be looked at: who reads the index says why. Blocks for a moment.
+    False while somebody writes, and if nothing can be checked: readers of the index report why. Blocks briefly.
     """
     with contextlib.suppress(OSError):
         descriptor = os.open(_lock_path(path, ".lock"), os.O_RDONLY | os.O_CLOEXEC)
         try:
             if os.pread(descriptor, _SEAL_BYTES, 0) == _seal_of(path):
                 return False
-            # A writer is at work where this fails, and may have been about to seal it where it does not.
+            # This fails while a writer works, which may have been about to seal the index.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return os.pread(descriptor, _SEAL_BYTES, 0) != _seal_of(path)
         finally:
@@ -99,9 +101,9 @@ def may_be_unsound(path: Path) -> bool:
 
 @contextlib.contextmanager
 def opening(path: Path) -> Iterator[None]:
-    """Inside, nobody replaces the database at `path`: what is opened belongs together. Blocks for milliseconds.
+    """Prevent the database at `path` from being replaced while it is opened. Blocks for milliseconds.
 
-    In a folder where nothing can be written there may be no lock to take: nobody replaces anything there either.
+    In a read-only folder there may be no lock; nobody can replace anything there either.
     """
     lock = _lock_path(path, ".swap")
     if os.access(lock if lock.exists() else lock.parent, os.W_OK) or not path.exists():
@@ -113,7 +115,7 @@ def opening(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[None]:
-    """Inside, nobody opens the database at `path`. Blocks for milliseconds."""
+    """Prevent the database at `path` from being opened. Blocks for milliseconds."""
     with _locked(path, fcntl.LOCK_EX):
         yield
 
@@ -140,12 +142,12 @@ def _taken(descriptor: int, seconds: float) -> bool:
 
 
 def _seal_of(path: Path) -> bytes:
-    """The size and the times of the database and of its log: a kill, a copy or a stray write makes others of them."""
+    """The size and times of the database and its log: a kill, a copy or a stray write changes them."""
     seal = b""
     for name in (path, path.with_name(f"{path.name}-wal")):
         with contextlib.suppress(FileNotFoundError):
             found = name.stat()
-            # Readers make an empty log where there is none.
+            # Readers create an empty log if there is none.
             if found.st_size:
                 seal += _SEAL.pack(found.st_ino, found.st_size, found.st_mtime_ns)
     return seal.ljust(_SEAL_BYTES, b"\0")

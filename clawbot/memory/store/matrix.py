@@ -1,7 +1,7 @@
-"""All vectors of an index in memory, for a process that searches more than once.
+"""All vectors of an index in memory, for a process that searches repeatedly.
 
-They stay in the levels of their codes, a byte a dimension: a quarter of the memory of numbers that can be multiplied,
-and looked through in half the time, since what is read of memory is what takes the time.
+They stay quantised, one byte per dimension: a quarter of the memory of floats and twice as fast to scan, since memory
+bandwidth is the bottleneck.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     from clawbot.memory.arrays import Floats, Ids, Levels
 
 MAX_ROWS = 250_000
-"""Of a larger index no matrix is built: it would take more than 64 MB, and seconds to read."""
+"""No matrix is built for larger indexes: it would exceed 64 MB and take seconds to read."""
 
 _BLOCK_ROWS = 8192
-"""A change copies the block that it is in."""
+"""A change copies the block that contains it."""
 
 _ROWS_AT_A_TIME = 512
-"""As many as stay in the processor's cache as numbers that can be multiplied."""
+"""Rows that fit in the CPU cache as floats."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The vectors of files that follow each other by id: `levels` divided by their `lengths`."""
+    """The vectors of consecutive files by id: `levels` `(n, d)` divided by their `lengths` `(n,)`."""
 
     ids: Ids
     levels: Levels
     lengths: Floats
 
     def chosen(self, which: NDArray[np.generic] | slice) -> _Block:
-        """Some of the rows, copied."""
+        """A copy of some rows."""
         np = numpy()
         parts = (np.ascontiguousarray(each[which]) for each in (self.ids, self.levels, self.lengths))
         return _Block(*parts)
 
 
 class VectorMatrix:
-    """The vectors of one generation. It never changes: `updated` gives another one, which shares what is the same."""
+    """The vectors of one generation. Immutable: `updated` returns a new one that shares unchanged blocks."""
 
     def __init__(self, blocks: list[_Block], revisions: dict[int, tuple[int, int]], generation: int) -> None:
         np = numpy()
@@ -65,7 +65,7 @@ class VectorMatrix:
 
     @classmethod
     def load(cls, reader: IndexReader) -> VectorMatrix | None:
-        """The vectors of the index; None when there are too many, or they are kept exactly. Blocks: 0.2 seconds for
+        """The vectors of the index; None if there are too many, or if they are stored exactly. Blocks: 0.2 seconds for
         100,000."""
         with reader.snapshot():
             if sum(total.vectors for total in reader.totals().values()) > MAX_ROWS:
@@ -76,7 +76,7 @@ class VectorMatrix:
             return cls(_split(_block(stored, reader.dimensions)), reader.revisions(), reader.generation)
 
     def updated(self, reader: IndexReader) -> VectorMatrix | None:
-        """The vectors as they are now; itself when nothing changed. Blocks: milliseconds for a few files."""
+        """The current vectors; itself if nothing changed. Blocks: milliseconds for a few files."""
         with reader.snapshot():
             if reader.generation == self.generation:
                 return self
@@ -90,7 +90,8 @@ class VectorMatrix:
             return VectorMatrix(blocks, now, reader.generation)
 
     def scores(self, vector: bytes) -> Floats:
-        """The cosine of each row with a unit vector; zeros for one of another size. Blocks: 5 ms for 100,000 rows."""
+        """The cosine of each row with a unit vector `(d,)`: `(n,)`; zeros for a vector of another size. Blocks: 5 ms
+        for 100,000 rows."""
         np = numpy()
         query = np.frombuffer(vector, "<f4")
         out: Floats = np.zeros(len(self.ids), np.float32)
@@ -101,7 +102,7 @@ class VectorMatrix:
         return out
 
     def rows(self, ids: Ids) -> tuple[Ids, Floats]:
-        """The ids of those chunks of `ids` that have a vector, ascending, and their unit vectors."""
+        """The ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
         np = numpy()
         wanted = np.unique(np.asarray(ids, np.int64))
         places = np.searchsorted(self.ids, wanted)
@@ -120,7 +121,7 @@ class VectorMatrix:
         return wanted, out
 
     def _with(self, changed: Iterable[int], reader: IndexReader) -> list[_Block]:
-        """The blocks, with the vectors of `changed` files as they are now."""
+        """The blocks, with the current vectors of `changed` files."""
         np = numpy()
         firsts = [file_of(int(block.ids[0])) for block in self._blocks]
         places: dict[int, list[int]] = {}
@@ -137,7 +138,7 @@ class VectorMatrix:
 
 
 def _products(levels: Levels, query: Floats, out: Floats) -> None:
-    """The products of rows with `query`, into `out`."""
+    """Write the dot products of the rows with `query` `(d,)` to `out` `(n,)`."""
     np = numpy()
     numbers: Floats = np.empty((min(_ROWS_AT_A_TIME, len(levels)), levels.shape[1]), np.float32)
     for first in range(0, len(levels), _ROWS_AT_A_TIME):
@@ -163,7 +164,7 @@ def _joined(parts: list[_Block]) -> list[_Block]:
 
 
 def _split(whole: _Block) -> list[_Block]:
-    """Blocks of about _BLOCK_ROWS, each beginning with a file."""
+    """Blocks of about _BLOCK_ROWS, each starting with a new file."""
     np = numpy()
     ids = whole.ids
     blocks: list[_Block] = []
@@ -171,7 +172,7 @@ def _split(whole: _Block) -> list[_Block]:
     while first < len(ids):
         end = min(first + _BLOCK_ROWS, len(ids))
         if end < len(ids):
-            # The whole of the file that the block ends in.
+            # Include the whole file in which the block ends.
             end = int(np.searchsorted(ids, id_of(file_of(int(ids[end - 1])) + 1, 0)))
         blocks.append(whole.chosen(slice(first, end)))
         first = end

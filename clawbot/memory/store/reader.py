@@ -1,4 +1,4 @@
-"""Reads the index for searches: one reader for each thread, which sees one state of the index at a time."""
+"""Reads the index for searches: one reader per thread, which sees one consistent state at a time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from clawbot.memory.arrays import Floats, Ids
 
-# As one text they come in half the time that as many rows take.
+# As one JSON text they arrive in half the time of rows.
 _POSTINGS = """
 SELECT json_group_array(rowid) FROM (
     SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND rowid >= ? AND rowid < ? LIMIT ?
@@ -75,9 +75,9 @@ SELECT id, kind, heading, speaker, flags FROM chunks WHERE id IN (SELECT value F
 
 
 class IndexReader:
-    """Reads an index. For one thread at a time, apart from `interrupt`; all methods block and raise StoreError.
+    """Reads an index. For one thread at a time, except `interrupt`; all methods block and raise StoreError.
 
-    What belongs together is read inside of `snapshot`: the ids of chunks mean others after a change.
+    Read related data inside `snapshot`: chunk ids change their meaning with the index.
     """
 
     def __init__(self, path: Path) -> None:
@@ -93,19 +93,20 @@ class IndexReader:
         self._speakers: dict[int, str] | None = None
 
     def close(self) -> None:
-        """Close the connection. Twice does no harm."""
+        """Close the connection; idempotent."""
         self._connection.close()
 
     def interrupt(self) -> None:
-        """Stop what runs inside of a snapshot, which raises InterruptedSearchError. From any thread."""
+        """Stop work inside a snapshot, which then raises InterruptedSearchError. Callable from any thread."""
         self._stopped = True
-        # A connection that was closed in this moment, for a file that took the place of another, runs nothing.
+        # A connection closed at this moment, because its file was replaced, is not running anything.
         with contextlib.suppress(StoreError), self._errors:
             self._connection.interrupt()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Inside, the index does not change. The file is opened anew before, when another took its place."""
+        """Inside, the index does not change. Reopens the file first if it was replaced. Raises
+        InterruptedSearchError."""
         if self._connection.in_transaction:
             if self._stopped:
                 raise InterruptedSearchError("The search was stopped.")
@@ -119,7 +120,7 @@ class IndexReader:
                 self._look()
                 yield
         except StoreError as error:
-            # FTS5 has other words for being stopped while it opens its tables.
+            # FTS5 reports another error when interrupted while opening its tables.
             if self._stopped and not isinstance(error, InterruptedSearchError):
                 raise InterruptedSearchError("The search was stopped.") from error
             raise
@@ -128,35 +129,35 @@ class IndexReader:
 
     @property
     def generation(self) -> int:
-        """A number that is another one after each change of what a search may find, also after a rebuild."""
+        """A number that changes with everything that a search may find, also after a rebuild."""
         with self.snapshot():
             return self._generation
 
     @property
     def identity(self) -> Identity | None:
-        """What the index was built with; None before its first sync."""
+        """How the index was built; None before its first sync."""
         with self.snapshot():
             return self._identity
 
     @property
     def dimensions(self) -> int:
-        """Of the vectors; 0 without any."""
+        """The size of the vectors; 0 without any."""
         identity = self.identity
         return identity.dimensions if identity else 0
 
     @property
     def last_sync(self) -> dt.datetime | None:
-        """When the last complete sync was."""
+        """The time of the last complete sync."""
         with self.snapshot():
             return read_last_sync(self._connection)
 
     def totals(self) -> dict[Source, Totals]:
-        """How much there is of each source."""
+        """The size of each source."""
         with self.snapshot():
             return read_totals(self._connection)
 
     def cache_count(self) -> int:
-        """How many embeddings are kept."""
+        """The number of cached embeddings."""
         with self.snapshot():
             return int(self._connection.execute("SELECT count(*) FROM embedding_cache").get)
 
@@ -177,20 +178,20 @@ class IndexReader:
         return valid(FileRow, (*plain, runs), self.path)
 
     def speakers(self) -> Mapping[int, str]:
-        """Who speaks in dialogue, by the number that chunks have."""
+        """The speakers of dialogue, by the number used in chunks."""
         with self.snapshot():
             if self._speakers is None:
                 self._speakers = dict(self._connection.execute("SELECT id, name FROM speakers"))
             return self._speakers
 
     def postings(self, match: str, limit: int, id_range: IdRange = EVERYWHERE) -> list[int]:
-        """The first `limit` chunks of `id_range`, by id, that fit the FTS5 expression `match`."""
+        """The first `limit` chunks in `id_range`, by id, that match the FTS5 expression `match`."""
         with self.snapshot():
             [(found,)] = fetch(self._connection, _POSTINGS, (match, *id_range, limit))
             return msgspec.json.decode(found, type=list[int])
 
     def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """The `limit` chunks (of `file_ids` only, when given) that fit `match` best, with their bm25: less is more."""
+        """The `limit` best matches of `match` (only in `file_ids`, if given), with their bm25: lower is better."""
         with self.snapshot():
             if file_ids is None:
                 return fetch(self._connection, _BEST, (match, limit))
@@ -198,10 +199,11 @@ class IndexReader:
             return fetch(self._connection, _BEST_IN, asked)
 
     def nearest(self, vector: bytes, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """The `limit` chunks (of `file_ids` only, when given) nearest to a unit vector, with their cosine, best first.
+        """The `limit` chunks (only in `file_ids`, if given) nearest to a unit vector of float32 bytes, with their
+        cosine, best first.
 
-        Empty for a vector of another size than the index has. In the profile `lines` the best few hundred by their
-        signs are compared, so the end of a long answer is not exact.
+        Empty for a vector of another size than the index. In the profile `lines` only the best few hundred by sign bits
+        are compared exactly, so the end of a long result is approximate.
         """
         np = numpy()
         with self.snapshot():
@@ -214,30 +216,29 @@ class IndexReader:
         return list(zip(ids[order].tolist(), cosines[order].tolist(), strict=True))
 
     def rows(self, ids: Collection[int]) -> list[ChunkRow]:
-        """The chunks of `ids` that there are, by id."""
+        """The existing chunks in `ids`, by id."""
         with self.snapshot():
             found = fetch(self._connection, _ROWS, (json.dumps(list(ids)),))
         return [_chunk(row) for row in found]
 
     def lines(self, ids: Collection[int]) -> list[LineRow]:
-        """The chunks of `ids` that there are, by id, without their text: half the time of `rows`."""
+        """The existing chunks in `ids`, by id, without their text: half the time of `rows`."""
         with self.snapshot():
             found = fetch(self._connection, _LINES, (json.dumps(list(ids)),))
         return [_line(row) for row in found]
 
     def vectors(self, ids: Collection[int]) -> tuple[Ids, Floats]:
-        """The ids of those chunks of `ids` that have a vector, ascending, and their unit vectors."""
+        """The ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors, float32 `(m, d)`."""
         with self.snapshot():
             return self._unpacked(self._table.select(ids) if self._table else [])
 
     def all_vectors(self, id_range: IdRange = EVERYWHERE) -> tuple[Ids, Floats]:
-        """The ids of all chunks of `id_range` that have a vector, ascending, and their unit vectors."""
+        """The ids in `id_range` that have a vector, ascending `(n,)`, and their unit vectors, float32 `(n, d)`."""
         with self.snapshot():
             return self._unpacked(self._table.between(id_range) if self._table else [])
 
     def codes(self, file_id: int | None = None) -> list[Stored] | None:
-        """The codes of all chunks that have a vector, by id, or of those of one file; None where vectors are stored
-        exactly."""
+        """The codes of all chunks with a vector, by id, or of those of one file; None if vectors are stored exactly."""
         with self.snapshot():
             if self._identity is not None and self._identity.profile == "classic":
                 return None
@@ -246,13 +247,13 @@ class IndexReader:
             return self._table.between(EVERYWHERE) if file_id is None else self._table.of_file(file_id)
 
     def revisions(self) -> dict[int, tuple[int, int]]:
-        """For each file what is another pair of numbers after each change of its chunks or their vectors."""
+        """For each file a pair of numbers that changes with its chunks and their vectors."""
         with self.snapshot():
             found = self._connection.execute("SELECT id, revision, pending FROM files")
             return {one: (revision, pending) for one, revision, pending in found}
 
     def vectors_by_key(self, path: str) -> dict[VectorKey, bytes | None]:
-        """The vectors of a file, as they are stored, by what they follow from. For `IndexWriter.inherit`."""
+        """The stored vectors of a file by what determines them. For `IndexWriter.inherit`."""
         with self.snapshot():
             row = self._connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
             if row is None or self._table is None:
@@ -262,11 +263,11 @@ class IndexReader:
             )
 
     def cached_embeddings(self) -> Iterator[tuple[str, bytes, bytes, int]]:
-        """The rows of the table of kept embeddings, as they are stored. For `IndexWriter.inherit`."""
+        """The stored rows of cached embeddings. For `IndexWriter.inherit`."""
         yield from self._connection.execute("SELECT identity, digest, vector, used FROM embedding_cache")
 
     def _end(self) -> None:
-        # An interrupt that comes late stops this statement, and the snapshot would never end.
+        # A late interrupt may stop this statement, and the snapshot would never end.
         while self._connection.in_transaction:
             with contextlib.suppress(InterruptedSearchError), self._errors:
                 self._connection.execute("COMMIT")
@@ -277,11 +278,11 @@ class IndexReader:
         replacement, self._mark = _opened(self.path)
         self._connection.close()
         self._connection = replacement
-        # The same generation may come back in a file that was opened anew, and tables belong to a connection.
+        # A reopened file may have the same generation, and tables belong to a connection.
         self._generation = -1
 
     def _look(self) -> None:
-        """Forget what was kept of another generation."""
+        """Drop caches of another generation."""
         generation = read_generation(self._connection)
         if generation == self._generation:
             return

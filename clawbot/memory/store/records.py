@@ -1,5 +1,4 @@
-"""What goes into the store and comes out of it: files, chunks, the rows of a search, and what an index is built
-with."""
+"""The values stored and read: files, chunks, rows of a search, and how an index is built."""
 
 from __future__ import annotations
 
@@ -16,41 +15,41 @@ if TYPE_CHECKING:
     from clawbot.memory.values import ChunkKind
 
 KINDS: tuple[ChunkKind, ...] = ("prose", "dialogue", "item", "code", "heading", "table")
-"""The kinds of chunks in the order of their numbers in the database: only ever add at the end."""
+"""The kinds of chunks by their number in the database: only append."""
 
 QUESTION, DATED, CJK = 1, 2, 4
 """Bits of `flags`: a question; words of date or time; Chinese, Japanese or Korean."""
 
 SAID_BY_USER, SAID_BY_AGENT = 8, 16
-"""Bits of `flags`: words of the user, of the agent; neither of what somebody wrote into a file."""
+"""Bits of `flags`: said by the user, by the agent; neither for text written in a file."""
 
 ORDINAL_BITS = 20
 MAX_CHUNKS = 1 << ORDINAL_BITS
-"""Chunks of one file. The id of a chunk is that of its file with its ordinal behind it."""
+"""Maximum chunks of one file. A chunk id is the file id followed by the chunk's ordinal."""
 
 
 IdRange = tuple[int, int]
-"""The ids of the chunks of one source, without the second: notes and talks are searched apart."""
+"""The chunk ids of one source, end exclusive: notes and transcripts are searched separately."""
 
 MAX_FILES = 1 << 42
-"""What no id of a file reaches: a chunk's has room in SQLite's integers."""
+"""Upper bound (exclusive) of file ids, so that chunk ids fit in SQLite's integers."""
 
 EVERYWHERE: IdRange = (0, (1 << 63) - 1)
-"""All chunks, whatever their source."""
+"""All chunks of any source."""
 
 FIRST_TALK = 1 << 32
-"""The id of the first transcript. Those of notes are below, so that chunks of notes and of talks lie apart."""
+"""The first id of transcripts. Ids of notes are below, so that both have separate ranges."""
 
 
 def id_range_of(source: Source) -> IdRange:
-    """The ids of chunks of `source`: from the first up to the second, without it."""
+    """The chunk ids of `source`, end exclusive."""
     if source == "sessions":
         return id_of(FIRST_TALK, 0), id_of(MAX_FILES, 0)
     return 0, id_of(FIRST_TALK, 0)
 
 
 def origin_of(flags: int) -> Origin:
-    """Where a chunk comes from; of one with words of both, the agent's."""
+    """The origin of a chunk; the agent if both spoke."""
     if flags & SAID_BY_AGENT:
         return "agent"
     return "user" if flags & SAID_BY_USER else "file"
@@ -62,23 +61,23 @@ def id_of(file_id: int, ordinal: int) -> int:
 
 
 def file_of(chunk_id: int) -> int:
-    """The id of the file that the chunk is of."""
+    """The id of the chunk's file."""
     return chunk_id >> ORDINAL_BITS
 
 
 Profile = Literal["lines", "classic"]
 
 VECTOR_FORM = 1
-"""Changes with the bits in which the profiles store vectors: an index of another form is built anew."""
+"""Version of the stored vector formats: an index of another one is rebuilt."""
 
 
 class Identity(Struct, frozen=True, kw_only=True):
     """What chunks and vectors depend on.
 
-    `chunker` and `tokenizer` are versions with their parameters. `provider` and `model` are for people ("none" and ""
-    without vectors), `vectors` is the embedder's own identity with the version of what is embedded ("" without).
-    `dimensions` is 0 until the first vector came. `sources` is for people: a sync adds and removes files by itself.
-    `form` is that of the stored vectors.
+    `chunker` and `tokenizer` are versions with their parameters. `provider` and `model` are for display ("none" and ""
+    without vectors); `vectors` is the embedder's identity with the version of the embedded text ("" without).
+    `dimensions` is 0 until the first vector. `sources` is for display: a sync adds and removes files itself. `form` is
+    that of the stored vectors.
     """
 
     profile: Profile
@@ -93,21 +92,21 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     @property
     def text_part(self) -> tuple[str, ...]:
-        """Another one means: other chunks and words."""
+        """If this changes, chunks and words change."""
         return (self.profile, self.chunker, self.tokenizer)
 
     @property
     def vector_part(self) -> tuple[str, ...]:
-        """Another one means: other vectors. They are stored in another form in each profile."""
+        """If this changes, vectors change. Each profile stores them in another format."""
         return (self.profile, self.provider, self.model, self.vectors, str(self.form))
 
 
 class ChunkRecord(Struct, frozen=True):
     """A chunk of a file to be stored.
 
-    Lines `start_line` to `end_line` (from 1, inclusive). `heading` is the ordinal of the chunk that holds the nearest
-    heading above, of a heading that of its parent. `indexed` is what the keyword index gets. What is embedded must
-    follow from kind, text and the text of the heading: where these are the same, the vector is kept.
+    Lines `start_line` to `end_line` (from 1, inclusive). `heading` is the ordinal of the chunk with the nearest heading
+    above, for a heading that of its parent. `indexed` is the text for the keyword index. What is embedded must be
+    determined by kind, text and the text of the heading: if these are equal, the vector is kept.
     """
 
     start_line: int
@@ -121,14 +120,14 @@ class ChunkRecord(Struct, frozen=True):
 
 
 class DayRun(Struct, frozen=True, array_like=True):
-    """From the chunk `first` on (its ordinal), what a file says is of `days`; of none that is known when empty."""
+    """From the chunk `first` (an ordinal) on, the file is of `days`; empty if none are known."""
 
     first: int
     days: tuple[dt.date, ...]
 
 
 class FileRecord(Struct, frozen=True):
-    """A file as it was read: its state, the BLAKE2b-16 of its bytes, its date, and where lines of other days begin."""
+    """A file as read: its state, the BLAKE2b-16 of its bytes, its date, and where lines of other days begin."""
 
     state: FileState
     digest: bytes
@@ -137,7 +136,7 @@ class FileRecord(Struct, frozen=True):
 
 
 class KnownFile(Struct, frozen=True):
-    """A file as the index holds it; `size` in bytes."""
+    """A file in the index; `size` is in bytes."""
 
     id: int
     source: Source
@@ -147,9 +146,9 @@ class KnownFile(Struct, frozen=True):
 
 
 class PendingChunk(Struct, frozen=True):
-    """A chunk without a vector. `above` is the text of its heading as it stands in the file, "" without one.
+    """A chunk without a vector. `above` is the text of its heading as written in the file, "" without one.
 
-    `revision` is that of its file: what is embedded now must not be stored for what stands there later.
+    `revision` is that of its file: a vector computed now must not be stored for later text.
     """
 
     id: int
@@ -160,7 +159,7 @@ class PendingChunk(Struct, frozen=True):
 
 
 class FileRow(Struct, frozen=True):
-    """A file as a search needs it. `day` is that of the whole file; `days` says more where there are several."""
+    """A file for a search. `day` is that of the whole file; `days` has details if there are several."""
 
     id: int
     path: str
@@ -171,17 +170,17 @@ class FileRow(Struct, frozen=True):
 
     @property
     def runs(self) -> tuple[DayRun, ...]:
-        """Which of its chunks are of which days; () for a file without a date."""
+        """The days of its chunks; () for a file without a date."""
         return self.days or ((DayRun(0, (self.day,)),) if self.day is not None else ())
 
     def day_at(self, ordinal: int) -> dt.date | None:
-        """The day of the chunk `ordinal`; the last one of several."""
+        """The day of the chunk `ordinal`; the last of several."""
         days = next((run.days for run in reversed(self.runs) if run.first <= ordinal), ())
         return max(days, default=None)
 
 
 class LineRow(Struct, frozen=True):
-    """A chunk without its text and lines; `heading` is the id of the chunk that holds the heading above."""
+    """A chunk without text and lines; `heading` is the id of the chunk with the heading above."""
 
     id: int
     kind: ChunkKind
@@ -191,7 +190,7 @@ class LineRow(Struct, frozen=True):
 
 
 class ChunkRow(Struct, frozen=True):
-    """A chunk as a search needs it; `heading` is the id of the chunk that holds the heading above."""
+    """A chunk for a search; `heading` is the id of the chunk with the heading above."""
 
     id: int
     start_line: int
@@ -204,7 +203,7 @@ class ChunkRow(Struct, frozen=True):
 
 
 class Totals(Struct, frozen=True):
-    """How much an index holds. `pending` chunks have no vector yet; `bytes` is the size of the files."""
+    """The size of an index. `pending` chunks have no vector yet; `bytes` is the size of the files."""
 
     files: int = 0
     chunks: int = 0

@@ -1,5 +1,5 @@
-"""Puts one index in the place of another: publishes the one that was built beside it, so that a kill at any point
-leaves one of the two whole, and quarantines what stands there and is none that can be used."""
+"""Replaces an index by one built beside it, so that a kill at any point leaves one of them whole; and quarantines
+unusable files."""
 
 from __future__ import annotations
 
@@ -17,32 +17,31 @@ from clawbot.memory.store.verify import examine
 from clawbot.memory.store.writer import IndexWriter
 
 SIDE_FILES = ("-wal", "-shm")
-"""What SQLite keeps beside a database: its log, and the index of the log that processes share."""
+"""SQLite's files beside a database: the write-ahead log, and its shared index."""
 
 
 def building_path(path: Path) -> Path:
-    """Where the index that is to replace the one at `path` is built."""
+    """The path at which the replacement of the index at `path` is built."""
     return path.with_name(f"{path.name}{BUILDING}")
 
 
 def publish(path: Path) -> None:
-    """Put the index from `building_path` at `path`. Blocks.
+    """Move the index from `building_path` to `path`. Blocks.
 
-    The caller holds the writer's lock and has no connection of its own to either. Readers go on with what they have
-    open, and see the new one at their next snapshot. Raises BusyIndexError when a reader does not end in time: the
-    new index stays where it is, to be published later; StoreError.
+    The caller holds the writer's lock and has closed its connections to both. Readers keep what they have open, and see
+    the new index at their next snapshot. Raises BusyIndexError if a reader does not finish in time (the new index then
+    stays, to be published later), StoreError.
     """
     building = building_path(path)
     if not building.exists():
         raise MissingIndexError(f"There is no new memory index at {building}.")
     _settle(building)
     if path.exists():
-        # A damaged one is no loss: it is what is replaced.
+        # A damaged one is no loss: it is being replaced.
         with contextlib.suppress(DamagedIndexError):
             _settle(path)
     with replacing(path), file_errors(path):
-        # Both logs are empty by now. They go before the database does: a log beside the wrong one would be played
-        # into it.
+        # Both logs are empty by now. Remove them first: a log beside the wrong database would be replayed into it.
         _remove_side_files(building)
         _remove_side_files(path)
         building.replace(path)
@@ -50,7 +49,7 @@ def publish(path: Path) -> None:
 
 
 def discard_building(path: Path) -> None:
-    """Remove the index that is being built for `path`, if there is any. The caller holds the writer's lock. Blocks."""
+    """Remove an unfinished replacement for `path`. The caller holds the writer's lock. Blocks."""
     building = building_path(path)
     with file_errors(building):
         building.unlink(missing_ok=True)
@@ -58,9 +57,9 @@ def discard_building(path: Path) -> None:
 
 
 def recover(path: Path) -> None:
-    """Remove what a death left that is of no use: logs whose database is gone. The caller holds the lock. Blocks.
+    """Remove useless remains of a killed process: logs without a database. The caller holds the lock. Blocks.
 
-    An index that was being built stays: it goes on from where it was.
+    An index being built stays and is continued.
     """
     for database in (path, building_path(path)):
         if not database.exists() and any(side.exists() for side in _side_files(database)):
@@ -69,7 +68,7 @@ def recover(path: Path) -> None:
 
 
 def _settle(database: Path) -> None:
-    """Bring everything from the log into the database. Raises BusyIndexError, DamagedIndexError, StoreError."""
+    """Checkpoint the whole log. Raises BusyIndexError, DamagedIndexError, StoreError."""
     connection = open_for_writing(database)
     try:
         with StoreErrors(database):
@@ -78,8 +77,8 @@ def _settle(database: Path) -> None:
         connection.close()
     if blocked:
         raise BusyIndexError(
-            f"The memory index {database} is being read for too long to be replaced.",
-            hint="It is replaced with the next sync.",
+            f"The memory index {database} can't be replaced: a reader keeps it open for too long.",
+            hint="The next sync replaces it.",
         )
 
 
@@ -93,25 +92,25 @@ def _side_files(database: Path) -> list[Path]:
 
 
 KEPT = 2
-"""So many that were set aside stay; older ones are removed."""
+"""Quarantined files to keep; older ones are removed."""
 
 _MARK = ".set-aside-"
 
 
 class Quarantined(Struct, frozen=True):
-    """Where a file is now, and why it was moved there: the end of a sentence about it."""
+    """The new path of a file, and the reason as the end of a sentence."""
 
     path: Path
     reason: str
 
     def __str__(self) -> str:
-        return f"The memory index {self.reason}. It was set aside as {self.path.name} and is built anew."
+        return f"The memory index {self.reason}. It was quarantined as {self.path.name} and is rebuilt."
 
 
 def open_index(path: Path, now: dt.datetime, *, doubted: bool = False) -> tuple[IndexWriter, Quarantined | None]:
-    """A writer for the index at `path`, and what was set aside for it. Blocks. Raises StoreError.
+    """A writer for the index at `path`, and what was quarantined for it. Blocks. Raises StoreError.
 
-    The caller holds the writer's lock. An index that is `doubted` is examined before it is trusted.
+    The caller holds the writer's lock. A `doubted` index is examined first.
     """
     recover(path)
     try:
@@ -122,7 +121,7 @@ def open_index(path: Path, now: dt.datetime, *, doubted: bool = False) -> tuple[
 
 
 def open_trusted(path: Path) -> IndexWriter:
-    """A writer for the index at `path`, which was examined. Blocks. Raises DamagedIndexError, StoreError."""
+    """A writer for the already examined index at `path`. Blocks. Raises DamagedIndexError, StoreError."""
     writer = IndexWriter.open(path)
     try:
         examine(writer.connection, path)
@@ -133,7 +132,7 @@ def open_trusted(path: Path) -> IndexWriter:
 
 
 def quarantine(path: Path, reason: str, now: dt.datetime) -> Quarantined:
-    """Move the database at `path` out of the way, with what is beside it. Blocks. Raises StoreError.
+    """Move the database at `path` with its side files out of the way. Blocks. Raises StoreError.
 
     The caller holds the writer's lock and has closed its own connections.
     """
@@ -152,7 +151,7 @@ def quarantine(path: Path, reason: str, now: dt.datetime) -> Quarantined:
 
 
 def discard_quarantined(path: Path) -> None:
-    """Remove all that was set aside of the index at `path`. Blocks. Raises StoreError."""
+    """Remove all quarantined files of the index at `path`. Blocks. Raises StoreError."""
     with file_errors(path):
         _remove_older(path, kept=0)
 

@@ -1,9 +1,9 @@
-"""The table `chunks_vec` in the form of each profile: codes of three bits a dimension for `lines`, an eleventh of the
-size with nearly the same order of neighbours (overlap@200 .92), and exact vectors for `classic`.
+"""The table `chunks_vec` in the format of each profile: codes of three bits per dimension for `lines`, an eleventh of
+the size with nearly the same neighbours (overlap@200 .92), and exact float32 vectors for `classic`.
 
-A fourth bit would bring that to .95 and change no figure of a search by words and vectors, but make an index of short
-lines a tenth larger. A code is three planes of one bit a dimension, the highest first. The first plane is the signs, so
-that SQL can look over codes by the Hamming distance of their first third.
+A fourth bit would raise that to .95 without changing the results of a combined search, but enlarge an index of short
+lines by a tenth. A code consists of three bit planes, the highest first. The first plane holds the signs, so that SQL
+can scan codes by the Hamming distance of their first third.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 _PLANES = 3
 _LEVELS = 1 << _PLANES
-# The step of the best even quantizer of a normal distribution at eight levels; from .5 to .62 it makes no difference.
-# The figures of a unit vector have a mean square of 1/dimensions by definition, so no scale has to be kept.
+# The optimal uniform quantizer step of a normal distribution at eight levels; anything from .5 to .62 works as well.
+# The components of a unit vector have a mean square of 1/dimensions, so no scale has to be stored.
 _STEP = 0.56
-# Rows at a time: as many as stay in the processor's cache.
+# Rows processed at a time, so that they fit in the CPU cache.
 _BLOCK = 1024
 
 
 def plane_bytes(dimensions: int) -> int:
-    """Bytes of one plane; of the signs too."""
+    """Bytes of one bit plane, such as the signs."""
     return (dimensions + 7) // 8
 
 
 def encode(rows: Floats) -> list[bytes]:
-    """A code for each unit row. Blocks: 0.7 seconds for a million."""
+    """A code for each unit row `(n, d)`. Blocks: 0.7 seconds for a million."""
     np = numpy()
     found: list[bytes] = []
     scale = rows.shape[1] ** 0.5 / _STEP
@@ -54,19 +54,19 @@ def encode(rows: Floats) -> list[bytes]:
 
 
 def signs(row: Floats) -> bytes:
-    """The first plane of the code of `row`."""
+    """The first plane of the code of `row`, a float32 vector as bytes."""
     return bytes(numpy().packbits(row >= 0).tobytes())
 
 
 def decode(codes: list[bytes], dimensions: int) -> Floats:
-    """Unit rows that are near those that were encoded (cosine .98). Blocks: 0.4 seconds for a million."""
+    """Approximate unit rows, float32 `(n, d)` (cosine .98 to the originals). Blocks: 0.4 seconds for a million."""
     levels, lengths = levels_of(codes, dimensions)
     return unit_rows(levels, lengths)
 
 
 def levels_of(codes: list[bytes], dimensions: int) -> tuple[Levels, Floats]:
-    """The levels of codes, a byte a dimension, from -7 to 7 in steps of two; and the lengths of these rows. A row
-    divided by its length is the one that `decode` gives. Blocks: 0.3 seconds for a million."""
+    """The levels of codes, int8 `(n, d)` from -7 to 7 in steps of two, and the lengths of these rows, float32 `(n,)`. A
+    row divided by its length equals that of `decode`. Blocks: 0.3 seconds for a million."""
     np = numpy()
     width = plane_bytes(dimensions)
     packed = np.frombuffer(b"".join(codes), np.uint8).reshape(len(codes), _PLANES * width)
@@ -87,7 +87,7 @@ def levels_of(codes: list[bytes], dimensions: int) -> tuple[Levels, Floats]:
 
 
 def unit_rows(levels: Levels, lengths: Floats) -> Floats:
-    """The unit rows of `levels_of`."""
+    """The unit rows `(n, d)` of `levels_of`."""
     rows: Floats = levels.astype(numpy().float32)
     rows /= lengths[:, None]
     return rows
@@ -95,7 +95,7 @@ def unit_rows(levels: Levels, lengths: Floats) -> Floats:
 
 @cache
 def _spread() -> list[NDArray[np.uint64]]:
-    """For each plane, what each of its bytes adds to the levels of eight dimensions."""
+    """For each plane, the contribution of each byte value to the levels of eight dimensions."""
     np = numpy()
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     shifted = [(bits << (_PLANES - 1 - plane)).astype(np.uint8) for plane in range(_PLANES)]
@@ -103,9 +103,9 @@ def _spread() -> list[NDArray[np.uint64]]:
 
 
 Stored = tuple[int, bytes]
-"""The id of a chunk, and its vector as it is stored."""
+"""The id of a chunk, and its vector as stored."""
 
-# Of so many by signs the codes are looked at: nearly all of the first twenty, 85 % of the first 200.
+# Candidates by signs whose codes are compared: they include nearly all of the first twenty, 85 % of the first 200.
 _FEWEST_BY_SIGNS = 600
 _MOST_OF_VEC0 = 4096
 
@@ -129,8 +129,8 @@ SELECT chunk_id FROM chunks_vec WHERE vector MATCH ? AND k = ? AND chunk_id IN (
 class VectorTable(ABC):
     """`chunks_vec` of one connection, for vectors of `dimensions`. Everything blocks.
 
-    Ids are those of chunks. What is `Stored` has the form of the profile: `pack` makes it of unit rows `(n, d)`, and
-    `unpack` makes rows of it.
+    Ids are those of chunks. `Stored` vectors are in the profile's format: `pack` converts unit rows `(n, d)` to it, and
+    `unpack` back.
     """
 
     _ids: str
@@ -142,19 +142,19 @@ class VectorTable(ABC):
 
     @abstractmethod
     def create(self) -> None:
-        """Make the table."""
+        """Create the table."""
 
     @abstractmethod
     def pack(self, rows: Floats) -> list[bytes]:
-        """Unit rows `(n, d)` as they are stored."""
+        """Convert unit rows `(n, d)` to stored bytes."""
 
     @abstractmethod
     def unpack(self, stored: list[bytes]) -> Floats:
-        """Unit rows `(n, d)` of what is stored."""
+        """Convert stored vectors to unit rows `(n, d)`."""
 
     @abstractmethod
     def select(self, ids: Collection[int]) -> list[Stored]:
-        """The vectors of those chunks that have one, by id."""
+        """The vectors of the given chunks, by id, if they have one."""
 
     @abstractmethod
     def between(self, id_range: IdRange) -> list[Stored]:
@@ -162,15 +162,14 @@ class VectorTable(ABC):
 
     @abstractmethod
     def nearest(self, query: Floats, limit: int, file_ids: Collection[int] | None) -> list[int]:
-        """Chunks that come into question for `query` `(d,)`, at least `limit` where there are so many; in `file_ids`
-        when given."""
+        """Candidate chunks for `query` `(d,)`, at least `limit` if there are as many; only in `file_ids`, if given."""
 
     def insert(self, rows: Iterable[Stored]) -> None:
-        """Store vectors of chunks that have none."""
+        """Store vectors for chunks without one."""
         self._connection.executemany(_INSERT, rows)
 
     def delete(self, ids: Iterable[int]) -> None:
-        """Forget the vectors of chunks, as far as there are any."""
+        """Delete the vectors of chunks."""
         self._connection.executemany(_DELETE, [(one,) for one in ids])
 
     def of_file(self, file_id: int) -> list[Stored]:
@@ -178,11 +177,11 @@ class VectorTable(ABC):
         return self.between(_chunks_of(file_id))
 
     def ids_of_file(self, file_id: int) -> set[int]:
-        """The chunks of a file that have one."""
+        """The chunks of a file that have a vector."""
         return {one for (one,) in fetch(self._connection, self._ids_between, _chunks_of(file_id))}
 
     def ids(self) -> list[int]:
-        """The chunks that have one, in order."""
+        """The chunks that have a vector, in order."""
         return [one for (one,) in fetch(self._connection, self._ids)]
 
 
@@ -191,43 +190,38 @@ def _chunks_of(file_id: int) -> IdRange:
 
 
 def vector_table(connection: apsw.Connection, profile: Profile, dimensions: int) -> VectorTable:
-    """The table in the form of `profile`, for vectors of `dimensions`."""
+    """The table in the format of `profile`, for vectors of `dimensions`."""
     return (ExactTable if profile == "classic" else CodeTable)(connection, dimensions)
 
 
 def table_of(connection: apsw.Connection, identity: Identity | None) -> VectorTable | None:
-    """The vectors of an index with `identity`; None before the first one came."""
+    """The vectors of an index with `identity`; None before the first one."""
     if identity is None or not identity.dimensions:
         return None
     return vector_table(connection, identity.profile, identity.dimensions)
 
 
 class CodeTable(VectorTable):
-    """Codes in a plain table, asked by sqlite-vec's Hamming distance of their signs. vec0 takes five times as long to
-    fill and to ask, and more room."""
+    """Codes in a plain table, searched by sqlite-vec's Hamming distance of their signs. vec0 is five times slower to
+    fill and to query, and larger."""
 
     _ids = "SELECT chunk_id FROM chunks_vec ORDER BY 1"
     _ids_between = "SELECT chunk_id FROM chunks_vec WHERE chunk_id >= ? AND chunk_id < ?"
 
     def create(self) -> None:
-        """Make the table."""
         self._connection.execute("CREATE TABLE chunks_vec (chunk_id INTEGER PRIMARY KEY, vector BLOB NOT NULL)")
 
     def pack(self, rows: Floats) -> list[bytes]:
-        """Codes."""
         return encode(rows)
 
     def unpack(self, stored: list[bytes]) -> Floats:
-        """Unit rows of codes."""
         return decode(stored, self._dimensions)
 
     def select(self, ids: Collection[int]) -> list[Stored]:
-        """Codes by id."""
         sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id IN (SELECT value FROM json_each(?)) ORDER BY 1"
         return fetch(self._connection, sql, (json.dumps(list(ids)),))
 
     def between(self, id_range: IdRange) -> list[Stored]:
-        """Codes of a range."""
         sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id >= ? AND chunk_id < ? ORDER BY 1"
         return fetch(self._connection, sql, id_range)
 
@@ -241,34 +235,29 @@ class CodeTable(VectorTable):
 
 
 class ExactTable(VectorTable):
-    """Vectors as they came, in sqlite-vec's vec0. Over its own table of its keys, ranges are no scan of the vectors."""
+    """Exact vectors in sqlite-vec's vec0. Ranges use its own table of keys and don't scan the vectors."""
 
     _ids = "SELECT rowid FROM chunks_vec_rowids ORDER BY 1"
     _ids_between = "SELECT rowid FROM chunks_vec_rowids WHERE rowid >= ? AND rowid < ?"
 
     def create(self) -> None:
-        """Make the table."""
         self._connection.execute(
             "CREATE VIRTUAL TABLE chunks_vec USING vec0("
             f"chunk_id INTEGER PRIMARY KEY, vector float[{self._dimensions}] distance_metric=cosine)"
         )
 
     def pack(self, rows: Floats) -> list[bytes]:
-        """The rows' bytes."""
         return [row.tobytes() for row in rows.astype("<f4")]
 
     def unpack(self, stored: list[bytes]) -> Floats:
-        """The rows of bytes."""
         rows: Floats = numpy().frombuffer(b"".join(stored), "<f4").reshape(-1, self._dimensions)
         return rows
 
     def select(self, ids: Collection[int]) -> list[Stored]:
-        """Vectors by id."""
         sql = "SELECT vector FROM chunks_vec WHERE chunk_id = ?"
         return [(one, vector) for one in sorted(ids) for (vector,) in fetch(self._connection, sql, (one,))]
 
     def between(self, id_range: IdRange) -> list[Stored]:
-        """Vectors of a range."""
         return self.select([one for (one,) in fetch(self._connection, self._ids_between, id_range)])
 
     def nearest(self, query: Floats, limit: int, file_ids: Collection[int] | None) -> list[int]:

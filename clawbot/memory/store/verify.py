@@ -1,5 +1,5 @@
-"""Proves an index right: whether its database can be trusted, files against chunks, chunks against words, chunks
-against vectors; repairs what differs."""
+"""Verifies an index: the database itself, files against chunks, chunks against words, chunks against vectors; and
+repairs differences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAID_MOST = 3
 
 _BOUNDS = {"bits": ORDINAL_BITS, "last_kind": len(KINDS) - 1}
 _CONTRADICTIONS = {
-    "files count their pieces wrongly": """
+    "files have wrong counts of their pieces": """
         SELECT count(*) FROM files
         LEFT JOIN (SELECT id >> :bits AS file, count(*) AS found FROM chunks GROUP BY file) ON file = files.id
         WHERE chunks != coalesce(found, 0)""",
@@ -31,13 +31,13 @@ _CONTRADICTIONS = {
     "pieces are of no kind": "SELECT count(*) FROM chunks WHERE kind NOT BETWEEN 0 AND :last_kind",
     "pieces have no words": "SELECT count(*) FROM chunks WHERE id NOT IN (SELECT rowid FROM chunks_fts)",
     "words belong to no piece": "SELECT count(*) FROM chunks_fts WHERE rowid NOT IN (SELECT id FROM chunks)",
-    "pieces are said by nobody": """
+    "pieces have an unknown speaker": """
         SELECT count(*) FROM chunks WHERE speaker NOT NULL AND speaker NOT IN (SELECT id FROM speakers)""",
 }
 
 
 def examine_pages(connection: apsw.Connection, path: Path) -> None:
-    """SQLite's own checks of all pages, and of what the tables, the keyword index too, make of them. Blocks.
+    """SQLite's own checks of all pages, tables and the keyword index. Blocks.
 
     Raises DamagedIndexError, StoreError.
     """
@@ -48,7 +48,7 @@ def examine_pages(connection: apsw.Connection, path: Path) -> None:
 
 
 def examine(connection: apsw.Connection, path: Path) -> None:
-    """All that can be told without the files: 0.3 seconds for 100,000 chunks. Blocks.
+    """All checks that need no files: 0.3 seconds for 100,000 chunks. Blocks.
 
     Raises DamagedIndexError, StoreError.
     """
@@ -69,20 +69,20 @@ def _examine_vectors(connection: apsw.Connection, path: Path, vectors: set[int])
     chunks = {one for (one,) in fetch(connection, "SELECT id FROM chunks")}
     waiting = int(connection.execute("SELECT coalesce(sum(chunks - pending - mute), 0) FROM files").get)
     if not vectors <= chunks or waiting != len(vectors):
-        raise DamagedIndexError(path, "contradicts itself (its vectors are not those of its pieces)")
+        raise DamagedIndexError(path, "is inconsistent (its vectors don't match its pieces)")
 
 
 MOST_LINES = 100
-"""More problems than this are counted, not listed."""
+"""Further problems are counted, not listed."""
 
 
 def verify(
     writer: IndexWriter, documents: Iterable[tuple[FileRecord, Sequence[ChunkRecord]]], *, fix: bool
 ) -> VerifyReport:
-    """Compare the index with `documents`, which are all that should be in it, as they are now. Blocks, for seconds.
+    """Compare the index with `documents`, which are all that it should contain. Blocks for seconds.
 
-    Nothing is written without `fix`. With it the difference is repaired: chunks are written again, words and vectors
-    of none removed; what lost its vector is pending then. Raises DamagedIndexError for what only a new index can
+    Writes nothing without `fix`. With it the differences are repaired: chunks are rewritten, orphaned words and vectors
+    removed, and chunks without their vector become pending. Raises DamagedIndexError for damage that only a rebuild can
     repair.
     """
     check = _Check(writer, fix=fix)
@@ -102,19 +102,19 @@ class _Check:
         self._counts = Counts()
 
     def report(self) -> VerifyReport:
-        """What was found and done."""
+        """The problems and repairs."""
         clean = len(self._fixed) == len(self._problems)
         return VerifyReport(_shortened(self._problems), _shortened(self._fixed), self._counts, clean)
 
     def database(self) -> None:
-        """SQLite's own checks of its pages and of the keyword index. Raises DamagedIndexError."""
+        """SQLite's own checks of pages and keyword index. Raises DamagedIndexError."""
         path, connection = self._writer.path, self._writer.connection
         with StoreErrors(path):
             examine_pages(connection, path)
             self._keywords = {one for (one,) in fetch(connection, "SELECT rowid FROM chunks_fts")}
 
     def files(self, documents: Iterable[tuple[FileRecord, Sequence[ChunkRecord]]]) -> None:
-        """Each file against its chunks, and these against their words; then what belongs to no file."""
+        """Compare each file with its chunks, and these with their words; then find orphans."""
         known = self._writer.known()
         files = total = 0
         with self._writer.transaction():
@@ -123,7 +123,7 @@ class _Check:
                 total += len(chunks)
                 self._file(record, chunks, known.pop(record.state.path, None))
             for path in known:
-                self._found(f"{path}: in the index, and no longer a file", fixed=self._fix)
+                self._found(f"{path}: in the index, but no longer a file", fixed=self._fix)
             if self._fix and known:
                 self._writer.remove(known)
             self._orphans()
@@ -139,16 +139,16 @@ class _Check:
             if known.digest != record.digest:
                 self._found(f"{path}: changed since it was indexed", fixed=self._fix)
             elif table.differs(table.stored(known.id), chunks):
-                self._found(f"{path}: its pieces are not those of the file", fixed=self._fix)
+                self._found(f"{path}: its pieces differ from the file", fixed=self._fix)
             elif missing := len(words - self._keywords):
-                self._found(f"{path}: {missing:,} pieces are not found by their words", fixed=self._fix)
+                self._found(f"{path}: {missing:,} pieces are missing from the keyword index", fixed=self._fix)
             else:
                 return
         if self._fix:
             self._writer.replace_file(record, chunks, anew=True)
 
     def _orphans(self) -> None:
-        """Chunks of files that there are not, and words of chunks that there are not."""
+        """Chunks without a file, and words without a chunk."""
         connection = self._writer.connection
         sql = "SELECT id FROM chunks WHERE id >> ? NOT IN (SELECT id FROM files)"
         lost = [one for (one,) in fetch(connection, sql, (ORDINAL_BITS,))]
@@ -158,7 +158,7 @@ class _Check:
         self._remove(lost, "words of no piece", "DELETE FROM chunks_fts WHERE rowid = ?")
 
     def vectors(self) -> None:
-        """Vectors of chunks that there are not; then the counts of what waits for one."""
+        """Vectors without a chunk; then the counts of pending chunks."""
         connection, table = self._writer.connection, self._writer.vectors
         with self._writer.transaction():
             have: set[int] = set()
@@ -181,7 +181,7 @@ class _Check:
             if pending != chunks - mute - vectors.get(file_id, 0)
         ]
         if wrong:
-            self._found(f"{len(wrong):,} files count the pieces without a vector wrongly", fixed=self._fix)
+            self._found(f"{len(wrong):,} files have wrong counts of pieces without a vector", fixed=self._fix)
         if wrong and self._fix:
             self._writer.note_change()
             connection.executemany("UPDATE files SET pending = ? WHERE id = ?", wrong)

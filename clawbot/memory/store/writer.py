@@ -1,5 +1,5 @@
-"""Writes the index: one connection on one thread, each change whole or not at all. It also owns which chunks wait for
-their vector, and what comes for them."""
+"""Writes the index: one connection on one thread, each change atomic. Also tracks which chunks wait for a vector, and
+stores the vectors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _COUNT = "UPDATE files SET pending = pending - ?, mute = mute + ? WHERE id = ?"
 
 
 def _waiting(connection: apsw.Connection, table: VectorTable, chunks: Sequence[PendingChunk]) -> list[int]:
-    """The places in `chunks` of those whose file is as it was, and that got no vector meanwhile."""
+    """The positions in `chunks` of those that still wait: unchanged file, no vector yet."""
     places: list[int] = []
     revisions: dict[int, int | None] = {}
     have: set[int] = set()
@@ -82,7 +82,7 @@ def _waiting(connection: apsw.Connection, table: VectorTable, chunks: Sequence[P
 
 
 def _unit(rows: Floats) -> tuple[Floats, Bools]:
-    """`rows` at unit length, without figures that are none; and which of them say anything."""
+    """`rows` `(n, d)` normalised, with non-finite components removed; and which rows are not zero `(n,)`."""
     np = numpy()
     clean = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
     lengths = np.sqrt(np.einsum("ij,ij->i", clean, clean, dtype=np.float64))
@@ -103,18 +103,17 @@ ON CONFLICT (id) DO UPDATE SET source = excluded.source, size = excluded.size, m
 
 
 class IndexWriter:
-    """The one that writes an index. Its caller holds the writer's lock; all methods block and raise StoreError.
+    """The writer of an index. The caller holds the writer's lock; all methods block and raise StoreError.
 
-    Everything that changes the index is called inside of `transaction`. `identity` is what it was built with, None for
-    a new one. For the modules of the store: the `connection`, the table of `chunks`, and that of `vectors`, None before
-    the first one came.
+    All changes happen inside `transaction`. `identity` is how it was built, None for a new one. For the modules of the
+    store: the `connection`, the tables of `chunks` and `vectors` (None before the first vector).
     """
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self.path = path
         self.connection = connection
         self._errors = StoreErrors(path)
-        # The cache of embeddings is asked from other threads, and must not end up in somebody else's transaction.
+        # Other threads use the cache of embeddings, which must stay out of a foreign transaction.
         self._lock = threading.RLock()
         self.chunks = ChunkTable(connection)
         self.identity: Identity | None = None
@@ -127,17 +126,17 @@ class IndexWriter:
 
     @classmethod
     def open(cls, path: Path) -> IndexWriter:
-        """The index at `path`, made when it is not there. Raises DamagedIndexError for what is to be set aside."""
+        """The index at `path`, created if missing. Raises DamagedIndexError if it should be quarantined."""
         return cls(open_for_writing(path), path)
 
     def close(self) -> None:
-        """Close the connection. Twice does no harm."""
+        """Close the connection; idempotent."""
         with self._lock:
             self.cache.is_closed = True
             self.connection.close()
 
     def set_identity(self, identity: Identity) -> None:
-        """Note what the index is built with. The dimensions of its vectors stay what they are."""
+        """Record how the index is built. The dimensions of its vectors are kept."""
         dimensions = self.identity.dimensions if self.identity else 0
         kept = msgspec.structs.replace(identity, dimensions=dimensions)
         if kept != self.identity:
@@ -147,19 +146,19 @@ class IndexWriter:
 
     @property
     def last_sync(self) -> dt.datetime | None:
-        """When the last complete sync was."""
+        """The time of the last complete sync."""
         with self._lock, self._errors:
             return read_last_sync(self.connection)
 
     def finish(self, now: dt.datetime) -> None:
-        """Note that everything was looked at, at `now`, and empty the log unless somebody reads from it."""
+        """Record a complete sync at `now`, and empty the log unless it is being read."""
         with self._lock, self._errors:
             set_meta(self.connection, "last_sync", now.astimezone(dt.UTC).isoformat())
             empty_log(self.connection)
 
     def scrub(self) -> bool:
-        """Leave nothing in the files of what was deleted: words in the keyword index, kept embeddings, free pages, the
-        log. False when somebody reads from the log for too long to empty it."""
+        """Erase deleted text from the files: the keyword index, cached embeddings, free pages, the log. False if a
+        reader prevents emptying the log."""
         with self._lock, self._errors:
             self.connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
             self.connection.execute("DELETE FROM embedding_cache")
@@ -168,7 +167,7 @@ class IndexWriter:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Everything inside is stored when it ends, or nothing when it raises. Readers see it then."""
+        """Everything inside is committed at the end, or rolled back on an exception."""
         with self._lock, self._errors:
             self.connection.execute("BEGIN IMMEDIATE")
             self._changed = False
@@ -187,17 +186,16 @@ class IndexWriter:
                 raise
 
     def known(self) -> dict[str, KnownFile]:
-        """The files of the index by their path."""
+        """The files of the index by path."""
         sql = "SELECT path, id, source, size, mtime_ns, digest FROM files"
         with self._lock, self._errors:
             rows = self.connection.execute(sql)
             return {str(path): valid(KnownFile, values, self.path) for path, *values in rows}
 
     def replace_file(self, record: FileRecord, chunks: Sequence[ChunkRecord], *, anew: bool = False) -> Change:
-        """Make `chunks` those of the file, which is added when it is new.
+        """Make `chunks` those of the file, which is added if new.
 
-        Leading chunks that are the same stay as they are (unless `anew`), and those that were there in another place
-        keep their vector. Raises TooManyChunksError.
+        Equal leading chunks are kept (unless `anew`), and moved ones keep their vector. Raises TooManyChunksError.
         """
         state = record.state
         if len(chunks) >= MAX_CHUNKS:
@@ -220,14 +218,14 @@ class IndexWriter:
         return change
 
     def touch(self, states: Iterable[FileState]) -> None:
-        """Note the new size and time of files whose content is the same."""
+        """Record the new size and time of files with unchanged content."""
         self.note_change(content=False)
         rows = [(state.size, state.mtime_ns, state.path) for state in states]
         with self._errors:
             self.connection.executemany("UPDATE files SET size = ?, mtime_ns = ? WHERE path = ?", rows)
 
     def remove(self, paths: Iterable[str]) -> int:
-        """Forget files; returns how many were known."""
+        """Remove files; returns how many were known."""
         self.note_change()
         removed = 0
         with self._errors:
@@ -241,7 +239,7 @@ class IndexWriter:
         return removed
 
     def pending(self, after_id: int, limit: int) -> list[PendingChunk]:
-        """Chunks behind `after_id` (0 for all) that have no vector, by their id, `limit` at most."""
+        """Chunks without a vector after the id `after_id` (0 for all), by id, at most `limit`."""
         found: list[PendingChunk] = []
         with self._lock, self._errors:
             for file_id, revision in self.connection.execute(_FILES, (file_of(after_id),)):
@@ -255,15 +253,15 @@ class IndexWriter:
         return found[:limit]
 
     def pending_count(self) -> int:
-        """How many chunks have no vector."""
+        """The number of chunks without a vector."""
         with self._lock, self._errors:
             return int(self.connection.execute("SELECT coalesce(sum(pending), 0) FROM files").get)
 
     def put_vectors(self, chunks: Sequence[PendingChunk], vectors: Vectors) -> int:
         """Store a vector for each of `chunks`; returns how many no longer wait.
 
-        Chunks that changed or went since they were pending are left out; a row of zeros says that there is nothing
-        to embed. Raises WrongDimensionsError when the index holds vectors of another size.
+        Chunks changed or removed meanwhile are skipped; a row of zeros means that there is nothing to embed. Raises
+        WrongDimensionsError if the index has vectors of another size.
         """
         self.note_change()
         np = numpy()
@@ -283,9 +281,9 @@ class IndexWriter:
         return len(ids)
 
     def inherit(self, old: IndexReader | None) -> None:
-        """Take vectors for files that are new here from another index, while it has any of the same identity.
+        """Reuse vectors of another index with the same identity for files that are new here.
 
-        The embeddings that it keeps are taken over at once.
+        Its cached embeddings are copied at once.
         """
         self._old = None
         if old is None:
@@ -305,7 +303,8 @@ class IndexWriter:
         return found
 
     def note_change(self, *, content: bool = True) -> None:
-        """Note that this transaction changes what a search may find. For the modules of the store."""
+        """Record that this transaction changes what a search may find. For the modules of the store. Raises
+        RuntimeError outside a transaction."""
         if not self.connection.in_transaction:
             raise RuntimeError("the index is changed outside of a transaction")
         self._changed |= content
@@ -320,7 +319,7 @@ class IndexWriter:
         return int(self.connection.execute(sql, (first, behind)).get)
 
     def _table_for(self, dimensions: int) -> VectorTable:
-        """The table of vectors, made when these are the first."""
+        """The table of vectors, created with the first ones."""
         if self.identity is None:
             raise RuntimeError("vectors come before the identity of the index")
         if self.vectors is None:
@@ -328,12 +327,12 @@ class IndexWriter:
         if self.vectors is None or self.identity.dimensions != dimensions:
             raise WrongDimensionsError(
                 f"The vectors have {dimensions} dimensions, the index {self.path} has others.",
-                hint="`clawbot memory index --force` builds it anew.",
+                hint="`clawbot memory index --force` rebuilds it.",
             )
         return self.vectors
 
     def _note(self, identity: Identity) -> None:
-        """Store `identity`, and make the table of vectors when it has got dimensions."""
+        """Store `identity`, and create the table of vectors once the dimensions are known."""
         had_table = self.vectors is not None
         write_identity(self.connection, identity)
         self._learn()
@@ -347,15 +346,15 @@ class IndexWriter:
 
 
 def _size(texts: Sequence[str]) -> tuple[int, int]:
-    """How many characters `texts` have, and about how many tokens they take in a model's context."""
+    """The characters of `texts`, and approximately their tokens in a model's context."""
     chars = sum(map(len, texts))
     wide = sum(len(text) - len(text.encode("ascii", "ignore")) for text in texts if not text.isascii())
     return chars, (chars - wide + 3) // 4 + wide
 
 
 def _runs(marks: Sequence[DayMark], chunks: Sequence[ChunkRecord]) -> list[DayRun]:
-    """`marks` by the ordinals of the chunks that begin at their lines or below. A chunk is of the days on which it
-    begins and of those that begin within it."""
+    """`marks` as ordinals of chunks. A chunk belongs to the days on which it begins and to those that begin
+    inside it."""
     starts = [mark.line for mark in marks]
     runs: list[DayRun] = []
     for ordinal, chunk in enumerate(chunks if marks else ()):

@@ -1,1 +1,1 @@
-"""Keeps the index as the files are."""
+"""Keeps the index synchronised with the files."""

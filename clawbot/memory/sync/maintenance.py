@@ -1,4 +1,4 @@
-"""Verifies an index against its files and repairs the difference; scrubs from its files what was deleted from it."""
+"""Verifies an index against its files and repairs it; erases deleted text from its files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NONE = Counts()
 def check(context: IndexContext, embedder: Embedder | None, *, fix: bool) -> VerifyReport:
     """Compare files, chunks, words and vectors. Blocks. Raises BusyIndexError, StoreError.
 
-    With `fix` the difference is repaired; what only a new index can repair is set aside, and counts as fixed: the
-    sync that the caller lets follow builds it.
+    With `fix` differences are repaired; an index beyond repair is quarantined and counts as fixed, because the caller
+    then syncs, which rebuilds it.
     """
     if not context.db.exists():
         return _one("There is no memory index yet.", fixed=fix)
@@ -47,7 +47,7 @@ def check(context: IndexContext, embedder: Embedder | None, *, fix: bool) -> Ver
 
 
 def _examined(context: IndexContext, embedder: Embedder | None, *, fix: bool) -> VerifyReport:
-    """`_check`, and where it reads what can't be, the reason. Raises DamagedIndexError."""
+    """`_check`; unreadable data is reported with its reason. Raises DamagedIndexError."""
     try:
         return _check(context, embedder, fix=fix)
     except ClawbotError:
@@ -66,7 +66,7 @@ def _check(context: IndexContext, embedder: Embedder | None, *, fix: bool) -> Ve
             return _one("The index was built with other settings, or by another version.", fixed=fix)
         listing = context.library.list()
         if any(is_hidden(path, listing.hidden) for path in writer.known()):
-            # Their chunks would pass for those of deleted files.
+            # Otherwise their chunks would look like those of deleted files.
             problems = tuple(f"{issue.path}: {issue.text}" for issue in context.library.hidden)
             return VerifyReport(problems, (), _NONE, clean=False)
         return verify(writer, _documents(context, listing.files), fix=fix)
@@ -87,13 +87,13 @@ def _one(problem: str, *, fixed: bool) -> VerifyReport:
 
 
 SECONDS = 10.0
-"""How long another writer is waited for."""
+"""How long to wait for another writer."""
 
 
 def scrub(context: IndexContext) -> bool:
-    """Write the index anew without free pages, remove what was set aside or half built, and empty the log. Blocks.
+    """Rewrite the index without free pages, remove quarantined and unfinished files, and empty the log. Blocks.
 
-    False when somebody reads the log for too long: it goes with the next sync. Raises BusyIndexError, StoreError.
+    False if a reader keeps the log: the next sync empties it. Raises BusyIndexError, StoreError.
     """
     if not context.db.parent.exists():
         return True

@@ -1,4 +1,4 @@
-"""The door to watchdog: tells which paths below some folders were written, moved or deleted."""
+"""The only import of watchdog: reports which paths below some folders were written, moved or deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
-# Opening and reading raise events as well: an indexer that took them would feed itself.
+# Opening and reading cause events too: the indexer would trigger itself.
 _WRITES: list[type[FileSystemEvent]] = [
     FileCreatedEvent,
     FileModifiedEvent,
@@ -38,10 +38,10 @@ _JOIN_SECONDS = 2.0
 
 
 class FolderObserver(FileSystemEventHandler):
-    """Calls `on_path` with each path that changed, in a thread of its own."""
+    """Calls `on_path` with each changed path, on a thread of its own."""
 
     def __init__(self, on_path: Callable[[Path], None]) -> None:
-        # Folders that are made one in another are reported so by watchdog itself, with no harm done.
+        # A harmless warning of watchdog about newly nested folders.
         warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)
         self._on_path = on_path
         self._observer = Observer()
@@ -49,16 +49,16 @@ class FolderObserver(FileSystemEventHandler):
         self._observer.start()
 
     def watch(self, folders: Mapping[Path, bool]) -> None:
-        """Watch exactly `folders`; the value says whether with all that is below. Blocks.
+        """Watch exactly `folders`; the values say whether recursively. Blocks.
 
-        A folder that was replaced by another one of the same name is watched anew. Raises OSError when the system has
-        no more watches to give.
+        A folder replaced by another of the same name is watched again. Raises OSError if the system has no watches
+        left.
         """
         wanted = {path: (_identity(path), deep) for path, deep in folders.items()}
         for path, (identity, watch) in list(self._watches.items()):
             if wanted.get(path) != identity:
                 del self._watches[path]
-                # The watch of a folder that is gone may have ended by itself.
+                # The watch of a deleted folder may already have ended.
                 with contextlib.suppress(KeyError, OSError):
                     self._observer.unschedule(watch)
         for path, identity in wanted.items():
@@ -67,13 +67,13 @@ class FolderObserver(FileSystemEventHandler):
                 self._watches[path] = identity, watch
 
     def stop(self) -> None:
-        """End, with all threads. Blocks for a moment."""
+        """Stop all threads. Blocks briefly."""
         self._observer.stop()
         self._observer.join(_JOIN_SECONDS)
 
     def on_any_event(self, event: FileSystemEvent) -> None:
-        """Pass on the paths of a write; the name is watchdog's."""
-        # An atomic replace is a move: what matters is where to.
+        """Report the paths of a write; watchdog prescribes the method's name."""
+        # An atomic replacement is a move: the target matters.
         for path in (event.src_path, event.dest_path):
             if path:
                 self._on_path(Path(os.fsdecode(path)))

@@ -1,6 +1,6 @@
-"""One round of a sync, as far as it touches the disk: from the writer's lock to the published index.
+"""The disk work of one sync round: from the writer's lock to the published index.
 
-All of it blocks and belongs on the writer's thread; between the calls the caller may stop, embed, or begin anew.
+All of it blocks and belongs on the writer's thread; between the calls the caller may stop, embed, or start over.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOCK_SECONDS = 0.5
-"""How long to wait for another process that writes."""
+"""How long to wait for another writing process."""
 
 _MEANING = " #"
 
 
 def wanted_identity(settings: MemorySearchSettings, library: Library, embedder: Embedder | None) -> Identity:
-    """What an index of today's code and settings is built with; without an embedder it says nothing of vectors."""
+    """The identity of an index built with the current code and settings; without an embedder it has no vectors."""
     rule = settings.chunking
     sizes = (rule.tokens, rule.overlap) if settings.profile == "classic" else (rule.piece_chars, rule.code_chars)
     return Identity(
@@ -65,7 +65,7 @@ def wanted_identity(settings: MemorySearchSettings, library: Library, embedder: 
 
 
 def effective_identity(known: Identity | None, wanted: Identity) -> Identity:
-    """`wanted`, but for the vectors that are there: losing the provider is no reason to lose them."""
+    """`wanted`, but with existing vectors kept: losing the provider is no reason to drop them."""
     if known is None:
         return wanted
     if wanted.vectors:
@@ -75,19 +75,19 @@ def effective_identity(known: Identity | None, wanted: Identity) -> Identity:
 
 
 def needs_rebuild(known: Identity, wanted: Identity) -> bool:
-    """Whether an index of `known` can't be made one of `wanted` by a sync."""
+    """Whether a sync can't turn an index of `known` into one of `wanted`."""
     if known.text_part != wanted.text_part:
         return True
     return known.dimensions > 0 and bool(wanted.vectors) and known.vector_part != wanted.vector_part
 
 
 def same_vectors(identity: Identity, embedder: str) -> bool:
-    """Whether the vectors of an index of `identity` can be compared with those of the embedder of that identity."""
+    """Whether the vectors of an index are comparable with those of the embedder `embedder`."""
     return identity.dimensions > 0 and identity.vectors.rpartition(_MEANING)[0] == embedder
 
 
 class Round:
-    """One round. `open` or `look` come first, `close` last, whatever happened."""
+    """One round. Call `open` or `look` first, and `close` last in any case."""
 
     def __init__(
         self,
@@ -98,11 +98,11 @@ class Round:
         wants_vectors: bool,
         doubted: bool = False,
     ) -> None:
-        """`wants_vectors`: chunks without one wait for it, though there may be no embedder now. `doubted`: somebody
-        has read what can't be, so that the index is examined before it is trusted.
+        """`wants_vectors`: chunks should get vectors, even if there is no embedder now. `doubted`: somebody read
+        invalid data, so the index must be examined.
 
-        `last_sync` is when the index was brought up to date last, by whomever, as far as this round has seen.
-        `quarantined` is what was no index that can be used.
+        `last_sync` is the time of the last sync by any process, as known to this round. `quarantined` is an unusable
+        index that was moved aside.
         """
         self.rebuilding = False
         self.last_sync: datetime | None = None
@@ -124,15 +124,15 @@ class Round:
 
     @property
     def writer(self) -> IndexWriter:
-        """The index that is written."""
+        """The writer of the index. Raises RuntimeError before `open`."""
         if self._writer is None:
             raise RuntimeError("the round is not open")
         return self._writer
 
     def look(self, *, ready: bool) -> SyncReport | None:
-        """The report of a round that has nothing to do; None when there is something. Needs no lock.
+        """The report if there is nothing to do, else None. Needs no lock.
 
-        `ready` says that chunks which wait for vectors could get them now.
+        `ready`: pending chunks could get their vectors now.
         """
         context = self._context
         if self._doubted or building_path(context.db).exists() or may_be_unsound(context.db):
@@ -152,10 +152,10 @@ class Round:
         return SyncReport(unchanged=plan.unchanged, pending_vectors=waiting, issues=context.library.issues)
 
     def open(self, *, force: bool, dimensions: int = 0) -> None:
-        """Take the writer's lock and open what is to be written. Raises BusyIndexError, StoreError.
+        """Acquire the writer's lock and open the index to write. Raises BusyIndexError, StoreError.
 
-        An index that is damaged, foreign or of a newer version is set aside. A rebuild that a kill cut short goes on.
-        `dimensions` are those of the embedder's vectors, as far as they are known: others are not taken over.
+        A damaged, foreign or newer index is quarantined. An interrupted rebuild continues. `dimensions` are those of
+        the embedder, if known: vectors of other sizes are not reused.
         """
         self._dimensions = dimensions
         db = self._context.db
@@ -181,18 +181,18 @@ class Round:
         self._context.cache.table = self.writer.cache
 
     def write_text(self, tell: Callable[[Progress], None]) -> bool:
-        """Write the text of all files that have changed; False when it was stopped. Raises StoreError."""
+        """Write the text of all changed files; False if stopped. Raises StoreError."""
         if self._live is not None and not self._write(self._live, SyncCounts(), lambda progress: None):
             return False
         if not self._write(self.writer, self._done, tell):
             return False
-        # Not only at the end: searches need not wait for vectors.
+        # Already here, so that searches need not wait for vectors.
         self._context.library.remember(self.writer.known())
         return True
 
     @property
     def files_changed(self) -> int:
-        """How many files it has taken in or dropped by now."""
+        """The number of files added, changed or removed so far."""
         return self._done.added + self._done.changed + self._done.removed
 
     def put_vectors(self, chunks: list[PendingChunk], vectors: Vectors) -> int:
@@ -203,7 +203,7 @@ class Round:
         return stored
 
     def finish(self) -> bool:
-        """Note that all is done, and put a new index in the place of the old one; False when it was stopped before."""
+        """Record completion, and publish a new index; False if stopped before."""
         if self._should_stop():
             return False
         writer = self.writer
@@ -239,7 +239,7 @@ class Round:
         )
 
     def close(self) -> None:
-        """Close what is open, and let others write."""
+        """Close everything and release the lock."""
         try:
             self._close_all()
             if self._lock is not None and self._doubted:
@@ -251,7 +251,7 @@ class Round:
                 self._lock.release()
 
     def _begun_rebuild(self, wanted: Identity) -> bool:
-        """Whether a rebuild to `wanted` was begun and cut short."""
+        """Whether a rebuild to `wanted` was interrupted."""
         path = building_path(self._context.db)
         if not path.exists():
             return False
@@ -264,21 +264,21 @@ class Round:
         return begun is not None and not needs_rebuild(begun, wanted) and self._fits(begun)
 
     def _fits(self, identity: Identity) -> bool:
-        """Whether the vectors of an index of `identity` are as large as those that come now."""
+        """Whether the vectors of an index of `identity` have the embedder's size."""
         return not self._dimensions or identity.dimensions in (0, self._dimensions)
 
     def _refuse_to_empty(self, live: IndexWriter) -> None:
-        """Raises StoreError when a new index would be empty only because no file can be looked at."""
+        """Raise StoreError if a rebuilt index would be empty only because no file can be read."""
         listing = self._context.library.list()
         if listing.hidden and not listing.files and live.known():
             issue = next(iter(listing.hidden.values()))
             raise StoreError(
-                f"The memory index is not built anew: {issue.path}: {issue.text}.",
-                hint="Until the files are there again, the old index answers.",
+                f"The memory index is not rebuilt: {issue.path}: {issue.text}.",
+                hint="Until the files are back, the old index is used.",
             )
 
     def _begin_rebuild(self, live: IndexWriter, known: Identity, *, force: bool) -> None:
-        """Open the index that is built beside the `live` one; goes on with what a kill has left of it."""
+        """Open the new index beside the `live` one, continuing an interrupted rebuild."""
         path = building_path(self._context.db)
         if not self._begun_rebuild(self._wanted):
             discard_building(self._context.db)
@@ -289,8 +289,8 @@ class Round:
             live.close()
         building = self._writer = IndexWriter.open(path)
         building.set_identity(self._wanted)
-        # Who forces a rebuild may doubt the vectors. Remote ones cost money, and are taken over all the same, but for
-        # those of a model that has been replaced behind its name.
+        # A forced rebuild may be meant for the vectors. Remote ones cost money and are reused anyway, except those of a
+        # model that changed behind its name.
         if (self._remote or not force) and self._fits(known):
             self._old = IndexReader(self._context.db)
             building.inherit(self._old)
@@ -313,7 +313,7 @@ class Round:
 
 
 def known_files(db: Path) -> dict[str, KnownFile]:
-    """The files that the index at `db` holds; none when there is no index. Blocks. Raises StoreError."""
+    """The files in the index at `db`; none if it does not exist. Blocks. Raises StoreError."""
     try:
         with _looking(db) as index:
             return index.known()
@@ -323,7 +323,7 @@ def known_files(db: Path) -> dict[str, KnownFile]:
 
 @contextlib.contextmanager
 def _looking(path: Path) -> Iterator[IndexWriter]:
-    """An index that is only looked at. Raises MissingIndexError, DamagedIndexError, StoreError."""
+    """A read-only view of an index. Raises MissingIndexError, DamagedIndexError, StoreError."""
     if not path.exists():
         raise MissingIndexError(f"There is no memory index at {path} yet.")
     with opening(path):

@@ -1,7 +1,7 @@
-"""Keeps the index as the files are: one state machine for all that asks for it.
+"""Keeps the index synchronised: one state machine for all requests.
 
-A request is served by a scan of the files that began after it. One round runs at a time: it takes in what is asked
-while it goes on, writes text first, and embeds whenever there is no text to write.
+A request is served by a scan that starts after it. One round runs at a time: it accepts requests while it runs, writes
+text first, and embeds whenever there is no text to write.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ Tell = Callable[[Progress | None], None]
 
 LOCAL_SLICE = 4096
 REMOTE_SLICE = 512
-"""Chunks that are embedded before the next transaction: what a kill costs at most."""
+"""Chunks embedded per transaction: the most that a kill loses."""
 
 BUSY_SECONDS = 2.0
-"""When to look again after another process was found indexing."""
+"""Delay before retrying after another process was found indexing."""
 
 _TELL_SECONDS = 0.1
 
 
 class ClosedError(ClawbotError):
-    """The index was closed before the sync was done; the next one goes on from there."""
+    """The index was closed before the sync finished; the next one continues."""
 
     def __init__(self) -> None:
-        super().__init__("The memory index was closed while it was brought up to date.")
+        super().__init__("The memory index was closed during a sync.")
 
 
 class Ticket:
-    """A wish to have the index as the files are now.
+    """A request to synchronise the index with the current files.
 
-    `text` is done when words are found (in the new index, while one is built beside the old one), `whole` when vectors
-    are there too as far as they can be. Neither ever raises: an error is a result.
+    `text` is done when words are searchable (in the new index, during a rebuild), `whole` when vectors are too, if
+    available. Neither raises: an error is a result.
     """
 
     def __init__(self, *, force: bool, progress: Callable[[Progress], None] | None) -> None:
@@ -68,25 +68,24 @@ class Ticket:
         self.whole: asyncio.Future[SyncReport | ClawbotError] = loop.create_future()
 
     def settle(self, result: SyncReport | ClawbotError) -> None:
-        """Tell those who wait."""
+        """Complete both futures."""
         self.settle_text(result if isinstance(result, ClawbotError) else None)
         if not self.whole.done():
             self.whole.set_result(result)
 
     def settle_text(self, error: ClawbotError | None = None) -> None:
-        """Tell those who wait for words."""
+        """Complete the future for words."""
         if not self.text.done():
             self.text.set_result(error)
 
 
 class Synchroniser:
-    """Serves requests, one round at a time. Everything but `stop` belongs to the event loop.
+    """Serves requests, one round at a time. Everything except `stop` belongs to the event loop.
 
-    `error` is why the last round failed, None after one that did not. `rebuilding` says that a new index is being
-    built beside the one that is searched, `busy` that another process was writing, `pending` is how many chunks
-    waited for a vector when that was looked at last. `generation` grows when a search may find something else than
-    before, be it that another process has written the index. `quarantined` says of an index that could not be used
-    where it is now; whoever tells the user sets it to None.
+    `error` is why the last round failed, None if it did not. `rebuilding`: a new index is being built beside the
+    searched one; `busy`: another process was writing; `pending` is the last known number of chunks without a vector.
+    `generation` grows when a search may find something new, also through another process. `quarantined` describes an
+    unusable index that was moved; whoever reports it resets it to None.
     """
 
     def __init__(self, context: IndexContext, handle: EmbedderHandle) -> None:
@@ -113,11 +112,10 @@ class Synchroniser:
 
     @property
     def running(self) -> bool:
-        """Whether a round is going on."""
         return self._runner is not None and not self._runner.done()
 
     def request(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> Ticket:
-        """Ask for the index to be as the files are now; `force` builds it anew."""
+        """Request a sync with the current files; `force` rebuilds the index."""
         ticket = Ticket(force=force, progress=progress)
         if self._stop.is_set():
             ticket.settle(ClosedError())
@@ -129,12 +127,12 @@ class Synchroniser:
         return ticket
 
     def doubt(self) -> Ticket:
-        """Ask for the index to be examined, since what was read of it can't be, and built anew where it is damaged."""
+        """Request an examination after invalid data was read, and a rebuild if it is damaged."""
         self._doubted = True
         return self.request()
 
     async def between_rounds(self, work: Callable[[], T]) -> T:
-        """Run `work` on the writer's thread while no round is going on."""
+        """Run `work` on the writer's thread while no round is running."""
         async with self._alone:
             return await self._on_writer(work)
 
@@ -142,7 +140,7 @@ class Synchroniser:
         return await asyncio.get_running_loop().run_in_executor(self._writer_pool, work)
 
     async def close(self) -> None:
-        """End what runs at its next step; the next process goes on from there."""
+        """Stop running work at its next step; the next process continues."""
         self._stop.set()
         self._asked.set()
         if self._again is not None:
@@ -185,12 +183,12 @@ class Synchroniser:
             return
         self.busy = result.busy
         if result.busy:
-            # Where another process writes, nobody has looked how many chunks wait.
+            # While another process writes, the number of pending chunks is unknown.
             self._later(BUSY_SECONDS)
             return
         self.pending = result.pending_vectors
         if result.pending_vectors and self._handle.embedder is not None:
-            # A question may have had its vector since those of the chunks failed: there is nothing to wait for then.
+            # A query may have succeeded since the chunks failed: then there is no backoff to wait for.
             self._later(self._handle.seconds_to_retry or BUSY_SECONDS)
 
     def _later(self, seconds: float) -> None:
@@ -200,7 +198,7 @@ class Synchroniser:
             self._again = asyncio.get_running_loop().call_later(seconds, self.request)
 
     async def _round(self, served: list[Ticket]) -> SyncReport:
-        """One round; those whom it serves are added to `served`. What an examination may explain, is tried once more
+        """One round; served tickets are added to `served`. Failures that an examination may explain are retried once
         after one."""
         try:
             return await self._try_round(served)
@@ -245,11 +243,11 @@ class Synchroniser:
             return report
         finally:
             self._embedding = None
-            # After a cancellation too: the thread is not done before this.
+            # Also after a cancellation: the thread is still busy until then.
             await asyncio.shield(self._on_writer(work.close))
 
     async def _dimensions(self) -> int:
-        """Those of the vectors that a remote model gives now; 0 where they can't be told, and for what is made here."""
+        """Dimensions of the remote model, 0 if unknown or local."""
         if not self._handle.remote:
             return 0
         task = self._embedding = asyncio.create_task(self._handle.sample())
@@ -258,11 +256,11 @@ class Synchroniser:
         try:
             return 0 if task.cancelled() else task.result().dimensions
         except EmbeddingError:
-            # The vectors that are there stay; the handle knows why.
+            # Keep the existing vectors; the handle records the reason.
             return 0
 
     def _take(self, served: list[Ticket], *, first: bool = False) -> bool:
-        """Take up what was asked, as far as this round serves it; whether it is to build anew."""
+        """Accept the requests that this round can serve; returns whether to rebuild."""
         force = first and any(ticket.force for ticket in self._waiting)
         served += [ticket for ticket in self._waiting if force or not ticket.force]
         self._waiting = [ticket for ticket in self._waiting if ticket.force and not force]
@@ -270,7 +268,7 @@ class Synchroniser:
         return force
 
     async def _go_on(self, work: Round, served: list[Ticket]) -> None:
-        """Write text whenever somebody asks, embed meanwhile, until both are done or somebody stops it."""
+        """Write text on request, embed meanwhile, until both are done or the sync is stopped."""
         embedding = _Embedding(work, self._handle, self._clock)
         await self._write_text(work, served)
         try:
@@ -283,7 +281,7 @@ class Synchroniser:
                     chunks = await self._on_writer(embedding.next_chunks) if self._handle.ready else []
                     if not chunks:
                         return
-                    # A remote call may take long, and it is no longer files that are waited for.
+                    # Before a long remote call, report that the phase has changed from files to vectors.
                     self._tell(embedding.reached(), served)
                     self._embedding = asyncio.create_task(embedding.embed(chunks))
                 await self._embedded_or_asked()
@@ -308,14 +306,14 @@ class Synchroniser:
             asked.cancel()
 
     async def _store(self, embedding: _Embedding, served: list[Ticket]) -> bool:
-        """Store the vectors that came; False when none did."""
+        """Store computed vectors; False on failure."""
         task, self._embedding = self._embedding, None
         if task is None or task.cancelled():
             return False
         try:
             vectors = task.result()
         except EmbeddingError:
-            # Keywords go on; the handle knows why, and when to try again.
+            # Words still work; the handle records the reason and the time of the next retry.
             return False
         try:
             progress = await self._on_writer(lambda: embedding.store(vectors))
@@ -337,7 +335,7 @@ class Synchroniser:
         tickets = [ticket for ticket in served if not ticket.text.done()]
 
         def tell(progress: Progress) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody looks any more
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(self._tell, progress, served)
 
         throttle = _Throttle(tell, self._clock)
@@ -358,7 +356,7 @@ class Synchroniser:
 
 
 class _Throttle:
-    """Passes on not more steps than eyes can follow, and the last one of each phase."""
+    """Limits the rate of progress reports, but always passes the last one of a phase."""
 
     def __init__(self, tell: Callable[[Progress], None], clock: Clock) -> None:
         self._tell = tell
@@ -373,7 +371,7 @@ class _Throttle:
 
 
 class _Embedding:
-    """The vectors of a round: slice after slice of the chunks that wait for one."""
+    """The vectors of a round: slices of the pending chunks."""
 
     def __init__(self, work: Round, handle: EmbedderHandle, clock: Clock) -> None:
         self._work = work
@@ -384,11 +382,11 @@ class _Embedding:
         self._pace: Pace | None = None
 
     def begin_again(self) -> None:
-        """Look at all chunks again: some before the last ones may have changed."""
+        """Start over with all chunks: earlier ones may have changed."""
         self._after = 0
 
     def next_chunks(self) -> list[PendingChunk]:
-        """The next chunks to embed. Blocks."""
+        """The next slice. Blocks."""
         if self._pace is None:
             total = self._work.writer.pending_count()
             self._pace = Pace("vectors", "pieces", self._clock, total=total, weight=total)
@@ -399,18 +397,18 @@ class _Embedding:
         return self._chunks
 
     async def embed(self, chunks: list[PendingChunk]) -> Vectors:
-        """Their vectors. Raises EmbeddingError."""
+        """Raises EmbeddingError."""
         remote = self._handle.remote
         texts = await asyncio.to_thread(_embedding_texts, chunks, remote)
         return await self._handle.embed(texts, "document")
 
     def store(self, vectors: Vectors) -> Progress:
-        """Store the vectors of the last chunks. Blocks."""
+        """Store the vectors of the last slice. Blocks."""
         stored = self._work.put_vectors(self._chunks, vectors)
         return self.reached(stored)
 
     def reached(self, stored: int = 0) -> Progress:
-        """How far it is, `stored` more chunks included."""
+        """The progress, including `stored` more chunks."""
         if self._pace is None:
             raise RuntimeError("vectors came before they were asked for")
         return self._pace.step(stored, stored)

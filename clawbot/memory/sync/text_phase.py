@@ -1,5 +1,5 @@
-"""Writes the text of changed files into an index, group by group, so that a stop or a kill costs one group; and counts
-what a round has done, and how fast."""
+"""Writes the text of changed files into an index, in groups, so that a stop or a kill loses one group; and counts the
+work and its rate."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from clawbot.memory.store.writer import IndexWriter
 
 GROUP_BYTES = 1024 * 1024
-"""Text that is written in one transaction: what was written is found from then on, and survives a kill."""
+"""Text written in one transaction: afterwards it is searchable and safe."""
 GROUP_FILES = 100
 
 
-# Before that a rate is chance.
+# An earlier rate is not meaningful.
 _SOONEST_SECONDS = 0.2
 
 
 class Pace:
-    """One phase of `total` units; `weight` is what they cost together, in whatever measure `step` uses as well."""
+    """The progress of a phase with `total` units; `weight` is their total cost, in the same measure as in `step`."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Pace:
         self._weight_done = 0.0
 
     def step(self, count: int, weight: float) -> Progress:
-        """After `count` more units of `weight` together."""
+        """The progress after `count` more units with the cost `weight`."""
         self._done += count
         self._weight_done += weight
-        # More may turn up while it goes on.
+        # More units may appear meanwhile.
         self._total = max(self._total, self._done)
         self._weight = max(self._weight, self._weight_done)
         elapsed = self._clock.monotonic() - self._start
@@ -65,7 +65,7 @@ class Pace:
 
 
 class SyncCounts(Struct):
-    """What was done so far: files, and chunks that were written or got a vector."""
+    """The work done: files, and chunks written or embedded."""
 
     added: int = 0
     changed: int = 0
@@ -76,7 +76,7 @@ class SyncCounts(Struct):
 
 
 class TextPhase:
-    """Brings the text of an index up to date with the files, group by group."""
+    """Updates the text of an index from the files, in groups."""
 
     def __init__(self, writer: IndexWriter, library: Library, settings: MemorySearchSettings, done: SyncCounts) -> None:
         self._writer = writer
@@ -85,9 +85,9 @@ class TextPhase:
         self._done = done
 
     def run(self, plan: Plan, step: Callable[[int, int], None], should_stop: Callable[[], bool]) -> bool:
-        """Carry out `plan`; False when it was stopped half way, with what was done until then stored. Blocks.
+        """Carry out `plan`; False if stopped, with the finished groups stored. Blocks.
 
-        `step` is called with the files and bytes that were done since the last time. Raises StoreError.
+        `step` is called with the files and bytes since its last call. Raises StoreError.
         """
         self._done.unchanged = plan.unchanged
         if plan.removed:
@@ -106,7 +106,7 @@ class TextPhase:
     def _take(self, state: FileState, known: KnownFile | None) -> None:
         document = self._library.read(state)
         if document is None:
-            # It went away, or is no text any more: what the index has of it is no longer true.
+            # Deleted, or not text any more: remove it from the index.
             self._done.removed += self._writer.remove([state.path]) if known is not None else 0
         elif known is not None and known.digest == document.digest and known.source == state.source:
             self._writer.touch([document.state])
@@ -115,7 +115,7 @@ class TextPhase:
             self._replace(state, document, is_new=known is None)
 
     def _replace(self, state: FileState, document: Document, *, is_new: bool) -> None:
-        # Deferred: what cuts text into chunks takes as long to load as a sync that finds nothing to do.
+        # Deferred: importing the chunker takes as long as a sync without changes.
         from clawbot.memory.chunking.document_chunks import chunks_of
 
         record = FileRecord(document.state, document.digest, document.date, document.days)

@@ -1,4 +1,4 @@
-"""Follows the folders of the memory, and says when something in them has changed and come to rest."""
+"""Watches the folders of the memory, and reports changes after a debounce."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
-"""How often to look where the system gives no watches."""
+"""The polling interval if the system offers no watches."""
 
 SAFETY_SECONDS = 60.0
-"""How often to look all the same: what others write to a shared disk is not told, and watches may be lost."""
+"""The additional polling interval: changes on network shares are not reported, and watches may be lost."""
 
 _PATIENCE = 8
-"""Files that never rest are taken after so many times the debounce."""
+"""Files that keep changing are reported after this many times the debounce."""
 
 
 class Watcher:
-    """Calls `on_change` on the event loop after changes, `debounce` seconds after the last of a row of them.
+    """Calls `on_change` on the event loop `debounce` seconds after the last of a series of changes.
 
-    `problem` says in one sentence why it looks every few seconds instead of being told; empty while it is told.
+    `problem` says in one sentence why it polls; empty while it is notified.
     """
 
     def __init__(self, sources: Sequence[DocumentSource], debounce: float, on_change: Callable[[], None]) -> None:
@@ -49,13 +49,12 @@ class Watcher:
         self._observing = threading.Lock()
 
     async def start(self) -> None:
-        """Begin to follow."""
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._observe)
         self._poll = asyncio.create_task(self._polling(bool(self.problem)))
 
     async def stop(self) -> None:
-        """End, with all threads."""
+        """Stop all threads."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -66,14 +65,14 @@ class Watcher:
         await asyncio.to_thread(self._release)
 
     def _observe(self) -> None:
-        """Watch what there is to watch by now. Blocks."""
+        """Watch the existing folders. Blocks."""
         with self._observing:
             if self._stopped:
                 return
             folders: dict[Path, bool] = {}
             for source in self._sources:
                 for place, folder in enumerate(source.watched()):
-                    # Below the first folder only what is named on its own matters, unless it is one of those itself.
+                    # In the first folder only separately listed subfolders matter, unless it is a memory folder itself.
                     deep = place > 0 or source.owns(folder / "folder" / "note.md")
                     folders[folder] = folders.get(folder, False) or deep
             self.problem = self._watch(folders)
@@ -88,11 +87,11 @@ class Watcher:
             self._observer.watch(folders)
         except OSError as error:
             reason = error.strerror or str(error)
-            problem = f"Changes are looked for every {POLL_SECONDS:g} s: the system gives no watches ({reason})."
+            problem = f"Files are polled every {POLL_SECONDS:g} s: the system offers no watches ({reason})."
             if problem != self.problem:
                 log.warning("%s", problem)
             return problem
-        return "" if folders else f"Changes are looked for every {POLL_SECONDS:g} s: there is no folder to watch yet."
+        return "" if folders else f"Files are polled every {POLL_SECONDS:g} s: there is no folder to watch yet."
 
     def _release(self) -> None:
         """Blocks for a moment."""
@@ -109,18 +108,18 @@ class Watcher:
             self._on_change()
 
     def _on_path(self, path: Path) -> None:
-        """In the observer's thread."""
+        """On the observer's thread."""
         if self._loop is None or not any(source.owns(path) for source in self._sources):
             return
         self._last = self._now()
-        # A storm of events is one call: the loop has other things to do.
+        # Coalesce a burst of events into one call.
         if not self._noticed:
             self._noticed = True
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody follows any more
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
-        """Begin to wait until the files rest."""
+        """Start the debounce."""
         self._check(self._now() + _PATIENCE * self._debounce)
 
     def _check(self, latest: float) -> None:
@@ -134,7 +133,7 @@ class Watcher:
 
     async def _tell(self) -> None:
         self._noticed = False
-        # A folder that is new is watched before it is read, so that nothing falls in between.
+        # Watch new folders before reading them, so that no change is missed.
         had_problem = bool(self.problem)
         await asyncio.to_thread(self._observe)
         if bool(self.problem) != had_problem and self._poll is not None and not self._stopped:

@@ -70,7 +70,7 @@ def test_lines_are_found_by_the_day_that_they_are_of(
 def test_all_days_of_a_period_answer_and_what_has_none_is_named(searcher: Searcher) -> None:
     found = searcher.ask("lantern party", after=NINETEENTH, before=TWENTY_FIRST, max_results=30)
     assert {hit.path for hit in found.hits} == set(FILES) - {"MEMORY.md"}
-    assert found.warnings == ("Left out, since they have no date: MEMORY.md.",)
+    assert found.warnings == ("Left out because they have no date: MEMORY.md.",)
     assert not searcher.ask("lantern party", after=date(2026, 11, 22)).hits
 
 

@@ -270,7 +270,7 @@ def test_bounds_and_paths(ways: Searcher, request_: dict[str, Any], paths: set[s
 
 
 def test_undated_files_are_named_when_dates_leave_them_out(ways: Searcher) -> None:
-    assert ways.ask("Hangzhou", after=date(2026, 1, 1)).warnings == ("Left out, since they have no date: MEMORY.md.",)
+    assert ways.ask("Hangzhou", after=date(2026, 1, 1)).warnings == ("Left out because they have no date: MEMORY.md.",)
     assert ways.ask("Hangzhou").warnings == ()
 
 
@@ -407,7 +407,7 @@ def test_without_vectors_words_count_whatever_their_weight(tmp_path: Path, profi
     found = searcher.ask("E4107", vectors=False)
     assert "E4107" in found.hits[0].snippet
     assert found.hits[0].score > 0
-    assert found.warnings == ("There are no vectors for this search: words count, although text_weight is 0.",)
+    assert found.warnings == ("There are no vectors for this search: words are used although text_weight is 0.",)
     assert searcher.ask("E4107").warnings == ()
 
 

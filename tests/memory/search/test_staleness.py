@@ -125,4 +125,4 @@ async def test_a_scan_that_fails_is_told_as_what_it_is(caplog: pytest.LogCapture
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             await stale.result(20)
-    assert "could not be looked at" in caplog.text
+    assert "could not be scanned" in caplog.text

@@ -45,11 +45,11 @@ def test_an_index_in_order_is_clean(index: IndexWriter) -> None:
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
-        ("UPDATE chunks SET text = 'other' WHERE text = 'harbour'", "pieces are not those"),
-        ("DELETE FROM chunks WHERE text = 'harbour'", "pieces are not those"),
+        ("UPDATE chunks SET text = 'other' WHERE text = 'harbour'", "pieces differ from"),
+        ("DELETE FROM chunks WHERE text = 'harbour'", "pieces differ from"),
         (
             "INSERT INTO chunks SELECT id + 9, 9, 9, 0, NULL, NULL, 0, 'more' FROM chunks LIMIT 1",
-            "pieces are not those",
+            "pieces differ from",
         ),
         (
             "INSERT INTO chunks SELECT id + (77 << 20), 9, 9, 0, NULL, NULL, 0, 'lost' FROM chunks LIMIT 1",
@@ -57,7 +57,7 @@ def test_an_index_in_order_is_clean(index: IndexWriter) -> None:
         ),
         ("UPDATE files SET digest = x'00' WHERE path = 'memory/a.md'", "changed since"),
         ("DELETE FROM files WHERE path = 'memory/b.md'", "not in the index"),
-        ("DELETE FROM chunks_fts WHERE rowid = 2 << 20", "not found by their words"),
+        ("DELETE FROM chunks_fts WHERE rowid = 2 << 20", "missing from the keyword index"),
         ("INSERT INTO chunks_fts (rowid, text) VALUES (99 << 20, 'ghost')", "words of no piece"),
         ("DELETE FROM chunks_vec WHERE chunk_id = 2 << 20", "without a vector"),
         ("INSERT INTO chunks_vec SELECT 99 << 20, vector FROM chunks_vec LIMIT 1", "vectors of no piece"),

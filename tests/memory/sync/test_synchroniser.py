@@ -242,7 +242,7 @@ async def test_searches_go_on_with_the_old_index_while_a_new_one_is_built(house:
         found = await find(index, "alpha")
         assert paths(found) == ["memory/a.md"]
         assert not found.partial
-        assert any("built anew" in note for note in found.warnings)
+        assert any("rebuilt" in note for note in found.warnings)
         # What is written now is found too.
         house.write("memory/b.md", "delta")
         assert paths(await find(index, "delta")) == ["memory/b.md"]
@@ -522,7 +522,7 @@ async def test_a_damaged_index_is_set_aside_and_built_anew(house: House) -> None
     async with house.opened(WordEmbedder()) as index:
         report = await index.sync()
         assert report.added == 3
-        assert "set aside" in report.issues[0].text
+        assert "quarantined" in report.issues[0].text
         assert (await index.verify()).clean
         assert (await index.sync()).issues == ()
     assert list(house.db.parent.glob("main.sqlite.set-aside-*"))
@@ -717,7 +717,7 @@ async def test_a_rebuild_for_another_profile_does_not_keep_searches_waiting(hous
         house.write("memory/b.md", "beta")
         async with asyncio.timeout(10):
             found = await find(index, "beta")
-        assert any("built anew" in note for note in found.warnings)
+        assert any("rebuilt" in note for note in found.warnings)
         embedder.gate.set()
         await rebuild
         assert paths(await find(index, "beta"))[0] == "memory/b.md"
