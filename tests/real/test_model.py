@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from clawbot.messages import (
     ToolSpec,
     UserMessage,
 )
+from tests.llm.test_templates import TEMPLATES
 from tests.real.conftest import Serve
 from tests.real.server import PATIENCE, QWEN, ModelServer
 
@@ -169,6 +171,18 @@ async def test_the_model_calls_a_tool_and_reads_the_result(serve: Serve, opened:
     reply = whole(await answer(model, asks(*talk, called, result, tools=[LIST])))
     assert reply.text == "There is memory.md."
     assert server.tokens_read - before < 60
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+async def test_a_talk_with_a_failed_turn_and_a_stopped_tool_goes_on_with_any_template(
+    serve: Serve, opened: Opener, name: str, tmp_path: Path
+) -> None:
+    template = tmp_path / "template.jinja"
+    template.write_text(TEMPLATES[name].replace("raise(", "raise_exception("), encoding="utf-8")
+    model = await opened(serve(cap=8, template=template))
+    stopped = folder("notes")[:3] if "tool" in TEMPLATES[name] else []
+    parts = await answer(model, asks("first", "second", *stopped, "and now?"))
+    assert whole(parts).usage
 
 
 async def test_texts_beyond_the_physical_batch_get_vectors_and_spoil_no_others(serve: Serve) -> None:
