@@ -81,7 +81,7 @@ class PromptBuilder:
             self._on_files([file.name for file in read.files])
         inputs = PromptInputs(
             workspace=deps.workspace,
-            tools=deps.tools.for_session(privacy).specs,
+            tools=deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else (),
             bootstrap=cap_bootstrap(read, self._limits(window)),
             now=deps.clock.now(),
             model=deps.model.info.ref,

@@ -23,6 +23,10 @@ IDENTITY = (
     "You are clawbot, the user's own agent. You run in a terminal on their machine, and what you remember lies as "
     "plain Markdown in your workspace, where they read and edit it too."
 )
+NO_TOOLS = """\
+## Tooling
+You have no tools here: you can't look anything up, run anything or write a note. Say so when that is asked for; what
+you know stands below and in the conversation."""
 STYLE = """\
 ## Tool Call Style
 Just call a tool when the step is plain; do not announce it. Say a few words first only when the step is risky, long
@@ -112,7 +116,7 @@ def _on_one_line(text: str) -> str:
 
 def _tools(tools: Iterable[ToolSpec]) -> str:
     lines = [f"- {tool.name}: {tool.description.partition('. ')[0].rstrip('.')}." for tool in tools]
-    return "\n".join(["## Tooling", "Your tools:", *lines]) if lines else ""
+    return "\n".join(["## Tooling", "Your tools:", *lines]) if lines else NO_TOOLS
 
 
 def _recall(inputs: PromptInputs) -> str:

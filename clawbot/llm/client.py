@@ -21,7 +21,7 @@ from clawbot.llm.errors import BadResponseError, LoadingError, ModelError, RateL
 from clawbot.llm.failures import to_error
 from clawbot.llm.frames import CallFailed, Complete, Deltas
 from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
-from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, ReasoningPart, RetryPart, StreamPart
+from clawbot.llm.protocol import CAPPED, ChatRequest, FinalPart, ModelInfo, ReasoningPart, RetryPart, StreamPart
 from clawbot.llm.providers import answerer, is_loopback, key_names, provider_name
 from clawbot.llm.tokens import Prices
 from clawbot.llm.wire import to_openai
@@ -36,6 +36,8 @@ LONGEST_ASKED_WAIT = 90.0
 """Seconds. Quotas by the minute ask for up to 60; a provider that asks for more than this is not waited for."""
 _LOADING_WAIT = 2.0
 """Seconds between two questions to a server that loads its model, which costs it nothing to refuse."""
+_QUESTIONS = 3
+"""How often a server is asked for a window that it does not say."""
 _JITTER = 0.5
 """Seconds at most: clients that failed together should not come back together."""
 _logger = logging.getLogger(__name__)
@@ -199,19 +201,34 @@ def client_options(settings: AgentSettings, clock: Clock, log_path: Path | None)
     return ClientOptions(clock, policy, settings.request_timeout, log_path)
 
 
+Ask = Callable[[], Awaitable[tuple[Target, ModelInfo]]]
+"""Asks a server for what it says of its model now, and how it is called then."""
+
+
 class LiteLLMModel:
     """A model that litellm calls, in the worker process.
 
-    To be made in a running event loop. `info` is what is known of it; `prices` None: what it costs is unknown.
+    To be made in a running event loop. `info` is what is known of it; `prices` None: what it costs is unknown. While
+    nobody knows its window, `ask` is called for it at each good answer, a few times: a server that was not there when
+    the model was opened, or that loaded, can say it then.
     """
 
     def __init__(
-        self, target: Target, info: ModelInfo, options: ClientOptions, *, prices: Prices | None = None
+        self,
+        target: Target,
+        info: ModelInfo,
+        options: ClientOptions,
+        *,
+        prices: Prices | None = None,
+        ask: Ask | None = None,
     ) -> None:
         self._target = target
         self.info = info
         self._options = options
         self._prices = prices
+        self._again = ask
+        self._questions = _QUESTIONS
+        self._asking: asyncio.Task[None] | None = None
         self._worker: WorkerClient | None = acquire_worker()
 
     @property
@@ -228,8 +245,25 @@ class LiteLLMModel:
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`, repeating the call as the settings say. Raises ModelError."""
         async with aclosing(with_retries(lambda: self._attempt(request), self._options.policy)) as parts:
+            heard = False
             async for part in parts:
+                if not heard and not isinstance(part, RetryPart):
+                    heard = True
+                    self._ask_again()
                 yield part
+
+    def _ask_again(self) -> None:
+        """Ask for what is only assumed, beside the answer that comes."""
+        assumed = self.info.window is None or self.info.window_source == CAPPED
+        if self._again is not None and assumed and self._asking is None and self._questions:
+            self._questions -= 1
+            self._asking = asyncio.create_task(self._learn(self._again))
+
+    async def _learn(self, ask: Ask) -> None:
+        try:
+            self._target, self.info = await ask()
+        finally:
+            self._asking = None
 
     async def _attempt(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         collector = DeltaCollector(
@@ -283,5 +317,7 @@ class LiteLLMModel:
     async def aclose(self) -> None:
         """End the worker process, unless another model uses it."""
         worker, self._worker = self._worker, None
+        if self._asking is not None:
+            self._asking.cancel()
         if worker is not None:
             await release_worker(worker)

@@ -18,6 +18,7 @@ from clawbot.llm.client import LiteLLMModel, Target, client_options, target_for
 from clawbot.llm.errors import ContextOverflowError, ModelError, RefusedError, UnreachableError
 from clawbot.llm.models import (
     AUTO,
+    LOADS,
     OFFLINE,
     SCRIPT,
     UsableModel,
@@ -31,7 +32,7 @@ from clawbot.llm.models import (
 )
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, ChatRequest, FallbackPart, ModelInfo, StreamPart, TextPart, ToolCallPart
-from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, local_server
+from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, is_vendors_own, local_server
 from clawbot.llm.scripted import load_script
 from clawbot.llm.scripted.model import ScriptModel
 from clawbot.llm.served import ServedModel
@@ -222,7 +223,13 @@ class _Opener:
     async def _litellm(self, found: UsableModel) -> LiteLLMModel:
         target = self._target(found)
         facts = (await asyncio.to_thread(look_up, [target.ref]))[target.ref]
-        return LiteLLMModel(target, found.info, self._options, prices=facts.prices)
+
+        async def ask() -> tuple[Target, ModelInfo]:
+            again = await describe(found.info.ref, self._settings, reason=found.info.reason.removesuffix(LOADS))
+            return self._target(again), again.info
+
+        asked = None if is_vendors_own(target.ref, target.base) else ask
+        return LiteLLMModel(target, found.info, self._options, prices=facts.prices, ask=asked)
 
     async def _served(self, ref: str, reason: str = "chosen") -> ServedModel:
         """A model of this machine, served when it is needed. Raises RefusedError when there is no such file."""

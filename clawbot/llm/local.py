@@ -26,6 +26,8 @@ this is asked for, where the model can do it and was not set to anything else.""
 OLLAMA_USUAL = 4_096
 """What Ollama loads a model with when nobody asked for anything."""
 FROM_SERVER = "from the server"
+ANY_NAME = "model"
+"""What a model is called whose server has not said yet: llama.cpp answers to any name."""
 _LARGEST_ANSWER = 4 * 1024**2
 # Models that only embed cannot talk.
 _EMBEDDING = ("embed", "bge-", "minilm", "rerank")
@@ -33,7 +35,8 @@ _EMBEDDING = ("embed", "bge-", "minilm", "rerank")
 
 class LocalModel(Struct, frozen=True):
     """A model of a server here. `ref` is its name for litellm, `base` the server's address, `window` is in tokens.
-    `window_source` is a half sentence for the user."""
+    `window_source` is a half sentence for the user. `loading`: the server is there and reads the model, so that
+    nothing is known of it yet."""
 
     ref: str
     server: str
@@ -42,14 +45,17 @@ class LocalModel(Struct, frozen=True):
     window_source: str = FROM_SERVER
     tools: bool = True
     images: bool = False
+    loading: bool = False
 
 
-async def find_local(servers: Sequence[LocalServer] = LOCAL_SERVERS, base: str | None = None) -> list[LocalModel]:
+async def find_local(
+    servers: Sequence[LocalServer] = LOCAL_SERVERS, base: str | None = None, key: str | None = None
+) -> list[LocalModel]:
     """The models of all servers that answer, in the order of `servers`. Never raises: what fails is not there.
 
-    `base` is where they are, None: on their usual ports of this machine.
+    `base` is where they are, None: on their usual ports of this machine; `key` is what they want to see.
     """
-    asked = [asyncio.to_thread(_models_of, server, base) for server in servers]
+    asked = [asyncio.to_thread(_models_of, server, base, key) for server in servers]
     own = [asyncio.to_thread(_own_models)] if base is None and LLAMA_CPP in servers else []
     found = await asyncio.gather(*own, *asked)
     return [model for models in found for model in models]
@@ -92,6 +98,12 @@ def _ollama_host(value: str) -> str | None:
 
 def _ask(url: str, body: Mapping[str, Any] | None = None, *, key: str | None = None) -> dict[str, Any]:
     """The JSON object that `url` answers (POST when there is a `body`); {} when it answers none. Blocks."""
+    status, answer = _fetch(url, body, key)
+    return answer if status == 200 else {}
+
+
+def _fetch(url: str, body: Mapping[str, Any] | None = None, key: str | None = None) -> tuple[int, dict[str, Any]]:
+    """The status that `url` answers with, and its JSON object; 0 and {} without an answer. Blocks."""
     try:
         parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -101,18 +113,21 @@ def _ask(url: str, body: Mapping[str, Any] | None = None, *, key: str | None = N
             data = msgspec.json.encode(body) if body is not None else None
             connection.request("POST" if body is not None else "GET", parts.path, data, headers)
             response = connection.getresponse()
-            answer = msgspec.json.decode(response.read(_LARGEST_ANSWER)) if response.status == 200 else None
+            answer = msgspec.json.decode(response.read(_LARGEST_ANSWER))
         finally:
             connection.close()
     except (OSError, HTTPException, ValueError, RecursionError):
-        return {}
-    return _object(answer)
+        return 0, {}
+    return response.status, _object(answer)
 
 
-def _models_of(server: LocalServer, base: str | None) -> list[LocalModel]:
+def _models_of(server: LocalServer, base: str | None, key: str | None) -> list[LocalModel]:
     base = (base or base_of(server)).rstrip("/")
-    readers = {OLLAMA: _ollama, LM_STUDIO: _lm_studio, LLAMA_CPP: _llama_cpp}
-    return readers[server](base) if server in readers else _listed(VLLM, base, owner="vllm")
+    if server is LLAMA_CPP:
+        return _llama_cpp(base, key)
+    if server is VLLM:
+        return _listed(VLLM, base, owner="vllm", key=key)
+    return _ollama(base) if server is OLLAMA else _lm_studio(base)
 
 
 def _ollama(base: str) -> list[LocalModel]:
@@ -126,8 +141,7 @@ def _ollama_model(base: str, name: str, running: int | None) -> LocalModel:
     """The model `name`, which runs with a window of `running` now (None: it does not)."""
     shown = _ask(f"{base}/api/show", {"model": name})
     sizes = [size for key, size in _object(shown.get("model_info")).items() if key.endswith(".context_length")]
-    able = shown.get("capabilities")
-    listed: list[Any] | None = able if isinstance(able, list) else None
+    tools, images = _ollama_able(shown)
     window, source = _ollama_window(_num_ctx(shown), running, _size(sizes[0] if sizes else None))
     return LocalModel(
         ref=f"{OLLAMA.name}/{name}",
@@ -135,9 +149,15 @@ def _ollama_model(base: str, name: str, running: int | None) -> LocalModel:
         base=base,
         window=window,
         window_source=source,
-        tools=listed is None or "tools" in listed,
-        images=listed is not None and "vision" in listed,
+        tools=tools,
+        images=images,
     )
+
+
+def _ollama_able(shown: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether the model can call tools, and see. Older versions don't say."""
+    able = shown.get("capabilities")
+    return (not isinstance(able, list) or "tools" in able), (isinstance(able, list) and "vision" in able)
 
 
 def _ollama_window(set_to: int | None, running: int | None, made_for: int | None) -> tuple[int, str]:
@@ -181,25 +201,34 @@ def _lm_studio_model(base: str, entry: Mapping[str, Any]) -> LocalModel:
     )
 
 
-def _llama_cpp(base: str) -> list[LocalModel]:
-    models = _listed(LLAMA_CPP, base, owner="llamacpp")
-    if not models:
-        return []
-    window, props = _llama_cpp_props(base)
-    images = _object(props.get("modalities")).get("vision") is True
-    return [msgspec.structs.replace(model, window=window or model.window, images=images) for model in models]
+def _llama_cpp(base: str, key: str | None) -> list[LocalModel]:
+    models = _listed(LLAMA_CPP, base, owner="llamacpp", key=key)
+    if not models and _is_loading(base):
+        return [LocalModel(f"{LLAMA_CPP.name}/{ANY_NAME}", LLAMA_CPP.title, base, loading=True)]
+    return [_with_props(model, key) for model in models]
 
 
-def _llama_cpp_props(base: str) -> tuple[int | None, dict[str, Any]]:
-    """The window that each slot of a llama.cpp server has, and all that it says of itself."""
-    props = _ask(f"{base.removesuffix('/v1')}/props")
-    window = _size(_object(props.get("default_generation_settings")).get("n_ctx"))
-    return window or _size(props.get("n_ctx")), props
+def _is_loading(base: str) -> bool:
+    """Whether llama.cpp answers there and reads its model, which takes minutes with a large one."""
+    status, answer = _fetch(f"{base}/models")
+    return status == 503 and _object(answer.get("error")).get("message") == "Loading model"
 
 
-def _listed(server: LocalServer, base: str, *, owner: str) -> list[LocalModel]:
+def _with_props(model: LocalModel, key: str | None) -> LocalModel:
+    """`model` with what its llama.cpp server says of itself: the window of each slot, and what its template knows."""
+    props = _ask(f"{model.base.removesuffix('/v1')}/props", key=key)
+    window = _size(_object(props.get("default_generation_settings")).get("n_ctx")) or _size(props.get("n_ctx"))
+    return msgspec.structs.replace(
+        model,
+        window=window or model.window,
+        tools=_object(props.get("chat_template_caps")).get("supports_tools") is not False,
+        images=_object(props.get("modalities")).get("vision") is True,
+    )
+
+
+def _listed(server: LocalServer, base: str, *, owner: str, key: str | None = None) -> list[LocalModel]:
     """The models of an OpenAI-compatible list, if it is that server's: other programs use such ports as well."""
-    answer = _ask(f"{base}/models")
+    answer = _ask(f"{base}/models", key=key)
     if answer.get("object") != "list":
         return []
     entries = [entry for entry in _entries(answer.get("data")) if entry.get("owned_by") == owner and entry.get("id")]
@@ -216,21 +245,60 @@ def listed_models(base: str, key: str | None) -> list[str]:
     return [str(entry["id"]) for entry in entries if entry.get("id") and _talks(str(entry["id"]))]
 
 
-def served_window(base: str, name: str, key: str | None) -> int | None:
-    """The window of the model `name` as the OpenAI-compatible server at `base` says it, in its list or as LM Studio or
-    llama.cpp do; None when it does not. Blocks."""
+def served_model(base: str, name: str, key: str | None) -> LocalModel | None:
+    """What the OpenAI-compatible server at `base` says of the model `name`; None when it says nothing. Blocks.
+
+    A server that has one model, and llama.cpp, answer whatever the name is. LM Studio, gateways of LiteLLM and Ollama
+    are asked in their own ways for what such a list does not hold.
+    """
     base = base.rstrip("/")
-    entries = _entries(_ask(f"{base}/models", key=key).get("data"))
-    entry = next((entry for entry in entries if entry.get("id") == name), None)
+    root = base.removesuffix("/v1")
+    entry = _entry_for(name, _entries(_ask(f"{base}/models", key=key).get("data")))
     if entry is None:
         return None
-    window = _listed_window(entry)
-    if window is None and entry.get("owned_by") == "llamacpp":
-        window, _ = _llama_cpp_props(base)
-    if window is None and entry.get("owned_by") == "organization_owner":
-        models = [model for model in _lm_studio(base) if model.ref == f"{LM_STUDIO.name}/{name}"]
-        window = models[0].window if models else None
-    return window
+    found = LocalModel(f"openai/{name}", "", base, window=_listed_window(entry))
+    if entry.get("owned_by") == "llamacpp":
+        return _with_props(found, key)
+    if found.window is not None:
+        return found
+    if entry.get("owned_by") == "organization_owner":
+        return next((model for model in _lm_studio(base) if model.ref == f"{LM_STUDIO.name}/{entry['id']}"), found)
+    return _behind_gateway(found, root, name, key) or _in_ollama(found, root, name) or found
+
+
+def _entry_for(name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
+    talking = [entry for entry in entries if entry.get("id") and _talks(str(entry["id"]))]
+    named = [entry for entry in entries if entry.get("id") == name]
+    if named or len(talking) == 1:
+        return (named or talking)[0]
+    return next((entry for entry in talking if entry.get("owned_by") == "llamacpp"), None)
+
+
+def _behind_gateway(found: LocalModel, root: str, name: str, key: str | None) -> LocalModel | None:
+    """What a gateway of LiteLLM says; a name may stand for several models, of which any may answer."""
+    entries = _entries(_ask(f"{root}/model/info", key=key).get("data"))
+    said = [_object(entry.get("model_info")) for entry in entries if entry.get("model_name") == name]
+    if not said:
+        return None
+    windows = [window for one in said if (window := _size(one.get("max_input_tokens") or one.get("max_tokens")))]
+    return msgspec.structs.replace(
+        found,
+        window=min(windows, default=None),
+        tools=all(one.get("supports_function_calling") is not False for one in said),
+        images=all(one.get("supports_vision") is True for one in said),
+    )
+
+
+def _in_ollama(found: LocalModel, root: str, name: str) -> LocalModel | None:
+    """What Ollama says of a model that is called by OpenAI's protocol, which can't ask it for a window."""
+    shown = _ask(f"{root}/api/show", {"model": name})
+    if not shown:
+        return None
+    loaded = _entries(_ask(f"{root}/api/ps").get("models"))
+    running = next((entry for entry in loaded if entry.get("name") in (name, f"{name}:latest")), {})
+    window = _num_ctx(shown) or _size(running.get("context_length"))
+    tools, images = _ollama_able(shown)
+    return msgspec.structs.replace(found, window=window, tools=tools, images=images)
 
 
 def _listed_window(entry: Mapping[str, Any]) -> int | None:

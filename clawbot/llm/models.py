@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
-from clawbot.llm.local import FROM_SERVER, LocalModel, find_local, listed_models, served_window
+from clawbot.llm.local import FROM_SERVER, LocalModel, find_local, listed_models, served_model
 from clawbot.llm.protocol import CAPPED, ModelInfo
-from clawbot.llm.providers import KEYS, PROVIDERS, Provider, local_server, provider_name
+from clawbot.llm.providers import KEYS, LLAMA_CPP, PROVIDERS, Provider, is_vendors_own, local_server, provider_name
 from clawbot.llm.tokens import Prices, Tier
 from clawbot.local_model.gguf import read_head, window_for
 from clawbot.local_model.keeper import is_installed
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 AUTO = "auto"
 OFFLINE = "offline"
 SCRIPT = "script:"
+LOADS = " and loads its model"
+"""What the reason for a model ends with while its server can't say more."""
 NOTHING_FOUND = (
     "no key was found in the environment and no model server answers on this machine; it needs neither. "
     "`clawbot doctor` says how to connect a model"
@@ -80,18 +82,25 @@ async def resolve_auto(settings: AgentSettings) -> UsableModel:
 
 async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> UsableModel:
     """What is known of the model `ref`: from its server when that is on this machine, else from litellm's table."""
-    server = local_server(normal_ref(ref))
-    base = settings.api_base if is_own(ref, settings) else None
+    full, reason = normal_ref(ref), reason or "chosen"
+    server = local_server(full)
+    base, key = (settings.api_base, _own_key(settings)) if is_own(ref, settings) else (None, None)
     if server is not None:
-        for model in await find_local([server], base):
-            if model.ref == normal_ref(ref):
-                return _local_info(model, settings, reason or "chosen")
-    facts = (await asyncio.to_thread(look_up, [normal_ref(ref)]))[normal_ref(ref)]
-    if server is None and base:
-        served = await asyncio.to_thread(served_window, base, ref.partition("/")[2], _own_key(settings))
-        if served:
-            facts = replace(facts, window=served, window_source=FROM_SERVER)
-    return UsableModel(_info(ref, facts, settings, reason or "chosen"))
+        for model in await find_local([server], base, key):
+            # llama.cpp answers to any name.
+            if model.ref == full or local_server(model.ref) is server is LLAMA_CPP:
+                return _local_info(replace(model, ref=full), settings, reason)
+    facts = (await asyncio.to_thread(look_up, [full]))[full]
+    if server is None and base and not is_vendors_own(ref, base):
+        served = await asyncio.to_thread(served_model, base, ref.partition("/")[2], key)
+        facts = _with_served(facts, served) if served else facts
+    return UsableModel(_info(ref, facts, settings, reason))
+
+
+def _with_served(facts: ModelFacts, served: LocalModel) -> ModelFacts:
+    """What the server says of its model goes before what is known of another one with that name."""
+    facts = replace(facts, tools=served.tools, images=facts.images or served.images)
+    return replace(facts, window=served.window, window_source=served.window_source) if served.window else facts
 
 
 def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str = "chosen") -> tuple[Path, ModelInfo]:
@@ -137,7 +146,11 @@ async def _available(settings: AgentSettings) -> list[UsableModel]:
     keyed = _from_keys(settings)
     facts = await asyncio.to_thread(look_up, [ref for ref, _ in (*listed, *keyed)])
     named = [UsableModel(_info(ref, facts[ref], settings, reason)) for ref, reason in (*listed, *keyed)]
-    return [*named, *(_local_info(model, settings, f"{model.server} runs on this machine") for model in local)]
+    return [*named, *(_local_info(model, settings, _runs(model)) for model in local)]
+
+
+def _runs(model: LocalModel) -> str:
+    return f"{model.server} runs on this machine{LOADS if model.loading else ''}"
 
 
 def _from_keys(settings: AgentSettings) -> list[tuple[str, str]]:

@@ -26,6 +26,7 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
+from clawbot.context.prompt import NO_TOOLS
 from clawbot.llm.errors import AuthenticationError, RefusedError
 from clawbot.llm.protocol import ChatModel, FinalPart, ModelInfo, TextPart
 from clawbot.messages import AssistantMessage, Cost, TextBlock, ToolCallBlock, Usage
@@ -218,6 +219,18 @@ async def test_another_model_answers_from_now_on_and_after_a_restart(house: Hous
     await agent.close()
     again = house.open(FakeModel())
     assert again.conversation.session.record.model_override == "openai/other"
+
+
+async def test_a_model_that_can_not_call_tools_gets_none_and_is_told_so(house: House) -> None:
+    """Its server would drop them silently, and it would promise to look things up."""
+    model = FakeModel(says("hi"))
+    agent = house.open(model, FakeTool("memory_search"))
+    model.info = ModelInfo("fake/plain", window=8000, supports_tools=False)
+    await talk(agent, "hello")
+    [request] = model.requests
+    assert request.tools == ()
+    assert NO_TOOLS in request.system
+    assert "memory_search" not in request.system
 
 
 async def test_status_tells_tokens_and_cost_of_what_was_reported(house: House) -> None:

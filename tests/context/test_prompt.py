@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
-from clawbot.context.prompt import PromptInputs, build_system_prompt, prompt_literal, zone_name
+from clawbot.context.prompt import NO_TOOLS, PromptInputs, build_system_prompt, prompt_literal, zone_name
 from clawbot.messages import ToolSpec
 
 BERLIN = datetime(2026, 11, 20, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -119,8 +119,10 @@ def test_silence_is_explained_in_the_stable_part_and_briefly() -> None:
     assert section in prompt.text[: prompt.stable_prefix]
 
 
-def test_without_tools_nothing_is_said_of_them() -> None:
-    assert "Tool" not in build_system_prompt(inputs()).text.partition("## Safety")[0]
+def test_without_tools_only_that_is_said() -> None:
+    text = build_system_prompt(inputs()).text.partition("## Safety")[0]
+    assert text.endswith(f"{NO_TOOLS}\n\n")
+    assert "Tool Call Style" not in text
 
 
 @pytest.mark.parametrize(("missing", "asked"), [(False, True), (True, False)])

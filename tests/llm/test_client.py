@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 from aiohttp import web
+from msgspec.structs import replace
 
 from clawbot.clock import SystemClock
 from clawbot.llm import client
@@ -429,6 +430,32 @@ async def test_a_request_that_does_not_fit_the_script_fails_with_both_sides(work
         await anext(model.stream(REQUEST))
     with pytest.raises(ModelError, match="goodbye"):
         await model.aclose()
+
+
+@pytest.mark.parametrize(("known", "asked"), [(None, True), (8192, False)])
+async def test_a_window_that_is_only_assumed_is_asked_for_at_an_answer(
+    server: Server, known: int | None, asked: bool
+) -> None:
+    server.replies = [http_error(503, "boom"), [delta(content="a"), end(), "[DONE]"]]
+    questions: list[int] = []
+    over = asyncio.Event()
+
+    async def ask() -> tuple[Target, ModelInfo]:
+        questions.append(len(server.requests))
+        over.set()
+        return replace(target, options={"num_ctx": 4096}), ModelInfo("openai/m", window=4096)
+
+    target = Target("openai/m", "openai/m", server.url, keyless=True)
+    options = ClientOptions(SystemClock(), RetryPolicy(attempts=2, first_wait=0.0))
+    model = LiteLLMModel(target, ModelInfo("openai/m", window=known), options, ask=ask)
+    async for _ in model.stream(REQUEST):
+        pass
+    if asked:
+        await over.wait()
+    assert questions == ([2] if asked else [])
+    assert model.info.window == (4096 if asked else known)
+    assert ("num_ctx" in (await model._call(REQUEST)).arguments) is asked
+    await model.aclose()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from tests.packages import install
 
 @pytest.fixture(autouse=True)
 def one_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def servers(wanted: Any = (), base: str | None = None) -> list[LocalModel]:
+    async def servers(wanted: Any = (), base: str | None = None, key: str | None = None) -> list[LocalModel]:
         return [LocalModel("ollama_chat/qwen3", "Ollama", base or "http://127.0.0.1:11434", window=32768)]
 
     monkeypatch.setattr(models, "find_local", servers)
@@ -106,6 +106,26 @@ async def test_offline_and_auto_without_anything(monkeypatch: pytest.MonkeyPatch
     info = (await opened("auto")).info
     assert info.ref == "offline"
     assert "no key was found" in info.reason
+
+
+async def test_a_server_that_comes_later_is_asked_for_the_window_that_it_is_called_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[LocalModel] = []
+
+    async def there(*_: object) -> list[LocalModel]:
+        return found
+
+    monkeypatch.setattr(models, "find_local", there)
+    model = await opened("ollama_chat/qwen3")
+    assert isinstance(model, LiteLLMModel)
+    assert model.info.window is None
+    assert "num_ctx" not in model._target.arguments()
+    found.append(LocalModel("ollama_chat/qwen3", "Ollama", "http://127.0.0.1:11434", window=32768))
+    assert model._again is not None
+    target, info = await model._again()
+    assert (info.window, target.arguments()["num_ctx"]) == (32768, 32768)
+    await model.aclose()
 
 
 async def test_fallbacks() -> None:

@@ -33,6 +33,8 @@ async def serving(answers: dict[str, Any]) -> AsyncIterator[str]:
         found = answers.get(request.path)
         if found is None:
             return web.Response(status=404)
+        if isinstance(found, tuple):
+            return web.json_response(found[1], status=found[0])
         return web.Response(text=found) if isinstance(found, str) else web.json_response(found)
 
     app = web.Application()
@@ -54,6 +56,9 @@ OLLAMA_ANSWERS: dict[str, Any] = {
     "/api/tags": {"models": [{"name": "qwen3:8b"}, {"name": "nomic-embed-text:latest"}]},
     "/api/show": {"model_info": {"qwen3.context_length": 131072}, "capabilities": ["completion", "tools", "vision"]},
 }
+
+
+LOADING = {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +92,20 @@ OLLAMA_ANSWERS: dict[str, Any] = {
             },
             [("llamafile/m.gguf", 4096, True, False)],
         ),
+        (
+            LLAMA_CPP,
+            {
+                "/v1/models": listing("llamacpp", {"id": "m"}),
+                "/props": {
+                    "default_generation_settings": {"n_ctx": 4096},
+                    "chat_template_caps": {"supports_tools": False},
+                    "modalities": {"vision": True},
+                },
+            },
+            [("llamafile/m", 4096, False, True)],
+        ),
+        (LLAMA_CPP, {"/v1/models": (503, LOADING), "/props": (503, LOADING)}, [("llamafile/model", None, True, False)]),
+        (LLAMA_CPP, {"/v1/models": (503, {"error": {"message": "Come back later"}})}, []),
         (
             VLLM,
             {"/v1/models": listing("vllm", {"id": "m", "max_model_len": 32768})},
@@ -160,7 +179,44 @@ async def test_a_server_says_its_window_itself(
     [
         ({"/v1/models": listing("me", {"id": "mine", "max_model_len": 4_096})}, 4_096),
         ({"/v1/models": listing("me", {"id": "mine", "context_length": 4_096})}, 4_096),
-        ({"/v1/models": listing("me", {"id": "other", "context_length": 4_096})}, None),
+        ({"/v1/models": listing("me", {"id": "other", "context_length": 4_096})}, 4_096),
+        ({"/v1/models": listing("me", {"id": "a", "context_length": 1_024}, {"id": "b"})}, None),
+        ({"/v1/models": listing("me", {"id": "text-embed"}, {"id": "mine", "context_length": 4_096})}, 4_096),
+        (
+            {
+                "/v1/models": listing("llamacpp", {"id": "other"}, {"id": "more"}),
+                "/props": {"default_generation_settings": {"n_ctx": 4_096}},
+            },
+            4_096,
+        ),
+        (
+            {
+                "/v1/models": listing("openai", {"id": "mine"}, {"id": "other"}),
+                "/model/info": {
+                    "data": [
+                        {"model_name": "other", "model_info": {"max_input_tokens": 1_024}},
+                        {"model_name": "mine", "model_info": {"max_input_tokens": 8_192}},
+                        {"model_name": "mine", "model_info": {"max_tokens": 4_096}},
+                    ]
+                },
+            },
+            4_096,
+        ),
+        (
+            {
+                "/v1/models": listing("library", {"id": "mine"}),
+                "/api/show": {"parameters": "num_ctx 4096", "capabilities": ["completion"]},
+            },
+            4_096,
+        ),
+        (
+            {
+                "/v1/models": listing("library", {"id": "mine"}),
+                "/api/show": {"capabilities": ["completion"]},
+                "/api/ps": {"models": [{"name": "mine:latest", "context_length": 4_096}]},
+            },
+            4_096,
+        ),
         (
             {
                 "/v1/models": listing("llamacpp", {"id": "mine", "meta": {"n_ctx_train": 131_072}}),
@@ -183,6 +239,69 @@ async def test_the_server_at_api_base_is_asked_for_its_window(answers: dict[str,
     async with serving(answers) as url:
         found = await describe("openai/mine", AgentSettings(model="openai/mine", api_base=f"{url}/v1"))
     assert (found.info.window, found.info.window_source) == (window, "from the server" if window else "")
+
+
+@pytest.mark.parametrize(
+    ("answers", "tools", "images"),
+    [
+        (
+            {
+                "/v1/models": listing("llamacpp", {"id": "mine"}),
+                "/props": {"chat_template_caps": {"supports_tools": False}, "modalities": {"vision": True}},
+            },
+            False,
+            True,
+        ),
+        ({"/v1/models": listing("llamacpp", {"id": "mine"}), "/props": {}}, True, False),
+        (
+            {"/v1/models": listing("library", {"id": "mine"}), "/api/show": {"capabilities": ["completion", "vision"]}},
+            False,
+            True,
+        ),
+        (
+            {
+                "/v1/models": listing("openai", {"id": "mine"}),
+                "/model/info": {
+                    "data": [
+                        {
+                            "model_name": "mine",
+                            "model_info": {"supports_function_calling": False, "supports_vision": True},
+                        }
+                    ]
+                },
+            },
+            False,
+            True,
+        ),
+    ],
+)
+async def test_the_server_at_api_base_is_asked_what_its_model_can(
+    answers: dict[str, Any], tools: bool, images: bool
+) -> None:
+    async with serving(answers) as url:
+        found = await describe("openai/mine", AgentSettings(model="openai/mine", api_base=f"{url}/v1"))
+    assert (found.info.supports_tools, found.info.supports_images) == (tools, images)
+
+
+async def test_llama_cpp_answers_whatever_the_name_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "find_local", find_local)
+    ref = "llamafile/any"
+    answers = {"/v1/models": listing("llamacpp", {"id": "m.gguf"}), "/props": {"n_ctx": 4_096}}
+    async with serving(answers) as url:
+        found = await describe(ref, AgentSettings(model=ref, api_base=f"{url}/v1"))
+    assert (found.info.ref, found.info.window) == (ref, 4_096)
+
+
+async def test_auto_takes_a_server_that_loads_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving({"/v1/models": (503, LOADING)}) as url:
+
+        async def there(*_: object) -> list[LocalModel]:
+            return await find_local([LLAMA_CPP], f"{url}/v1")
+
+        monkeypatch.setattr(models, "find_local", there)
+        found = await resolve_auto(AgentSettings())
+    assert (found.info.ref, found.info.window) == ("llamafile/model", None)
+    assert found.info.reason == "llama.cpp runs on this machine and loads its model"
 
 
 async def test_what_api_base_says_goes_before_what_litellm_knows_of_a_model_with_that_name() -> None:

@@ -16,7 +16,7 @@ import yaml
 from aiohttp import web
 
 from clawbot.files import PRIVATE_FILE, write_atomic
-from clawbot.llm.local import served_window
+from clawbot.llm.local import served_model
 from clawbot.llm.scripted.engine import view_of
 from clawbot.llm.scripted.server import LOOPBACK, MAX_BODY
 from clawbot.llm.scripted.types import DEFAULT_MODEL, FinishReason
@@ -224,7 +224,8 @@ class _Proxy:
     async def _describe(self, body: Mapping[str, Any], request: web.Request) -> None:
         key = request.headers.get("Authorization", "").removeprefix("Bearer ") or None
         name = str(body.get("model", ""))
-        self._recorder.describe(name, await asyncio.to_thread(served_window, self._base, name, key))
+        served = await asyncio.to_thread(served_model, self._base, name, key)
+        self._recorder.describe(name, served.window if served else None)
 
     async def _hand_back(
         self, request: web.Request, answer: aiohttp.ClientResponse, body: Mapping[str, Any], place: int
