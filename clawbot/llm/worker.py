@@ -7,6 +7,7 @@ goes to stderr, which the parent logs.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import math
 import os
@@ -202,6 +203,8 @@ def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
         if sys.platform == "linux":
             # A thread of its own, since a priority that was given away cannot be taken back.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_WHILE_LOADING)
+        # A quarter of the loading would be the search for garbage among a million objects that stay.
+        gc.disable()
         try:
             from clawbot.llm.engine import LiteLLMEngine
 
@@ -211,6 +214,10 @@ def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
             loop.call_soon_threadsafe(loaded.set_exception, error)
         else:
             loop.call_soon_threadsafe(loaded.set_result, engine)
+        finally:
+            # No later search looks at what was loaded: it would hold up the streams for a tenth of a second each time.
+            gc.freeze()
+            gc.enable()
 
     threading.Thread(target=load, name="load-litellm", daemon=True).start()
 

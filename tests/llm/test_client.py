@@ -333,6 +333,11 @@ async def test_http_errors(server: Server, status: int, message: str, kind: type
         assert error.limit == 8192
 
 
+async def test_a_text_may_name_the_mark_at_the_end_of_a_stream(server: Server) -> None:
+    server.replies = [[delta(content="the last line is [DONE]"), delta(content=", always"), end(), "[DONE]"]]
+    assert final(await read_all(model_at(server.url))).text == "the last line is [DONE], always"
+
+
 async def test_retry_after_is_honoured(server: Server) -> None:
     server.replies = [http_error(429, "slow down", **{"Retry-After": "0.01"}), [delta(content="fine"), end(), "[DONE]"]]
     parts = await read_all(model_at(server.url, RetryPolicy(attempts=2, first_wait=99)))

@@ -35,6 +35,24 @@ worker.main()
 """
 
 
+LONG_TALK = """
+import asyncio, sys
+from clawbot.llm.worker import _prepare_environment
+_prepare_environment()
+from clawbot.llm.engine import LiteLLMEngine, litellm
+engine = LiteLLMEngine()
+walked = []
+sys.setprofile(lambda frame, event, _: walked.append(1) if "_transform.py" in frame.f_code.co_filename else None)
+talk = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}] * 100
+target = {"model": "openai/m", "api_base": "http://127.0.0.1:9/v1", "api_key": "none", "max_retries": 0}
+try:
+    asyncio.run(litellm.acompletion(messages=talk, stream=True, **target))
+except Exception as error:
+    sys.setprofile(None)
+    print(type(error).__name__, len(walked) < 100)
+"""
+
+
 class Sender:
     def __init__(self) -> None:
         self.sent: list[Report] = []
@@ -109,6 +127,13 @@ def test_calls_say_that_litellm_cannot_be_loaded() -> None:
     error = to_error(failed.failure, ref="openai/m")
     assert "litellm could not be loaded" in str(error)
     assert "no connection" not in str(error)
+
+
+def test_a_call_does_not_look_through_each_message_of_a_long_talk() -> None:
+    """OpenAI's SDK would, for a tenth of a millisecond each; an update of it must not bring that back unseen."""
+    with Popen([sys.executable, "-c", LONG_TALK], stdout=PIPE, stderr=PIPE) as process:
+        printed, errors = process.communicate()
+    assert printed.split() == [b"InternalServerError", b"True"], errors
 
 
 async def test_the_last_user_ends_the_process() -> None:
