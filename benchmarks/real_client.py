@@ -1,5 +1,5 @@
-"""What lies between Enter and the request at a server on loopback, with litellm as the client: turns, `chat -p`, memory,
-and a long transcript that is resumed.
+"""What lies between Enter and the request at a server on loopback, with litellm as the client: turns, `chat -p`,
+memory, and a long transcript that is resumed.
 
 Run: .venv/bin/python benchmarks/real_client.py [turns|oneshot|memory|resume ...]
 """
@@ -36,6 +36,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _CHUNKS = (
     {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "All is well."}}]},
     {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": {"prompt_tokens": 9_000, "completion_tokens": 5, "total_tokens": 9_005}},
 )
 _ANSWER = b"".join(
     b"data: %s\n\n" % json.dumps({"id": "1", "object": "chat.completion.chunk", **c}).encode() for c in _CHUNKS
@@ -130,7 +131,7 @@ def message(number: int) -> Message:
     return said if number % 2 else UserMessage(content=text, timestamp=1)
 
 
-# -- turns ---------------------------------------------------------------------------------------------------------------
+# -- turns -------------------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -165,8 +166,9 @@ async def turns(size: int, count: int, server: Server) -> list[str]:
                 worker.append(sum(cpu_of(pid) - before for pid, before in used.items()))
             else:
                 await asyncio.to_thread(server.arrival)
-    middle: Callable[[list[float]], str] = lambda values: f"{statistics.median(values) * 1000:.0f}"
-    return [middle(out), middle(whole), middle(cpu), f"{statistics.mean(worker) * 1000:.0f}"]
+    medians = [f"{statistics.median(values) * 1000:.0f}" for values in (out, whole, cpu)]
+    # Its clock ticks every 10 ms, so a median would be a multiple of that.
+    return [*medians, f"{statistics.mean(worker) * 1000:.0f}"]
 
 
 def turn_rows(count: int) -> None:
@@ -178,7 +180,7 @@ def turn_rows(count: int) -> None:
             print(f"| {size:,} | " + " | ".join(asyncio.run(turns(size, count, server))) + " |", flush=True)
 
 
-# -- one shot ------------------------------------------------------------------------------------------------------------
+# -- one shot ----------------------------------------------------------------------------------------------------------
 
 
 def oneshot(runs: int) -> None:
@@ -199,7 +201,7 @@ def oneshot(runs: int) -> None:
     print(f"| chat -p | request out, s | whole, s | CPU, s |\n|---|---|---|---|\n| | {figures} |")
 
 
-# -- the screen ----------------------------------------------------------------------------------------------------------
+# -- the screen --------------------------------------------------------------------------------------------------------
 
 
 def at_rest(home: Path) -> tuple[float, list[float]]:

@@ -238,18 +238,20 @@ class RequestBuilder:
         sent = figures.counted
         if figures.used > window * _GUARDED:
             view, sent = self._guarded(seen, built, tools, figures, window)
+        tokens = [self.counter.of(item.message) for item in seen]
         prepared = PreparedRequest(
             built=built,
             items=seen,
-            tokens=[self.counter.of(item.message) for item in seen],
+            tokens=tokens,
             whole=whole,
-            whole_tokens=[self.counter.of(item.message) for item in whole],
+            whole_tokens=tokens if whole is seen else [self.counter.of(item.message) for item in whole],
             view=view,
             sent=sent,
             measure=figures,
             budget=plan_budget(window, self._settings.compaction, fixed=figures.fixed),
         )
-        present = [*view.messages, *(item.message for part in (items, seen, whole) for item in part)]
+        parts = (items, seen) if whole is seen else (items, seen, whole)
+        present = [*view.messages, *(item.message for part in parts for item in part)]
         self.counter.forget_except(present)
         self._weights.forget_except(present)
         return prepared

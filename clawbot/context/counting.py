@@ -70,8 +70,10 @@ class TokenCounter:
 
     def forget_except(self, messages: Iterable[Message]) -> None:
         """Let go of all messages but these, and of texts that nobody asked for since the last time."""
-        known = self._messages
-        self._messages = {id(message): known[id(message)] for message in messages if id(message) in known}
+        kept = set(map(id, messages))
+        # Mostly nothing left, which the keys tell in a tenth of the time that a copy takes.
+        if not self._messages.keys() <= kept:
+            self._messages = {key: known for key, known in self._messages.items() if key in kept}
         self._older_texts, self._texts = self._texts, {}
 
     def _of_message(self, message: Message) -> int:

@@ -145,10 +145,11 @@ def measure(request: NextRequest, counter: TokenCounter, report: Report | None =
     """
     counts = [counter.of(message) for message in request.messages]
     parts = _parts(request, counts, counter)
-    good = [index for index in range(request.fresh_from, len(counts)) if _is_good(request.messages[index])]
-    stale = request.fresh_from > 0 and not good
+    newest_first = range(len(counts) - 1, request.fresh_from - 1, -1)
+    stale = request.fresh_from > 0 and not any(_is_good(request.messages[index]) for index in newest_first)
     if report is None:
-        own = (index for index in reversed(good) if _is_of(request.model, request.messages[index]))
+        good = (index for index in newest_first if _is_good(request.messages[index]))
+        own = (index for index in good if _is_of(request.model, request.messages[index]))
         last = next((index for index in own if _prompt_tokens(request.messages[index])), None)
         if last is not None:
             report = Report(_prompt_tokens(request.messages[last]), parts.fixed + sum(counts[:last]))
