@@ -50,6 +50,7 @@ class Runtime:
         self.workspace = Workspace(agent)
         self.schedule = Jobs(agent)
         self._owns_services = owns_services
+        self._warming: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, options: RuntimeOptions, services: SharedServices | None = None) -> Runtime:
@@ -68,6 +69,7 @@ class Runtime:
             notices: list[Notice] = []
             model = await services.open_first_model(session.record.model_override, notices)
             undo.push_async_callback(model.chat.aclose)
+            warming = asyncio.create_task(model.chat.warm()) if options.warm else None
             commands = await asyncio.to_thread(installed_commands)
             conversation = Conversation(services.store, session, services.clock)
             run_prompt = functools.partial(_take_turn_in, options, services)
@@ -75,6 +77,7 @@ class Runtime:
             notices += notices_of(session)
             notices += [Notice(level="warning", text=text) for text in (*commands.problems, *deps.warnings)]
             runtime = cls(Agent(deps, conversation), services, notices, owns_services=owned)
+            runtime._warming = warming
             undo.callback(services.remove, runtime.agent)
             await runtime._start(options, session)
             undo.pop_all()

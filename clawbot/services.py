@@ -58,7 +58,8 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
 
     `approvals`: somebody can answer questions. `watch`: keep the index up to date by watching the files (useful for
     more than one search). `background`: run the schedule and automatic session ends. `flush_at_end`: save the
-    conversation to memory when the session is closed.
+    conversation to memory when the session is closed. `warm`: load what a call of the model needs while the session is
+    opened, since one follows at once.
     """
 
     agent: str | None = None
@@ -71,6 +72,7 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
     watch: bool = True
     background: bool = True
     flush_at_end: bool = True
+    warm: bool = False
 
     def unattended(self) -> RuntimeOptions:
         """The same for a single turn with nobody there to answer."""

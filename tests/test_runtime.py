@@ -18,6 +18,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import RefusedError
+from clawbot.llm.offline.model import OfflineModel
 from clawbot.llm.scripted import ScriptUnused
 from clawbot.llm.scripted.model import ScriptModel
 from clawbot.messages import UserMessage
@@ -341,3 +342,18 @@ async def test_a_close_whose_model_does_not_stop_kills_it_and_starts_no_other(
     monkeypatch.setattr(worker, "next_id", None)
     with pytest.raises(RefusedError, match="the process that played the script ended"):
         await runtime.close()
+
+
+@pytest.mark.parametrize(("text", "warmed"), [("hello there", True), ("/status", False)])
+async def test_one_message_has_the_model_loaded_while_the_session_is_opened(
+    text: str, warmed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """litellm takes two seconds; nobody waits for it who asks no model."""
+    begun: list[bool] = []
+
+    async def warm(self: OfflineModel) -> None:
+        begun.append(True)
+
+    monkeypatch.setattr(OfflineModel, "warm", warm)
+    assert await run_one_turn(OFFLINE, text, as_json=False) == 0
+    assert bool(begun) == warmed

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 
+from msgspec import structs
+
 from clawbot.agent.events import (
     CommandOutput,
     CompactionFinished,
@@ -17,6 +19,7 @@ from clawbot.agent.events import (
 )
 from clawbot.cli.output import print_json_line, say_content, tell
 from clawbot.runtime import Runtime, RuntimeOptions
+from clawbot.sessions.plain_lines import is_command
 from clawbot.text.visible import were_not_sent
 
 
@@ -84,7 +87,7 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
     Ctrl+C, SIGTERM and, unless it is ignored, SIGHUP interrupt the turn; what was said by then is printed and kept.
     """
     printer = _JsonPrinter() if as_json else _Printer()
-    runtime = await Runtime.open(options)
+    runtime = await Runtime.open(structs.replace(options, warm=not is_command(text.strip())))
     runtime.agent.listen(tell_beside)
     runtime.services.probe_vectors(deep=False)
     try:

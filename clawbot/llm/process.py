@@ -1,7 +1,8 @@
 """The main process's side of the worker: starts it, sends calls, hands each call its reports, and ends it.
 
-The worker (with litellm in it: 3 seconds of CPU and 164 MB) is shared by all models of an event loop and starts at the
-first `warm` or call. When it dies, its calls fail, and the next call starts another.
+The worker (with litellm in it: 2 seconds of CPU and 164 MB) is shared by all models of an event loop and starts at the
+first `warm` or call. When it dies, its calls fail, and the next call starts another. It is ended when nobody called for
+a while: its memory is more than twice that of everything else.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from clawbot.deadline import deadline
-from clawbot.llm.frames import CallFailed, CancelCall, Ended, Report, Request, WorkerReady, report_decoder
+from clawbot.llm.frames import CallFailed, CancelCall, Ended, OpenScript, Report, Request, WorkerReady, report_decoder
 from clawbot.worker_pipe import WorkerProcess, module_command
 
 CANCEL_SECONDS = 3.0
 """How long the worker may take to close a connection; then it is killed, which closes it for sure."""
+IDLE_SECONDS = 300.0
+"""How long the worker is kept without a call, as long as most providers keep their caches. Whoever begins to type again
+has another one loaded meanwhile."""
 _logger = logging.getLogger("clawbot.llm.worker")
 
 
@@ -50,6 +54,8 @@ class WorkerClient:
         self._ready = asyncio.Event()
         self._starting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.TimerHandle | None = None
+        self._plays = False  # scripts: how far one was played lives in the process
         self.users = 0
 
     @property
@@ -62,6 +68,7 @@ class WorkerClient:
         with contextlib.suppress(WorkerLostError):
             await self._start()
             await self._ready.wait()
+            self._rest()
 
     async def next_id(self) -> int:
         """An id for a request, of a worker that runs."""
@@ -75,6 +82,7 @@ class WorkerClient:
         seconds. Closing the generator cancels the call and waits until its connection is closed.
         """
         channel = self._channels[request.id] = _Channel()
+        self._plays = self._plays or isinstance(request, OpenScript)
         try:
             self._send(request)
             while True:
@@ -91,6 +99,25 @@ class WorkerClient:
                     await asyncio.shield(self._spawn(self._cancel(request.id, channel)))
             finally:
                 self._channels.pop(request.id, None)
+                self._rest()
+
+    def _rest(self) -> None:
+        """End the process unless somebody wants something of it in time."""
+        self._stir()
+        if self._process is not None and not self._channels and not self._plays:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._retire)
+
+    def _stir(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _retire(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            _logger.info("nobody called for %.0f s, so the worker is ended", IDLE_SECONDS)
+            self._ready.set()
+            self._spawn(process.close())
 
     async def _cancel(self, identity: int, channel: _Channel) -> None:
         self._send(CancelCall(identity))
@@ -108,9 +135,10 @@ class WorkerClient:
 
     async def close(self) -> None:
         """End the process: it stops by itself when its pipe closes."""
+        self._stir()
         if self._process is not None:
             await self._process.close()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _send(self, request: Request) -> None:
         if self._process is None or not self._process.send(request):
@@ -118,6 +146,7 @@ class WorkerClient:
 
     async def _start(self) -> None:
         async with self._starting:
+            self._stir()
             if self._process is not None:
                 return
             self._ready = asyncio.Event()
@@ -144,9 +173,12 @@ class WorkerClient:
 
     def _end(self, ended: asyncio.Future[int]) -> None:
         """The process is gone: fail what is left."""
+        if self._process is None or self._process.ended is not ended:
+            return  # it was retired, and what is left is another's
         if self._channels:
             _logger.error("the worker ended with status %d during %d calls", ended.result(), len(self._channels))
         self._process = None
+        self._plays = False
         self._ready.set()
         for channel in list(self._channels.values()):
             if not channel.over.is_set():

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clawbot.llm import process
 from clawbot.llm.failures import to_error
 from clawbot.llm.frames import CallFailed, Deltas, OpenScript, Report, WorkerReady, report_decoder
 from clawbot.llm.process import acquire_worker, release_worker
@@ -134,6 +135,24 @@ def test_a_call_does_not_look_through_each_message_of_a_long_talk() -> None:
     with Popen([sys.executable, "-c", LONG_TALK], stdout=PIPE, stderr=PIPE) as process:
         printed, errors = process.communicate()
     assert printed.split() == [b"InternalServerError", b"True"], errors
+
+
+async def test_a_worker_that_nobody_calls_is_ended_and_the_next_call_has_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes more than twice the memory of everything else."""
+    monkeypatch.setattr(process, "IDLE_SECONDS", 0.0)
+    worker = acquire_worker()
+    await worker.next_id()
+    first = worker.pid
+    assert first is not None
+    async with seen_to_end(first):
+        await worker.warm()
+    ask = OpenScript(await worker.next_id(), 1, "/no/such/script.yaml")
+    reports = [report async for report in worker.reports(ask)]
+    assert isinstance(reports[-1], CallFailed)
+    assert worker.pid not in (None, first), "what a script was played to is in the process"
+    await release_worker(worker)
 
 
 async def test_the_last_user_ends_the_process() -> None:

@@ -35,7 +35,7 @@ from clawbot.tui.screens.common import AskScreen
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.widgets.approval import REST
-from clawbot.tui.widgets.composer import Composer
+from clawbot.tui.widgets.composer import PAUSE, Composer
 from clawbot.tui.widgets.line_view import Pointed
 from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, found, hit, reply, told
@@ -148,6 +148,10 @@ async def test_what_is_sent_before_the_runtime_is_there_waits_for_it(tmp_path: P
         assert runtime.submitted == ["hi"]
         assert app.chat.composer.prompt.text == "m"
         await until(pilot, lambda: runtime.warmed == 1)
+        # After a pause the process that calls the model may have ended.
+        step(app, PAUSE)
+        await pilot.press("o")
+        await until(pilot, lambda: runtime.warmed == 2)
 
 
 async def test_a_start_that_fails_ends_the_app_with_its_error(tmp_path: Path) -> None:

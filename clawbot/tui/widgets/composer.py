@@ -208,6 +208,7 @@ class Completions(Widget):
 
 
 MID_TYPING = 1.5  # seconds after a key in which the user is still writing
+PAUSE = 60.0  # seconds without a key after which what a call needs may have been let go
 NEVER = -1e9  # on the monotonic clock: no key was pressed yet
 
 
@@ -224,7 +225,7 @@ class Composer(Vertical):
         entry: UserInput
 
     class FirstKey(Message):
-        """The user has begun to type, for the first time."""
+        """The user has begun to type, for the first time or after a pause."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -310,9 +311,10 @@ class Composer(Vertical):
     @on(Prompt.Typed)
     def _typed(self, event: Prompt.Typed) -> None:
         event.stop()
-        if not self.was_used:
+        now = self.clock.monotonic()
+        if now - self.last_typed >= PAUSE:
             self.post_message(self.FirstKey())
-        self.last_typed = self.clock.monotonic()
+        self.last_typed = now
 
     @on(TextArea.Changed)
     def _changed(self, event: TextArea.Changed) -> None:
