@@ -252,6 +252,8 @@ class _Partial:
         if (rest := _delta(self._hold.end())) is not None:
             yield rest
         yield Committed(part.message)
+        if part.notice:
+            yield Notice(level="warning", text=part.notice)
 
     def aborted(self) -> Iterator[TurnStep]:
         """The user stopped the answer: what it said is kept."""

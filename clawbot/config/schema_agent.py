@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -25,6 +25,7 @@ from clawbot.config.values import (
     VariableName,
     ZoneName,
     expand_tilde,
+    expected,
 )
 
 Bytes = Annotated[Size, Field(ge=1)]
@@ -39,6 +40,24 @@ def _check_hidden(value: str) -> str:
 
 
 HiddenGlob = Annotated[TildeGlob, AfterValidator(_check_hidden)]
+
+
+# The program sets these itself.
+_OWN_ARGUMENTS = {
+    *("model", "messages", "tools", "stream", "stream_options", "timeout", "api_base", "base_url", "api_key"),
+    *("max_retries", "num_retries", "drop_params", "fallbacks", "mock_response"),
+    *("max_tokens", "max_completion_tokens", "temperature", "reasoning_effort"),
+}
+
+
+def _check_options(value: dict[str, Any]) -> dict[str, Any]:
+    """`value`; raises an error for an argument that the program sets itself."""
+    if taken := sorted(name for name in value if name in _OWN_ARGUMENTS or name.startswith("_")):
+        raise expected(f"no {', '.join(taken)}, which other settings decide", show=False)
+    return value
+
+
+ModelOptions = Annotated[dict[str, Any], AfterValidator(_check_options)]
 
 
 class RetrySettings(SettingsSection):
@@ -145,6 +164,16 @@ class AgentSettings(SettingsSection):
     """Models to try, in this order, when the model fails."""
     context_tokens: Positive | None = None
     """Upper limit of the context window, in tokens; null for the model's own."""
+    max_output_tokens: Positive | None = None
+    """Upper limit of one answer, in tokens; null for the model's own, with a server on this machine the reserve of
+    compaction."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """The sampling temperature; null for the model's default."""
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    """How much the model reasons before it answers, if it can; null for its default."""
+    options: ModelOptions = Field({})
+    """Extra arguments of every model call, passed on to litellm: {top_p: 0.9, keep_alive: 30m,
+    chat_template_kwargs: {enable_thinking: false}}."""
     timezone: ZoneName | None = None
     """The user's time zone, an IANA name; null for the machine's."""
     request_timeout: Annotated[Duration, Field(gt=0)] = 120.0

@@ -163,9 +163,7 @@ class Target(Struct, frozen=True):
         return f"Target({self.ref!r}, base={self.base!r})"
 
 
-def target_for(
-    ref: str, model: str, *, base: str | None, secret: SecretStr | None, key_env: str | None, **options: Any
-) -> Target:
+def target_for(ref: str, model: str, *, base: str | None, secret: SecretStr | None, key_env: str | None) -> Target:
     """Where `model` is called: with the key of the settings (`secret`, or the variable `key_env`), else with one of the
     environment that is its provider's. A server on this machine has no use for that."""
     usual = () if base and is_loopback(base) else key_names(model)
@@ -176,15 +174,15 @@ def target_for(
         key=secret.get_secret_value() if secret else None,
         key_names=(key_env,) if key_env else usual,
         keyless=base is not None,
-        options=options,
     )
 
 
 class ClientOptions(Struct, frozen=True):
     """What all models of an agent share.
 
-    `timeout` is how many seconds a model may send nothing, `max_chars` where an answer is cut off. `log_path` is named
-    when the worker process itself fails.
+    `timeout` is how many seconds a model may send nothing, `max_chars` where an answer is cut off. `max_output` caps an
+    answer in tokens; None: `reserve` does where the model is on this machine. `log_path` is named when the worker
+    process itself fails.
     """
 
     clock: Clock
@@ -192,13 +190,31 @@ class ClientOptions(Struct, frozen=True):
     timeout: float = 120.0
     log_path: Path | None = None
     max_chars: int = MAX_ANSWER_CHARS
+    max_output: int | None = None
+    reserve: int | None = None
 
 
 def client_options(settings: AgentSettings, clock: Clock, log_path: Path | None) -> ClientOptions:
     """The options that the settings of an agent hold."""
     retries = settings.retries
     policy = RetryPolicy(retries.attempts, retries.first_wait, retries.max_wait, loading=settings.request_timeout)
-    return ClientOptions(clock, policy, settings.request_timeout, log_path)
+    room = settings.compaction
+    return ClientOptions(
+        clock,
+        policy,
+        settings.request_timeout,
+        log_path,
+        max_output=settings.max_output_tokens,
+        reserve=max(room.reserve_tokens, room.reserve_tokens_floor),
+    )
+
+
+def answer_cap(options: ClientOptions, base: str | None, window: int | None) -> int | None:
+    """The most tokens of an answer of the model at `base` with that window; None: as many as the model likes. The
+    reserve is a quarter of the window at most, as in compaction."""
+    if options.max_output is not None or base is None or not is_loopback(base):
+        return options.max_output
+    return min(options.reserve, window // 4) if options.reserve and window else options.reserve
 
 
 Ask = Callable[[], Awaitable[tuple[Target, ModelInfo]]]
@@ -284,6 +300,8 @@ class LiteLLMModel:
                         started = True
                         for piece in (piece for chunk in report.chunks for piece in collector.feed(chunk)):
                             yield piece
+                        if collector.looping:
+                            break
         except WorkerLostError as error:
             raise self._lost(started) from error
         except TimeoutError as error:
@@ -299,6 +317,8 @@ class LiteLLMModel:
         """The call for the worker, which runs after this."""
         identity = await self.worker.next_id()
         body = to_openai(request, self._target.ref, self._target.base, tools=self.info.supports_tools)
+        if cap := answer_cap(self._options, self._target.base, self.info.window):
+            body["max_tokens"] = min(cap, body.get("max_tokens", cap))
         arguments = {**body, **self._target.arguments(), "timeout": self._options.timeout}
         return Complete(identity, arguments, self._options.max_chars)
 

@@ -13,10 +13,12 @@ import msgspec
 
 from clawbot.llm.errors import BadResponseError, RefusedError
 from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart, ToolCallPart
+from clawbot.llm.repetition import RepetitionGuard
 from clawbot.llm.tokens import Prices, merge_usage, usage_from
 from clawbot.messages import AssistantBlock, AssistantMessage, StopReason, TextBlock, ThinkingBlock, ToolCallBlock
 
 API = "openai-completions"
+REPEATED = "The model said the same over and over and was stopped. What it repeated is kept once."
 REDACTED = "redacted:"
 """Marks a `ThinkingBlock.signature` that holds Anthropic's encrypted reasoning instead of signing a text."""
 
@@ -51,9 +53,15 @@ class DeltaCollector:
         self._prices = prices
         self._timestamp = timestamp
         self._text: list[str] = []
+        self._guards = {"text": RepetitionGuard(), "thinking": RepetitionGuard()}
         self._thinking = _Thinking()
         self._calls = CallPieces()
         self._usage: dict[str, Any] = {}
+
+    @property
+    def looping(self) -> bool:
+        """Whether the model repeats itself without end: then nothing more of it is worth waiting for."""
+        return any(guard.looping for guard in self._guards.values())
 
     def feed(self, chunk: Mapping[str, Any]) -> list[TextPart | ReasoningPart]:
         """Take the next chunk; what can be shown of it at once comes back. Tool calls wait for `finish`."""
@@ -71,20 +79,26 @@ class DeltaCollector:
             return
         reasoning = self._thinking.feed(delta)
         if reasoning:
+            self._guards["thinking"].feed(reasoning)
             parts.append(ReasoningPart(reasoning))
         text = delta.get("content")
         if isinstance(text, str) and text:
             self._text.append(text)
+            self._guards["text"].feed(text)
             parts.append(TextPart(text))
         for piece in _mappings(delta.get("tool_calls")):
             self._calls.feed(piece)
 
     def finish(self) -> list[StreamPart]:
-        """The tool calls and the whole message.
+        """The tool calls and the whole message. Of a model that repeated itself the text once, as one that was cut off.
 
         Raises BadResponseError when the stream ended without a finish reason (the connection broke), RefusedError
         when the provider's filter stopped the answer.
         """
+        if self.looping:
+            self.finish_reason = "length"
+            self._text = ["".join(self._text)[: self._guards["text"].kept]]
+            return [FinalPart(self._message([]), notice=REPEATED)]
         if self.finish_reason is None:
             raise BadResponseError(
                 "the answer broke off: the connection ended before the model was done.",

@@ -8,7 +8,9 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from clawbot.clock import Clock
 from clawbot.config.paths import Paths, find_home
@@ -255,7 +257,14 @@ class _Opener:
             base = found.local.base if found.local else server.base
         sized = {"num_ctx": found.info.window} if server is OLLAMA and found.info.window else {}
         secret, key_env = (own.api_key, own.api_key_env) if own else (None, None)
-        return target_for(ref, model, base=base, secret=secret, key_env=key_env, **sized)
+        target = target_for(ref, model, base=base, secret=secret, key_env=key_env)
+        return replace(target, options={**sized, **self._wishes()})
+
+    def _wishes(self) -> dict[str, Any]:
+        """What the settings say of how a model is to answer, as litellm's arguments."""
+        settings = self._settings
+        named = {"temperature": settings.temperature, "reasoning_effort": settings.reasoning_effort}
+        return {name: value for name, value in named.items() if value is not None} | settings.options
 
     async def _script(self, name: str) -> ScriptModel:
         # Absolute: the worker process reads it too.

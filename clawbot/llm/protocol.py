@@ -69,9 +69,11 @@ class FallbackPart(Struct, frozen=True, tag="fallback"):
 
 
 class FinalPart(Struct, frozen=True, tag="final"):
-    """The whole answer, always the last part of a stream that did not raise."""
+    """The whole answer, always the last part of a stream that did not raise. `notice` is what the user should know of
+    how it ended; "" for nothing."""
 
     message: AssistantMessage
+    notice: str = ""
 
 
 StreamPart = TextPart | ReasoningPart | ToolCallPart | RetryPart | FallbackPart | FinalPart

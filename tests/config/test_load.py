@@ -142,6 +142,11 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
         ("agents: {main: {bootstrap: {max_chars: true}}}", "expected a whole number, found true"),
         ("agents: {main: {bootstrap: {max_chars: 0}}}", "expected at least 1, found the number 0"),
         ("agents: {main: {request_timeout: 0}}", "expected more than 0, found the number 0"),
+        (
+            "agents: {main: {options: {messages: [], top_p: 1}}}",
+            "agents.main.options: expected no messages, which other settings decide",
+        ),
+        ("agents: {main: {temperature: 3}}", "temperature: expected at most 2, found the number 3"),
         ("agents: {main: {tools: {max_rounds: null}}}", "expected a whole number, found nothing"),
         ("agents: {main: {context_pruning: {soft_trim_ratio: 1.1}}}", "expected at most 1, found the number 1.1"),
         ("agents: {main: {context_pruning: {mode: cachettl}}}", "found the text 'cachettl'; did you mean cache-ttl?"),

@@ -18,8 +18,9 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from clawbot.clock import SystemClock
+from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm import client
-from clawbot.llm.client import ClientOptions, LiteLLMModel, RetryPolicy, Target
+from clawbot.llm.client import ClientOptions, LiteLLMModel, RetryPolicy, Target, client_options
 from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
@@ -28,6 +29,7 @@ from clawbot.llm.errors import (
     RateLimitError,
     UnreachableError,
 )
+from clawbot.llm.factory import open_model
 from clawbot.llm.process import acquire_worker, release_worker
 from clawbot.llm.protocol import (
     ChatRequest,
@@ -391,6 +393,56 @@ async def test_a_flood_is_cut_off_and_its_connection_closed(server: Server) -> N
     assert final(parts).stop_reason == "length"
     assert 2000 < len(final(parts).text) <= 3000
     await asyncio.wait_for(server.gone.wait(), 10)
+
+
+async def test_a_model_that_repeats_itself_is_stopped_and_its_text_kept_once(server: Server) -> None:
+    server.replies = [[delta(content="Well. "), *[delta(content="I'm you. ")] * 60, "stall"]]
+    parts = await read_all(model_at(server.url))
+    assert isinstance(parts[-1], FinalPart)
+    assert "over and over" in parts[-1].notice
+    assert (final(parts).text.strip(), final(parts).stop_reason) == ("Well. I'm you", "length")
+    await asyncio.wait_for(server.gone.wait(), 30)
+
+
+async def test_what_the_settings_wish_is_sent(server: Server) -> None:
+    wishes = {"temperature": 0.2, "reasoning_effort": "low", "top_k": 7, "chat_template_kwargs": {"thinking": False}}
+    settings = AgentSettings.model_validate(
+        {
+            "model": "openai/smol",
+            "api_base": server.url,
+            "options": {name: wishes[name] for name in ("top_k", "chat_template_kwargs")},
+            **{name: wishes[name] for name in ("temperature", "reasoning_effort")},
+        }
+    )
+    server.replies = [[delta(content="x"), end()]]
+    model = await open_model("openai/smol", settings, clock=SystemClock())
+    assert [part async for part in model.stream(REQUEST)]
+    await model.aclose()
+    assert {name: server.requests[0].get(name) for name in wishes} == wishes
+    assert server.requests[0]["max_tokens"] == 20_000
+
+
+@pytest.mark.parametrize(
+    ("asked", "settings", "base", "window", "cap"),
+    [
+        (None, {}, None, 8_192, None),
+        (500, {}, None, 8_192, 500),
+        (None, {"max_output_tokens": 900}, None, None, 900),
+        (500, {"max_output_tokens": 900}, None, None, 500),
+        (None, {}, "http://127.0.0.1:1/v1", 8_192, 2_048),
+        (None, {}, "http://localhost:1/v1", None, 20_000),
+        (None, {"max_output_tokens": 9_000}, "http://127.0.0.1:1/v1", 8_192, 9_000),
+        (None, {}, "http://10.0.0.5/v1", 8_192, None),
+    ],
+)
+async def test_an_answer_is_capped(
+    asked: int | None, settings: dict[str, Any], base: str | None, window: int | None, cap: int | None
+) -> None:
+    options = client_options(AgentSettings.model_validate(settings), SystemClock(), None)
+    model = LiteLLMModel(Target("openai/m", "openai/m", base), ModelInfo("openai/m", window=window), options)
+    call = await model._call(replace(REQUEST, max_tokens=asked))
+    assert call.arguments.get("max_tokens") == cap
+    await model.aclose()
 
 
 async def test_a_killed_worker_fails_its_call_and_the_next_call_starts_another(server: Server, tmp_path: Path) -> None:
