@@ -144,7 +144,7 @@ class LiteLLMEmbedder:
     def worker(self) -> WorkerClient:
         """The worker process. Raises UnreachableError after `aclose`."""
         if self._worker is None:
-            raise UnreachableError("the embedding model is closed.", provider=title_of(self._target.ref))
+            raise UnreachableError("the embedding model is closed.", provider=self._target.answerer)
         return self._worker
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddedTexts:
@@ -255,7 +255,7 @@ class LiteLLMEmbedder:
 
     def _unreachable(self, what: str) -> UnreachableError:
         hint = f"Is the server at {self.address} running? {ELSEWHERE}" if self.address else ELSEWHERE
-        return UnreachableError(what, provider=title_of(self._target.ref), hint=hint)
+        return UnreachableError(what, provider=self._target.answerer, hint=hint)
 
     async def _load(self) -> None:
         """Have the worker ready. Raises ModelError."""
@@ -290,7 +290,7 @@ class LiteLLMEmbedder:
             where = f" The log says more: {self._options.log_path}" if self._options.log_path else ""
             raise UnreachableError(
                 "the process that talks to the embedding model ended unexpectedly.",
-                provider=title_of(self._target.ref),
+                provider=self._target.answerer,
                 hint=f"It is started anew with the next call.{where}",
             ) from error
         except TimeoutError as error:
@@ -317,7 +317,7 @@ class LiteLLMEmbedder:
             kinds = " and ".join(str(size // FLOAT_BYTES) for size in sorted(sizes))
             raise BadResponseError(
                 f"the vectors of {self.model} differ in size: {kinds} figures.",
-                provider=title_of(self._target.ref),
+                provider=self._target.answerer,
                 hint=ELSEWHERE,
             )
         size = sizes.pop() if sizes else 0

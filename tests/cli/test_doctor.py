@@ -28,7 +28,7 @@ from clawbot.clock import SystemClock
 from clawbot.config.paths import shipped
 from clawbot.context.workspace import seed_workspace
 from clawbot.llm.errors import AuthenticationError
-from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart, TextPart
+from clawbot.llm.protocol import ChatRequest, ModelInfo, RetryPart, StreamPart, TextPart
 from clawbot.messages import UserMessage
 from clawbot.sessions.store import SessionStore
 from tests.hostile import make_deep, removed
@@ -324,10 +324,18 @@ async def test_checks_run_side_by_side() -> None:
 class OneModel:
     """A model that answers, fails or never comes to it."""
 
-    def __init__(self, ref: str = "openai/gpt-5", error: Exception | None = None, *, silent: bool = False) -> None:
+    def __init__(
+        self,
+        ref: str = "openai/gpt-5",
+        error: Exception | None = None,
+        *,
+        silent: bool = False,
+        first: StreamPart | None = None,
+    ) -> None:
         self.info = ModelInfo(ref=ref, reason="OPENAI_API_KEY is set")
         self.error = error
         self.silent = silent
+        self.first = first or TextPart("pong")
         self.calls: list[ChatRequest] = []
         self.closed = 0
 
@@ -337,7 +345,7 @@ class OneModel:
             await asyncio.Event().wait()
         if self.error:
             raise self.error
-        yield TextPart("pong")
+        yield self.first
 
     async def warm(self) -> None:
         return None
@@ -371,6 +379,11 @@ async def test_a_model_that_refuses_is_a_problem_with_its_next_step() -> None:
         "openai/gpt-5: OpenAI: The key was refused.",
         "Set OPENAI_API_KEY anew.",
     )
+
+
+async def test_a_server_that_loads_its_model_has_not_answered() -> None:
+    found = await ping(OneModel(first=RetryPart(2, 2.0, "the server loads its model.")), here(ping=True))
+    assert (found.state, found.message.rpartition(": ")[2]) == ("warning", "the server loads its model.")
 
 
 async def test_a_model_that_never_answers_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

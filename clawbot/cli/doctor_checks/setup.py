@@ -18,7 +18,7 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models
-from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo
+from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo, RetryPart
 from clawbot.llm.providers import KEYS, local_server
 from clawbot.messages import UserMessage
 
@@ -198,7 +198,7 @@ async def _ping(opened: ChatModel, here: Here) -> Finding:
     stream = opened.stream(REQUEST)
     try:
         async with deadline(DEADLINE):
-            await anext(stream)
+            first = await anext(stream)
     except TimeoutError:
         fix = "check the network and the server, or choose another model: clawbot, then /model"
         return Finding("model", "problem", f"{named} has not answered within {DEADLINE:.0f} s", fix)
@@ -206,6 +206,8 @@ async def _ping(opened: ChatModel, here: Here) -> Finding:
         return _failed(info.ref, error)
     finally:
         await stream.aclose()
+    if isinstance(first, RetryPart):
+        return Finding("model", "warning", f"{named}: {first.reason}", "try again in a while")
     return Finding("model", "ok", f"{named} answers after {here.clock.monotonic() - started:.1f} s")
 
 
