@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Choices(TypedDict):
-    """What the command line chose, as `RuntimeOptions` wants it."""
+    """The choices of the command line, as arguments of `RuntimeOptions`."""
 
     agent: str | None
     session: str | None
@@ -30,9 +30,9 @@ class Choices(TypedDict):
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-p", "--print", "prompt", metavar="TEXT", help="One turn without a screen; `-` reads stdin.")
 @click.option("--json", "as_json", is_flag=True, help="With -p: print one event a line as JSON.")
-@click.option("--agent", metavar="ID", help="Which agent of the config (default: main).")
-@click.option("--session", metavar="KEY", help="Which conversation: its key, its id or the start of its id.")
-@click.option("--new", is_flag=True, help="Start a conversation of its own, beside the others.")
+@click.option("--agent", metavar="ID", help="The agent to use (default: main).")
+@click.option("--session", metavar="KEY", help="The conversation: its key, its id or a prefix of its id.")
+@click.option("--new", is_flag=True, help="Start a new conversation beside the others.")
 @click.option("--model", metavar="M", help="auto, offline, provider/model or script:FILE.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Use this config file.")
 @click.option("--workspace", type=click.Path(path_type=Path), help="Use this folder as workspace.")
@@ -42,9 +42,9 @@ def command(
     as_json: bool,
     **chosen: Unpack[Choices],
 ) -> None:
-    """Talk to the agent. Without -p it opens the screen; the conversation goes on where it was left.
+    """Talk to the agent. Without -p it opens the screen; the conversation continues where it was left.
 
-    With -p the reply is printed on stdout and nothing else; a slash command works too (-p "/new").
+    With -p only the reply is printed on stdout; a slash command works too (-p "/new").
     """
     if chosen["session"] and chosen["new"]:
         raise click.UsageError("--session and --new exclude each other.")
@@ -65,7 +65,7 @@ def _read_stdin() -> str:
 
 
 def _open_screen(chosen: Choices) -> int:
-    """Open the TUI and, when it has closed, say how to come back."""
+    """Open the TUI; when it has closed, print how to come back."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("The screen needs a terminal. Without one: clawbot chat -p TEXT, or -p - for stdin.")
     from clawbot.tui.run import run_chat
@@ -73,7 +73,7 @@ def _open_screen(chosen: Choices) -> int:
     opened: list[Runtime] = []
 
     async def open_runtime(agent: str | None = None) -> Runtime:
-        # The prompt is on the screen by now: what is imported here must not hold up the keys.
+        # The prompt is already on the screen: imports here must not block the keyboard.
         options, runtime = await asyncio.to_thread(_load_runtime, _chosen_for(agent, chosen, opened))
         opened.append(await runtime.open(options))
         return opened[-1]
@@ -85,8 +85,8 @@ def _open_screen(chosen: Choices) -> int:
 
 
 def _chosen_for(agent: str | None, chosen: Choices, opened: Sequence[Runtime]) -> Choices:
-    """What the command line chose, as far as it is meant for `agent` (None: the first one). An agent that was `opened`
-    before goes on in the conversation in which it was left."""
+    """The command line's choices as they apply to `agent` (None: the first one). An agent that was `opened` before
+    continues in its last conversation."""
     if agent is None or not opened:
         return chosen
     earlier = [runtime.agent.status for runtime in opened if runtime.agent.status.agent_id == agent]

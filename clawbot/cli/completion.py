@@ -1,4 +1,4 @@
-"""`clawbot completion`: the script that teaches a shell to complete clawbot, and what it completes names by."""
+"""`clawbot completion`: the shell completion script, and the completion of names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clawbot.text.sanitize import clean_line
 
 SHELLS = ("bash", "zsh", "fish")
 PROGRAM = "clawbot"
-# The variable by which the script asks the program; click derives the same from the program's name.
+# The variable with which the script calls the program; click derives the same name.
 VARIABLE = "_CLAWBOT_COMPLETE"
 
 INSTALL = {
@@ -34,7 +34,8 @@ INSTALL = {
 @click.pass_context
 @reports_errors
 def command(context: click.Context, shell: str | None) -> None:
-    """Print the completion script for SHELL; without SHELL, for the one that $SHELL names."""
+    """Print the completion script for SHELL; without SHELL, for the one in $SHELL. Raises ClawbotError for an unknown
+    shell."""
     chosen = shell or this_shell(os.environ.get("SHELL", ""))
     found = get_completion_class(chosen)
     if found is None:
@@ -43,7 +44,7 @@ def command(context: click.Context, shell: str | None) -> None:
 
 
 def this_shell(path: str) -> str:
-    """The shell at `path`, as `$SHELL` has it. Raises ClawbotError when it is none of ours."""
+    """The shell at `path`, the value of `$SHELL`. Raises ClawbotError if it is not supported."""
     name = Path(path).name
     if name not in SHELLS:
         said = f"$SHELL is {path}" if path else "$SHELL is not set"
@@ -52,9 +53,9 @@ def this_shell(path: str) -> str:
 
 
 def session_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What can be typed for a session: `shell_complete` of an argument. Names first, then ids; titles as help.
+    """`shell_complete` for a session argument: names first, then ids; titles as help.
 
-    Reads only; whatever fails completes nothing, since a shell has no place for an error.
+    Read-only; any failure completes nothing, since a shell can't show errors.
     """
     agent = context.params.get("agent_id") or MAIN_AGENT
     try:
@@ -68,7 +69,7 @@ def session_names(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def job_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The jobs of the schedule: `shell_complete` of an argument. Whatever fails completes nothing."""
+    """`shell_complete` for a job of the schedule. Any failure completes nothing."""
     try:
         jobs = jobs_of(load_settings(Paths(find_home())).settings)
     except (ClawbotError, OSError):
@@ -78,7 +79,7 @@ def job_names(context: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def _typable(items: list[CompletionItem], incomplete: str) -> list[CompletionItem]:
-    """Those that go on from `incomplete`. A shell prints them as they are, so they are cleaned here."""
+    """The items that start with `incomplete`. The shell prints them unchanged, so they are cleaned here."""
     return [
         CompletionItem(item.value, help=clean_line(item.help or ""))
         for item in items

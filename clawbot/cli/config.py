@@ -1,4 +1,4 @@
-"""`clawbot config`: the merged settings with their origins, their mistakes, and where the user's file is."""
+"""`clawbot config`: the merged settings with their origins, their errors, and the path of the user's file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show(file: Path | None, as_json: bool) -> None:
 @json_option
 @reports_errors
 def check(file: Path | None, as_json: bool) -> None:
-    """Check FILE, or your own settings: prints ok, or every mistake on a line of its own."""
+    """Check FILE, or your own settings: prints ok, or one line for each mistake."""
     try:
         loaded = load_settings(Paths(find_home()), config_file=file)
     except ConfigError as error:
@@ -80,7 +80,7 @@ def _print_notices(loaded: LoadedSettings) -> None:
 
 
 def masked(value: Any, name: str = "") -> Any:
-    """`value` without secrets: a hook may keep one under a name that the schema does not know."""
+    """`value` without secrets: a hook may store one under a name that the schema does not know."""
     if isinstance(value, dict):
         return {key: masked(item, key) for key, item in value.items()}
     if isinstance(value, list):
@@ -91,7 +91,7 @@ def masked(value: Any, name: str = "") -> Any:
 
 
 def _lines(values: Mapping[str, Any], origins: Mapping[str, str], path: KeyPath = ()) -> Iterator[str]:
-    """YAML that loads again, with the origin of each value behind it. What agents inherit is left out."""
+    """YAML that can be loaded again, with the origin of each value as a comment. Inherited values are left out."""
     indent = "  " * len(path)
     for key, value in values.items():
         place = (*path, key)

@@ -1,4 +1,4 @@
-"""`clawbot doctor`: what works here and what does not, each with the command that mends it."""
+"""`clawbot doctor`: what works here and what does not, with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from clawbot.text.secrets import redact
 
 log = logging.getLogger(__name__)
 
-# The version of the JSON form: goes up when a key changes its meaning or goes away.
+# The version of the JSON output: increment when a key changes its meaning or is removed.
 VERSION = 1
 
 Check = Callable[[Here], Findings | Awaitable[Findings]]
@@ -68,8 +68,8 @@ COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @click.option("--ping/--no-ping", default=True, show_default=True, help="Call the model with a tiny request.")
 @reports_errors
 def command(file: Path | None, as_json: bool, agent: str, ping: bool) -> None:
-    """Say what works here and what does not, each with the command that mends it."""
-    # What the checks log would reach the screen; doctor itself writes nothing, no log either.
+    """Check what works here and what does not, with the command that fixes it."""
+    # Log records would reach the screen; doctor itself writes nothing, not even a log.
     setup_logging(None)
     findings = asyncio.run(examine(look_around(agent, ping=ping, config_file=file)))
     if as_json:
@@ -81,7 +81,7 @@ def command(file: Path | None, as_json: bool, agent: str, ping: bool) -> None:
 
 
 def look_around(agent: str, *, ping: bool, config_file: Path | None = None) -> Here:
-    """What the checks need to know. A configuration that can't be used is no error here, but a finding.
+    """Collect what the checks need. An invalid configuration is a finding, not an error.
 
     Raises ConfigError for an agent that is not in the settings.
     """
@@ -97,7 +97,7 @@ def look_around(agent: str, *, ping: bool, config_file: Path | None = None) -> H
     except ConfigError as caught:
         error = caught
         whole = Settings.model_validate({}, context={"home": paths.home})
-    # Where the settings can't be read, nobody knows which agents there are.
+    # Without readable settings the agents are unknown.
     settings = whole.agent(MAIN_AGENT if error else agent)
     return Here(
         paths=paths,
@@ -114,13 +114,13 @@ def look_around(agent: str, *, ping: bool, config_file: Path | None = None) -> H
 
 
 async def examine(here: Here, checks: Sequence[Check] = CHECKS) -> list[Finding]:
-    """Run the checks side by side; their findings in the order of `checks`."""
+    """Run the checks concurrently; findings in the order of `checks`."""
     found = await asyncio.gather(*(_examine(check, here) for check in checks))
     return [finding for findings in found for finding in findings]
 
 
 async def _examine(check: Check, here: Here) -> Findings:
-    """The findings of one check. One that breaks is a finding, too: the others are needed all the more."""
+    """The findings of one check. A crashing check is a finding too: the others are still needed."""
     try:
         found = await asyncio.to_thread(check, here)
         return await found if inspect.isawaitable(found) else found
@@ -145,9 +145,9 @@ def _print(findings: Sequence[Finding]) -> None:
 
 
 def _say(line: str, *before: Coloured) -> None:
-    """Print a line, behind a word in colour, in whatever encoding the terminal has.
+    """Print a line with a coloured prefix, in whatever encoding the terminal has.
 
-    A broken locale is one of the things to be told.
+    A broken locale is one of the findings.
     """
     encoding = sys.stdout.encoding or "utf-8"
     say(*before, line.encode(encoding, "replace").decode(encoding))

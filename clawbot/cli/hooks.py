@@ -1,4 +1,4 @@
-"""`clawbot hooks`: which hooks there are, why one does not run, and switching one on or off."""
+"""`clawbot hooks`: list hooks, explain why one does not run, enable or disable one."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from clawbot.logs import setup_logging
 from clawbot.text.sanitize import clean_line
 
 ALL_OFF = "Hooks are off as a whole (hooks.enabled is false in the settings): none of them runs."
-NEXT_START = "It counts when clawbot starts next."
+NEXT_START = "It takes effect when clawbot starts next."
 
 
 class AgentHooks(NamedTuple):
-    """The hooks of an agent, each on or off by itself, whatever `hooks.enabled` says."""
+    """The hooks of an agent with their own switches, regardless of `hooks.enabled`."""
 
     hooks: list[FoundHook]
     settings: HookSettings
@@ -43,7 +43,7 @@ class AgentHooks(NamedTuple):
     switches_file: Path
 
     def named(self, name: str) -> FoundHook:
-        """The hook `name`: of several, the one that can run. Raises ClawbotError when there is none."""
+        """The hook `name`: of several, the one that can run. Raises ClawbotError if there is none."""
         found = sorted((hook for hook in self.hooks if hook.name == name), key=lambda hook: bool(hook.problem))
         if found:
             return found[0]
@@ -53,7 +53,7 @@ class AgentHooks(NamedTuple):
 
 
 def _look(agent_id: str, file: Path | None) -> AgentHooks:
-    # What a broken package logs would reach the screen; the commands say it in their own words.
+    # Log records of a broken package would reach the screen; the commands report it themselves.
     setup_logging(None)
     paths = Paths(find_home())
     load_env(paths)
@@ -65,7 +65,7 @@ def _look(agent_id: str, file: Path | None) -> AgentHooks:
 
 
 def hook_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What can be typed for a hook: `shell_complete` of an argument. Whatever fails completes nothing."""
+    """`shell_complete` for a hook. Any failure completes nothing."""
     try:
         found = _look(context.params.get("agent_id") or MAIN_AGENT, context.params.get("file"))
     except (ClawbotError, OSError):
@@ -86,18 +86,18 @@ _name = click.argument("name", shell_complete=hook_names)
 
 @click.group()
 def command() -> None:
-    """List hooks, say why one does not run, switch one on or off."""
+    """List hooks, explain why one does not run, enable or disable one."""
 
 
 @command.command("list")
 @click.option("--eligible", is_flag=True, help="Only those that run.")
-@click.option("-v", "--verbose", is_flag=True, help="Also what each one lacks.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show missing requirements.")
 @_options
 def list_hooks(agent_id: str, file: Path | None, as_json: bool, eligible: bool, verbose: bool) -> None:
     """List the hooks in the order in which they run.
 
-    Status is ready, off, missing (something that the hook needs) or broken. With --json: an object with enabled (hooks
-    as a whole), workspaceDir, managedHooksDir (your own) and hooks: name, description, source, folder, events, enabled,
+    Status is ready, off, missing (an unmet requirement) or broken. With --json: an object with enabled (hooks as a
+    whole), workspaceDir, managedHooksDir (your own) and hooks: name, description, source, folder, events, enabled,
     eligible, missing, problem.
     """
     found = _look(agent_id, file)
@@ -124,7 +124,7 @@ def list_hooks(agent_id: str, file: Path | None, as_json: bool, eligible: bool, 
 @_name
 @_options
 def info(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
-    """Show all about the hook NAME: its events, what it needs, its settings."""
+    """Show all details of the hook NAME: its events, requirements and settings."""
     found = _look(agent_id, file)
     hook = found.named(name)
     if as_json:
@@ -137,7 +137,7 @@ def info(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
 @command.command()
 @_options
 def check(agent_id: str, file: Path | None, as_json: bool) -> None:
-    """Say which hooks don't run, why, and what mends it. Exits with 0 even then."""
+    """List the hooks that don't run, the reason, and the fix. Exits with 0 even then."""
     found = _look(agent_id, file)
     if as_json:
         print_json(check_data(found.hooks, found.config_file, any_runs=found.settings.enabled))
@@ -150,7 +150,7 @@ def check(agent_id: str, file: Path | None, as_json: bool) -> None:
 @_name
 @_options
 def enable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
-    """Switch the hook NAME on, whatever your config file says. Refuses one that can't run."""
+    """Enable the hook NAME, overriding your config file. Refuses one that can't run."""
     found = _look(agent_id, file)
     hook = found.named(name)
     if hook.problem or hook.missing:
@@ -163,7 +163,7 @@ def enable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
 @_name
 @_options
 def disable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
-    """Switch the hook NAME off, whatever your config file says."""
+    """Disable the hook NAME, overriding your config file."""
     found = _look(agent_id, file)
     _switch(found, found.named(name), as_json, on=False)
 
@@ -201,12 +201,12 @@ _HEAD = ("Status", "Hook", "Description", "Source")
 _NARROWEST = 20
 """Columns of a description in the narrowest terminal."""
 _LABEL = 12
-# How a requirement is told, and what its kind is called in JSON.
+# The phrase for a requirement, and its kind in JSON.
 _KINDS = {"bin": "bins", "any bin": "anyBins", "env": "env", "os": "os", "python": "python"}
 
 
 def status(hook: FoundHook) -> str:
-    """One word: `ready`, `off`, `missing` (something that it needs) or `broken`."""
+    """One word: `ready`, `off`, `missing` (an unmet requirement) or `broken`."""
     if hook.problem:
         return "broken"
     if not hook.enabled:
@@ -215,7 +215,7 @@ def status(hook: FoundHook) -> str:
 
 
 def reason(hook: FoundHook) -> str:
-    """Why the hook does not run; "" when it does."""
+    """Why the hook does not run; "" if it does."""
     parts = [] if hook.enabled or hook.problem else ["off"]
     parts += [hook.problem] if hook.problem else []
     parts += [f"missing {', '.join(hook.missing)}"] if hook.missing else []
@@ -241,7 +241,7 @@ def hook_data(hook: FoundHook, *, any_runs: bool) -> dict[str, Any]:
 
 
 def info_data(hook: FoundHook, timeout: float, *, any_runs: bool) -> dict[str, Any]:
-    """The JSON form of all that is known about a hook. `timeout` is the usual one, in seconds."""
+    """The JSON form of all details of a hook. `timeout` is the default, in seconds."""
     manifest = hook.manifest
     requires = {kind: list(names) for kind, names in _required(manifest.requires).items()}
     return {
@@ -280,7 +280,7 @@ def _required(requires: Requires) -> Mapping[str, Sequence[str]]:
 
 
 def table(hooks: Sequence[FoundHook], columns: int, *, verbose: bool) -> Iterator[str]:
-    """The hooks as lines under a head; descriptions are cut so that a line fits into `columns`."""
+    """The hooks as lines below a header; descriptions are truncated to fit into `columns`."""
     head = [*_HEAD, "Missing"] if verbose else [*_HEAD]
     rows = [head, *(_row(hook, verbose=verbose) for hook in hooks)]
     widths = [max(_width(row[number]) for row in rows) for number in range(len(head))]
@@ -314,7 +314,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def info_lines(hook: FoundHook, timeout: float) -> Iterator[str]:
-    """All that is known about a hook. `timeout` is the usual one, in seconds."""
+    """All details of a hook. `timeout` is the default, in seconds."""
     manifest = hook.manifest
     yield clean_line(f"{manifest.emoji} {hook.name}: {status(hook)}")
     if manifest.description:
@@ -363,7 +363,7 @@ def check_data(hooks: Sequence[FoundHook], config_file: Path, *, any_runs: bool)
 
 
 def check_lines(hooks: Sequence[FoundHook], config_file: Path) -> Iterator[str]:
-    """How many are ready, then each hook that does not run: why, and what mends it."""
+    """The number of ready hooks, then each hook that does not run: the reason, and the fix."""
     ready = [hook.name for hook in hooks if hook.ready]
     yield f"{len(ready)} of {len(hooks)} ready" + (f": {', '.join(map(clean_line, ready))}" if ready else "")
     for hook in hooks:
@@ -373,7 +373,7 @@ def check_lines(hooks: Sequence[FoundHook], config_file: Path) -> Iterator[str]:
 
 
 def fixes(hook: FoundHook, config_file: Path) -> Iterator[str]:
-    """What lets the hook run, step by step; nothing for another system."""
+    """The steps that make the hook run; none if it is for another system."""
     if hook.problem:
         yield f"look into {hook.folder}" if hook.folder != Path() else "install the package again"
         return

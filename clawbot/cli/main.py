@@ -1,4 +1,4 @@
-"""The root command: which nouns there are, each imported when it is used."""
+"""The root command: its subcommands, each imported when used."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from click.shell_completion import CompletionItem
 from clawbot import __version__
 from clawbot.cli.output import dependable_streams
 
-# The noun, the module that owns it, and the line that `--help` shows without importing that module.
+# The subcommand, its module, and the line in `--help`, shown without importing the module.
 COMMANDS = {
     "chat": ("clawbot.cli.chat", "Talk to the agent; `-p TEXT` for one turn without a screen."),
     "sessions": ("clawbot.cli.sessions", "List, show, export and repair conversations."),
-    "memory": ("clawbot.cli.memory", "Search the memory, forget of it; its index: state, update, check."),
+    "memory": ("clawbot.cli.memory", "Search the memory, forget from it; index status, update, check."),
     "hooks": ("clawbot.cli.hooks", "List and check hooks; switch one on or off."),
     "workspace": ("clawbot.cli.workspace", "Seed the workspace; compare it with the templates."),
-    "schedule": ("clawbot.cli.schedule", "List what the agent does by itself; run what is due."),
+    "schedule": ("clawbot.cli.schedule", "List the scheduled jobs; run those that are due."),
     "config": ("clawbot.cli.config", "Show, check and locate the settings."),
-    "doctor": ("clawbot.cli.doctor", "What works here and what does not, each with its remedy."),
+    "doctor": ("clawbot.cli.doctor", "Check what works here and how to fix the rest."),
     "model": ("clawbot.cli.model", "Get a model that runs on this machine; serve it."),
     "script": ("clawbot.cli.script", "Serve a scripted model for tests."),
     "completion": ("clawbot.cli.completion", "Print the shell completion script."),
@@ -33,7 +33,7 @@ DEFAULT = "chat"
 
 @contextlib.contextmanager
 def _collecting_later() -> Iterator[None]:
-    """Spare imports the garbage collector: what they make stays, and looking at it again and again takes 10 ms."""
+    """Disable the garbage collector during imports: their objects stay, and scanning them repeatedly takes 10 ms."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -44,14 +44,14 @@ def _collecting_later() -> Iterator[None]:
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it runs, and takes `clawbot [OPTIONS]` as `clawbot chat [OPTIONS]`."""
+    """A group that imports a command when it runs, and treats `clawbot [OPTIONS]` as `clawbot chat [OPTIONS]`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The nouns in the order of the table."""
+        """The subcommands in table order."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of `cmd_name` and return its `command`."""
+        """Import the module of `cmd_name` and return its `command`. Raises TypeError if that is not one."""
         if cmd_name not in COMMANDS:
             return None
         with _collecting_later():
@@ -61,19 +61,19 @@ class LazyGroup(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the nouns from the table, so that help stays as quick as `--version`."""
+        """List the subcommands from the table, so that help is as fast as `--version`."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete nouns from the table, too: a shell asks at every Tab."""
+        """Complete subcommands from the table: the shell calls this at every Tab."""
         nouns = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
         return nouns + click.Command.shell_complete(self, ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default noun in front of options that the root does not know."""
+        """Insert the default subcommand before options unknown to the root."""
         own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
-        # A shell that completes the first word asks with no words at all.
+        # Completing the first word passes no words at all.
         bare = not args and not ctx.resilient_parsing
         if bare or (args and args[0].startswith("-") and args[0] not in own):
             args = [DEFAULT, *args]
@@ -92,5 +92,5 @@ def main(**extra: Any) -> None:
         with dependable_streams():
             root.main(prog_name="clawbot", **extra)
     finally:
-        # The interpreter's last collection would look at everything once more before it is thrown away: 15 ms.
+        # Skip the interpreter's final collection of everything: 15 ms.
         gc.freeze()

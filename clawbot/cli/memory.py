@@ -1,6 +1,6 @@
-"""`clawbot memory`: the state of the index, bringing it up to date, searching it, proving it right, forgetting.
+"""`clawbot memory`: status, update, search and verification of the index, and forgetting.
 
-Nothing here imports the runtime: each command answers in a few tenths of a second.
+Nothing here imports the runtime: each command answers within a few tenths of a second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
 
 COLLECT_AFTER = 50_000
-"""New objects between two rounds of the garbage collector: a command is over before Python's 700 have paid (15 ms)."""
+"""Garbage collection threshold in new objects: a command ends before Python's default of 700 pays off (15 ms)."""
 
 every_agent = click.option("--agent", "agent_id", metavar="ID", help="This agent only; all of them when left out.")
 
@@ -44,7 +44,7 @@ every_agent = click.option("--agent", "agent_id", metavar="ID", help="This agent
 @click.group()
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Search the memory, and look after its index. The Markdown files are the truth; the index can be deleted."""
+    """Search the memory and manage its index. The Markdown files are the source of truth; the index can be deleted."""
     context.call_on_close(functools.partial(gc.set_threshold, *gc.get_threshold()))
     gc.set_threshold(COLLECT_AFTER)
 
@@ -62,7 +62,7 @@ def command(context: click.Context) -> None:
 @json_option
 @reports_errors
 def search(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bool, **bounds: Any) -> None:
-    """Search the memory for QUERY, in words or as a question. A hit is printed as `score path:start-end` and its text.
+    """Search the memory for QUERY, words or a question. A hit is printed as `score path:start-end` and its text.
 
     What was said in a conversation is printed as `score sessions/FILE#ENTRY (who, when)`.
 
@@ -109,8 +109,8 @@ def _status_text(place: Place, found: AgentResult[IndexStatus]) -> str:
 
 
 @command.command("index")
-@click.option("--force", is_flag=True, help="Build everything anew; searches go on with the old index meanwhile.")
-@click.option("--watch", is_flag=True, help="Stay, and follow every change until Ctrl+C.")
+@click.option("--force", is_flag=True, help="Rebuild everything; meanwhile searches use the old index.")
+@click.option("--watch", is_flag=True, help="Keep running and index every change until Ctrl+C.")
 @every_agent
 @config_option
 @json_option
@@ -143,7 +143,7 @@ def index_files(force: bool, watch: bool, agent_id: str | None, file: Path | Non
 
 
 class _Sync:
-    """Brings an index up to date, with a line that shows how far it is."""
+    """Synchronises an index, with a progress line."""
 
     def __init__(self, place: Place, *, force: bool, quiet: bool) -> None:
         self._clock = place.clock
@@ -188,7 +188,7 @@ def _tell_as_json(agent_id: str, news: SyncReport | IndexStatus) -> None:
 
 
 @command.command()
-@click.option("--fix", is_flag=True, help="Repair the difference, and nothing else.")
+@click.option("--fix", is_flag=True, help="Repair the differences.")
 @every_agent
 @config_option
 @json_option
@@ -219,7 +219,7 @@ def _tell_verified(found: AgentResult[VerifyReport], *, several: bool) -> None:
 
 
 def _fail_for(found: Sequence[AgentResult[Any]]) -> None:
-    """Exit with 1 when an agent's index could not be used, each with one line on stderr."""
+    """Exit with 1 if an agent's index could not be used, with one line for each on stderr."""
     failed = [one for one in found if one.error is not None]
     for one in failed:
         name = f"{one.agent_id}: " if len(found) > 1 else ""
@@ -244,8 +244,8 @@ def _session_names(context: click.Context, parameter: click.Parameter, incomplet
     shell_complete=_session_names,
     help="A conversation: name, id, its beginning.",
 )
-@click.option("--transcripts", is_flag=True, help="Take the words out of the transcripts, too.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.option("--transcripts", is_flag=True, help="Also remove the words from the transcripts.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", show_default=True, help="Whose memory.")
 @config_option
 @json_option
@@ -290,7 +290,7 @@ def _tell(outcome: ForgetOutcome, request: Request) -> None:
     for left in outcome.left:
         say(_left_line(left))
     if not outcome.done:
-        tell("clawbot: Nothing is left to be done.")
+        tell("clawbot: Nothing left to do.")
     if request.dry_run:
         tell("clawbot: Nothing was changed (--dry-run).")
     if not outcome.complete:

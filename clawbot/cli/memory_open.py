@@ -1,4 +1,4 @@
-"""Opens the indexes that a command of `clawbot memory` is about, and shows how far a sync is."""
+"""Opens the indexes for the commands of `clawbot memory`, and shows the progress of a sync."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class AgentResult(Struct, Generic[T], frozen=True):
-    """What came of one agent's index: a value, or why not. Neither: its memory search is switched off."""
+    """The result of one agent's index: a value, or an error. Neither: its memory search is off."""
 
     agent_id: str
     value: T | None = None
@@ -37,7 +37,7 @@ class AgentResult(Struct, Generic[T], frozen=True):
 
 
 class Place:
-    """The settings, the state folder and the clock of a command."""
+    """The settings, state folder and clock of a command."""
 
     def __init__(self, settings: Settings, paths: Paths) -> None:
         self.settings = settings
@@ -46,9 +46,10 @@ class Place:
 
     @classmethod
     def find(cls, config_file: Path | None = None) -> Self:
-        """Load the settings (of `config_file` in place of the user's) and the keys, and send the log to its file.
+        """Load the settings (of `config_file` instead of the user's) and the keys, and set up the log file.
 
-        Raises ConfigError. Blocks."""
+        Raises ConfigError. Blocks.
+        """
         paths = Paths(find_home())
         load_env(paths)
         settings = load_settings(paths, config_file=config_file).settings
@@ -65,7 +66,7 @@ class Place:
 
     @contextlib.asynccontextmanager
     async def opened(self, agent_id: str, *, long_lived: bool = False) -> AsyncIterator[MemoryBackend | None]:
-        """The agent's index; None when it is switched off. Raises ClawbotError."""
+        """The agent's index; None if it is off. Raises ClawbotError."""
         index = open_index(self.settings, agent_id, self.paths, self.clock, long_lived=long_lived)
         try:
             yield index
@@ -76,7 +77,7 @@ class Place:
     async def each(
         self, agent_id: str | None, work: Callable[[str, MemoryBackend], Awaitable[T]]
     ) -> list[AgentResult[T]]:
-        """What `work` returns for one agent or for all, one after another; an agent that fails holds up no other."""
+        """The results of `work` for one agent or all, one after another; a failing agent does not stop the others."""
         found: list[AgentResult[T]] = []
         for name in self.agents(agent_id):
             try:
@@ -99,9 +100,9 @@ class Watching:
         agent_id: str | None,
         sync: Callable[[str, MemoryBackend], Awaitable[SyncReport]],
     ) -> None:
-        """Bring one agent's index or all up to date by `sync`, tell the reports, then the state after each change.
+        """Synchronise one agent's index or all with `sync` and report the results, then the state after each change.
 
-        Ends at once when no index is switched on. Raises ClawbotError.
+        Returns at once if no index is enabled. Raises ClawbotError.
         """
         async with contextlib.AsyncExitStack() as stack:
             indexes: list[tuple[str, MemoryBackend]] = []
@@ -137,16 +138,16 @@ def _gist(status: IndexStatus) -> tuple[object, ...]:
 
 
 BAR = 24
-"""Characters of the bar, where there is room for them."""
+"""Characters of the progress bar, if there is room."""
 
 REDRAW = 0.1
-"""Seconds between two drawings."""
+"""Seconds between two updates."""
 
 NAMES = {"scan": "listing", "text": "reading", "vectors": "embedding", "publish": "publishing"}
 
 
 class ProgressLine:
-    """Shows the progress of a sync on `stream`; leaves no trace of the bar behind. A context manager."""
+    """Shows the progress of a sync on `stream` and removes it at the end. A context manager."""
 
     def __init__(self, stream: TextIO, clock: Clock, *, name: str = "") -> None:
         self._stream = stream
@@ -157,7 +158,7 @@ class ProgressLine:
         self._phase = ""
 
     def __call__(self, progress: Progress) -> None:
-        """Take a step to show."""
+        """Show a step."""
         if not self._live:
             if progress.phase != self._phase and progress.total:
                 write_line(self._stream, f"{self._name}{NAMES[progress.phase]}: {progress.total:,} {progress.unit}")
@@ -185,9 +186,9 @@ class ProgressLine:
 
 
 def describe(progress: Progress, width: int, *, fancy: bool) -> str:
-    """`embedding  ━━━━━━━━────  420/1,000 pieces  85/s  6 s left`; without `fancy` in ASCII.
+    """`embedding  ━━━━━━━━────  420/1,000 pieces  85/s  6 s left`; in ASCII unless `fancy`.
 
-    The bar gives way first when there are less than `width` columns.
+    The bar is dropped first if `width` columns are not enough.
     """
     figures = [f"{progress.done:,}/{progress.total:,} {progress.unit}"]
     if progress.rate > 0:

@@ -1,4 +1,4 @@
-"""What `clawbot memory` prints: pure texts and plain data from the values of the index."""
+"""The output of `clawbot memory`: text and plain data made from the values of the index. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clawbot.memory.values import Fallback, Hit, IndexStatus, Issue, SearchResul
 from clawbot.text.sanitize import clean, clean_line
 
 LABEL = 12
-"""Columns of the names in front of the figures."""
+"""Columns of the labels."""
 
 MOST_ISSUES = 20
-"""Issues that are shown one by one; JSON has all."""
+"""Issues shown one by one; JSON has all."""
 
 
 def plain(value: Any) -> Any:
-    """`value` as data that JSON can hold: half characters of odd file names become replacement signs."""
+    """`value` as data for JSON: lone surrogates in file names become replacement characters."""
     return _well_formed(msgspec.to_builtins(value))
 
 
@@ -36,13 +36,13 @@ def _well_formed(value: Any) -> Any:
 
 
 def search_data(result: SearchResult) -> dict[str, Any]:
-    """The JSON form of a search: `results` and where they come from."""
+    """The JSON form of a search result."""
     found: dict[str, Any] = plain(result)
     return {"results": found.pop("hits"), **found}
 
 
 def hit_lines(result: SearchResult) -> Iterator[str]:
-    """Each hit as `0.873 path:start-end`, what was said as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`; its text, and a
+    """Each hit as `0.873 path:start-end`, messages as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`; its text, and a
     blank line."""
     if not result.hits:
         yield "No matches."
@@ -60,7 +60,7 @@ def _place(hit: Hit) -> str:
 
 
 def search_remarks(result: SearchResult) -> Iterator[str]:
-    """What should be known about how it was searched; for stderr."""
+    """Remarks about the search, for stderr."""
     if result.fallback is not None:
         yield not_used(result.fallback)
     if result.partial:
@@ -69,7 +69,7 @@ def search_remarks(result: SearchResult) -> Iterator[str]:
 
 
 def not_used(fallback: Fallback) -> str:
-    """Which provider of vectors was not used, and why."""
+    """Which embedding provider was not used, and why."""
     return f"{fallback.from_} was not used: {fallback.reason}"
 
 
@@ -96,14 +96,14 @@ def sync_line(report: SyncReport) -> str:
 
 
 def sync_remarks(report: SyncReport) -> Iterator[str]:
-    """What should be known beside the figures of a sync; for stderr."""
+    """Remarks about a sync, for stderr."""
     if report.fallback is not None:
         yield clean_line(not_used(report.fallback))
     yield from issue_lines(report.issues)
 
 
 def change_line(status: IndexStatus) -> str:
-    """What an index holds after a change: `updated: 4 files, 45 pieces.`"""
+    """The size of an index after a change: `updated: 4 files, 45 pieces.`"""
     held = f"{_files(status.files)}, {_count(status.chunks, 'piece')}"
     return f"updated: {held}.{_waiting(status.pending_vectors)}"
 
@@ -124,7 +124,7 @@ def issue_lines(issues: Sequence[Issue]) -> Iterator[str]:
 
 
 def status_data(agent_id: str, found: IndexStatus | ClawbotError | None) -> dict[str, Any]:
-    """The JSON form of one agent's status, with the names of the reference (sheet 16.1). None: switched off."""
+    """The JSON form of one agent's status. None: memory search is off."""
     if found is None:
         return {"agentId": agent_id, "status": None}
     if isinstance(found, ClawbotError):
@@ -137,15 +137,15 @@ def status_data(agent_id: str, found: IndexStatus | ClawbotError | None) -> dict
 
 
 def status_fields(status: IndexStatus) -> dict[str, Any]:
-    """The JSON form of `status`, where the details of the backend stand beside what all of them tell."""
+    """The JSON form of `status`, with the details of the backend beside the common fields."""
     fields: dict[str, Any] = plain(status)
     details: dict[str, Any] = fields.pop("details")
     return {**details, **fields}
 
 
 def status_lines(agent_id: str, status: IndexStatus, zone: tzinfo | None, keys: Mapping[str, str]) -> Iterator[str]:
-    """The status of one agent for people, with times in `zone`. `keys` are the providers of embeddings whose key is in
-    the environment, each with the variable that holds it."""
+    """The status of one agent for people, with times in `zone`. `keys` maps the embedding providers that have a key in
+    the environment to its variable."""
     yield f"Memory of {agent_id}"
     rows = [
         ("notes", _notes(status)),
@@ -245,7 +245,7 @@ def _reach(status: IndexStatus) -> str:
 
 
 def _with_key(status: IndexStatus, keys: Mapping[str, str]) -> str:
-    """What a key would add; empty where a remote provider is in use."""
+    """What an API key would add; empty while a remote provider is in use."""
     if status.remote:
         return ""
     if not keys:
@@ -258,12 +258,12 @@ def _with_key(status: IndexStatus, keys: Mapping[str, str]) -> str:
 
 
 def verify_lines(report: VerifyReport) -> Iterator[str]:
-    """What a verification found, and what it repaired."""
+    """The findings of a verification, and its repairs."""
     checked = report.checked
     yield from (clean_line(problem) for problem in report.problems)
     yield from (clean_line(f"fixed: {fixed}") for fixed in report.fixed)
     looked = f"{_files(checked.files)}, {_count(checked.chunks, 'piece')}, {checked.keywords:,} by words"
-    verdict = "agree" if report.clean else "do not agree; `clawbot memory verify --fix` repairs the difference"
+    verdict = "agree" if report.clean else "do not agree; `clawbot memory verify --fix` repairs the differences"
     yield f"{looked}, {checked.vectors:,} by vectors: {verdict}."
 
 
@@ -271,7 +271,7 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
 
 
 def size(count: int) -> str:
-    """`count` bytes as people read it: `900 bytes`, `4.8 KB`, `12.6 MB`."""
+    """`count` bytes for people: `900 bytes`, `4.8 KB`, `12.6 MB`."""
     if count < 1000:
         return _count(count, "byte")
     value = count / 1000

@@ -207,7 +207,7 @@ def stop(name: str | None) -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--agent", metavar="ID", help="Which agent of the config (default: main).")
+@click.option("--agent", metavar="ID", help="The agent to use (default: main).")
 @click.option("--session", metavar="KEY", help="Which conversation (default: main).")
 @reports_errors
 def use(name: str, agent: str | None, session: str | None) -> None:

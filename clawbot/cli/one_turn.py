@@ -24,7 +24,7 @@ from clawbot.text.visible import were_not_sent
 
 
 class _Printer:
-    """Prints the reply when it is known to be the last one: what a model says before a tool call is not the reply."""
+    """Prints the reply once it is known to be the last one: text before a tool call is not the reply."""
 
     def __init__(self) -> None:
         self._reply = ""
@@ -72,7 +72,7 @@ class _JsonPrinter:
 
 
 def tell_beside(event: Event) -> None:
-    """Print on stderr what belongs to no answer, such as a hook that fails while the program ends."""
+    """Print events that belong to no answer on stderr, such as a hook that fails during exit."""
     if isinstance(event, Notice) and event.level != "info":
         _warn(event.text)
 
@@ -82,9 +82,9 @@ def _warn(text: str) -> None:
 
 
 async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> int:
-    """Submit `text` and print what comes back; returns the exit code. Raises ClawbotError when nothing could start.
+    """Submit `text` and print the events; returns the exit code. Raises ClawbotError if nothing could start.
 
-    Ctrl+C, SIGTERM and, unless it is ignored, SIGHUP interrupt the turn; what was said by then is printed and kept.
+    Ctrl+C, SIGTERM and, unless it is ignored, SIGHUP interrupt the turn; what was said so far is printed and kept.
     """
     printer = _JsonPrinter() if as_json else _Printer()
     runtime = await Runtime.open(structs.replace(options, warm=not is_command(text.strip())))
@@ -93,7 +93,7 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
     try:
         loop = asyncio.get_running_loop()
         ending = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
             ending.append(signal.SIGHUP)
         for number in ending:
             loop.add_signal_handler(number, runtime.agent.interrupt)

@@ -1,7 +1,7 @@
-"""How commands speak: answers on stdout, one line of error on stderr, JSON on request.
+"""Command output: answers on stdout, one line of error on stderr, JSON on request.
 
-All that a command prints goes through here, so that nothing from outside (a model's words, a file's name, a server's
-error) steers the terminal: no other module of the command line writes by itself.
+All output goes through here, so that no foreign text (from a model, a file name, a server's error) can control the
+terminal; other modules of the command line must not write themselves.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ R = TypeVar("R")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 config_option = click.option(
-    "--config", "file", type=click.Path(path_type=Path), help="This file in place of the one in $CLAWBOT_HOME."
+    "--config", "file", type=click.Path(path_type=Path), help="Use this file instead of the one in $CLAWBOT_HOME."
 )
 
 
 CLEAR = "\r\x1b[2K"
-"""Goes to the beginning of the line and empties it."""
+"""Moves to the start of the line and clears it."""
 
 
 class Coloured(NamedTuple):
-    """Words in a colour of click's."""
+    """Text in one of click's colours."""
 
     text: str
     colour: str
@@ -54,7 +54,7 @@ def print_json_line(value: Any) -> None:
 
 
 def say(*parts: str | Coloured) -> None:
-    """Print an answer on stdout: `parts` after each other, cleaned, and the end of the line."""
+    """Print an answer on stdout: the cleaned `parts` and a line break."""
     shown = [
         click.style(clean(part.text), fg=part.colour) if isinstance(part, Coloured) else clean(part) for part in parts
     ]
@@ -62,12 +62,12 @@ def say(*parts: str | Coloured) -> None:
 
 
 def say_content(text: str) -> None:
-    """Print on stdout what somebody else wrote: a reply, a file's lines. A program that reads it gets it as it is."""
+    """Print foreign text on stdout: a reply, a file's lines. Unchanged if stdout is not a terminal."""
     click.echo(clean(text) if sys.stdout.isatty() else text)
 
 
 def say_bytes(pieces: Iterable[bytes]) -> None:
-    """Print on stdout a text in UTF-8 that comes in pieces, as `say_content` does."""
+    """Like `say_content`, for UTF-8 text in pieces."""
     if not sys.stdout.isatty():
         for piece in pieces:
             sys.stdout.buffer.write(piece)
@@ -78,7 +78,7 @@ def say_bytes(pieces: Iterable[bytes]) -> None:
 
 
 def tell(text: str) -> None:
-    """Print a line on stderr, beside the answer."""
+    """Print a line on stderr."""
     click.echo(clean_line(text), err=True)
 
 
@@ -88,7 +88,7 @@ def write_line(stream: TextIO, line: str) -> None:
 
 
 def draw(stream: TextIO, line: str = "") -> None:
-    """Draw `line` over the current one of the terminal `stream`."""
+    """Draw `line` over the current line of the terminal `stream`."""
     getattr(stream, "beneath", stream).write(f"{CLEAR}{clean(line)}")
     stream.flush()
 
@@ -100,13 +100,13 @@ def fail(message: str) -> NoReturn:
 
 
 class _CleanText:
-    """A stream for what others print as well: click's errors, tracebacks, warnings. `beneath` is what it cleans for."""
+    """A stream for the output of others: click's errors, tracebacks, warnings. `beneath` is the real stream."""
 
     def __init__(self, beneath: TextIO) -> None:
         self.beneath = beneath
 
     def write(self, text: str) -> int:
-        """Write `text` without what steers a terminal; returns its length."""
+        """Write `text` without terminal control characters; returns its length."""
         self.beneath.write(clean(text))
         return len(text)
 
@@ -116,11 +116,11 @@ class _CleanText:
 
 @contextlib.contextmanager
 def dependable_streams() -> Iterator[None]:
-    """Let the program within read and print wherever it was started.
+    """Make the standard streams safe for the program inside, wherever it was started.
 
-    A stream that was closed at the start (`>&-`) is empty or drops what it gets; what the terminal's encoding lacks is
-    printed as an escape. A full disk behind stdout is one line and exit code 1, a reader that left (`| head -1`) is no
-    more than exit code 1.
+    A stream closed at the start (`>&-`) is empty or discards its input; characters missing from the terminal's encoding
+    are escaped. A full disk behind stdout results in one line and exit code 1, a closed pipe (`| head -1`) only in exit
+    code 1.
     """
     _mend_streams()
     try:
@@ -129,7 +129,7 @@ def dependable_streams() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except OSError as error:
-        # What could not be written is still in the buffer, and Python would try again, and complain, at its end.
+        # Otherwise Python would try to flush the buffer again at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             sys.exit(1)
@@ -140,7 +140,7 @@ def _mend_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            # The lowest number that is free: no file or socket of ours may get the number of a standard stream.
+            # Uses the lowest free number, so that no other file or socket gets that of a standard stream.
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
         elif mode == "w" and isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -149,7 +149,7 @@ def _mend_streams() -> None:
 
 
 def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the errors that a user can act on into exit code 1 and one line on stderr."""
+    """Turn ClawbotErrors into exit code 1 and one line on stderr."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""`clawbot schedule`: list what the agent does by itself, and run it: one job now, or all that are due."""
+"""`clawbot schedule`: list the scheduled jobs, and run one now or all that are due."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ agent_option = click.option("--agent", "agent_id", metavar="ID", help="Only the 
 
 @click.group()
 def command() -> None:
-    """List what the agent does by itself; run what is due."""
+    """List the scheduled jobs; run those that are due."""
 
 
 @command.command("list")
@@ -49,7 +49,7 @@ def command() -> None:
 @json_option
 @reports_errors
 def list_jobs(agent_id: str | None, file: Path | None, as_json: bool) -> None:
-    """List the jobs: when each is due next, and what came of its last run.
+    """List the jobs with their next due time and last run.
 
     With --json: an array of objects with name, agent, kind (prompt, event, heartbeat, reset), when, zone (null: the
     machine's), session, enabled, catchUp, nextDue (ISO 8601 or null) and last (null, or due, started, status, error,
@@ -74,11 +74,11 @@ def list_jobs(agent_id: str | None, file: Path | None, as_json: bool) -> None:
 @json_option
 @reports_errors
 def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool) -> None:
-    """Run the job NAME now, due or not, switched on or not, and print its reply; without NAME, all jobs that are due.
+    """Run the job NAME now, due or not, enabled or not, and print its reply; without NAME, all jobs that are due.
 
-    A system's cron or systemd may call the latter each minute: a job runs once for each of its moments, whoever looks.
-    Exits with 1 when a job failed. With --json: an object (without NAME an array of them) with name, agent, due,
-    started (ISO 8601), status (done, failed, skipped, interrupted), reply, error, durationMs.
+    Without NAME it may be called every minute by cron or systemd: each due time is run once, whoever checks. Exits with
+    1 if a job failed. With --json: an object (without NAME an array of them) with name, agent, due, started (ISO 8601),
+    status (done, failed, skipped, interrupted), reply, error, durationMs.
     """
     Paths(find_home()).ensure_home()
     schedule = _schedule(file, agent_id)
@@ -98,7 +98,7 @@ def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool
 
 
 def _schedule(file: Path | None, agent_id: str | None) -> Schedule:
-    """The jobs of the settings, of `agent_id` alone if it is named. Raises ConfigError for an unknown agent."""
+    """The configured jobs, only those of `agent_id` if given. Raises ConfigError for an unknown agent."""
     paths = Paths(find_home())
     settings = load_settings(paths, config_file=file).settings
     if agent_id is not None:
@@ -109,7 +109,7 @@ def _schedule(file: Path | None, agent_id: str | None) -> Schedule:
 
 
 def session_is_over(settings: Settings, paths: Paths, job: Job) -> bool:
-    """Whether the session of `job` is over by the clock, as far as the list of sessions knows. Blocks."""
+    """Whether the session of `job` has expired, according to the session index. Blocks."""
     clock = SystemClock(ZoneInfo(job.zone) if job.zone else None)
     try:
         record = SessionStore(paths.sessions(job.agent_id), clock, agent_id=job.agent_id).find(job.session_key)
@@ -123,7 +123,7 @@ def session_is_over(settings: Settings, paths: Paths, job: Job) -> bool:
 
 
 def _named(jobs: Sequence[Job], name: str) -> Job:
-    """The job called `name`; of several agents' the main one's. Raises ClawbotError."""
+    """The job `name`; if several agents have one, the main agent's. Raises ClawbotError."""
     found = [job for job in jobs if job.name == name]
     if not found:
         known = ", ".join(dict.fromkeys(job.name for job in jobs))
@@ -134,11 +134,11 @@ def _named(jobs: Sequence[Job], name: str) -> Job:
 
 
 async def _run(schedule: Schedule, job: Job | None, runner: RunJob) -> list[Ran]:
-    """Run `job`, or what is due. A signal ends the run that is under way, which is noted as interrupted."""
+    """Run `job`, or what is due. A signal interrupts the running job, which is recorded."""
     task = asyncio.current_task()
     if task is not None:
         ending = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
             ending.append(signal.SIGHUP)
         for number in ending:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
@@ -155,7 +155,7 @@ def _finish(work: Any) -> list[Ran]:
 
 
 def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
-    """Runs a job in a Runtime of its own. A session that is in use puts off what is due."""
+    """Runs a job in a Runtime of its own. Due jobs of a busy session are postponed."""
 
     async def run_job(job: Job) -> str:
         try:
@@ -173,7 +173,7 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
 
 
 async def open_runtime(job: Job, file: Path | None) -> RuntimeApi:
-    """Open the agent of `job` in the job's session, where nobody can answer questions."""
+    """Open the agent of `job` in the job's session, without anybody to answer questions."""
     options = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file).unattended()
     runtime = await Runtime.open(options)
     runtime.agent.listen(tell_beside)
@@ -206,7 +206,7 @@ def _row(state: JobState) -> tuple[str, str, str, str, str]:
 def _last(job: Job, record: Record | None) -> str:
     if record is None or record.started is None:
         return "not run yet"
-    # A process that was killed could not say how it went.
+    # A killed process could not record its end.
     status = "did not finish" if record.status == "running" else record.status
     said = f": {record.error}" if record.error else ""
     return f"last {_local(job, record.started)} {status}{said}"

@@ -1,5 +1,4 @@
-"""`clawbot script`: the scripted model as a server, for tests that go through real HTTP; a talk with a real server as a
-script."""
+"""`clawbot script`: serves a scripted model, for tests over real HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from clawbot.text.secrets import left_out
 
 @click.group(name="script")
 def command() -> None:
-    """Play a scripted model for tests; record one."""
+    """Serve a scripted model for tests."""
 
 
 @command.command()
@@ -31,7 +30,7 @@ def command() -> None:
 def serve(file: Path, port: int) -> None:
     """Serve the script FILE as an OpenAI-compatible server on loopback.
 
-    Prints its address, and runs until Ctrl+C or SIGTERM. Exits with 1 when a request did not fit the script or turns
+    Prints its address, and runs until Ctrl+C or SIGTERM. Exits with 1 if a request did not match the script or turns
     were left over.
     """
     engine = ScriptEngine(load_script(file))

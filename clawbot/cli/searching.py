@@ -1,4 +1,4 @@
-"""What the commands that search share: the options for days, and a search with its answer as text or JSON."""
+"""Shared by the search commands: date options, and a search with its output as text or JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_TALKS = "Conversations are not indexed: put `sessions` among memory_search.so
 
 
 def day_option(name: str, day: Callable[[str], date | None], text: str) -> Callable[[F], F]:
-    """An option that takes a day, a month or a year, read by `day`."""
+    """An option for a day, a month or a year, parsed by `day`."""
 
     def read(context: click.Context, parameter: click.Parameter, value: str | None) -> date | None:
         try:
@@ -45,15 +45,15 @@ def search_and_print(
     only: Source | None = None,
     **bounds: Any,
 ) -> None:
-    """Search an agent's memory and print what was found; `only` one source where it is named."""
-    # Deferred: the index, which the other commands on conversations do without.
+    """Search an agent's memory and print the results; `only` limits it to one source."""
+    # Deferred: the other session commands do without the index.
     from clawbot.cli import memory_output as output
     from clawbot.cli.memory_open import Place
     from clawbot.memory.values import EVERY_SOURCE, SearchRequest
 
     text = " ".join(query)
     if not text.strip():
-        fail("The query is empty: say what to look for.")
+        fail("The query is empty.")
     place = Place.find(file)
     place.settings.agent(agent_id)
     if only is not None and only not in place.settings.agent(agent_id).memory_search.sources:
@@ -76,7 +76,7 @@ def search_and_print(
 def _searching(
     request: SearchRequest, clock: Clock, *, shows: bool
 ) -> Callable[[str, MemoryBackend], Awaitable[SearchResult]]:
-    """What searches an index; `shows` how far it is, where it must be built first."""
+    """A function that searches an index; `shows` the progress if it must be built first."""
     # Deferred, as above.
     from clawbot.cli.memory_open import ProgressLine
 

@@ -1,4 +1,4 @@
-"""`clawbot sessions`: list, show, search, export and repair conversations. None of it needs a session to be closed."""
+"""`clawbot sessions`: list, show, search, export and repair conversations, open ones included."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 log = logging.getLogger(__name__)
 
 SHOWN = 50
-# A page of the conversation while all of it is read.
+# Items read at a time when reading all of a conversation.
 PAGE = 500
-# Of a tool's output in `show`; `export` has all of it.
+# Lines of a tool's output in `show`; `export` has all.
 OUTPUT_LINES = 12
 NARROWEST_TITLE = 20
 
@@ -49,7 +49,7 @@ _agent = click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", h
 
 
 def agent_option(function: F) -> F:
-    """Options that say whose sessions: the agent, and the settings that it is in."""
+    """Options that select the agent and its settings file."""
     return _agent(config_option(function))
 
 
@@ -64,7 +64,7 @@ def command() -> None:
 @click.option("--all", "every", is_flag=True, help="Those of every agent.")
 @reports_errors
 def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool) -> None:
-    """List the sessions, the last used first, also those that ended.
+    """List the sessions, last used first, including ended ones.
 
     With --json: an array of objects with agent, key, name, sessionId, title, updatedAt, createdAt (ISO 8601), turns,
     tokens, ended ("open", or why it ended), path, locked, model, cost (US dollars; null when unknown).
@@ -76,7 +76,7 @@ def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool) 
         print_json([{"agent": agent, **_plain(summary)} for agent, summary in found])
         return
     if not found:
-        say("No sessions yet. `clawbot chat` begins one.")
+        say("No sessions yet. `clawbot chat` starts one.")
         return
     widest = max(len(agent) for agent, _ in found) if every else 0
     names_width = max(len(summary.name) for _, summary in found)
@@ -177,14 +177,14 @@ def search_sessions(query: tuple[str, ...], as_json: bool, agent_id: str, file: 
 @click.argument("name", required=False, shell_complete=session_names)
 @json_option
 @agent_option
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @reports_errors
 def repair_sessions(name: str | None, as_json: bool, agent_id: str, file: Path | None, dry_run: bool) -> None:
-    """Mend what a crash left behind, in all sessions or in NAME; nothing that a file holds is lost.
+    """Repair the damage of a crash, in all sessions or in NAME, without losing anything that a file holds.
 
-    Cuts unfinished last lines off into side files, lists lines that can't be read, completes the index, removes locks
-    of dead processes. With --json: an object with dryRun, index (problems), transcripts (path, problems, tornTo, inUse)
-    and removedLocks.
+    Moves unfinished last lines into side files, lists unreadable lines, completes the index, removes locks of dead
+    processes. With --json: an object with dryRun, index (problems), transcripts (path, problems, tornTo, inUse) and
+    removedLocks.
     """
     store = _store(agent_id, file)
     only = store.path_of(store.find(name)) if name else None
@@ -197,8 +197,8 @@ def repair_sessions(name: str | None, as_json: bool, agent_id: str, file: Path |
 
 
 def _store(agent_id: str, file: Path | None) -> SessionStore:
-    """The sessions of an agent. Raises ConfigError for one that neither has any nor is in the settings: those of an
-    agent that was taken out of the settings can still be read."""
+    """The sessions of an agent. Raises ConfigError for one with neither sessions nor settings: the sessions of an agent
+    removed from the settings stay readable."""
     paths = Paths(find_home())
     folder = paths.sessions(check_agent_id(agent_id))
     if agent_id != MAIN_AGENT and not folder.exists():
@@ -207,8 +207,8 @@ def _store(agent_id: str, file: Path | None) -> SessionStore:
 
 
 def _zone(agent_id: str, paths: Paths, file: Path | None) -> tzinfo | None:
-    """The zone of the agent's user; None, the machine's, where the settings don't say. Conversations can be read
-    whatever the settings look like."""
+    """The zone of the agent's user; None (the machine's) if unset. Conversations are readable whatever the settings
+    contain."""
     try:
         name = load_settings(paths, config_file=file).settings.agent(agent_id).timezone
     except ConfigError:
@@ -300,7 +300,7 @@ def _repair_lines(report: RepairReport) -> Iterator[str]:
         yield str(problem)
     for transcript in report.transcripts:
         if transcript.in_use:
-            yield f"{transcript.path}: open in another process; only looked at"
+            yield f"{transcript.path}: open in another process; checked only"
         for problem in transcript.problems:
             yield str(problem)
     verb = "would be removed" if report.dry_run else "removed"

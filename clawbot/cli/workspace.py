@@ -1,4 +1,4 @@
-"""`clawbot workspace`: seed the files that are missing, and compare what is there with the templates."""
+"""`clawbot workspace`: create missing files, and compare existing ones with the templates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEMPLATE = "workspace_template"
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     agent = click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace.")
     workspace = click.option(
-        "--workspace", metavar="DIR", type=click.Path(path_type=Path), help="This folder in place of the agent's."
+        "--workspace", metavar="DIR", type=click.Path(path_type=Path), help="Use this folder instead of the agent's."
     )
     return agent(workspace(config_option(json_option(reports_errors(function)))))
 
@@ -35,7 +35,7 @@ def command() -> None:
 @command.command()
 @_options
 def init(agent: str, workspace: Path | None, file: Path | None, as_json: bool) -> None:
-    """Make the workspace and the files that are missing in it. Nothing that exists is touched."""
+    """Create the workspace and its missing files. Existing files are not changed."""
     folder = _folder(agent, workspace, file)
     paths = Paths(find_home())
     if paths.home in folder.parents:
@@ -54,16 +54,16 @@ def init(agent: str, workspace: Path | None, file: Path | None, as_json: bool) -
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @_options
 def diff(names: tuple[str, ...], agent: str, workspace: Path | None, file: Path | None, as_json: bool) -> None:
-    """Print what differs from the templates, as a unified diff from the template to your file: of all, or of the files
-    that are named.
+    """Print the differences from the templates as a unified diff from the template to your file: of all files, or of
+    those named.
 
-    Behind the diffs stands what became of a template that is newer than your file. With --json: an object with
-    workspace and files (name, state, diff); state is same, changed (by you), outdated (the template is newer, and you
-    did not touch the file), both, or missing.
+    After the diffs it lists templates that are newer than your file. With --json: an object with workspace and files
+    (name, state, diff); state is same, changed (by you), outdated (the template is newer, and you did not change the
+    file), both, or missing.
     """
     folder = _folder(agent, workspace, file)
     if not folder.is_dir():
-        raise ClawbotError(f"There is no workspace {folder}.", hint="`clawbot workspace init` makes it.")
+        raise ClawbotError(f"There is no workspace {folder}.", hint="`clawbot workspace init` creates it.")
     template = shipped(TEMPLATE)
     files = diff_workspace(folder, template, names)
     if as_json:
@@ -73,7 +73,7 @@ def diff(names: tuple[str, ...], agent: str, workspace: Path | None, file: Path 
 
 
 def _folder(agent: str, workspace: Path | None, file: Path | None) -> Path:
-    """The folder that is meant; an unknown agent is an error even when the folder is named."""
+    """The folder to use; an unknown agent is an error even if the folder is given."""
     configured = load_settings(Paths(find_home()), config_file=file).settings.agent(agent).workspace
     return workspace.expanduser().absolute() if workspace else configured
 
@@ -85,7 +85,7 @@ def _lines(files: list[FileDifference], folder: Path, template: Path) -> list[st
             lines.append(f"missing: {file.name}")
         elif file.state == "outdated":
             copy = f"cp {shlex.quote(str(template / file.name))} {shlex.quote(str(folder / file.name))}"
-            lines.append(f"outdated: {file.name} (the template is newer, and you did not touch the file): {copy}")
+            lines.append(f"outdated: {file.name} (the template is newer, and you did not change the file): {copy}")
         elif file.state == "both":
-            lines.append(f"both: {file.name} (you changed it, and the template is newer: take over what you like)")
+            lines.append(f"both: {file.name} (you changed it, and the template is newer: merge what you like)")
     return lines or ["no differences"]

@@ -1,1 +1,1 @@
-"""The ground floor for text: scripts, words, stems, tokens, globs, cleaning and secrets, each once. Without I/O."""
+"""The base package for text: scripts, words, stems, tokens, globs, cleaning and secrets. Without I/O."""

@@ -1,6 +1,6 @@
-"""How the text of a file is encoded, told by its byte order mark: UTF-8, or UTF-16 and UTF-32 as Windows writes them.
+"""Detects a file's encoding by its byte order mark: UTF-8, or UTF-16 and UTF-32 as written by Windows.
 
-What is added to a file has to be in the file's own encoding, or the file is destroyed.
+Text added to a file must use the file's encoding, or the file is destroyed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import codecs
 
 from msgspec import Struct
 
-_WIDE = (  # UTF-32 first: its mark begins with that of UTF-16
+_WIDE = (  # UTF-32 first: its mark starts with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -18,14 +18,14 @@ _WIDE = (  # UTF-32 first: its mark begins with that of UTF-16
 
 
 class Encoding(Struct, frozen=True):
-    """An encoding by its `name` in Python, with the `mark` at the beginning of the file, b"" for none."""
+    """An encoding by its Python `name`, with the `mark` at the start of the file (b"" for none)."""
 
     name: str = "utf-8"
     mark: bytes = b""
 
     @property
     def is_wide(self) -> bool:
-        """Whether a character takes two bytes at least, so that nothing in it can be looked for as bytes of UTF-8."""
+        """Whether a character takes at least two bytes, so that the data can't be searched as UTF-8."""
         return self.name != "utf-8"
 
     @property
@@ -35,7 +35,7 @@ class Encoding(Struct, frozen=True):
 
 
 def encoding_of(head: bytes) -> Encoding:
-    """The encoding of a file that begins with `head`, of which four bytes are looked at."""
+    """The encoding of a file that starts with `head`; four bytes are enough."""
     for mark, name in _WIDE:
         if head.startswith(mark):
             return Encoding(name, mark)
@@ -43,17 +43,17 @@ def encoding_of(head: bytes) -> Encoding:
 
 
 def decoded(data: bytes, *, errors: str = "strict") -> str:
-    """The text of a file's whole content, without the mark. Raises UnicodeDecodeError unless `errors` are replaced."""
+    """The text of a whole file without the mark. Raises UnicodeDecodeError unless `errors` are replaced."""
     encoding = encoding_of(data)
     return data[len(encoding.mark) :].decode(encoding.name, errors)
 
 
 def encoded_like(text: str, data: bytes) -> bytes:
-    """`text` as the content of a file whose content was `data`: with its mark, in its encoding."""
+    """`text` with the mark and the encoding of the file content `data`."""
     encoding = encoding_of(data)
     return encoding.mark + text.encode(encoding.name)
 
 
 def as_utf8(data: bytes) -> bytes:
-    """`data`, the content of a file, in UTF-8 where it is UTF-16 or UTF-32; what can't be decoded is replaced."""
+    """The file content `data`, converted to UTF-8 if it is UTF-16 or UTF-32; undecodable characters are replaced."""
     return decoded(data, errors="replace").encode() if encoding_of(data).is_wide else data

@@ -1,4 +1,4 @@
-"""Owns what a glob over paths means: `*` and `?` within one name, `**` over any folders, `[ab]`, `{md,txt}`."""
+"""Globs over paths: `*` and `?` within one name, `**` over any folders, `[ab]`, `{md,txt}`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from clawbot.errors import ClawbotError
 from clawbot.text.names import composed
 
 MAX_CHARACTERS = 500
-"""A longer glob is refused: a model may send any."""
+"""Longer globs are refused: a model may send any."""
 
 _PART = re.compile(r"(?:\*\*/)+|\*+|\?|\[[!^]?\]?[^\]/]*\]|\{[^{}/]*\}|.", re.DOTALL)
 _NO_CLASSES = ("[]", "[!]", "[^]")
 Part = str | tuple[tuple[str, ...], ...]
-"""A sign of a glob or a character; or the choices of braces, each in parts."""
+"""A wildcard or a character; or the alternatives of braces, each a sequence of parts."""
 
 
 class GlobError(ClawbotError, ValueError):
@@ -24,7 +24,7 @@ class GlobError(ClawbotError, ValueError):
 
 
 class Glob:
-    """A glob, ready to be compared with paths; see `compile_glob`."""
+    """A compiled glob; see `compile_glob`."""
 
     def __init__(self, pattern: str) -> None:
         self._parts = _parts(composed(pattern))
@@ -32,7 +32,8 @@ class Glob:
         self._end = _literal(reversed(self._parts))[::-1]
 
     def fits(self, path: str) -> bool:
-        """Whether the glob fits all of `path`, a path with "/". Case counts, the Unicode form (NFC, NFD) does not."""
+        """Whether the glob matches all of `path`, a path with "/". Case-sensitive; the Unicode form (NFC, NFD) is
+        ignored."""
         path = composed(path)
         may_fit = path.startswith(self._begin) and path.endswith(self._end)
         return may_fit and bool(_Path(path).after(self._parts, 1) >> len(path))
@@ -40,7 +41,7 @@ class Glob:
 
 @lru_cache(maxsize=16)
 def compile_glob(pattern: str) -> Glob:
-    """The glob `pattern`. Every text is one; raises GlobError for one that is too long."""
+    """Compile `pattern`. Any text is valid; raises GlobError if it is too long."""
     if len(pattern) > MAX_CHARACTERS:
         raise GlobError(
             f"The pattern {pattern[:40]}… is longer than {MAX_CHARACTERS} characters.", hint="Use a shorter one."
@@ -59,7 +60,7 @@ def _parts(pattern: str) -> tuple[Part, ...]:
 
 
 def _literal(parts: Iterable[Part]) -> str:
-    """The characters that `parts` begin with."""
+    """The literal prefix of `parts`."""
     found = ""
     for part in parts:
         if not isinstance(part, str) or len(part) > 1 or part in "*?":
@@ -69,7 +70,8 @@ def _literal(parts: Iterable[Part]) -> str:
 
 
 def _signs(text: str) -> tuple[str, ...]:
-    """`text` without braces in its signs: `**/`, `**`, `*`, `?`, a class, a character. An empty class is no class."""
+    """`text` without braces, split into tokens: `**/`, `**`, `*`, `?`, a class, a character. An empty class is not a
+    class."""
     signs: list[str] = []
     for part in _PART.findall(text):
         if part[0] == "*":
@@ -80,11 +82,10 @@ def _signs(text: str) -> tuple[str, ...]:
 
 
 class _Path:
-    """A path while a glob is compared with it.
+    """A path while a glob is matched against it.
 
-    All places that the glob may have come to are followed at once, as the bits of one number: bit n is before the
-    character n. So the time grows with the lengths of both and never with the ways to share the path out between the
-    stars, as it would with a regular expression.
+    All positions that the glob can have reached are tracked at once as the bits of one number: bit n is before
+    character n. So the time grows with both lengths, without the exponential backtracking of a regular expression.
     """
 
     def __init__(self, path: str) -> None:
@@ -95,7 +96,7 @@ class _Path:
         self._names = self._all & ~self._slashes
 
     def after(self, parts: tuple[Part, ...], places: int) -> int:
-        """Where `parts` lead from `places`."""
+        """The positions reached from `places` by `parts`."""
         for part in parts:
             if not places:
                 break
@@ -114,14 +115,14 @@ class _Path:
         if sign == "**":
             return places | _run(places, self._all)
         if sign == "**/":
-            # Over names with a slash behind each; a slash right behind another one ends no name.
+            # Over names that end with a slash; a slash directly after another one ends no name.
             ends = self._slashes & self._names << 1
             over = _run(places & self._names, self._names | ends)
             return places | over & self._slashes << 1
         return (places & self._fitting(sign)) << 1
 
     def _fitting(self, sign: str) -> int:
-        """The places of the characters that `sign` fits."""
+        """The positions of the characters that match `sign`."""
         if sign == "?":
             return self._names
         if sign not in self._of_sign:
@@ -140,8 +141,8 @@ class _Path:
 
 
 def _run(places: int, passable: int) -> int:
-    """What is reached from `places` over characters that are `passable`, beside some of `places` themselves.
+    """The positions reachable from `places` over `passable` characters, beside some of `places` themselves.
 
-    To add a bit to a row of ones turns all above it, up to the end of the row, to zeros, and one more to a one.
+    Adding a bit at the start of a run of ones turns the run to zeros and sets the bit after it.
     """
     return (passable + (places & passable)) ^ passable

@@ -1,4 +1,4 @@
-"""Finding what must be kept to the letter: addresses, hosts, paths, hashes, versions, numbers with their units."""
+"""Finds text that must be kept literally: URLs, hosts, paths, hashes, versions, numbers with units."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from clawbot.text.language import COMMON_HAN as HAN
 
 MAX_CHARS = 200
-"""A longer one is data, not a name."""
+"""Longer matches are data, not names."""
 
 _HAN_OR_MARK = rf"\s<>\"'`，。；：！？、（）《》「」{HAN}"
 _TOP = r"com|org|net|io|dev|app|ai|co|edu|gov|cloud|cn|de|eu|uk|us|fr|jp|local|localdomain|internal|intranet|lan|corp"
@@ -42,7 +42,7 @@ _PATTERN = re.compile(
             r"(?<!\w)\d{3,15}(?!\w)",
         )
     ),
-    re.ASCII,  # a name may stand right beside Chinese text
+    re.ASCII,  # a name may touch Chinese text
 )
 _EXACT = re.compile(
     "|".join(
@@ -70,7 +70,7 @@ _TRAILING = ".,;:!?)]}"
 
 
 def identifiers(text: str) -> list[str]:
-    """The identifiers of `text`, each once, as they stand, in the order of the first place."""
+    """The unique identifiers in `text`, in order of appearance."""
     found: dict[str, None] = {}
     for match in _PATTERN.finditer(text):
         name = match[0].strip("`").rstrip(_TRAILING).strip()
@@ -80,21 +80,21 @@ def identifiers(text: str) -> list[str]:
 
 
 def is_exact(name: str) -> bool:
-    """Whether a name of `identifiers` means one thing wherever it stands: an address, a host, a path with a folder, a
-    hash, a version; not a number, a date, or a word in backticks."""
+    """Whether a result of `identifiers` is unambiguous everywhere: a URL, a host, a path with a folder, a hash, a
+    version; not a number, a date, or a word in backticks."""
     return _EXACT.fullmatch(name) is not None
 
 
 def ports(text: str) -> list[str]:
-    """Ports with the word that makes them one (`port 8443`), each once, in the order of the first place."""
+    """Ports with the word before them (`port 8443`), unique, in order of appearance."""
     return list(dict.fromkeys(" ".join(found.split()) for found in _PORT.findall(text)))
 
 
 def quoted(text: str) -> list[str]:
-    """What stands between backticks, each once, in the order of the first place."""
+    """Text in backticks, unique, in order of appearance."""
     return list(dict.fromkeys(name for found in _QUOTED.findall(text) if (name := found.strip())))
 
 
 def titles(text: str) -> list[str]:
-    """What stands between Chinese quotation marks (`《部署手册》`), each once, in the order of the first place."""
+    """Text in Chinese title marks (`《部署手册》`), unique, in order of appearance."""
     return list(dict.fromkeys(_TITLE.findall(text)))

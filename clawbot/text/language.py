@@ -1,8 +1,6 @@
-"""Owns which characters belong to which script, which language a text is in, the plain form that phrases meet, and the
-words of a language that say nothing about an answer or a subject, in English, Chinese, Japanese and Korean.
+"""Scripts of characters, language detection, text folding, and stop words in English, Chinese, Japanese and Korean.
 
-Of those the words of a question come first, and searches leave them out; a title of a talk does without those at the
-end as well.
+The stop words of questions come first: searches ignore them. Titles of conversations also ignore those at the end.
 """
 
 from __future__ import annotations
@@ -13,12 +11,12 @@ from typing import Literal
 
 Language = Literal["en", "zh"]
 
-# The characters of scripts, to stand inside a character class of a regular expression.
+# Characters of scripts, for use inside a character class of a regular expression.
 COMMON_HAN = r"\u3400-\u4dbf\u4e00-\u9fff"
 """Chinese characters of the Basic Multilingual Plane: patterns with many classes compile faster with these alone."""
 
 IDEOGRAPHS = rf"{COMMON_HAN}\U00020000-\U0003ffff"
-"""Chinese characters but those that double others."""
+"""Chinese characters without compatibility duplicates."""
 
 HAN = rf"{IDEOGRAPHS}\uf900-\ufaff"
 """Chinese characters."""
@@ -27,13 +25,13 @@ HIRAGANA, KATAKANA = r"\u3040-\u309f", r"\u30a0-\u30ff"
 """The blocks, with their marks."""
 
 ITERATION_MARK = r"\u3005"
-"""々, which stands for the character before it."""
+"""々, which repeats the preceding character."""
 
 CJK = rf"\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff{IDEOGRAPHS}\uac00-\ud7a3"
-"""The letters of Chinese, Japanese and Korean, which write no blanks between words: without marks and doubles."""
+"""The letters of Chinese, Japanese and Korean, which are written without spaces: no marks, no duplicates."""
 
 _SAMPLE = 4_000
-"""How much of a text decides its language, in characters: a pasted log says nothing more after that."""
+"""Characters of a text used to detect its language."""
 
 _NOT_PROSE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|[\w~./\\-]*[./\\][\w./\\-]+", re.DOTALL)
 _HAN_CHAR = re.compile(f"[{HAN}]")
@@ -47,7 +45,7 @@ _PLAIN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
 
 
 def detect(text: str) -> Language | None:
-    """The language that most of `text` is in; None when it holds no words. Code, paths and addresses don't count."""
+    """The language of most of `text`; None if it has no words. Code, paths and URLs don't count."""
     prose = _NOT_PROSE.sub(" ", text[:_SAMPLE])
     han = len(_HAN_CHAR.findall(prose))
     words = len(_WORD.findall(prose))
@@ -58,12 +56,13 @@ def detect(text: str) -> Language | None:
 
 
 def detect_last(texts: Iterable[str]) -> Language:
-    """The language of the first of `texts` (newest first) that has one; English when none has."""
+    """The language of the first of `texts` (newest first) that has one; English if none has."""
     return next((language for language in map(detect, texts) if language), "en")
 
 
 def fold(text: str) -> str:
-    """`text` with full-width and typographic signs as plain ones, of the same length, so that positions hold."""
+    """`text` with full-width and typographic characters replaced by plain ones, of the same length, so that positions
+    hold."""
     return text if text.isascii() and "\t" not in text else text.translate(_PLAIN)
 
 
@@ -91,7 +90,7 @@ STOP_WORDS = _words(
 """English words in lower case and without apostrophes."""
 
 NAMES_LIKE_STOP_WORDS = frozenset({"Will", "May", "IT", "US", "WHO"})
-"""Stop words which are names in this spelling, unless they begin a sentence."""
+"""Stop words that are names in this spelling, except at the start of a sentence."""
 
 CHINESE_STOP_PHRASES: tuple[str, ...] = tuple(
     sorted(
@@ -114,19 +113,19 @@ CHINESE_STOP_PHRASES: tuple[str, ...] = tuple(
         key=lambda phrase: (-len(phrase), phrase),
     )
 )
-"""Phrases to be cut out of a run wherever they stand, longest first: none of them hides in a longer word's middle."""
+"""Phrases removed from a run wherever they occur, longest first: none of them occurs inside a longer word."""
 
 CJK_PARTICLES = frozenset(
     "的了吗嗎呢吧啊呀哦哈嘛么麼着著得地是我你您他她它们們这這那哪谁誰什也就都很被把与與及或而且之其"
 )
-"""Characters that part words. A pair with one of them says nothing, but for the words of `CHINESE_KEPT`."""
+"""Characters that separate words. A pair with one of them is ignored, except the words in `CHINESE_KEPT`."""
 
 CJK_WEAK = frozenset(
     "有在和对對从從到给給为為以于於要会會能可想让讓使用上下里裡中内內前后後时時不没沒去来來过過再又还還最更太"
     "个個些次种種跟向由因此该該请請帮说說做叫几幾多少只每第两兩"
     "은는을를이가도에로의"
 )
-"""Characters that often, but not always, part words. A pair with one of them says less."""
+"""Characters that often, but not always, separate words. A pair with one of them counts less."""
 
 CHINESE_KEPT = _words(
     """
@@ -157,7 +156,7 @@ CHINESE_KEPT = _words(
     只读 船只 每天 每日 每周 每月 每年 第一 第二 第三 两岸 对外 对内 不用 好用
     """
 )
-"""Common words with one of the characters above which do mean something."""
+"""Common meaningful words with one of the characters above."""
 
 CALENDAR_WORDS = _words(
     """
@@ -165,7 +164,7 @@ CALENDAR_WORDS = _words(
     september october november december christmas easter
     """
 )
-"""English words with a capital that are no names."""
+"""Capitalised English words that are not names."""
 
 TALKING = _words(
     """
@@ -176,7 +175,7 @@ TALKING = _words(
     wanted wants way well went work working works write yesterday
     """
 )
-"""Further words of any talk, which a question may well be about: they name no subject."""
+"""More words of any conversation, which may be meaningful in a question but are no subject."""
 
 ASKING = _words(
     """
@@ -188,7 +187,7 @@ ASKING = _words(
     session chat prompt assistant command bot clawbot
     """
 )
-"""Words of requests: what is to be done, not what it is about."""
+"""Words of requests: what to do rather than what it is about."""
 
 COMMON = _words(
     """
@@ -207,7 +206,7 @@ COMMON = _words(
     wrong year years utc zone timezone three four five six seven eight nine ten dr mr mrs ms
     """
 )
-"""Words that come up in any talk: a rarer one says more."""
+"""Words common in any conversation: rarer ones are more specific."""
 
 CHINESE_TALKING = _words(
     """
@@ -221,7 +220,7 @@ CHINESE_TALKING = _words(
     附近 一月 二月 三月 四月 五月 六月 七月 八月 九月 十月 十一月 十二月 是哪 打算去
     """
 )
-"""Phrases that name no subject beside `CHINESE_STOP_PHRASES`."""
+"""Phrases that are no subject, in addition to `CHINESE_STOP_PHRASES`."""
 
 CHINESE_LEADING = frozenset("做给让和与把请")
-"""Characters that words rarely begin with."""
+"""Characters with which words rarely begin."""

@@ -1,7 +1,7 @@
-"""Which names of files may be one, and which file is meant by a name that is spelled in another Unicode form.
+"""Compares file names across Unicode forms, and finds the file meant by a name.
 
-`ü` is one character (NFC, as people type it) or two (NFD, as macOS once stored it, and as git, rsync and archives carry
-it along). Both look the same, so neither a person nor a model can tell which one a file has.
+`ü` is one character (NFC, as typed) or two (NFD, as stored by older macOS and carried along by git, rsync and
+archives). Both look the same to people and models.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 
 def fold_name(name: str) -> str:
-    """`name` as the least exact of file systems compares it: without case, composed, and without the characters that
-    show nothing (HFS+ passes these by). Two names that fold to the same may be one file, others never are."""
+    """`name` as compared by the least exact file system: case-folded, composed, without the invisible characters that
+    HFS+ ignores. Names with equal results may be one file, others never are."""
     if name.isascii():
         return name.casefold()
     shown = "".join(char for char in name if unicodedata.category(char) != "Cf")
@@ -21,15 +21,15 @@ def fold_name(name: str) -> str:
 
 
 def composed(name: str) -> str:
-    """`name`, or a path, in NFC: two that are equal then look the same."""
+    """`name`, or a path, in NFC: names that look the same are then equal."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def on_disk(path: str | Path) -> Path:
-    """`path`, or, where nothing is there, what is there under names that look the same.
+    """`path`, or if it does not exist, the existing path whose names look the same.
 
-    What exists as it is spelled wins. Of a path that leads to nothing, the folders that exist are found. Blocks: one
-    look into a folder for each name that is not in it. Never raises.
+    An exact match wins. For a missing path, its existing folders are still resolved. Blocks: one folder listing for
+    each name not found. Never raises.
     """
     if str(path).isascii() or _exists(path):
         return Path(path)

@@ -1,9 +1,9 @@
-"""Owns the reading of a question: its quoted phrases, its words and its names, in the order in which they stand, in all
-the spellings that notes may have. Any text goes in, no error of FTS5's syntax comes out.
+"""Parses a question into its quoted phrases, words and names, in order, with alternative spellings. Any text is valid
+and results in valid FTS5 syntax.
 
-For Chinese, Japanese and Korean there is no dictionary of words. Phrases such as 什么时候 are cut out, particles such
-as 的 part what is left, and pairs with a character that often stands between words (在, 会) count less, unless they are
-a common word.
+Chinese, Japanese and Korean are split without a dictionary: phrases such as 什么时候 are removed, particles such as 的
+separate the rest, and pairs with a character that often separates words (在, 会) count less, unless they are a common
+word.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Kind = Literal["word", "phrase", "identifier", "number", "cjk"]
 
 
 class Term(Struct, frozen=True):
-    """One thing that a query looks for.
+    """One search term.
 
-    `match` is a complete FTS5 MATCH expression, to be used alone or joined with OR or AND. `text` is what the query
-    said, in lower case. `weight`, above 0 and at most 1, is what the term counts beside the others.
+    `match` is a complete FTS5 MATCH expression, used alone or joined with OR or AND. `text` is the query's own text in
+    lower case. `weight` (above 0, at most 1) is relative to the other terms.
     """
 
     match: str
@@ -48,11 +48,11 @@ class Term(Struct, frozen=True):
 
 
 class Query(Struct, frozen=True):
-    """A question, taken apart.
+    """A parsed question.
 
-    `content_words` are its words in lower case without stop words, each once (of Chinese the stretches between them);
-    `names` its capitalised words, as written, that do not owe the capital to the start of a sentence; `raw` the
-    question itself, cut to MAX_QUERY_CHARS and without characters that can't be stored.
+    `content_words` are its unique words in lower case without stop words (for Chinese the text between them); `names`
+    its words capitalised other than at the start of a sentence, as written; `raw` the question itself, truncated to
+    MAX_QUERY_CHARS and without characters that can't be stored.
     """
 
     raw: str
@@ -62,25 +62,25 @@ class Query(Struct, frozen=True):
 
     @property
     def match(self) -> str:
-        """The MATCH expression of all pieces that hold any of the terms; empty when there are none."""
+        """The MATCH expression for chunks with any of the terms; empty if there are none."""
         return " OR ".join(term.match for term in self.terms)
 
 
 class QueryTerms(Struct, frozen=True):
-    """What a stretch of a question gives: its terms, and its words that carry meaning."""
+    """The terms and meaningful words of a part of a question."""
 
     terms: tuple[Term, ...] = ()
     content: tuple[str, ...] = ()
 
 
 def any_of(spellings: Iterable[str]) -> str:
-    """The MATCH expression of several spellings of one thing; a spelling with blanks is a phrase."""
+    """The MATCH expression for alternative spellings; a spelling with spaces is a phrase."""
     quoted = [fts_quote(spelling) for spelling in dict.fromkeys(spellings)]
     return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
 
 
 PART = 0.5
-"""What the parts of an identifier or of a quoted phrase count beside the whole."""
+"""The weight of parts of an identifier or a quoted phrase relative to the whole."""
 
 _PART = re.compile(r"[^\W_]+")
 _CONTRACTION = re.compile(r"(.+?)(?:n['’]t|['’](?:s|m|re|ve|ll|d))", re.IGNORECASE)
@@ -98,7 +98,7 @@ _LONG_NUMBER = 3
 
 @cache
 def token_pattern(foreign: str = "") -> re.Pattern[str]:
-    """A word, number or identifier; `foreign` are characters that belong to none, to stand in a character class.
+    """Matches a word, number or identifier; `foreign` are excluded characters, for use in a character class.
 
     Parts joined by one sign (two for :: and ->, three for ://) are one identifier: user_id, v1.2.3, foo/bar.py, wi-fi.
     """
@@ -108,13 +108,13 @@ def token_pattern(foreign: str = "") -> re.Pattern[str]:
 
 
 def base_of(token: str) -> str:
-    """`token` without the ending of a contraction or of a genitive: Anna's is Anna, don't is do."""
+    """`token` without a contraction or genitive ending: Anna's becomes Anna, don't becomes do."""
     match = _CONTRACTION.fullmatch(token)
     return match[1] if match else token
 
 
 def is_stop(token: str, *, starts: bool) -> bool:
-    """Whether `token` says nothing. `starts`: it begins a sentence, so that its capital means nothing."""
+    """Whether `token` is a stop word. `starts`: it begins a sentence, so its capital is ignored."""
     base = base_of(token)
     if base in NAMES_LIKE_STOP_WORDS and not starts:
         return False
@@ -123,7 +123,7 @@ def is_stop(token: str, *, starts: bool) -> bool:
 
 
 def latin_found(token: str, unit: str = "") -> QueryTerms:
-    """The terms of a match of `token_pattern`; `unit` is the word behind a number that may be written together."""
+    """The terms of a match of `token_pattern`; `unit` is the word after a number, which may be joined to it."""
     base = base_of(token)
     parts = _PART.findall(base)[:_MAX_PARTS]
     kind: Kind = "number" if _NUMBER.fullmatch(base) else "identifier"
@@ -157,7 +157,7 @@ def _simple(word: str, unit: str) -> QueryTerms:
 
 
 def _compound_spellings(base: str, parts: list[str]) -> Iterator[str]:
-    """The phrase of the parts, and what else may be written for it: wi-fi is wifi, v1.2 is 1.2, 12,000 is 12000."""
+    """The phrase of the parts, and alternative spellings: wifi for wi-fi, 1.2 for v1.2, 12000 for 12,000."""
     yield " ".join(parts).lower()
     if version := _VERSION.fullmatch(base):
         digits = version[1].replace(".", " ")
@@ -174,21 +174,21 @@ def _camel_terms(parts: list[str]) -> Iterator[Term]:
 
 
 def _worth_asking(part: str) -> bool:
-    """Whether a part of an identifier finds more than noise by itself."""
+    """Whether a part of an identifier is specific enough by itself."""
     if part.isdigit():
         return len(part) >= _LONG_NUMBER
     return len(part) > 1 and part.lower() not in STOP_WORDS | _PLUMBING
 
 
 WEAK_PAIR = 0.4
-"""What a pair counts of which one character often stands between words, and a pair with hiragana."""
+"""The weight of a pair with hiragana or with a character that often separates words."""
 
 ONE_OF_MANY = 0.4
-"""What a Chinese character counts beside its pairs: a synonym often shares one with the word that was written."""
+"""The weight of a Chinese character relative to its pairs: synonyms often share one."""
 
 
 def cjk_found(run: str) -> QueryTerms:
-    """The terms and the stretches with meaning of a run; nothing for a run of stop words."""
+    """The terms and meaningful parts of a run; empty for a run of stop words."""
     terms: list[Term] = []
     content: list[str] = []
     for stretch in _stop_phrase().sub(" ", run).split():
@@ -201,7 +201,7 @@ def cjk_found(run: str) -> QueryTerms:
 
 
 def cjk_all(run: str) -> QueryTerms:
-    """Every pair of a run, for a question of nothing but stop words; of a single character itself."""
+    """Every pair of a run, for a question of only stop words; for a single character itself."""
     pairs = [left + right for left, right in pairwise(run)] or [run]
     return QueryTerms(tuple(_term(pair) for pair in pairs), (run,))
 
@@ -232,7 +232,7 @@ def _terms(piece: str, weak: list[bool]) -> Iterator[Term]:
 
 
 def _content(piece: str, weak: list[bool]) -> Iterator[str]:
-    """`piece` without the weak characters at its ends."""
+    """`piece` stripped of weak characters."""
     strong = [at for at, is_weak in enumerate(weak) if not is_weak]
     if strong:
         yield piece[strong[0] : strong[-1] + 1]
@@ -266,7 +266,7 @@ def _term(text: str, weight: float = 1.0) -> Term:
 
 
 MAX_QUERY_CHARS = 2_000
-"""The rest of a longer query is not read."""
+"""The rest of a longer query is ignored."""
 
 MAX_TERMS = 64
 
@@ -280,7 +280,7 @@ _SHORT = 2
 
 
 class _Token(Struct, frozen=True):
-    """A word of the question, or a run of Chinese. `starts`: begins a sentence; `next`: what stands behind it."""
+    """A word of the question, or a run of Chinese. `starts`: begins a sentence; `next`: the following text."""
 
     text: str
     starts: bool
@@ -292,7 +292,7 @@ class _Token(Struct, frozen=True):
 
 
 def parse_query(text: str) -> Query:
-    """Take the question `text` apart. Never fails; text without any word gives no terms."""
+    """Parse the question `text`. Never fails; text without words has no terms."""
     raw = _SCRUB.sub(" ", text[:MAX_QUERY_CHARS]).strip()
     tokens = _tokens(plain_forms(raw))
     found = [_found(token) for token in tokens]
@@ -329,7 +329,7 @@ def _found(token: _Token) -> QueryTerms:
 
 
 def _with_neighbour(found: QueryTerms, token: _Token) -> QueryTerms:
-    """`found`, and what a number or a letter means together with a Chinese character right behind it: 11楼, B座."""
+    """`found`, and the combination of a number or letter with a following Chinese character: 11楼, B座."""
     if token.next.isascii() or not cjk_run().match(token.next):
         return found
     if len(token.text) > _SHORT and not token.text.isdigit():
@@ -339,7 +339,7 @@ def _with_neighbour(found: QueryTerms, token: _Token) -> QueryTerms:
 
 
 def _phrase(inner: str) -> Term:
-    """The term of a quoted phrase. In a Chinese one the pairs at its ends hold the characters beside them."""
+    """The term of a quoted phrase. In a Chinese one the pairs at its ends include the adjacent characters."""
     spread = spread_text(inner).split()
     if len(spread) > 1 and not inner.isascii() and cjk_run().fullmatch(plain_forms(inner)):
         spread = spread[1:-1]
@@ -347,12 +347,12 @@ def _phrase(inner: str) -> Term:
 
 
 def _lighter(terms: Iterable[Term], quoted: set[str]) -> list[Term]:
-    """`terms`, those that a quoted phrase holds already with less weight."""
+    """`terms`, with less weight for those in a quoted phrase."""
     return [msgspec.structs.replace(term, weight=term.weight * PART) if term.text in quoted else term for term in terms]
 
 
 def _bounded(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Each expression once, with the most that it counts; the heaviest MAX_TERMS in their order."""
+    """Each expression once, with its highest weight; the heaviest MAX_TERMS in order."""
     best: dict[str, Term] = {}
     for term in terms:
         known = best.get(term.match)
@@ -368,15 +368,15 @@ def _names(tokens: Iterable[_Token]) -> tuple[str, ...]:
     for token in tokens:
         base = base_of(token.text)
         has_capital = base[:1].isupper() and len(base) > 1 and not base.isupper() and base.lower() not in CALENDAR_WORDS
-        # Only a name has a genitive, so the first word of "Anna's birthday" is one.
+        # Only names have a genitive, so the first word of "Anna's birthday" is one.
         if has_capital and (not token.starts or base != token.text) and not is_stop(token.text, starts=token.starts):
             names.setdefault(base)
     return tuple(names)
 
 
 def query_tokens(question: str) -> frozenset[str]:
-    """The tokens (`tokens.tokens_of`) by which a reader recognises a hit of `question`: those of its words as search
-    sees them; of Chinese, Japanese and Korean the pairs, and a character only where it stands alone."""
+    """The tokens (`tokens.tokens_of`) that identify a match of `question` for a reader: those of its words as search
+    sees them; for CJK the pairs, and single characters only if isolated."""
     found: set[str] = set()
     for term in parse_query(question).terms:
         if term.kind == "cjk":

@@ -1,8 +1,7 @@
-"""Makes text of models, tools and files safe to show: what could steer the terminal is taken out.
+"""Makes text from models, tools and files safe to display by removing terminal control sequences.
 
-Rules of the reference sheet, section 5.4: ANSI sequences and control characters go, a line with many replacement
-characters is binary data, right-to-left runs are isolated. Marks that reorder the text of others (the bidi overrides)
-go as well.
+ANSI sequences and control characters are removed, a line with many replacement characters is treated as binary,
+right-to-left runs are isolated, and bidi overrides are removed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 
 BINARY_MARK = "[binary data omitted]"
 BINARY_AT = 12  # replacement characters in one line
-HELD_MAX = 2048  # an escape sequence longer than this is no escape sequence
+HELD_MAX = 2048  # the maximum length of an escape sequence
 
 _ESCAPE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
@@ -35,7 +34,7 @@ TAB = 4
 
 
 def clean(text: str) -> str:
-    """`text` without escape sequences and control characters; line breaks and tabs stay."""
+    """`text` without escape sequences and control characters; line breaks and tabs are kept."""
     if not _SUSPICIOUS.search(text):
         return text
     text = _NEWLINE.sub("\n", text)
@@ -46,27 +45,24 @@ def clean(text: str) -> str:
 
 
 def clean_line(text: str, limit: int | None = None) -> str:
-    """`text` on one line: cleaned, every run of white space one blank, truncated to `limit` characters with an `…`."""
+    """`text` on one line: cleaned, whitespace collapsed, truncated to `limit` characters with an `…`."""
     line = " ".join(clean(text).split())
     return line if limit is None or len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def json_escaped(text: str) -> str:
-    """`text`, which is JSON, with an escape for each character that could steer a terminal. It parses to the same.
-
-    JSON has no such character outside of strings.
-    """
+    """The JSON `text` with terminal control characters escaped; parses to the same value."""
     return _STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def omit_binary(line: str) -> str:
-    """`line`, or the mark that stands for binary data."""
+    """`line`, or a placeholder for binary data."""
     return BINARY_MARK if line.count("\ufffd") >= BINARY_AT else line
 
 
 def isolate(text: str, *, words: bool = False) -> str:
-    """Set runs of right-to-left letters apart, so that they don't reorder what stands beside them; with `words` each
-    word by itself, where the order of words matters more than how they are read."""
+    """Isolate runs of right-to-left letters, so that they don't reorder their surroundings; with `words` each word
+    separately, if word order matters more."""
     if text.isascii():
         return text
     return (_RTL_WORD if words else _RTL_RUN).sub("\u2068\\g<0>\u2069", text)
@@ -78,13 +74,13 @@ def without_isolates(text: str) -> str:
 
 
 class StreamCleaner:
-    """`clean` for text that arrives in pieces: an escape sequence may be cut anywhere."""
+    """`clean` for a stream: escape sequences may be split anywhere."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """The safe part of what has come so far and was not returned yet."""
+        """The safe text available so far that was not returned yet."""
         text = self._held + text
         self._held = ""
         unfinished = _UNFINISHED.search(text, max(0, len(text) - HELD_MAX))

@@ -1,9 +1,9 @@
-"""Secrets that are known by their shape: keys that an issuer marks by their first letters, private keys, tokens,
-passwords in addresses and command lines, and numbers of cards.
+"""Detects secrets by their shape: keys with an issuer's prefix, private keys, tokens, passwords in URLs and command
+lines, and card numbers.
 
-Every pattern is linear: it begins with characters that are looked for first (`marks`), can't begin inside of what it
-takes, and repeats nothing without an upper bound. The shapes are those that the issuers document; that none of those
-known to detect-secrets is missing is held by a test.
+Every pattern is linear: it starts with literal characters that are searched first (`marks`), can't start inside its own
+match, and has no unbounded repetition. The shapes are those documented by the issuers; a test checks that none known to
+detect-secrets is missing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 Span = tuple[int, int, str]
-"""Begin and end in characters, and the kind."""
+"""Start and end in characters, and the kind."""
 
 
 class _Shape(NamedTuple):
-    """A pattern, of which the group `secret`, or else all, is the secret; it can only be where one of `marks` is."""
+    """A pattern whose group `secret` (or whole match) is the secret; it can only match near one of `marks`."""
 
     kind: str
     marks: tuple[str, ...]
@@ -26,7 +26,7 @@ class _Shape(NamedTuple):
 
 
 def _issued(kind: str, marks: str, pattern: str) -> _Shape:
-    """A key that stands by itself, not inside of a longer word."""
+    """A standalone key, not inside a longer word."""
     return _Shape(kind, tuple(marks.split()), re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})", re.ASCII))
 
 
@@ -36,7 +36,7 @@ def _within(kind: str, marks: str, pattern: str) -> _Shape:
 
 
 _SHAPES = (
-    # Models. Where only the first two letters are known, a figure is asked for: `sk-learn-contrib` is a name.
+    # Models. If only the first two letters are known, a digit is required: `sk-learn-contrib` is a name.
     _issued("key", "k-", r"[spr]k-(?:ant|proj|or|svcacct|admin|None)-[\w-]{8,300}"),
     _issued("key", "k-", r"[spr]k-(?:(?=[A-Za-z_-]{0,80}[0-9])[\w-]{8,300}|[A-Za-z]{12,300})"),
     _issued("key", "AIza", r"AIza[\w-]{20,80}"),
@@ -118,7 +118,7 @@ _SHAPES = (
 
 _PEM = re.compile(r"-{4,5} ?BEGIN ([A-Z0-9 ]{0,40})-{4,5}|PuTTY-User-Key-File-\d")
 _PEM_END = re.compile(r"-{4,5} ?END [A-Z0-9 ]{0,40}-{4,5}|Private-MAC: [0-9a-f]{1,80}")
-# What a body is that was cut off before its end: long runs of Base64, with white space written out or not.
+# A body without its end: long runs of Base64, with real or escaped whitespace.
 _PEM_BODY = re.compile(r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{20,200}(?![A-Za-z0-9+/=]))*")
 _LONGEST_PEM = 20_000
 _RUN = re.compile(r"(?<![\w+/.-])[A-Za-z0-9_+-]{32,120}(?![\w+/.-])={0,2}", re.ASCII)
@@ -142,7 +142,7 @@ _PLACEHOLDER = re.compile(
 
 
 def shapes_in(text: str) -> Iterator[Span]:
-    """The secrets in `text` that are known by what they look like; some may overlap."""
+    """The secrets in `text` recognised by shape; may overlap."""
     for kind, marks, pattern in _SHAPES:
         if any(map(text.__contains__, marks)):
             for found in pattern.finditer(text):
@@ -164,12 +164,12 @@ def shapes_in(text: str) -> Iterator[Span]:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether `value` stands for one: `<password>`, `$PASS`, `***`, `your-api-key`, `password`."""
+    """Whether `value` is a placeholder: `<password>`, `$PASS`, `***`, `your-api-key`, `password`."""
     return _PLACEHOLDER.fullmatch(value) is not None
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
-    """The blocks of keys and certificates (RFC 7468, PuTTY): begin, end and label; cut ones as far as they go."""
+    """The blocks of keys and certificates (RFC 7468, PuTTY): start, end and label, including truncated ones."""
     at = 0
     while begin := _PEM.search(text, at):
         label = begin[1] if begin[1] is not None else "PRIVATE"
@@ -182,7 +182,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _random_runs(text: str, public: list[tuple[int, int]]) -> Iterator[Span]:
-    """Long runs that mix cases and digits as only chance does, outside of `public` blocks and of addresses."""
+    """Long random-looking runs of mixed case and digits, outside `public` blocks and URLs."""
     for found in _RUN.finditer(text):
         start, end = found.span()
         is_public = any(begin <= start < stop for begin, stop in public)
@@ -191,8 +191,8 @@ def _random_runs(text: str, public: list[tuple[int, int]]) -> Iterator[Span]:
 
 
 def _is_random(run: str) -> bool:
-    """Whether all three kinds of characters are there and change as often as in a drawn text: a name of many parts
-    changes once for each part, a hexadecimal hash has two kinds. Public keys of SSH begin with their own name."""
+    """Whether all three kinds of characters occur and alternate as often as in random text: a compound name alternates
+    once per part, a hexadecimal hash has two kinds. SSH public keys start with their own name."""
     if run.startswith("AAAA"):
         return False
     kinds = ["0" if char.isdigit() else "a" if char.islower() else "A" if char.isupper() else "" for char in run]

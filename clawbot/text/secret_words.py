@@ -1,8 +1,8 @@
-"""Secrets that are told by words: what stands behind `password is`, `api_key=`, `密码是`, and before `is my password`.
+"""Detects secrets by words: what follows `password is`, `api_key=`, `密码是`, and what precedes `is my password`.
 
-A name of a secret is found first; then a bounded stretch behind it, or before it, is looked at: behind `=` nearly
-everything is a secret, behind `is` a word that says nothing about a password, and behind nothing but the name only what
-is no word of a language.
+First the name of a secret is found, then a bounded part of the text after or before it is examined: after `=` nearly
+everything is a secret, after `is` a word that does not describe the password, and after the name alone only what is not
+a word of a language.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from clawbot.text.language import COMMON_HAN as HAN
 from clawbot.text.secret_shapes import Span, is_placeholder
 
 How = Literal["equals", "colon", "row", "is", "set", "bare", "option"]
-"""How a value is told: `=`, `:`, in the next cell of a table, `is`, `was changed to`, the name alone, `--name`."""
+"""How a value is given: `=`, `:`, in the next table cell, `is`, `was changed to`, the name alone, `--name`."""
 
 Group = Literal["firm", "digits", "phrase", "loose"]
-"""What the name means: a secret in any sentence, one of figures, one of words, or other things as well."""
+"""The meaning of the name: always a secret, one of digits, one of words, or possibly something else."""
 
 
 class Told(NamedTuple):
-    """That a secret is told of: by which name (`password`, `PIN`), of which group, and how its value is."""
+    """A mention of a secret: its name (`password`, `PIN`), its group, and how its value is given."""
 
     name: str
     group: Group
@@ -30,10 +30,10 @@ class Told(NamedTuple):
 
 
 LEAST = 4
-"""A value in words is no shorter, in characters."""
+"""Minimum length of a value in words, in characters."""
 
 ENDING = ".?:*_"
-"""What stands behind a value and is no part of it."""
+"""Punctuation after a value."""
 
 _LEAST_BARE, _LEAST_LOOSE = 6, 8
 _WORDS = """
@@ -50,9 +50,9 @@ _WORDS = """
     unique unknown unsafe unset up use using valid value varchar very visible visit waiting weak what when where
     which who whose why with without word working written wrong yes yet you your
 """
-# Words of English that follow `the password is` and are none.
+# English words that follow `the password is` and are not the value.
 _NO_VALUES = frozenset(_WORDS.split())
-# What is said about a secret: that it is hashed, how long it is, where it lies.
+# Descriptions of a secret: that it is hashed, its length, its location.
 _ABOUT_IT = re.compile(
     r"(?:[a-z-]{2,30}(?<!e)ed|[a-z-]{2,30}ly"
     r"|\d+[ _-]?(?:chars?|characters?|digits?|letters?|bits?|bytes?|times?|words?|days?|hours?|minutes?|attempts?)?"
@@ -62,7 +62,7 @@ _ABOUT_IT = re.compile(
     r"|[\w-]{1,60}\.(?:txt|md|py|ya?ml|json|env|toml|kdbx|html?))",
     re.IGNORECASE,
 )
-# A value that code works out: `input(…)`, `settings.api_key`, `user_password`.
+# A value computed by code: `input(…)`, `settings.api_key`, `user_password`.
 _CODE = re.compile(
     r"[A-Za-z_][\w.]*[(\[].*|(?:self|os|process|args|config|settings|env|request|options|opts|this|data|event)\..*"
     r"|(?:[A-Za-z]\w*_)?(?:password|passwd|pwd|pw|token|secret|key|value|input)\d?",
@@ -79,12 +79,12 @@ _GOES_ON = re.compile(
     r"\s*(?:\Z|[^\w\s]|\n|(?:for|at|on|of|in|to|and|or|but|so|now|since|because|please|if|when|too|until|from|by)\b)",
     re.IGNORECASE,
 )
-# Behind a word of Chinese only what ends the clause: `密码是123456吗`, but not `密码是2026年改的`.
+# A Chinese value must end its clause: `密码是123456吗`, but not `密码是2026年改的`.
 _HAN_ENDS = re.compile(rf"(?![{HAN}])|[了吗哦啊呢吧和或,]")
 
 
 def is_value(value: str, after: str, told: Told) -> bool:
-    """Whether the word `value`, behind which `after` stands, is the secret that was told of."""
+    """Whether the word `value`, followed by `after`, is the secret mentioned."""
     if is_placeholder(value) or value.lower() in _NO_VALUES or _CODE.fullmatch(value) or after.startswith("("):
         return False
     if told.how == "option":
@@ -99,7 +99,7 @@ def is_value(value: str, after: str, told: Told) -> bool:
 
 
 def is_quoted_value(value: str, told: Told) -> bool:
-    """Whether what stands in quotation marks is the secret that was told of, and no prose about it."""
+    """Whether the text in quotation marks is the secret mentioned, rather than prose about it."""
     words = value.split()
     is_prose = len(words) > 1 and words[0].lower() in _NO_VALUES
     if is_prose or is_placeholder(value) or value.lower() in _NO_VALUES or says_about(value):
@@ -110,32 +110,32 @@ def is_quoted_value(value: str, told: Told) -> bool:
 
 
 def is_han_value(value: str, told: Told) -> bool:
-    """Whether the Chinese word `value`, which ends its clause, is the password and not what is said about it."""
+    """Whether the Chinese word `value`, which ends its clause, is the password rather than a description."""
     surely = told.how in ("is", "colon", "equals") and told.group == "firm"
     return surely and _HAN_ABOUT.fullmatch(value) is None
 
 
 def is_before(value: str, group: Group) -> bool:
-    """Whether `value`, which stands before `is my password`, is one."""
+    """Whether `value`, before `is my password`, is a password."""
     if is_placeholder(value) or says_about(value) or _CODE.fullmatch(value) or "://" in value:
         return False
     return is_strong(value) or (group == "digits" and _DIGITS.fullmatch(value) is not None)
 
 
 def is_strong(value: str, least: int = LEAST) -> bool:
-    """Whether `value` is no word of a language: letters with figures, with signs, or with capitals inside."""
+    """Whether `value` is not a word of a language: letters with digits, signs, or inner capitals."""
     letters = any(map(str.isalpha, value))
     mixed = any(map(str.isdigit, value)) or _SYMBOL.search(value) is not None or _INNER.search(value) is not None
     return letters and mixed and len(value) >= least
 
 
 def says_about(value: str) -> bool:
-    """Whether `value` is the name of a method, a length, a path, a variable: said about secrets, and none itself."""
+    """Whether `value` is the name of a method, a length, a path or a variable: a description, not a secret."""
     return _ABOUT_IT.fullmatch(value) is not None
 
 
 def _is_code(value: str, after: str, told: Told) -> bool:
-    """Whether `value` is a PIN or another code of figures."""
+    """Whether `value` is a PIN or another numeric code."""
     if told.how == "bare" and not (told.name.isupper() or told.name[0] > "\x7f"):
         return False
     least = 3 if told.name[:2].lower() == "cv" else LEAST
@@ -148,12 +148,12 @@ def _is_password(value: str, after: str, how: How) -> bool:
         return len(value) >= (_LEAST_BARE if how == "bare" else LEAST) and _HAN_ENDS.match(after) is not None
     if how in ("bare", "set", "row"):
         return is_strong(value, _LEAST_BARE) and (how != "bare" or any(map(str.isdigit, value)))
-    # A plain word has to stand where a name would, and not begin what is said about a password.
+    # A plain word must be where a name would be, and not start a description of a password.
     is_word = value.isascii() and value.replace("-", "").isalpha() and len(value) >= LEAST
     return is_strong(value) or (is_word and _GOES_ON.match(after) is not None)
 
 
-# What a secret is called. Those of `firm` mean one in any sentence, those of `loose` other things as well.
+# Names of secrets. Those of `firm` always mean one, those of `loose` possibly something else.
 _NAME = re.compile(
     r"(?P<firm>pass(?:word|wd|code|phrase|[ _-]phrase)s?|pwd|(?<![A-Za-z])(?:wi-?fi|wlan|wpa2?)[ _-]?key"
     r"|api[ _-]?keys?|(?:secret|access|private|encryption|signing|account|master|recovery)[ _-]?keys?"
@@ -170,9 +170,9 @@ _PARTS_OF_NAMES = """
     pass pwd key token secret credential pin cv otp code phrase kennwort contrase mot authoriz 密 口令 秘钥 金鑰 令牌 码
     助记词
 """
-# One of them is in every name: most texts have none.
+# Every name contains one of them: most texts contain none.
 _STEMS = _PARTS_OF_NAMES.split()
-# Behind the name: to where or whom the secret belongs.
+# After the name: where or to whom the secret belongs.
 _SCOPE = (
     r"(?:\s?\([^()\n]{1,60}\)|\s(?:for|at|of|to|on|in|from|into|here|there|we use|i use)\b[^.!?\n=:;,]{0,60}?"
     r"|(?:在|给|用于)[^,.;\n]{1,16}?)?"
@@ -215,12 +215,12 @@ _BEFORE_ENDS = re.compile(
 )
 _LAST_WORD = re.compile(rf"[^\s\"'`,;()<>{HAN}]{{4,60}}\Z")
 _KINDS: dict[Group, str] = {"firm": "password", "digits": "code", "phrase": "phrase", "loose": "token"}
-_AFTER = 16  # characters behind a value that are looked at
-_WINDOW = 90  # characters before a name that are looked at
+_AFTER = 16  # characters examined after a value
+_WINDOW = 90  # characters examined before a name
 
 
 def values_in(text: str) -> Iterator[Span]:
-    """The secrets that words in `text`, which is folded, say to be ones; some may overlap."""
+    """The secrets that words in the folded `text` declare; may overlap."""
     lowered = text.lower()
     if not any(map(lowered.__contains__, _STEMS)):
         return
@@ -231,7 +231,7 @@ def values_in(text: str) -> Iterator[Span]:
 
 
 def _behind(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int]]:
-    """The values behind `name`, by the first of the ways to tell one that fits."""
+    """The values after `name`, by the first matching form."""
     if group == "phrase":
         return _phrase(text, name.end())
     found = _told(text, name)
@@ -250,7 +250,7 @@ def _behind(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int
 
 
 def _told(text: str, name: re.Match[str]) -> tuple[int, How] | None:
-    """Where a value would begin behind `name`, and how it is told."""
+    """The start of a value after `name`, and how it is given."""
     at = name.end()
     if assigned := _ASSIGNED.match(text, at):
         scheme = _SCHEME.match(text, assigned.end())
@@ -267,7 +267,7 @@ def _told(text: str, name: re.Match[str]) -> tuple[int, How] | None:
 
 
 def _value(text: str, at: int, told: Told) -> tuple[int, int] | None:
-    """Begin and end of the value at `at`, if it is one."""
+    """Start and end of the value at `at`, if it is one."""
     if quoted := _QUOTED.match(text, at):
         fits = is_quoted_value(quoted["value"], told) and not _NAME.search(quoted["value"])
         return quoted.span("value") if fits else None
@@ -286,7 +286,7 @@ def _value(text: str, at: int, told: Told) -> tuple[int, int] | None:
 
 
 def _phrase(text: str, at: int) -> list[tuple[int, int]]:
-    """The words of a phrase that restores a wallet or an account."""
+    """The words of a recovery phrase for a wallet or an account."""
     begin = _ASSIGNED.match(text, at) or _IS.match(text, at)
     words = _SEED.match(text, begin.end()) or _HAN_SEED.match(text, begin.end()) if begin else None
     return [words.span()] if words else []

@@ -1,8 +1,9 @@
-"""What a secret is: one rule for everything that is remembered, indexed, quoted, exported, logged and told to hooks.
+"""Detection and redaction of secrets: one rule for everything that is remembered, indexed, quoted, exported, logged and
+passed to hooks.
 
-Three kinds of evidence count: a value that the program was told of (a key of the settings, of the environment), a shape
-that only issued keys have (`secret_shapes`), and words that say that a password follows (`secret_words`). Transcripts
-are the record of what was said and keep every word; what is made of them goes through here.
+Three kinds of evidence count: values known to the program (keys in the settings and the environment), shapes that only
+issued keys have (`secret_shapes`), and words that announce a password (`secret_words`). Transcripts keep every word;
+everything derived from them is redacted here.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from clawbot.text.secret_shapes import shapes_in
 from clawbot.text.secret_words import values_in
 
 MARK = "[secret left out]"
-"""What stands where a secret was."""
+"""Replaces a secret."""
 
-# Values of variables with such names are secrets; shorter ones than this would blacken ordinary words.
+# Values of variables with such names are secrets; shorter ones than this would redact ordinary words.
 _SECRET_NAME = re.compile(r"(API-?_?KEY|_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTHORIZATION)$", re.IGNORECASE)
 _SHORTEST_KNOWN = 8
 _SHORTEST_SAID = 4
-# A word by itself; of figures one that is no part of a date, a version or a number of an issue.
+# A separate word; digits must not be part of a date, a version or an issue number.
 _WORD = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
 _FIGURE = r"(?<![A-Za-z0-9#])(?<![0-9][-./:,]){}(?![A-Za-z0-9])(?![-./:,][0-9])"
 _LONGEST_WORD = 10_000
@@ -35,7 +36,7 @@ _known_secrets: set[str] = set()
 
 
 class Secret(NamedTuple):
-    """Where a secret stands, in characters, and what it is: `key`, `token`, `private key`, `password`, `card`, …"""
+    """The position of a secret in characters, and its kind: `key`, `token`, `private key`, `password`, `card`, …"""
 
     start: int
     end: int
@@ -43,30 +44,29 @@ class Secret(NamedTuple):
 
 
 def find_secrets(text: str, known: Collection[str] = ()) -> list[Secret]:
-    """The secrets in `text` in their order; none overlap. What is `known` to be one (`secret_values`) counts wherever
-    it stands as a word.
+    """The secrets in `text`, in order, without overlaps. `known` ones (`secret_values`) count wherever they occur as
+    words.
 
-    The time is linear in the length: a microsecond a character, five in a text made to be slow. Large ones belong into
-    a thread.
+    Linear: a microsecond per character, five for adversarial text. Process large texts in a thread.
     """
     return _find(text, known, _told_of())
 
 
 def without_secrets(text: str, known: Collection[str] = ()) -> tuple[str, int]:
-    """`text` with `MARK` in the place of each secret, and how many there were. What comes out holds none."""
+    """`text` with each secret replaced by `MARK`, and their number. The result contains none."""
     found = find_secrets(text, known)
     return _marked(text, found), len(found)
 
 
 def secret_values(texts: Iterable[str]) -> frozenset[str]:
-    """The secrets of a conversation, as they stand in its `texts`: who sums it up tells them in other words."""
+    """The secrets in a conversation's `texts`: a summary may repeat them in other words."""
     told = _told_of()
     return frozenset(value for text in texts for value in _values(text, _find(text, (), told)))
 
 
 def clean_talk(texts: Iterable[str], known: Collection[str] = ()) -> tuple[list[str], frozenset[str]]:
-    """The `texts` of a conversation with `MARK` in the place of each secret, and its secrets, the `known` ones among
-    them: what one text tells to be one is one in all."""
+    """The `texts` of a conversation with each secret replaced by `MARK`, and its secrets including the `known` ones: a
+    secret found in one text is one in all."""
     told = _told_of()
     looked_at = [(text, _find(text, (), told)) for text in texts]
     values = frozenset(known).union(*(_values(*each) for each in looked_at))
@@ -75,13 +75,13 @@ def clean_talk(texts: Iterable[str], known: Collection[str] = ()) -> tuple[list[
 
 
 def without_known(text: str, known: Collection[str]) -> str:
-    """`text`, which holds no other secret any more, without what is `known` to be one by now."""
+    """`text`, already redacted, without the secrets `known` by now."""
     return without_secrets(text, known)[0] if _holds(text, known) else text
 
 
 class Redactor:
-    """Leaves secrets out of the texts of one conversation, which come in their order: what was one once is one from
-    then on. With `keep` all stays. `count` is how many were left out."""
+    """Redacts the texts of one conversation in order: a secret found once stays one. With `keep` nothing is redacted.
+    `count` is the number of redacted secrets."""
 
     def __init__(self, *, keep: bool = False) -> None:
         self._keep = keep
@@ -89,7 +89,7 @@ class Redactor:
         self.count = 0
 
     def text(self, text: str) -> str:
-        """`text` as others may read it."""
+        """The redacted `text`."""
         if self._keep:
             return text
         clean, count = without_secrets(text, self._known)
@@ -99,10 +99,10 @@ class Redactor:
         return clean
 
     def tree(self, value: Any) -> Any:
-        """`value`, which is JSON data, with its texts as others may read them."""
+        """JSON data with redacted texts."""
         match value:
             case str():
-                # A picture is one long word, and no secret is that long.
+                # A picture is one long word, longer than any secret.
                 return value if len(value) > _LONGEST_WORD and _SPACE.search(value) is None else self.text(value)
             case list() | tuple():
                 return [self.tree(each) for each in value]
@@ -119,28 +119,28 @@ class Redactor:
 
 
 def redact(text: str) -> str:
-    """`text` with `MARK` in the place of each secret, where nobody is told how many."""
+    """`text` with each secret replaced by `MARK`."""
     return without_secrets(text)[0]
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a secret stands in `text`."""
+    """Whether `text` contains a secret."""
     return bool(find_secrets(text))
 
 
 def left_out(count: int) -> str:
-    """`1 secret left out`, `3 secrets left out`: what the user is told once."""
+    """`1 secret left out`, `3 secrets left out`: for the user."""
     return f"{count:,} secret{'' if count == 1 else 's'} left out"
 
 
 @functools.lru_cache(1024)
 def is_secret_name(name: str) -> bool:
-    """Whether a variable or key called `name` holds a secret, by its last word."""
+    """Whether a variable or key called `name` contains a secret, judged by its last word."""
     return _SECRET_NAME.search(name) is not None
 
 
 def remember_secret(value: str) -> None:
-    """Have `value` (a key from the settings, say) count as a secret from now on, wherever it stands."""
+    """Treat `value` (such as a key from the settings) as a secret from now on."""
     if len(value) >= _SHORTEST_KNOWN:
         _known_secrets.add(value)
 
@@ -152,7 +152,7 @@ def _find(text: str, known: Collection[str], told: Collection[str]) -> list[Secr
 
 
 def _marked(text: str, found: Iterable[Secret]) -> str:
-    """`text` with `MARK` in the place of what was `found` in it."""
+    """`text` with the secrets in `found` replaced by `MARK`."""
     parts: list[str] = []
     end = 0
     for secret in found:
@@ -162,19 +162,19 @@ def _marked(text: str, found: Iterable[Secret]) -> str:
 
 
 def _values(text: str, found: Iterable[Secret]) -> Iterator[str]:
-    """What was `found` in `text`, as far as it is a secret wherever it stands."""
+    """The secrets in `found` that count wherever they occur in `text`."""
     values = (text[secret.start : secret.end].strip(" !?.,;:") for secret in found)
     return (value for value in values if len(value) >= _SHORTEST_SAID and "\n" not in value)
 
 
 def _holds(text: str, known: Collection[str]) -> bool:
-    """Whether one of `known` may stand in `text`."""
+    """Whether `text` may contain one of `known`."""
     lowered = text.lower() if known else ""
     return any(value.lower() in lowered for value in known)
 
 
 def _told_of() -> set[str]:
-    """What the program was told of. Who looks into many texts asks once: the environment is slow to read."""
+    """The secrets known to the program. Call it once for many texts: the environment is slow to read."""
     named = {value for name, value in os.environ.items() if is_secret_name(name)}
     return {value for value in _known_secrets | named if len(value) >= _SHORTEST_KNOWN}
 
@@ -197,7 +197,7 @@ def _words_in(text: str, known: Collection[str]) -> Iterator[tuple[int, int, str
 
 
 def _merged(found: Iterable[Secret]) -> list[Secret]:
-    """What `found` covers, each stretch once; of two kinds the one that begins first counts."""
+    """The union of `found`; of overlapping ones the first kind counts."""
     merged: list[Secret] = []
     for secret in found:
         if merged and secret.start < merged[-1].end:

@@ -1,5 +1,5 @@
-"""Owns what a sentence is: a question, a request, a refusal or a statement; what it is about, whether it is worth
-keeping. A refusal is an answer that only tells that there is none: no note should keep it, no search find it."""
+"""Classifies sentences: question, request, refusal or statement; their subject, and whether they are worth keeping. A
+refusal must be neither stored in notes nor found by searches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clawbot.text.secrets import holds_secret
 LEAST_CHARS, MOST_CHARS = 4, 500
 """Outside of these a sentence is chit-chat or a paste."""
 
-# Patterns meet folded text (`language.fold`) and ignore case.
+# Patterns match folded text (`language.fold`) and ignore case.
 _QUESTION = (
     r"(?:what|which|who|whom|whose|where|when|why|how|do|does|did|is|are|was|were|can|could|should|shall|would|"
     r"will|has|have|had)(?:'s|n'?t)?\b|.{0,400}(?:什么|哪[里个些儿年月天]?|谁|多少|几[个点号岁月]|怎么|怎样|如何|"
@@ -66,7 +66,7 @@ _MARKS = {
     ),
 }
 _LONGEST_REFUSAL = 240
-# The offline model's own words, whatever follows in the same text: those of today, and those of older notes.
+# The offline model's own phrases, whatever follows them: current ones, and those in older notes.
 _OFFLINE = re.compile(
     r"I run offline, |I read no text in that|I found nothing |I don't delete notes|I have no tool "
     r"|I (?:keep|have) that in this "
@@ -78,7 +78,7 @@ _OFFLINE = re.compile(
     r"|(?:You're welcome\.|I'm glad to hear that\.|All right\.|Goodbye\. .*|不客气。|很高兴听到这句话。|好的。"
     r"|再见。.*)\Z"
 )
-# What models say who found nothing. Only where nothing else is said: it may be the beginning of an answer.
+# What models say if they found nothing. Must be the whole text: it may be the start of an answer.
 _REFUSED = re.compile(
     r"(?:(?:I'm |I am )?sorry[,.]? (?:but )?)?"
     r"(?:I (?:can't|cannot|can not|couldn't|could not|wasn't able to|am unable to|'m unable to) "
@@ -93,36 +93,36 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？!?;])|\n+")
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of `text` as they stand, without blanks around them."""
+    """The stripped sentences of `text`."""
     return (sentence for piece in _SENTENCE_END.split(text) if (sentence := piece.strip()))
 
 
 def marks(sentence: str) -> frozenset[str]:
-    """What `sentence` is about: `decision`, `todo`, `rule`, `preference`, `personal`, `date`, `identifier`."""
+    """The subjects of `sentence`: `decision`, `todo`, `rule`, `preference`, `personal`, `date`, `identifier`."""
     folded = fold(sentence[:MOST_CHARS])
     return frozenset(mark for mark, pattern in _MARKS.items() if _compiled(pattern).search(folded))
 
 
 def is_question(text: str) -> bool:
-    """Whether `text` asks for something to be told."""
+    """Whether `text` asks something."""
     folded = fold(text[:MOST_CHARS]).strip()
     return folded.endswith("?") or _compiled(_QUESTION).match(folded) is not None
 
 
 def asks(sentence: str) -> bool:
-    """Whether the sentence is a question or a request, which states nothing."""
+    """Whether the sentence is a question or a request rather than a statement."""
     return is_question(sentence) or _compiled(_REQUEST).match(fold(sentence[:MOST_CHARS]).strip()) is not None
 
 
 def is_durable(sentence: str) -> bool:
-    """Whether the sentence states something that is worth keeping beyond the conversation, and that may be kept."""
+    """Whether the sentence is a statement worth keeping beyond the conversation, without secrets."""
     if not LEAST_CHARS <= len(sentence) <= MOST_CHARS or asks(sentence) or holds_secret(sentence):
         return False
     return bool(marks(sentence)) and not _compiled(_UNCERTAIN).search(fold(sentence))
 
 
 def is_refusal(text: str) -> bool:
-    """Whether `text`, all that the agent said, is that it could not answer."""
+    """Whether `text`, a whole answer of the agent, only says that it could not answer."""
     text = text.strip()
     if _OFFLINE.match(text):
         return True

@@ -1,6 +1,6 @@
-"""Owns what the forms of an English word have in common: Porter's stem, as the keyword index takes it, and base forms.
+"""Stems and base forms of English words.
 
-The index stems in SQLite; `stem` is the same rule for what has to agree with it outside, held to it by a test.
+The index stems in SQLite (Porter); `stem` is the same algorithm for code outside, checked against it by a test.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 _LONGEST, _SHORTEST = 64, 3
 """Characters of a word that is stemmed."""
-_BASE = 3  # what is shorter is no base form: "being" is no bee, "his" no "hi"
+_BASE = 3  # shorter ones are not base forms: "being" is not from "bee"
 
 
 def _pairs(table: str) -> Mapping[str, str]:
-    """`ending:replacement …`, the longest ending first."""
+    """Parse `ending:replacement …`, longest ending first."""
     pairs = (pair.split(":") for pair in table.split())
     return dict(sorted(((ending, other) for ending, other in pairs), key=lambda pair: -len(pair[0])))
 
@@ -32,7 +32,7 @@ _LAST = _pairs(
 
 @functools.lru_cache(8_192)
 def stem(word: str) -> str:
-    """The stem of `word`, which is in lower case (M. F. Porter, 1980): moved, moving and moves are `move`."""
+    """The stem of the lower-case `word` (M. F. Porter, 1980): moved, moving and moves become `move`."""
     if not _SHORTEST <= len(word) <= _LONGEST:
         return word
     word = _without_past(_without_plural(word))
@@ -46,7 +46,7 @@ def stem(word: str) -> str:
 
 
 def bases(word: str) -> list[str]:
-    """`word` and what it may be an inflection of: plural, third person, -ing and -ed. Some are no words."""
+    """`word` and its possible base forms: plural, third person, -ing and -ed. Some are not words."""
     found = [word]
     for suffix, ending in (("ies", "y"), ("ied", "y"), ("es", ""), ("s", "")):
         if word.endswith(suffix) and not word.endswith("ss"):
@@ -82,16 +82,16 @@ def _without_past(word: str) -> str:
 
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
-    """`word` with its ending replaced, where what stands before it has the `least` measure."""
+    """`word` with its ending replaced if the rest has at least the measure `least`."""
     ending = next((ending for ending in endings if word.endswith(ending)), "")
     rest = word.removesuffix(ending)
-    # Before -ion stands an s or a t that stays.
+    # The s or t before -ion is kept.
     measured = rest + ending[:1] if ending in ("sion", "tion") else rest
     return rest + endings[ending] if ending and _measure(measured) >= least else word
 
 
 def _form(word: str) -> str:
-    """`word` as its vowels (v) and consonants (c); a y behind a consonant is a vowel."""
+    """`word` as vowels (v) and consonants (c); a y after a consonant is a vowel."""
     form = ""
     for character in word:
         form += "v" if character in "aeiou" or (character == "y" and form.endswith("c")) else "c"
@@ -99,7 +99,7 @@ def _form(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """How many times a consonant follows a vowel: the syllables that an ending may be taken from."""
+    """The number of vowel-consonant sequences: roughly the syllables before the ending."""
     return _form(word).count("vc")
 
 

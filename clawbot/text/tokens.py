@@ -1,8 +1,8 @@
-"""Owns how text becomes words: one tokenizer for what is indexed and for what is asked.
+"""The tokenizer for indexed text and queries.
 
-The keyword index is FTS5 with `FTS5_TOKENIZER`, which takes letters and digits as words and everything else, also `_`,
-as gaps. So `user_id`, `v1.2.3` and `foo/bar.py` are rows of neighbouring words, and a phrase finds them whole. What
-FTS5 does not know is added here: scripts without blanks are spread into characters and pairs, camelCase is taken apart.
+The keyword index is FTS5 with `FTS5_TOKENIZER`, for which letters and digits are words and everything else, including
+`_`, separates them. So `user_id`, `v1.2.3` and `foo/bar.py` are sequences of words, and a phrase finds them whole. This
+module adds what FTS5 lacks: scripts without spaces are spread into characters and pairs, camelCase is split.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from clawbot.text.language import CJK
 from clawbot.text.stems import stem
 
 TOKENIZER_VERSION = 2
-"""Changes with every change of what `index_text` returns: an index of another version is built anew."""
+"""Increment with every change of `index_text`: an index of another version is rebuilt."""
 
 FTS5_TOKENIZER = "porter unicode61 remove_diacritics 2"
-"""The `tokenize` option of the FTS5 table that `index_text` is written for."""
+"""The `tokenize` option of the FTS5 table for which `index_text` is written."""
 
 # Halfwidth and fullwidth forms, ideographs and radicals that double another one, decomposed Hangul, ligatures,
 # numbers in circles, letters that pose as bold or italic. Superscripts and fractions are not among them: 10² is no 102.
@@ -32,7 +32,7 @@ _DOUBLES = (
 _ACCENTS = r"\u0300-\u036f"
 _MARKS = rf"{_ACCENTS}\u3099\u309a"
 INVISIBLE = r"\u00ad\u200b-\u200d\u2060\ufeff"
-"""What stands within a word without being seen, to stand inside a character class: soft hyphens, zero-width signs."""
+"""Invisible characters inside words, for a character class: soft hyphens, zero-width characters."""
 
 _LONE_SURROGATES = r"\ud800-\udfff"
 _LONGEST_CAMEL = 64
@@ -56,7 +56,7 @@ _FOREIGN_TOKEN = re.compile(r"(?:[^\W_]|[\ue000-\uf8ff])+")
 
 @cache
 def cjk_run() -> re.Pattern[str]:
-    """A run of Han, kana or Hangul. Compiled when it is needed: large classes take a millisecond or more."""
+    """Matches a run of Han, kana or Hangul. Compiled on demand: large classes take a millisecond or more."""
     return re.compile(f"[{CJK}]+")
 
 
@@ -66,12 +66,11 @@ def _work() -> re.Pattern[str]:
 
 
 def index_text(text: str) -> str:
-    """What the keyword index stores for `text`: mostly `text` itself.
+    """The text stored in the keyword index for `text`, mostly `text` itself.
 
-    Runs of Chinese, Japanese and Korean come as characters and pairs in turn (`数据库`: `数 数据 据 据库 库`), so that
-    a phrase of the same form still finds its place. The parts of camelCase words and the joined form of `wi-fi` stand
-    after the text, so that nothing comes between its own words. Lone surrogates, which SQLite can't store, become
-    question marks.
+    CJK runs become alternating characters and pairs (`数据库`: `数 数据 据 据库 库`), so that a phrase in the same form
+    still matches. The parts of camelCase words and the joined form of `wi-fi` are appended, so that nothing separates
+    the original words. Lone surrogates, which SQLite can't store, become question marks.
     """
     work = _ASCII_WORK if text.isascii() else _work()
     if work.search(text) is None:
@@ -83,9 +82,9 @@ def index_text(text: str) -> str:
 
 
 def spread_text(text: str) -> str:
-    """`text` in plain forms and with its CJK runs spread, as `index_text` does, but without the other forms behind it.
+    """`text` in plain forms with spread CJK runs, like `index_text` but without the appended forms.
 
-    Between double quotes this is the FTS5 phrase that finds `text`.
+    In double quotes this is the FTS5 phrase that finds `text`.
     """
     if text.isascii():
         return text
@@ -93,10 +92,10 @@ def spread_text(text: str) -> str:
 
 
 def plain_forms(text: str) -> str:
-    """`text` with characters that only double others replaced by those (fullwidth, ligatures, decomposed accents),
-    and without those that are not seen within a word (soft hyphens, zero-width signs).
+    """`text` with duplicate characters replaced (fullwidth, ligatures, decomposed accents) and invisible ones inside
+    words removed (soft hyphens, zero-width characters).
 
-    What a character becomes does not depend on its surroundings, so that index and query always agree.
+    The mapping of a character does not depend on its context, so index and query always agree.
     """
     if text.isascii():
         return text
@@ -105,7 +104,7 @@ def plain_forms(text: str) -> str:
 
 
 def camel_parts(word: str) -> list[str]:
-    """The parts of a camelCase word: getUserName is get, User, Name. Empty when it has one part or is just long."""
+    """The parts of a camelCase word: get, User, Name for getUserName. Empty if it has only one part or is too long."""
     if len(word) > _LONGEST_CAMEL:
         return []
     parts = _HUMPS.split(word)
@@ -113,7 +112,7 @@ def camel_parts(word: str) -> list[str]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words that the index keeps of `text`, in lower case and in the index's order, before stemming."""
+    """The words indexed for `text`, in lower case and index order, before stemming."""
     indexed = index_text(text)
     if indexed.isascii():
         return _TOKEN.findall(indexed.lower())
@@ -121,7 +120,7 @@ def words_of(text: str) -> list[str]:
 
 
 class Token(NamedTuple):
-    """A word's stem, or one or two characters of Chinese, Japanese or Korean, and where it stands in a text."""
+    """The stem of a word, or one or two CJK characters, and its position in a text."""
 
     start: int
     end: int
@@ -129,8 +128,8 @@ class Token(NamedTuple):
 
 
 def tokens_of(text: str) -> Iterator[Token]:
-    """The tokens of `text`, such as a line of a note, in their order: words as the index compares them; of runs of
-    Chinese each character and each pair."""
+    """The tokens of `text`, such as a line of a note, in order: words as compared by the index; each character and pair
+    of CJK runs."""
     for run in _token_run().finditer(text):
         start = run.start()
         if run["cjk"]:
@@ -148,13 +147,13 @@ def _token_run() -> re.Pattern[str]:
 
 
 def fts_quote(token: str) -> str:
-    """`token` as an FTS5 string, which holds no operators: a word, or several as a phrase."""
+    """`token` as an FTS5 string without operators: a word, or several as a phrase."""
     return '"' + token.replace('"', '""').replace("\0", " ") + '"'
 
 
 def _spread_run(match: re.Match[str]) -> str:
     run = match[0]
-    # Blanks around it: an English word may stand right beside a Chinese one.
+    # With spaces around it: an English word may touch a Chinese one.
     pairs = [f"{left} {left}{right}" for left, right in pairwise(run)]
     return f" {' '.join((*pairs, run[-1]))} "
 
@@ -165,11 +164,11 @@ def _compose(match: re.Match[str]) -> str:
 
 
 def _fold(token: str) -> str:
-    """`token` as unicode61 folds it: lower case, and Latin letters (no others) without their accents."""
+    """`token` folded like unicode61: lower case, and Latin letters (no others) without accents."""
     if token.isascii():
         return token.lower()
     if cjk_run().fullmatch(token):
-        # CJK has no case, and stands alone after the spreading.
+        # CJK has no case, and is separate after the spreading.
         return token
     return "".join(_fold_character(character) for character in token)
 

@@ -1,7 +1,7 @@
-"""Owns what a talk is about: a few words of what somebody said, by how often they come up and how rare they are.
+"""Finds the subject of a conversation: a few words, by their frequency in it and their general rarity.
 
-Function words, and words of requests and commands, say nothing of a subject. English is taken by its words, Chinese as
-it is written: cut where words without meaning stand, and to what comes up again.
+Function words, requests and commands are ignored. English is split into words; Chinese is cut at words without meaning,
+and to parts that recur.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from clawbot.text.secrets import MARK
 from clawbot.text.stems import stem
 
 _HAN = ITERATION_MARK + HAN
-_LOOKED_AT = 1_000  # characters of each text: what is beyond is a paste
-_MOST_CHARS = 40_000  # of all texts together; of more, every second or third one is looked at
-_LONGEST_WORD = 20  # what is longer is an id
+_LOOKED_AT = 1_000  # characters used of each text: more is pasted text
+_MOST_CHARS = 40_000  # of all texts together; beyond, only every second or third one is used
+_LONGEST_WORD = 20  # longer words are ids
 _RARE, _COMMON = 1.0, 0.4
 _CLAUSE = 40  # characters of Chinese without a word that parts it; a longer one is a list, or no language
-_MOST_PARTS = 400  # of Chinese that come up again: the most frequent ones
+_MOST_PARTS = 400  # the most frequent recurring parts of Chinese
 _LONG_HAN = 8  # characters; a longer piece of Chinese is a clause
 # Code, what stands where a secret was, and greetings.
 _NOT_PROSE = re.compile(
@@ -50,15 +50,15 @@ _UNTELLING = STOP_WORDS | TALKING | ASKING
 # Behind 叫 stands a name, so that "called what" shows what the names of a talk are of.
 _PARTING = {*CHINESE_STOP_PHRASES, *CHINESE_TALKING} - {"叫什么"}
 _CHINESE_STOP = re.compile("|".join(sorted(_PARTING, key=len, reverse=True)))
-_TRAILING = "叫是在还里要都的了"  # what a part of a clause ends with, and no word of a subject does
+_TRAILING = "叫是在还里要都的了"  # endings of clause parts that no subject word has
 # Letters and marks that show nothing: the fillers of Hangul, the joiner of graphemes, the selectors of variants.
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _APOSTROPHES = "'’"
 
 
 def topics(texts: Iterable[str], most: int = 3) -> list[str]:
-    """Up to `most` words, in lower case and the order of their first use, that say what `texts` are about; [] where
-    nothing does. A word counts once in each text."""
+    """Up to `most` lower-case words, in order of first use, that describe the subject of `texts`; [] if there are none.
+    A word counts once per text."""
     seen = _Seen()
     looked_at = [text[:_LOOKED_AT] for text in texts]
     for text in looked_at[:: 1 + sum(map(len, looked_at)) // _MOST_CHARS]:
@@ -89,7 +89,7 @@ def words(text: str) -> list[str]:
 
 
 class _Seen:
-    """The words of several texts: in how many they are, and how they are written."""
+    """The words of several texts: the number of texts with each, and its spelling."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -106,35 +106,35 @@ class _Seen:
         self._counts.update(dict.fromkeys(chinese).keys())
 
     def shown(self, key: str) -> str:
-        """How the word was written first."""
+        """The first spelling of the word."""
         return self._written.get(key, key)
 
     def scores(self) -> Mapping[str, float]:
-        """What each word says of the subject, in the order of their first use."""
+        """The relevance of each word, in order of first use."""
         counts, first = dict(self._counts), {key: float(place) for place, key in enumerate(self._counts)}
         for part, count in _repeated(self._clauses).items():
             counts[part] = max(count, counts.get(part, 0))
-            # A part stands behind the piece that it is first a part of.
+            # A part follows the piece in which it first occurs.
             whole = next(key for key in self._counts if part in key)
             first[part] = min(first.get(part, math.inf), first[whole] + whole.index(part) / _LOOKED_AT)
         return {key: self.weight(key) * (1 + math.log(counts[key])) for key in sorted(counts, key=first.__getitem__)}
 
     def weight(self, key: str) -> float:
-        """How rare a word is, apart from these texts."""
+        """The general rarity of a word."""
         if _CHINESE.match(key):
             return _RARE if len(key) <= _LONG_HAN else _COMMON
         return _COMMON if key in COMMON or self._written[key] in COMMON else _RARE
 
 
 def _without_names(found: re.Match[str]) -> str:
-    """A run without white space, unless it is an address, a path, or the name of a file."""
+    """A run without whitespace, unless it is a URL, a path, or a file name."""
     bare = found[0].strip(_EDGES)
     is_name = sum(map(bare.count, "./\\@")) > 1 or _FILE.fullmatch(bare)
     return " " if is_name else found[0]
 
 
 def _told(text: str) -> tuple[list[str], list[str]]:
-    """The words of `text` that are no stop words, and its pieces of Chinese between such."""
+    """The words of `text` except stop words, and its Chinese pieces between them."""
     english: list[str] = []
     chinese: list[str] = []
     for word in words(text):
@@ -147,15 +147,15 @@ def _told(text: str) -> tuple[list[str], list[str]]:
 
 
 def _content(piece: str) -> str:
-    """A piece of Chinese without the little word that it may begin with; "" for a single character."""
+    """A Chinese piece without a leading function word; "" for a single character."""
     if len(piece) > 2 and piece[0] in CHINESE_LEADING:
         piece = piece[1:]
     return piece if len(piece) > 1 else ""
 
 
 def _repeated(clauses: Sequence[Sequence[str]]) -> dict[str, int]:
-    """The parts of Chinese pieces that come up in several texts, and in how many; none that a longer one holds which
-    comes up as often."""
+    """The parts of Chinese pieces that recur in several texts, with the number of texts; without those inside an
+    equally frequent longer one."""
     counts: Counter[str] = Counter()
     for pieces in clauses:
         counts.update({part for piece in pieces for part in _parts(piece) if part})

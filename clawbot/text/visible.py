@@ -1,14 +1,14 @@
-"""Text for somebody who must see every character of it: what a terminal would not show stands there as a sign.
+"""Displays text so that every character is visible: what a terminal would not show is replaced by a sign.
 
-A sign is `⟦U+001B⟧`, `⟦12×U+FFFD⟧`, `⟦tab⟧`, `⟦400×space⟧` or, where all is put on one line, `⟦↵⟧`. The brackets of
-signs that stand in the text itself, and those that look alike, are shown as signs too, so that what is shown can be
-read back without knowing its colours: `reveal` undoes `visible`.
+A sign is `⟦U+001B⟧`, `⟦12×U+FFFD⟧`, `⟦tab⟧`, `⟦400×space⟧` or, on one line, `⟦↵⟧`. Brackets of signs in the text
+itself, and lookalikes, are shown as signs too, so that the result can be read back without colours: `reveal` undoes
+`visible`.
 
-What is a sign follows the Unicode categories: controls, format, private, unassigned and surrogate characters (C*), all
-separators but the space (Z*), marks without a letter to stand on, and what the property Default_Ignorable_Code_Point
-or an empty glyph makes invisible in spite of its category.
+Signs replace, by Unicode category: controls, format, private, unassigned and surrogate characters (C*), all separators
+except the space (Z*), marks without a base letter, and characters invisible because of Default_Ignorable_Code_Point or
+an empty glyph.
 
-Also how titles and messages name things on one line, and count in words.
+Also one-line names and counted words for titles and messages.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What the model can do, and within which limits."""
+"""The tools that the model can call, and their limits."""

@@ -1,6 +1,6 @@
-"""The fence around one agent: what of the disk is another agent's, the program's own, its configuration, or a hook.
+"""The fence of one agent: which paths belong to other agents, to the program, to its configuration, or to hooks.
 
-Reference sheet 18: each agent has a workspace, sessions and an index of its own. Held here in code, not by prompts.
+Each agent has its own workspace, sessions and index; this is enforced here in code, not by prompts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PROGRAM = "it belongs to the program that runs, so only the user changes it"
 
 
 class Neighbour(Struct, frozen=True):
-    """Another agent with a workspace of its own; `allowed`: named in `tools.agents`."""
+    """Another agent with its own workspace; `allowed`: listed in `tools.agents`."""
 
     agent_id: str
     workspace: Path
@@ -38,7 +38,7 @@ class Neighbour(Struct, frozen=True):
 
 
 def neighbours(settings: Settings, agent_id: str, paths: Paths) -> list[Neighbour]:
-    """The other agents, without those that the settings give the same workspace: these share it. Blocks."""
+    """The other agents, except those that share the same workspace. Blocks."""
     own = settings.agent(agent_id).workspace
     allowed = settings.allowed_agents(agent_id)
     others = [(other, settings.agent(other).workspace) for other in settings.agent_ids if other != agent_id]
@@ -58,19 +58,19 @@ def agent_fence(
     config_file: Path | None = None,
     model: str | None = None,
 ) -> Fence:
-    """What the file tools of `agent_id` may reach. Blocks.
+    """The fence for the file tools of `agent_id`. Blocks.
 
-    Another agent's workspace is out of reach, or can be read where `tools.agents` names that agent. The state folder
-    is out of reach but for workspaces in it, and so is configuration wherever it lies: `config_file` is the one of the
-    command line. `hook_folders` tells at each call the folders of the hooks that are enabled, which can be read only;
-    so can the program itself, and the scripts that play a model: of the settings, or `model` of the command line.
+    Another agent's workspace is denied, or readable if `tools.agents` lists that agent. The state folder is denied
+    except for workspaces in it, and so is configuration anywhere: `config_file` is the one of the command line.
+    `hook_folders` returns, at each call, the folders of enabled hooks, which are read-only; so are the program itself
+    and the scripts of scripted models: from the settings, or `model` from the command line.
     """
     others = neighbours(settings, agent_id, paths)
     readable = tuple(other.workspace for other in others if other.allowed)
     foreign = [
         _foreign(agent_id, other.agent_id, other.workspace)
         for other in others
-        # Of two others that share a workspace, one may be allowed.
+        # If two others share a workspace, only one of them may be allowed.
         if not any(_same_folder(other.workspace, folder) for folder in readable)
     ]
     workspace = settings.agent(agent_id).workspace
@@ -88,8 +88,8 @@ def agent_fence(
 
 
 def foreign_fence(settings: Settings, agent_id: str, paths: Paths) -> Fence:
-    """What of other agents the memory of `agent_id` must not take in: workspaces and sessions, of all that
-    `tools.agents` does not name. Blocks."""
+    """Files of other agents that the memory of `agent_id` must not index: workspaces and sessions of agents not listed
+    in `tools.agents`. Blocks."""
     others = neighbours(settings, agent_id, paths)
     barred = [
         _foreign(agent_id, other.agent_id, folder)
@@ -106,38 +106,38 @@ def _foreign(agent_id: str, other: str, folder: Path) -> Barred:
 
 def _state(settings: Settings, paths: Paths, workspace: Path) -> Iterator[Barred]:
     if not _same_folder(paths.home, workspace):
-        # Other names of files are told for what follows, which is all that is worth it.
+        # Only the following entries are worth detecting by other names (hard links).
         yield Barred(paths.home, _STATE, twins=False)
     yield from (Barred(place, _STATE) for place in (paths.agents, paths.hooks, paths.logs))
-    # With the copies that editors keep of them, and the locks beside them.
+    # Including editors' backup copies and lock files.
     files = (paths.env_file, paths.config_file, paths.switches_file, paths.schedule_file, paths.history_file)
     yield from (Barred(paths.home, _STATE, pattern=f"{file.name}*") for file in files)
-    # Where the workspace of an agent is the state folder, its notes lie beside the indexes.
+    # If an agent's workspace is the state folder, its notes lie beside the indexes.
     yield Barred(paths.memory_db("main").parent, _STATE, pattern="*.sqlite*")
-    # A workspace may lie in `agents`; what is kept there is named once more, so that it is further in.
+    # A workspace may lie inside `agents`; list the sessions again, so that they are the inner rule.
     yield from (Barred(paths.sessions(agent_id), _STATE) for agent_id in settings.agent_ids)
 
 
 def _configuration(files: Iterable[Path]) -> Iterator[Barred]:
-    """Each of `files`, wherever links in its path lead to at the time of a call, and copies beside it."""
+    """Each of `files`, with links in its path resolved at each call, and its copies."""
     for file in files:
         yield Barred(file, _CONFIGURATION)
         real = Path(os.path.realpath(file))
         name = glob.escape(real.name)
-        # The copies that editors keep: `config.yaml~`, `config.yaml.bak`, `.config.yaml.swp`.
+        # Editors' copies: `config.yaml~`, `config.yaml.bak`, `.config.yaml.swp`.
         yield from (Barred(real.parent, _CONFIGURATION, pattern=copy) for copy in (f"{name}[.~]*", f".{name}.*"))
 
 
 def _scripts(settings: Settings, model: str | None) -> Iterator[Barred]:
-    """The scripts in place of models: what they say and call is not for the model to write. Of all agents, since one
-    may write where another one's script lies."""
+    """The scripts of scripted models, which the model must not write: those of all agents, since one agent may be able
+    to write where another's script lies."""
     for text in (model, *_texts(settings.model_dump())):
         if text and text.startswith(SCRIPT):
             yield Barred(Path(text.removeprefix(SCRIPT)).expanduser().absolute(), _SCRIPT)
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All strings in nested plain data."""
+    """All strings in nested data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -147,15 +147,15 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _program(workspace: Path) -> Iterator[Barred]:
-    """What the next start runs: the package, its settings, and the interpreter's environment, which may lie in the
+    """The code of the next start: the package, its settings, and the Python environment, possibly inside the
     workspace."""
     places = (Path(clawbot.__file__).parent, shipped("config.yaml"), Path(sys.prefix))
     yield from (Barred(place, _PROGRAM) for place in places if not _same_folder(place, workspace))
 
 
 def hook_places(hooks: HookSettings, workspace: Path) -> list[Path]:
-    """Where code is taken from that runs: the folders of the settings, and in `workspace` the hooks enabled by name,
-    also those that are not written yet."""
+    """The locations of hook code: the configured folders, and in `workspace` the hooks enabled by name, existing or
+    not."""
     entries = hooks.entries.__pydantic_extra__
     return [*hooks.dirs, *(workspace / "hooks" / name for name, entry in entries.items() if entry.enabled)]
 
@@ -166,4 +166,4 @@ def _same_folder(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        return False  # one of them is not there
+        return False  # one of them does not exist

@@ -1,9 +1,9 @@
-"""The one file that a silent turn may write, and only at its end: the tools for it, and the proof that what stood in
-the file stayed as it was (reference sheet 8.4).
+"""The tools for a silent turn's only writable file, which can only be appended to, with verification that its earlier
+content is unchanged.
 
-The model is not trusted. The file is opened for appending alone, by names that are walked without following links, so
-no call can reach another file or a byte that is there already. Other programs are not hindered: an editor that saves
-in between is noticed, and the text goes to the end of what it saved.
+The model is not trusted. The file is opened for appending only, by walking its path without following links, so no call
+can reach another file or an existing byte. Other programs are not blocked: if an editor saves in between, that is
+detected, and the text is appended to the new content.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ _BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 
 def addition(before: bytes, text: str) -> bytes:
-    """`text` as the bytes that go behind `before`: it begins on a line of its own and ends with a line break. Of blank
-    lines at its start one is kept; where `before` ends with `\\r\\n` lines, it has such lines, too. It is encoded as
-    `before` is.
+    """The bytes to append `text` to `before`: on a new line and with a final line break. At most one leading blank line
+    is kept; if `before` has CRLF line breaks, they are used, and so is its encoding.
 
-    Raises ToolError for half characters.
+    Raises ToolError for lone surrogates.
     """
     plain = _unified(text)
     body = _BLANK_LINES.sub("", plain).rstrip() + "\n"
@@ -54,26 +53,26 @@ def addition(before: bytes, text: str) -> bytes:
 
 
 def remainder(before: bytes, text: str) -> str:
-    """What `text` adds to a note that holds `before`: the rest of it when it begins with the whole note, else all of
-    it. Line breaks and space at the note's end are not compared."""
+    """The part of `text` that is new to a note with the content `before`: its rest if it starts with the whole note,
+    else all of it. Whitespace at the note's end is ignored."""
     present = _unified(decode(before)[0]).rstrip()
     given = _unified(text).removeprefix("\ufeff")
     if not present or not given.startswith(present):
         return text
     rest = given[len(present) :]
-    # A last line that is longer than it was is a changed line, and nothing is changed here.
+    # If the last line became longer, it was changed, and nothing may be changed here.
     return text if rest and not rest[0].isspace() else _after_line_break(rest)
 
 
 def _after_line_break(rest: str) -> str:
-    """`rest` without the end of the line that it follows."""
+    """`rest` without the line break of the preceding line."""
     ending, line_break, following = rest.partition("\n")
     return following if line_break and not ending.strip() else rest.lstrip(" \t")
 
 
 def described(path: str, holding: bytes, offset: int, added: bytes) -> MemoryWrite:
-    """Where `added` stands in `holding`, the content of the note `path` up to it at least, from byte `offset` on. Its
-    first line is the first one that is not blank."""
+    """The position of `added` in `holding`, the content of the note `path`, from the byte `offset` on. Its first line
+    is the first non-blank one."""
     encoding = encoding_of(holding)
     text = added.decode(encoding.name, "replace")
     blank = text[: len(text) - len(text.lstrip("\r\n"))].count("\n")
@@ -89,7 +88,7 @@ def described(path: str, holding: bytes, offset: int, added: bytes) -> MemoryWri
 
 
 def last_place(data: bytes, added: bytes) -> int | None:
-    """Where in `data` the lines `added` stand for the last time, as whole lines; None when nowhere."""
+    """The last position in `data` of the lines `added`, as whole lines; None if there is none."""
     encoding = encoding_of(data)
     line_break = "\n".encode(encoding.name)
     begins = added.startswith(("\r".encode(encoding.name), line_break))
@@ -106,7 +105,7 @@ def _unified(text: str) -> str:
 
 
 def _ends_lines_with_crlf(before: bytes) -> bool:
-    """Whether the last line break of `before` is that of Windows."""
+    """Whether the last line break of `before` is CRLF."""
     at = before.rfind(b"\n")
     return at > 0 and before[at - 1 : at] == b"\r"
 
@@ -115,21 +114,21 @@ log = logging.getLogger(__name__)
 
 BeforeWrite = Callable[[MemoryWrite], None]
 
-ATTEMPTS = 5  # a file that another program changed so often in a row is not going to hold still
+ATTEMPTS = 5  # give up on a file that another program keeps changing
 TOTAL_BYTES = 256 * 1024  # more than that in one turn is a transcript, not notes
 
 
 def note_place(path: str) -> WorkspacePath:
-    """The place of `path`, which is relative to the workspace and leads straight down; raises ToolError otherwise.
-    Unlike `WorkspaceFolder.locate` it resolves no link, so opening the place refuses every link on the way."""
+    """The workspace path of `path`, relative and without `..`; raises ToolError otherwise. Unlike
+    `WorkspaceFolder.locate` it resolves no links, so opening it refuses every link."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
-        raise ToolError(f"{one_line(path)!r} is no path of a note in the workspace.")
+        raise ToolError(f"{one_line(path)!r} is not the path of a note in the workspace.")
     return WorkspacePath(parts)
 
 
 def is_on_disk(folder: WorkspaceFolder, write: MemoryWrite) -> bool:
-    """Whether the bytes of `write` stand where it says. Blocks; False as well when they can't be read."""
+    """Whether the bytes of `write` are where it says. Blocks; False if they can't be read."""
     try:
         with folder.reading(note_place(write.path)) as stream:
             stream.seek(write.offset)
@@ -140,13 +139,13 @@ def is_on_disk(folder: WorkspaceFolder, write: MemoryWrite) -> bool:
 
 
 class AppendOnlyFile:
-    """One file of the workspace, `path`, with the tools that add to it.
+    """The workspace file `path`, with the tools that append to it.
 
-    `before_write` is called in the tool's thread with what is about to be added, before the bytes go to disk; when it
-    raises, nothing is written. It is called again when another program changed the file in between. `trouble` says why
-    the last try to write failed, when that was not the model's mistake; "" otherwise.
+    `before_write` is called on the tool's thread with the planned write, before the bytes go to disk; if it raises,
+    nothing is written. It is called again if another program changes the file in between. `trouble` says why the last
+    write failed, unless the model caused it; "" otherwise.
 
-    Secrets are left out of what is added, those that are `known` in other words too; each write says how many.
+    Secrets are redacted, `known` ones in any wording; each write reports how many.
     """
 
     def __init__(
@@ -163,18 +162,18 @@ class AppendOnlyFile:
 
     @property
     def writes(self) -> tuple[MemoryWrite, ...]:
-        """What was added so far, where it is now on disk, oldest first."""
+        """The writes so far, at their current positions, oldest first."""
         return tuple(self._writes)
 
     @property
     def tools(self) -> tuple[AnyTool, ...]:
-        """`append`, and a `write` that adds at the end as well."""
+        """`append`, and a `write` that appends too."""
         return (_NoteTool(self, "append", whole=False), _NoteTool(self, "write", whole=True))
 
     def add(self, asked: str, text: str, *, whole: bool) -> ToolOutcome:
-        """Add `text` at the end of the file; of a `whole` new content that begins with the present one, the rest.
+        """Append `text`; if it is a `whole` new content that starts with the present one, only the rest.
 
-        `asked` is the path that the model named, "" for none. Blocks. Raises ToolError with the reason for the model.
+        `asked` is the path given by the model, "" for none. Blocks. Raises ToolError with the reason for the model.
         """
         self._check_path(asked)
         self._check_text(text)
@@ -220,7 +219,7 @@ class AppendOnlyFile:
             )
 
     def _write(self, text: str, *, whole: bool) -> MemoryWrite | None:
-        """Add `text`; where it stands now, None when there was nothing left to add."""
+        """Append `text`; returns its position, None if there was nothing new."""
         for _ in range(ATTEMPTS):
             present = self._look()
             before = present or b""
@@ -239,8 +238,8 @@ class AppendOnlyFile:
         raise ToolError(f"Another program keeps changing {self.path}: nothing was added. Try again later.")
 
     def _look(self) -> bytes | None:
-        """The file as it is now, None when there is none. Raises ToolError when it can't be read, or when appending to
-        it would change something else."""
+        """The current content, None if the file does not exist. Raises ToolError if it can't be read, or if appending
+        would change another file."""
         try:
             with self._folder.reading(self._place) as stream:
                 status = os.fstat(stream.fileno())
@@ -265,7 +264,7 @@ class AppendOnlyFile:
             raise ToolError(f"Nothing was added to {self.path}, as no record of it could be kept: {error}") from error
 
     def _append(self, before: bytes, added: bytes) -> bool:
-        """Add the bytes if the file still holds what it held `before`. Whether it did."""
+        """Append the bytes if the file is unchanged since `before`; returns whether it was."""
         with self._folder.appending(self._place) as handle:
             if os.fstat(handle).st_nlink > 1 or os.pread(handle, len(before) + 1, 0) != before:
                 return False
@@ -273,21 +272,20 @@ class AppendOnlyFile:
         return True
 
     def _prove(self, before: bytes, added: bytes) -> MemoryWrite | None:
-        """Read the file again: where the new bytes stand, behind what stood there `before`. None when they are gone,
-        as another program put its own file in place of the one that was appended to."""
+        """Reread the file: the position of the new bytes after the old content `before`. None if they are gone because
+        another program replaced the file."""
         after = self._look() or b""
         if not after.startswith(before):
-            # Appending can't do that: another program wrote its own version while it was done.
+            # Appending can't cause this: another program wrote its own version meanwhile.
             log.warning("%s was changed by another program while a note was added to it", self.path)
         offset = last_place(after, added)
         return None if offset is None else described(self.path, after, offset, added)
 
     def _keep_name(self) -> None:
-        """Let the name of a new file, and of its new folder, survive a power cut; file systems without that are left
-        alone."""
+        """Sync the names of a new file and its new folder to disk, where the file system supports it."""
         parents = self._place.parts[:-1]
         for depth in range(len(parents), -1, -1):
-            # A folder that is gone again is seen when the file is read again.
+            # A deleted folder is noticed when the file is reread.
             with contextlib.suppress(OSError, ToolError), self._folder.folder(parents[:depth]) as handle:
                 os.fsync(handle)
 
@@ -300,7 +298,7 @@ class NoteArguments(Arguments, frozen=True):
 
 
 class _NoteTool(TypedTool[NoteArguments]):
-    """`append` or `write`, bound to the one file. Of a `whole` content the present text is not written twice."""
+    """`append` or `write`, bound to the file. With `whole`, present content is not written twice."""
 
     read_only = False
     needs = frozenset({"notes"})
@@ -321,7 +319,7 @@ class _NoteTool(TypedTool[NoteArguments]):
         return ToolSpec(self._name, description, schema_of(self.arguments))
 
     def title(self, arguments: dict[str, object]) -> str:
-        """`append memory/2026-11-20.md`, or the path that the model named."""
+        """`append memory/2026-11-20.md`, or the path given by the model."""
         return title_of(self._name, arguments.get("path") or self._file.path)
 
     def act(self, arguments: NoteArguments) -> ToolOutcome:

@@ -1,4 +1,4 @@
-"""Arguments of tools as typed structs: their JSON schema for the model, and a forgiving conversion of what it sends."""
+"""Tool arguments as typed structs: their JSON schema for the model, and lenient conversion of its input."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from clawbot.tools.protocol import Need, ToolError, ToolOutcome
 
 
 class Arguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of all argument structs. Optional fields have a default and never the value null, so that their
-    schema stays the plain one that every provider understands."""
+    """The base class of argument structs. Optional fields have a default other than null, so that their schema stays
+    the plain one that every provider understands."""
 
 
 PathArgument = Annotated[str, Meta(description="Path in the workspace, relative to it or absolute.", min_length=1)]
@@ -39,15 +39,15 @@ _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
 def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
-    """The JSON schema of `arguments`: one flat object without references, closed to unknown names."""
+    """The JSON schema of `arguments`: one flat object without references and additional properties."""
     _, components = msgspec.json.schema_components([arguments], ref_template="{name}")
     schema = dict(components[arguments.__name__])
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
 
 def parse(arguments: type[A], raw: dict[str, Any]) -> A:
-    """`raw` as `arguments`: "3" passes for 3, `maxResults` for `max_results`, and null for an optional one means that
-    it was left out.
+    """Convert `raw` to `arguments`: "3" is accepted for 3, `maxResults` for `max_results`, and null for an omitted
+    optional one.
 
     Raises ToolError that names the argument, what was expected and the valid names.
     """
@@ -66,33 +66,32 @@ def parse(arguments: type[A], raw: dict[str, Any]) -> A:
 
 
 def _spelled(name: str, known: Container[str], given: Container[str]) -> str:
-    """`maxResults` as `max_results`, where that is a name of ours and not given as well."""
+    """`max_results` for `maxResults`, if that is a known name and not given as well."""
     plain = _HUMP.sub(r"_\g<0>", name).lower()
     return plain if plain in known and plain not in given else name
 
 
 def _in_words(problem: str) -> str:
-    """msgspec's text with the place first and without its path syntax."""
+    """msgspec's message with the location first and without path syntax."""
     what, _, where = problem.partition(" - at `$.")
     return f"`{where.rstrip('`')}`: {what}" if where else what.replace("Object missing required field", "missing")
 
 
 async def completed(work: Callable[[], T]) -> T:
-    """What `work`, which changes something and blocks, returns; it runs in a thread. Once begun it is completed before
-    a cancellation goes on, so that nothing is written behind the back of the next step."""
+    """Run `work`, which blocks and changes something, in a thread. Once started it completes even if the caller is
+    cancelled, so that nothing is written during the next step."""
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # marks it as seen: the interrupt is what the caller is told
+            task.exception()  # retrieved, so that asyncio does not complain: the caller sees the cancellation
         raise
 
 
 class ArgumentTool(ABC, Generic[A]):
-    """What a tool is whose arguments are a struct. `subject` names the argument that stands for the call in its
-    title."""
+    """A tool whose arguments are a struct. `subject` names the argument shown in its title."""
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -112,7 +111,7 @@ class ArgumentTool(ABC, Generic[A]):
 
 
 class AsyncTool(ArgumentTool[A]):
-    """A tool that waits for something else to do its work. Implements `Tool`."""
+    """A tool that awaits its work. Implements `Tool`."""
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
         """Check the arguments and do the work."""
@@ -124,11 +123,10 @@ class AsyncTool(ArgumentTool[A]):
 
 
 class TypedTool(ArgumentTool[A]):
-    """A tool whose work blocks: it runs in a thread. Implements `Tool`."""
+    """A tool whose work blocks and runs in a thread. Implements `Tool`."""
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
-        """Check the arguments and do the work in a thread. A change that has begun is completed before a
-        cancellation goes on."""
+        """Check the arguments and run the work in a thread. A started change completes despite a cancellation."""
         parsed = parse(self.arguments, arguments)
         if self.read_only:
             return await asyncio.to_thread(self.act, parsed)

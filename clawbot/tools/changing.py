@@ -1,8 +1,7 @@
-"""What the tools that change files share: a change is worked out, asked for where that is needed, and then made as it
-was shown.
+"""The base of tools that change files: a change is planned, approved where necessary, and then made exactly as shown.
 
-Asked for are changes of instructions above all: they are obeyed in every later session, so what an injected text has
-the model write there would be as well. What the user allows for always is remembered here.
+Above all, changes of instruction files need approval: instructions are obeyed in every later session, and so would be
+an injected text. What the user always allows is remembered here.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ _RITUAL = ("bootstrap.md",)
 
 
 class Reason(Struct, frozen=True):
-    """Why a change is asked for, as a clause in `text`. `name` is the file of instructions that it is a change of, ""
-    for no such file: maybe by another name."""
+    """Why a change needs approval, as a clause in `text`. `name` is the instruction file concerned (possibly under
+    another name), "" for none."""
 
     text: str
     name: str = ""
 
 
 class AskedFiles:
-    """The files of the workspace `root` whose changes are asked for, by the `words` of `tools.files.ask`. One object
-    for all tools of a run, since an "always" counts for each of them. The methods block, but for `add_prompted`."""
+    """Which changes in the workspace `root` need approval, by the `words` of `tools.files.ask`. All tools of a run
+    share one object, since "always" applies to all. The methods block, except `add_prompted`."""
 
     def __init__(self, root: Path, words: Collection[AskedWord]) -> None:
         self._root = root
@@ -52,12 +51,12 @@ class AskedFiles:
         self._allowed: set[tuple[str, ...]] = set()
 
     def add_prompted(self, names: Iterable[str]) -> None:
-        """Files of these names, relative to the workspace, stand in a system prompt: those that hooks put there are
-        instructions whatever they are called."""
+        """Treat these files, relative to the workspace, as instructions whatever their names: hooks put them into a
+        system prompt."""
         self._prompted |= set(names)
 
     def why(self, place: WorkspacePath) -> Reason | None:
-        """Why a change of the file at `place` is asked for; None when it is not, or was allowed for always."""
+        """Why a change of `place` needs approval; None if it does not, or was always allowed."""
         if _folded(place.parts) in self._allowed:
             return None
         if "instructions" in self._words and (name := self._instruction(place)):
@@ -67,11 +66,11 @@ class AskedFiles:
         return None
 
     def allow(self, place: WorkspacePath) -> None:
-        """Ask no more for the file at `place`."""
+        """Always allow changes of `place`."""
         self._allowed.add(_folded(place.parts))
 
     def _instruction(self, place: WorkspacePath) -> str:
-        """The file of instructions that lies at `place`, by the name that it is known by; "" for none."""
+        """The known name of the instruction file at `place`; "" for none."""
         if is_instruction(place.parts):
             return place.shown
         root = os.path.realpath(self._root)
@@ -82,12 +81,12 @@ class AskedFiles:
 
 
 def ends_ritual(place: WorkspacePath, after: bytes) -> bool:
-    """Whether to write `after` to `place` ends the first-run ritual: an emptied BOOTSTRAP.md counts as deleted."""
+    """Whether writing `after` to `place` ends the first-run ritual: an emptied BOOTSTRAP.md counts as deleted."""
     return _folded(place.parts) == _RITUAL and not after.strip()
 
 
 def _is_known(name: str) -> bool:
-    """Whether the file `name` may be changed unasked though it stands in the prompt."""
+    """Whether `name` may be changed without approval though it is part of the prompt."""
     parts = _folded(Path(name).parts)
     return not parts or parts[-1] in _UNASKED or parts[0] in _NOTES
 
@@ -97,13 +96,13 @@ def _folded(parts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_file(path: str, real: str, found: tuple[int, int] | None) -> bool:
-    """Whether the file at `path`, in which no links are left, is the one at `real`, whose identity is `found`: by name,
-    by a hard link, or by a spelling that only its file system takes for the same."""
+    """Whether `path`, without links, is the file `real` with the identity `found`: by name, by hard link, or by a
+    spelling that its file system considers equal."""
     return fold_name(path) == fold_name(real) or (found is not None and _identity(path) == found)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """What tells a file from all others; None for one that is not there."""
+    """The unique identity of a file; None if it does not exist."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):
@@ -118,8 +117,8 @@ A = TypeVar("A", bound=PathArguments)
 
 
 class PlannedChange(Struct, frozen=True):
-    """A change that is worked out and not made: the bytes of the file at `place` now (None: there is no file) and
-    `after` it, what that changes, and what the model is told."""
+    """A planned change: the bytes of `place` now (None: no file) and `after` it, the difference, and the text for the
+    model."""
 
     place: WorkspacePath
     before: bytes | None
@@ -129,8 +128,8 @@ class PlannedChange(Struct, frozen=True):
 
 
 class ChangingTool(FolderTool[A]):
-    """A tool that changes the file at `path`. Implements `AskingTool`: which changes the user is asked for, `asked`
-    says; None for none."""
+    """A tool that changes the file at `path`. Implements `AskingTool`: `asked` decides which changes need approval;
+    None for none."""
 
     read_only = False
 
@@ -139,8 +138,8 @@ class ChangingTool(FolderTool[A]):
         self._asked = asked
 
     async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
-        """Make the change, after the user has seen it where that is needed. One that has begun is completed before a
-        cancellation goes on."""
+        """Make the change, after approval where necessary. A started change completes despite a cancellation. Raises
+        ToolError if it is refused."""
         parsed = parse(self.arguments, arguments)
         begun = await completed(functools.partial(self._begin, parsed))
         if isinstance(begun, ToolOutcome):
@@ -159,15 +158,15 @@ class ChangingTool(FolderTool[A]):
 
     @abstractmethod
     def plan(self, place: WorkspacePath, arguments: A) -> PlannedChange:
-        """Work out the change of the file at `place`. Blocks; raises ToolError with a text for the model."""
+        """Plan the change of `place`. Blocks; raises ToolError with a text for the model."""
 
     def act(self, place: WorkspacePath, arguments: A) -> ToolOutcome:
         """Make the change of the file at `place`. Blocks; raises ToolError."""
         return self._make(self.plan(place, arguments))
 
     def _begin(self, arguments: A) -> ToolOutcome | tuple[PlannedChange, Reason]:
-        """Make the change, or work it out and say why it is asked for. The place is found once: what a link in the path
-        leads to later does not count."""
+        """Make the change, or plan it and say why it needs approval. The path is resolved once: later changes of links
+        don't matter."""
         place = self._folder.locate_for_change(arguments.path)
         why = self._asked.why(place) if self._asked is not None else None
         if why is None:
@@ -192,7 +191,7 @@ class ChangingTool(FolderTool[A]):
         )
 
     def _make_as_shown(self, planned: PlannedChange, *, always: bool) -> ToolOutcome:
-        """Make the change that was shown, unless the file has become another one since."""
+        """Make the change as shown, unless the file has changed since."""
         place = self._folder.locate_for_change(self._folder.real(planned.place))
         if place != planned.place or self._folder.read(place, CHANGE_BYTES) != planned.before:
             raise ToolError(

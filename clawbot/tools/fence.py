@@ -1,7 +1,7 @@
-"""How far file tools reach: beside the workspace some folders to read, inside it some places that are barred.
+"""The reach of file tools: additional readable folders, and denied places inside the workspace.
 
-Decided by real paths, and where folders lie in each other, the innermost one counts. What no path tells, a second name
-of a barred file (a hard link), is told by the file's identity.
+Real paths decide; for nested folders the innermost rule applies. Hard links to a denied file are detected by the file's
+identity.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clawbot.trees import TreeWalk
 
 Access = Literal["write", "read", "none"]
 
-MAX_TWINS_VISITED = 100_000  # entries of barred folders that are looked at for the other name of one file
+MAX_TWINS_VISITED = 100_000  # entries of denied folders examined for hard links
 
 RUNNING_HOOK = (
     "it is part of an enabled hook, whose code runs outside of this fence, so only the user changes it: in an editor, "
@@ -34,10 +34,10 @@ _STRICTEST = ("none", "read", "write")
 
 
 class Barred(Struct, frozen=True):
-    """A file, or a folder with all below it. `why` goes on after "… is refused: ".
+    """A file, or a folder with everything below it. `why` completes the sentence "… is refused: ".
 
-    With a `pattern` only the entries of the folder `path` whose names fit that glob, and what is below them. `twins`:
-    files in it are barred by their other names as well.
+    With a `pattern`, only the entries of the folder `path` whose names match that glob, and what is below them.
+    `twins`: deny hard links to its files too.
     """
 
     path: Path
@@ -47,11 +47,11 @@ class Barred(Struct, frozen=True):
 
 
 class Fence(Struct, frozen=True):
-    """What counts beside the workspace itself, which may be read and written.
+    """The rules beside the workspace itself, which is readable and writable.
 
-    `readable` are other folders that may be read, by absolute path. What is `denied` can't be reached at all, and is
-    not listed; what is `unwritable` can be read only, and so can the folders of enabled hooks, which `hook_folders`
-    tells at each call. Paths need not exist, and links in them are followed.
+    `readable` are additional readable folders, as absolute paths. `denied` places are neither reachable nor listed;
+    `unwritable` ones are read-only, as are the folders of enabled hooks, which `hook_folders` returns at each call.
+    Paths need not exist, and links in them are followed.
     """
 
     readable: tuple[Path, ...] = ()
@@ -60,13 +60,13 @@ class Fence(Struct, frozen=True):
     hook_folders: Callable[[], Collection[Path]] | None = None
 
     def deny(self, *barred: Barred) -> Fence:
-        """This fence with more that is denied."""
+        """This fence with more denied places."""
         return msgspec.structs.replace(self, denied=(*self.denied, *barred))
 
 
 class Verdict(Struct, frozen=True):
-    """What may be done with a path. `base` is the real folder to reach it from, "" when it lies outside of all, and
-    `why` the reason where a rule forbids something."""
+    """What is allowed for a path. `base` is the real folder to reach it from, "" if it is outside all; `why` is the
+    reason for a refusal."""
 
     access: Access
     base: str
@@ -82,7 +82,7 @@ class _Rule(Struct, frozen=True):
     exact: str = ""
 
     def depth(self, parts: tuple[str, ...]) -> int:
-        """How far down the rule takes hold on the way to `parts`; -1 where it does not."""
+        """The depth at which the rule applies on the way to `parts`; -1 if it does not."""
         size = len(self.parts)
         if parts[:size] != self.parts:
             return -1
@@ -92,7 +92,7 @@ class _Rule(Struct, frozen=True):
 
 
 class Bounds:
-    """A fence around the workspace `root` as the disk stands now, good for one call of a tool. Blocks when made."""
+    """The fence around the workspace `root`, evaluated for one call of a tool. Creating it blocks."""
 
     def __init__(self, root: Path, fence: Fence) -> None:
         self.root = os.path.realpath(root)
@@ -108,47 +108,47 @@ class Bounds:
         self._unwritable = [_rule(barred, "read") for barred in unwritable]
         self._denied = tuple(barred for barred in fence.denied if barred.twins)
         denied = [_rule(barred, "none") for barred in fence.denied]
-        # A folder whose name differs from the workspace's by case alone is another one, where that makes a difference.
+        # On case-sensitive file systems a folder that differs from the workspace only in case is another folder.
         self._rules += [rule for rule in denied if rule.pattern or rule.parts != own or rule.exact == self.root]
         self._twins: frozenset[tuple[int, int]] | None = None
 
     def verdict(self, real: str) -> Verdict:
-        """What may be done with the path `real`, in which no links are left."""
+        """What is allowed for `real`, a path without links."""
         parts = _parts(real)
         holding = [(depth, rule) for rule in self._rules if (depth := rule.depth(parts)) >= 0]
         if not holding:
             return Verdict("none", "")
         deepest = max(depth for depth, _ in holding)
-        # Of rules for the same place the strictest counts.
+        # The strictest of several rules for the same place applies.
         rule = min(
             (rule for depth, rule in holding if depth == deepest), key=lambda rule: _STRICTEST.index(rule.access)
         )
         if rule.access == "write":
-            # What can only be read takes away from what is open, and opens nothing.
+            # Read-only rules restrict, and never open anything.
             rule = next((kept for kept in self._unwritable if kept.depth(parts) >= deepest), rule)
         inside = [rule.base for _, rule in holding if rule.base and is_within(rule.base, real)]
         base = self.root if self.root in inside else max(inside, key=len, default="")
         return Verdict(rule.access, base, rule.why)
 
     def why_denied(self, real: str) -> str:
-        """Why the path `real`, in which no links are left, is denied; "" where it is not."""
+        """Why `real`, a path without links, is denied; "" if it is not."""
         verdict = self.verdict(real)
         return verdict.why if verdict.access == "none" else ""
 
     def bars_below(self, folder: str) -> bool:
-        """Whether something in the real `folder`, or all of it, is denied."""
+        """Whether the real `folder` or something in it is denied."""
         parts = _parts(folder)
         return any(rule.access == "none" and rule.parts[: len(parts)] == parts for rule in self._rules)
 
     def hides(self, folder: str) -> Callable[[str], bool]:
-        """Whether a path below the real `folder`, relative to it, is denied: for walks."""
+        """A predicate for walks: whether a path relative to the real `folder` is denied."""
         if not self.bars_below(folder):
             return lambda path: False
         top = folder.rstrip("/")
         return lambda path: bool(self.why_denied(f"{top}/{path}"))
 
     def is_twin(self, found: os.stat_result) -> bool:
-        """Whether a plain file is another name of one that is denied, or may be."""
+        """Whether a regular file is, or may be, a hard link to a denied one."""
         if found.st_nlink < 2 or not self._denied:
             return False
         if self._twins is None:
@@ -156,7 +156,7 @@ class Bounds:
         return (found.st_dev, found.st_ino) in self._twins or (0, 0) in self._twins
 
     def _find_twins(self) -> frozenset[tuple[int, int]]:
-        """The files with several names in denied places; with (0, 0) when there is too much to look at."""
+        """The denied files with several hard links; includes (0, 0) if there are too many to examine."""
         twins: set[tuple[int, int]] = set()
         room = MAX_TWINS_VISITED
         for top in itertools.chain.from_iterable(map(_tops_of, self._denied)):
@@ -179,11 +179,11 @@ class Bounds:
         return frozenset(twins)
 
     def _identities(self, path: str, name: str, parent: int | None) -> set[tuple[int, int]]:
-        """The identity of the file `name` in the folder `parent`, when it is denied and has another name."""
+        """The identity of the file `name` in `parent`, if it is denied and has several hard links."""
         try:
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except OSError:
-            return set()  # gone, so it is nothing's other name
+            return set()  # deleted meanwhile
         is_twin = found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and self.why_denied(path)
         return {(found.st_dev, found.st_ino)} if is_twin else set()
 
@@ -194,7 +194,7 @@ def _rule(barred: Barred, access: Access) -> _Rule:
 
 
 def _tops_of(barred: Barred) -> list[str]:
-    """The files and folders that are barred with all below them, as they are on disk now."""
+    """The files and folders that are currently denied with everything below."""
     top = os.path.realpath(barred.path)
     if not barred.pattern:
         return [top]
@@ -211,5 +211,5 @@ def _parts(real: str) -> tuple[str, ...]:
 
 
 def is_within(folder: str, path: str) -> bool:
-    """Whether the absolute `path` is `folder` or lies below it, by their texts."""
+    """Whether the absolute `path` equals `folder` or is below it, by text."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

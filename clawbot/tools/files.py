@@ -1,5 +1,4 @@
-"""The tools that read, write and append whole files of the workspace, and the one that replaces a passage: exactly, in
-one place or in all."""
+"""The tools that read, write, append to and edit files of the workspace."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from clawbot.tools.text import (
 )
 
 READ_LINES = 2000
-NOTICE_CHARS = 500  # room for what a tool says beside the content, within the output cap
+NOTICE_CHARS = 500  # reserved for notices beside the content
 
 Line = Annotated[int, Meta(ge=1)]
 
@@ -55,7 +54,7 @@ class ReadTool(ReadingTool[ReadArguments]):
         self._max_chars = max(max_chars - NOTICE_CHARS, NOTICE_CHARS)
 
     def act(self, arguments: ReadArguments) -> ToolOutcome:
-        """Read the lines that were asked for."""
+        """Read the requested lines. Raises ToolError."""
         place = self._folder.locate(arguments.path)
         with self._folder.reading(place) as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -103,7 +102,7 @@ class WriteTool(ChangingTool[ContentArguments]):
     arguments = ContentArguments
 
     def plan(self, place: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
-        """The file with nothing but the content in it."""
+        """Replace the content of the file."""
         before = self._folder.read(place, CHANGE_BYTES)
         data = encode(arguments.content)
         change = compare(decode(before or b"")[0], arguments.content, place.shown)
@@ -113,8 +112,8 @@ class WriteTool(ChangingTool[ContentArguments]):
 
 
 class AppendTool(ChangingTool[ContentArguments]):
-    """`append`: text at the end of a file, on lines of its own. What the file holds is never rewritten, but where the
-    user was shown the whole of the change."""
+    """`append`: add text at the end of a file, on new lines. Existing content is only rewritten after the user approved
+    the whole change."""
 
     name = "append"
     description = (
@@ -124,7 +123,7 @@ class AppendTool(ChangingTool[ContentArguments]):
     arguments = ContentArguments
 
     def plan(self, place: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
-        """The file with the content behind what it holds."""
+        """The file with the text appended."""
         before = self._folder.read(place, CHANGE_BYTES)
         addition = _fitted(as_utf8(before or b""), _content(arguments))
         change, told = _told(place, addition, new=not before)
@@ -140,7 +139,7 @@ class AppendTool(ChangingTool[ContentArguments]):
             if status.st_nlink == 1:
                 append_whole(handle, _as_in(addition, head))
         if status.st_nlink > 1:
-            # The other name of the file may lie outside the workspace: give this name a file of its own.
+            # Another hard link may be outside the workspace: give this name its own file.
             self._folder.replace(place, (self._folder.read(place, CHANGE_BYTES) or b"") + _as_in(addition, head))
         change, told = _told(place, addition, new=status.st_size == 0)
         return changed(place, told, change)
@@ -153,13 +152,13 @@ def _content(arguments: ContentArguments) -> bytes:
 
 
 def _told(place: WorkspacePath, addition: bytes, *, new: bool) -> tuple[FileChange, str]:
-    """What `addition` changes, and what the model is told of it."""
+    """The change by `addition`, and the text for the model."""
     change = compare("", decode(addition)[0].strip("\n"), place.shown)
     return change, f"{'Created' if new else 'Appended to'} {place.shown} (+{change.added} lines)."
 
 
 def encode(text: str) -> bytes:
-    """`text` as UTF-8; raises ToolError for half characters (lone surrogates), which no file can hold."""
+    """`text` as UTF-8; raises ToolError for lone surrogates."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -176,14 +175,13 @@ def _end_of(handle: int, size: int, encoding: Encoding) -> bytes:
 
 
 def _as_in(addition: bytes, head: bytes) -> bytes:
-    """`addition`, which is UTF-8, in the encoding of a file that begins with `head`."""
+    """`addition` (UTF-8) in the encoding of a file that starts with `head`."""
     encoding = encoding_of(head)
     return addition.decode().encode(encoding.name) if encoding.is_wide else addition
 
 
 def _fitted(end: bytes, addition: bytes) -> bytes:
-    """`addition` on lines of its own behind what the file ends with, with the line breaks that it uses; of `end`, the
-    last two bytes are looked at."""
+    """`addition` on new lines after the file's `end` (its last two bytes), with the same line breaks."""
     if not addition.endswith(b"\n"):
         addition += b"\n"
     if end and not end.endswith(b"\n"):
@@ -192,8 +190,8 @@ def _fitted(end: bytes, addition: bytes) -> bytes:
 
 
 def append_whole(handle: int, addition: bytes) -> None:
-    """Write all of `addition`; when the disk is full, take back what came through, so that no half note stays. Raises
-    ToolError for a full disk, OSError for other failures."""
+    """Write all of `addition`; if the disk is full, remove the partial write. Raises ToolError for a full disk, OSError
+    for other failures."""
     start = os.fstat(handle).st_size
     done = 0
     try:
@@ -222,8 +220,7 @@ class EditArguments(PathArguments, frozen=True):
 
 
 class EditTool(ChangingTool[EditArguments]):
-    """`edit`: exact replacement, atomically. Works on bytes, so what is not replaced stays as it is, valid UTF-8 or
-    not."""
+    """`edit`: exact replacement, atomic. Works on bytes, so the rest is unchanged, valid UTF-8 or not."""
 
     name = "edit"
     description = (
@@ -232,7 +229,7 @@ class EditTool(ChangingTool[EditArguments]):
     arguments = EditArguments
 
     def plan(self, place: WorkspacePath, arguments: EditArguments) -> PlannedChange:
-        """The file with the new text in place of the old."""
+        """The file with the replacement. Raises ToolError."""
         before = self._folder.read(place, CHANGE_BYTES)
         if before is None:
             raise ToolError(f"{place.shown} does not exist. Use `write` to make it.")
@@ -245,20 +242,20 @@ class EditTool(ChangingTool[EditArguments]):
 
 
 def _replaced(before: bytes, arguments: EditArguments, shown: str) -> tuple[bytes, int]:
-    """As `replace`, in the encoding of the file."""
+    """Like `replace`, in the encoding of the file."""
     if not encoding_of(before).is_wide:
         return replace(before, arguments, shown)
     try:
         text = decoded(before)
     except UnicodeDecodeError:
-        raise ToolError(f"{shown} is broken UTF-16: an edit would destroy more of it. Write it anew.") from None
+        raise ToolError(f"{shown} is broken UTF-16: an edit would damage it further. Rewrite it.") from None
     after, count = replace(text.encode(), arguments, shown)
     return encoded_like(after.decode(), before), count
 
 
 def replace(data: bytes, arguments: EditArguments, shown: str) -> tuple[bytes, int]:
-    """`data` with the passage replaced, and how often. In a file with CRLF line ends, those of `old` and `new` are
-    taken as such. Raises ToolError that says where the passage is, if not in one place."""
+    """`data` with the passage replaced, and the number of replacements. In a file with CRLF line breaks, those of `old`
+    and `new` are converted. Raises ToolError with the locations unless there is exactly one."""
     old, new = encode(arguments.old), encode(arguments.new)
     if old == new:
         raise ToolError("`old` and `new` are the same: nothing to change.")
@@ -283,7 +280,7 @@ def _crlf(text: bytes) -> bytes:
 
 
 def _lines_of(data: bytes, wanted: bytes) -> list[int]:
-    """The line numbers on which `wanted` begins; one more than are named at most."""
+    """The line numbers at which `wanted` starts; at most one more than is shown."""
     found: list[int] = []
     position = data.find(wanted)
     while position >= 0 and len(found) <= NAMED_MATCHES:
@@ -293,7 +290,7 @@ def _lines_of(data: bytes, wanted: bytes) -> list[int]:
 
 
 def _nearest(data: bytes, wanted: str) -> str:
-    """Where something similar to the first line of `wanted` stands, as the hint of an error."""
+    """A hint for an error: the location of text similar to the first line of `wanted`."""
     first = next((line.strip() for line in wanted.splitlines() if line.strip()), "")[:SIMILAR_CHARS]
     lines = [line.strip()[:SIMILAR_CHARS] for line in decode(data)[0].split("\n")[:SEARCHED_LINES]]
     if first and first in lines:

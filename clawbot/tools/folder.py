@@ -1,7 +1,7 @@
-"""The workspace as file tools may touch it: by real path, never through a link that leads out, never a device.
+"""The workspace for file tools: by real path, never through a link that leads out, never a device.
 
-A path is resolved once and then walked from the workspace's own descriptor, one name at a time and without following
-links. So a link that is put in the way between the check and the use is refused by the kernel, not by luck.
+A path is resolved once and then walked from the workspace's descriptor, name by name and without following links. So a
+link inserted between check and use is refused by the kernel.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from clawbot.tools.fence import Bounds, Fence, Verdict
 from clawbot.tools.protocol import ToolError
 from clawbot.trees import DEEPEST
 
-# The folders in which version control keeps its settings and hooks, each with its program.
+# Folders with the settings and hooks of a version control program.
 STORES = {".git": "git", "git~1": "git", ".hg": "hg", ".jj": "jj"}
-# A folder with HEAD and these is a repository to git, without any `.git` (setup.c: is_git_directory; `commondir` names
-# another folder that has the other two).
+# A folder with HEAD and these is a git repository even without `.git` (setup.c: is_git_directory; `commondir` names
+# another folder with the other two).
 HEAD = "HEAD"
 BESIDE_HEAD = frozenset({"objects", "refs", "commondir"})
 
 
 def why_kept(root: Path, parts: Sequence[str]) -> str:
-    """Why a file tool may not change the file `parts` below the folder `root`, as the end of "… is refused: "; "" where
-    it may. Blocks."""
+    """Why a file tool may not change the file `parts` below the folder `root`, completing "… is refused: "; "" if it
+    may. Blocks."""
     folded = [_plain(part) for part in parts]
     store = next((STORES[name] for name in folded if name in STORES), None)
     if store:
@@ -57,7 +57,7 @@ def why_kept(root: Path, parts: Sequence[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """`name` as any file system may take it: Windows passes by dots and blanks at the end and names streams by `:`."""
+    """`name` normalised as on Windows: without trailing dots and spaces, and without a stream name after `:`."""
     return fold_name(name.partition(":")[0].rstrip(" .") or name)
 
 
@@ -66,10 +66,10 @@ def _is_repository(folder: Path) -> bool:
 
 
 OPEN_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a FIFO would wait for somebody at its other end.
+# Without O_NONBLOCK, opening a FIFO would wait for a writer.
 OPEN_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OPEN_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-LINK_ERRORS = (errno.ELOOP, errno.EMLINK)  # what O_NOFOLLOW says to a link, on Linux and BSD
+LINK_ERRORS = (errno.ELOOP, errno.EMLINK)  # the errors of O_NOFOLLOW for a link, on Linux and BSD
 NAME_BYTES = 255  # NAME_MAX of Linux and macOS
 SHOWN_CHARS = 200  # of a path that is refused
 KINDS = (
@@ -83,8 +83,8 @@ KINDS = (
 
 
 class WorkspacePath(Struct, frozen=True):
-    """A checked path: `parts` from the workspace's real root, or from the real folder `base` outside of it that may be
-    read; and `shown`, its form for people and models."""
+    """A checked path: `parts` relative to the workspace's real root, or to the real readable folder `base` outside;
+    `shown` is its form for people and models."""
 
     parts: tuple[str, ...]
     base: str = ""
@@ -97,25 +97,25 @@ class WorkspacePath(Struct, frozen=True):
 
 
 def well_formed(text: str) -> str:
-    """`text` without half characters (as names that are no UTF-8 have them), which no transcript could hold."""
+    """`text` without lone surrogates (from names that are not UTF-8), which no transcript can hold."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def kind_of(mode: int) -> str:
-    """What a file of this `st_mode` is, in words; a plain file is `a file`."""
+    """The file type of `st_mode` in words; `a file` for a regular one."""
     return next((word for test, word in KINDS if test(mode)), "a file")
 
 
 class WorkspaceFolder:
-    """File access below one folder, and below those that its fence lets be read. All methods block; they raise
-    ToolError with a reason the model can act on."""
+    """File access below one folder and the folders readable by its fence. All methods block; they raise ToolError with
+    a reason that the model can act on."""
 
     def __init__(self, root: Path, *, fence: Fence | None = None) -> None:
         self.root = root
         self.fence = fence or Fence()
 
     def bounds(self) -> Bounds:
-        """The fence as the disk stands now, for one call of a tool."""
+        """The fence evaluated now, for one call of a tool."""
         return Bounds(self.root, self.fence)
 
     def real(self, place: WorkspacePath) -> str:
@@ -123,12 +123,12 @@ class WorkspaceFolder:
         return str(Path(place.base or os.path.realpath(self.root), *place.parts))
 
     def locate(self, path: str) -> WorkspacePath:
-        """Where `path` (relative to the workspace, absolute or `~/…`) really is; refused when it is out of reach. Where
-        there is nothing, what has a name that looks the same is meant (see `on_disk`)."""
+        """The real location of `path` (relative to the workspace, absolute or `~/…`); refused if out of reach. If it
+        does not exist, a file whose name looks the same is used (see `on_disk`)."""
         return self._locate(path)[0]
 
     def locate_for_change(self, path: str) -> WorkspacePath:
-        """As `locate`, and refuses what must not be changed by a file tool."""
+        """Like `locate`, but refuses files that a tool must not change. Raises ToolError."""
         place, verdict = self._locate(path)
         if verdict.access != "write":
             raise ToolError(f"{place.shown} is refused: {verdict.why}.")
@@ -151,7 +151,7 @@ class WorkspaceFolder:
         except (ValueError, RuntimeError) as error:
             raise ToolError(f"{path[:SHOWN_CHARS]!r} is no usable path: {error}.") from None
         except OSError as error:
-            # A link that is replaced while it is followed.
+            # A link replaced while it was followed.
             raise ToolError(f"{path[:SHOWN_CHARS]} cannot be followed: {error.strerror or error}.") from None
         _demand_usable_names(real.parts)
         verdict = bounds.verdict(str(real))
@@ -167,8 +167,8 @@ class WorkspaceFolder:
 
     @contextmanager
     def folder(self, parts: tuple[str, ...], *, base: str = "", create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder `parts` below the workspace, or below `base`; `create` makes missing ones with
-        mode 0700."""
+        """A descriptor of the folder `parts` below the workspace or `base`; `create` creates missing ones with mode
+        0700."""
         current = self._open_root(base)
         try:
             for depth, name in enumerate(parts):
@@ -185,7 +185,7 @@ class WorkspaceFolder:
 
     @contextmanager
     def reading(self, place: WorkspacePath) -> Iterator[BufferedReader]:
-        """The plain file at `place`, open for reading."""
+        """The regular file at `place`, open for reading. Raises ToolError."""
         with self.folder(place.parts[:-1], base=place.base) as parent, explained(place.shown):
             if not place.parts:
                 raise IsADirectoryError
@@ -194,7 +194,7 @@ class WorkspaceFolder:
             yield stream
 
     def read(self, place: WorkspacePath, limit: int) -> bytes | None:
-        """The whole content, None when there is no such file. More than `limit` bytes are refused."""
+        """The whole content, None if the file does not exist. Raises ToolError for more than `limit` bytes."""
         try:
             with self.reading(place) as stream:
                 data = stream.read(limit + 1)
@@ -205,9 +205,9 @@ class WorkspaceFolder:
         return data
 
     def replace(self, place: WorkspacePath, data: bytes) -> None:
-        """Put `data` in place of the file, whole or not at all; its mode stays, a new one is 0600.
+        """Replace the file with `data` atomically; its mode is kept, a new one is 0600.
 
-        The temp file is renamed over the name, so another name of the old file (a hard link) keeps the old content.
+        A temporary file is renamed, so other hard links keep the old content.
         """
         name = place.parts[-1]
         with self.folder(place.parts[:-1], create=True) as parent, explained(place.shown):
@@ -230,7 +230,7 @@ class WorkspaceFolder:
 
     @contextmanager
     def appending(self, place: WorkspacePath) -> Iterator[int]:
-        """A descriptor of the file at `place`, made when missing, for appending and for a look at its end."""
+        """A descriptor of the file at `place`, created if missing, for appending and reading its end."""
         with self.folder(place.parts[:-1], create=True) as parent, explained(place.shown):
             handle = open_regular(parent, place.parts[-1], OPEN_APPEND, self.bounds)
             try:
@@ -244,12 +244,12 @@ class WorkspaceFolder:
         except OSError as error:
             raise ToolError(
                 f"The workspace {base or self.root} cannot be opened: {error.strerror}.",
-                hint="`clawbot workspace init` makes it.",
+                hint="`clawbot workspace init` creates it.",
             ) from None
 
 
 def _demand_usable_names(names: Sequence[str]) -> None:
-    """Raises ToolError for a name that no file system of these systems takes; what it says never holds the name."""
+    """Raise ToolError for a name that no supported file system accepts, without repeating the name."""
     for name in names:
         if (size := len(os.fsencode(name))) > NAME_BYTES:
             raise ToolError(f"A name in the path is too long: {size:,} bytes; {NAME_BYTES} are the most. Shorten it.")
@@ -260,10 +260,10 @@ class MissingFileError(ToolError):
 
 
 def open_regular(parent: int, name: str, flags: int, bounds: Callable[[], Bounds]) -> int:
-    """A descriptor of the plain file `name` in the folder `parent`; raises OSError, or ToolError for anything else and
-    for the second name of a file that `bounds` deny.
+    """A descriptor of the regular file `name` in the folder `parent`; raises OSError, or ToolError for anything else
+    and for hard links of files denied by `bounds`.
 
-    The first look spares a device or a pipe from being opened at all, the second one is the check that counts.
+    The stat before avoids opening devices and pipes at all; the one after opening is the check that counts.
     """
     with contextlib.suppress(FileNotFoundError):
         _demand_regular(name, os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
@@ -287,7 +287,7 @@ def _demand_regular(name: str, mode: int) -> None:
 
 
 def _mode_to_keep(parent: int, name: str) -> int:
-    """The permission bits of the file that is about to be replaced, 0600 when there is none."""
+    """The permission bits of the file to be replaced, 0600 if there is none."""
     try:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -298,7 +298,7 @@ def _mode_to_keep(parent: int, name: str) -> int:
 
 @contextmanager
 def explained(shown: str) -> Iterator[None]:
-    """Turn what the system says about `shown` into words for the model."""
+    """Convert the system's errors about `shown` to ToolErrors for the model."""
     try:
         yield
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""The tool that searches the workspace's text files by regular expression, within one limit of time and memory for
-every pattern.
+"""The tool that searches the workspace's text files by regular expression, with the same limits of time and memory for
+any pattern.
 
-What is plain is searched for here, since starting a process would take longer than most searches; for fuzzy and
-recursive patterns and those that may explode there is a process of its own, which is ended from outside. Files are
-opened here, behind the fence, and handed over as descriptors.
+Simple patterns are searched in this process, because starting another takes longer than most searches. Fuzzy, recursive
+and potentially exponential patterns run in a process that is killed from outside. Files are opened here, inside the
+fence, and passed as descriptors.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _PLAIN = re.compile(rf"(?:\(\?i\))?(?:\||\((?:\?:)?|\)|{_ATOM}(?:{_REPEATED})?)*
 
 
 def is_plain(pattern: str) -> bool:
-    """Whether `pattern` is made of characters, classes, groups and alternatives of which no group is repeated: it needs
-    little memory then, and the timeout of `regex` ends it, as it does not end fuzzy and recursive patterns."""
+    """Whether `pattern` consists of characters, classes, groups and alternatives, without repeated groups: then it
+    needs little memory, and the timeout of `regex` works, which it does not for fuzzy and recursive patterns."""
     return _PLAIN.fullmatch(pattern) is not None
 
 
@@ -51,14 +51,14 @@ _BLOCK = 65536
 
 
 Matching = Callable[[int], Iterator[tuple[int, str]]]
-"""A search that has begun: the number and the text, cut around the match, of each line of an open file that fits. A
-binary file has none. Raises TimeoutError when the time is up, ToolError when the pattern needs too much memory."""
+"""A running search: the number and text, truncated around the match, of each matching line of an open file; none for a
+binary file. Raises TimeoutError when time is up, ToolError if the pattern needs too much memory."""
 
 
 @contextmanager
 def matcher(pattern: str, *, ignore_case: bool, clock: Clock, until: float) -> Iterator[Matching]:
-    """What searches for `pattern` until the time `until` of `clock.monotonic()`. Entering it raises ToolError for a
-    pattern that is not valid. Blocks."""
+    """Search for `pattern` until the time `until` of `clock.monotonic()`. Entering it raises ToolError for an invalid
+    pattern. Blocks."""
     if not is_plain(pattern):
         with ProcessMatcher(pattern, ignore_case=ignore_case, clock=clock, until=until) as process:
             yield process.search
@@ -71,7 +71,7 @@ def matcher(pattern: str, *, ignore_case: bool, clock: Clock, until: float) -> I
         left = until - clock.monotonic()
         if left <= 0:
             raise TimeoutError
-        # It lets go of the interpreter lock, so the screen goes on meanwhile.
+        # Releases the interpreter lock, so the screen stays responsive.
         return plain.search(line, timeout=left, concurrent=True)
 
     def search(handle: int) -> Iterator[tuple[int, str]]:
@@ -82,9 +82,9 @@ def matcher(pattern: str, *, ignore_case: bool, clock: Clock, until: float) -> I
 
 
 class ProcessMatcher:
-    """The process that searches for one `pattern`, from entering to leaving. All methods block.
+    """The process that searches for one `pattern`, while entered. All methods block.
 
-    `until` is the time of `clock.monotonic()` at which it is ended, whatever it is doing.
+    At the time `until` of `clock.monotonic()` it is killed.
     """
 
     def __init__(self, pattern: str, *, ignore_case: bool, clock: Clock, until: float) -> None:
@@ -95,7 +95,7 @@ class ProcessMatcher:
         self._received = b""
 
     def __enter__(self) -> Self:
-        """Start the process and compile the pattern. Raises ToolError for one that is not valid."""
+        """Start the process and compile the pattern. Raises ToolError if it is invalid."""
         ours, theirs = socket.socketpair()
         self._socket = ours
         quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
@@ -164,7 +164,7 @@ class ProcessMatcher:
 
 
 def _invalid(pattern: str, problem: str) -> ToolError:
-    return ToolError(f"{pattern!r} is no valid regular expression: {problem}. Escape special characters with \\.")
+    return ToolError(f"{pattern!r} is not a valid regular expression: {problem}. Escape special characters with \\.")
 
 
 MAX_MATCHES = 200
@@ -197,7 +197,7 @@ class GrepTool(ReadingTool[GrepArguments]):
         self._seconds = seconds
 
     def act(self, arguments: GrepArguments) -> ToolOutcome:
-        """Search until the end, the cap or the deadline."""
+        """Search until the end, the maximum number of matches, or the deadline. Raises ToolError."""
         if len(arguments.pattern) > PATTERN_CHARS:
             raise ToolError(f"The pattern is longer than {PATTERN_CHARS} characters.")
         place = self._folder.locate(arguments.path)
@@ -226,8 +226,7 @@ class GrepTool(ReadingTool[GrepArguments]):
 
 
 class _Search:
-    """One search: what it compares files with, and the fence as it stands at its beginning. What it had to leave out is
-    added to `problems`."""
+    """One search: the files to compare, and the fence at its start. What is skipped is added to `problems`."""
 
     def __init__(self, glob: str, folder: WorkspaceFolder, matching: Matching, problems: list[str]) -> None:
         self._folder = folder
@@ -238,7 +237,7 @@ class _Search:
         self._problems = problems
 
     def run(self, place: WorkspacePath) -> Iterator[str]:
-        """The matches in the file or below the folder at `place`; TimeoutError when the time is up."""
+        """The matches in the file or folder at `place`; raises TimeoutError when time is up."""
         hides = self._bounds.hides(self._folder.real(place))
         if not place.parts:
             with self._folder.folder((), base=place.base) as handle:
@@ -263,7 +262,7 @@ class _Search:
             try:
                 handle = self._open(entry.parent, entry.name)
             except (ToolError, FileNotFoundError, IsADirectoryError):
-                continue  # a pipe, a device, or another name of a file out of reach: nothing to search
+                continue  # a pipe, a device, or a hard link to a denied file
             except OSError as error:
                 if error.errno not in LINK_ERRORS and len(self._problems) < MOST_PROBLEMS:
                     self._problems.append(f"{prefix}{entry.path} was not searched: {error.strerror}")

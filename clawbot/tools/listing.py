@@ -1,5 +1,4 @@
-"""The tool that lists folders of the workspace, and what the tools on the files of a folder share: the walk, and the
-folder as far as a session may know it."""
+"""The tool that lists folders, and what file tools share: the walk, and the restriction to what a session may know."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ class FolderTool(ArgumentTool[A]):
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model sees it; of one that reads, also what it may read beside the workspace."""
+        """The tool as a model sees it; for reading tools with the additional readable folders."""
         spec = super().spec
         folders = ", ".join(str(folder) for folder in self._folder.fence.readable) if self.read_only else ""
         if not folders:
@@ -58,13 +57,13 @@ class FolderTool(ArgumentTool[A]):
 
 
 def hidden_from(access: SessionAccess, workspace: Path, fence: Fence) -> Fence:
-    """`fence` as it is for a session with `access`: without the files that are hidden from it."""
+    """`fence` for a session with `access`: without the files hidden from it."""
     tops = (workspace, *fence.readable)
     return fence.deny(*(Barred(top / name, _WHY) for top in tops for name in access.hidden))
 
 
 class ReadingTool(FolderTool[A], TypedTool[A]):
-    """One that looks at files and changes none. Implements `Tool`."""
+    """A tool that reads files and changes none. Implements `Tool`."""
 
 
 MAX_ENTRIES = 1000
@@ -74,12 +73,12 @@ FolderArgument = Annotated[str, Meta(description="Folder in the workspace; the w
 
 
 def walk(top: int, hides: Callable[[str], bool] | None = None) -> TreeWalk:
-    """Everything below the open folder `top` but .git and the paths that `hides` is true of."""
+    """Everything below the open folder `top` except .git and paths for which `hides` is true."""
     return TreeWalk(top, skips=hides, ignored=HIDDEN)
 
 
 def glob_of(pattern: str) -> Glob:
-    """The glob that a model asked for. Raises ToolError for one that would take too long."""
+    """Compile a model's glob. Raises ToolError if it is too long."""
     try:
         return compile_glob(pattern.removeprefix("./"))
     except GlobError as error:
@@ -87,7 +86,7 @@ def glob_of(pattern: str) -> Glob:
 
 
 def left_out(problems: Sequence[str]) -> list[str]:
-    """What a walk left out, as lines behind its results."""
+    """What a walk skipped, as lines after its results."""
     return [f"[{visible_name(problem)}]" for problem in problems]
 
 
@@ -131,7 +130,7 @@ class ListTool(ReadingTool[ListArguments]):
 
 
 def _plain(handle: int, hides: Callable[[str], bool]) -> tuple[list[str], list[str]]:
-    """What is in the folder: folders first, then the rest; a symlink with where it leads. And what was left out."""
+    """The content of the folder: folders first, then the rest; links with their targets. And what was skipped."""
     with os.scandir(handle) as found:
         entries = list(itertools.islice(found, MOST_ENTRIES + 1))
     problems = [f"there are more than {MOST_ENTRIES:,} entries, and the rest was left out"]
@@ -143,7 +142,7 @@ def _plain(handle: int, hides: Callable[[str], bool]) -> tuple[list[str], list[s
 
 
 def _mode(handle: int, name: str) -> int:
-    """The type of an entry; 0 when it went away in between."""
+    """The type of an entry; 0 if it was deleted meanwhile."""
     try:
         return os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
     except OSError:
@@ -156,4 +155,4 @@ def _with_target(handle: int, name: str, mode: int) -> str:
     try:
         return f"{name} -> {os.readlink(name, dir_fd=handle)}"
     except OSError:
-        return name  # it went away in between, or is no link any more
+        return name  # deleted meanwhile, or no longer a link

@@ -150,7 +150,7 @@ def test_a_hook_of_the_workspace_is_enabled_with_a_warning(hooks: Path, home: Pa
     file = home / "config.yaml"
     file.write_text("# mine\ntui: {theme: dark} # so\n")
     result = invoke("enable", "found")
-    assert (result.exit_code, result.stdout) == (0, "found is on. It counts when clawbot starts next.\n")
+    assert (result.exit_code, result.stdout) == (0, "found is on. It takes effect when clawbot starts next.\n")
     assert "code in the workspace" in result.stderr
     assert file.read_text() == "# mine\ntui: {theme: dark} # so\n"
     assert own_hooks(data("list")["hooks"])["found"]["eligible"] is True

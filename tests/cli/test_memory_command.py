@@ -448,7 +448,7 @@ def test_what_differs_is_told_and_exits_with_1(serve: Serve) -> None:
     assert result.stdout.splitlines() == [
         "memory/a.md: 2 pieces lack a vector",
         "3 files, 41 pieces, 41 by words, 39 by vectors: do not agree; "
-        "`clawbot memory verify --fix` repairs the difference.",
+        "`clawbot memory verify --fix` repairs the differences.",
     ]
     result = run("verify", "--json")
     assert result.exit_code == 1

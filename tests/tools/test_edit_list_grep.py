@@ -167,7 +167,7 @@ async def test_grep_counts_lines_behind_an_overlong_one(run: Run, workspace: Pat
 async def test_a_bad_pattern_is_explained(run: Run) -> None:
     outcome = await run("grep", pattern="(")
     assert outcome.is_error
-    assert "no valid regular expression: missing )" in outcome.text
+    assert "not a valid regular expression: missing )" in outcome.text
 
 
 def test_a_pattern_that_explodes_is_stopped(workspace: Path) -> None:

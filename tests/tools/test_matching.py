@@ -93,7 +93,7 @@ def test_a_pattern_that_takes_for_ever_is_ended(tmp_path: Path, pattern: str, te
     ("pattern", "why"),
     [
         ("(", "missing )"),
-        ("(?:" * 200 + "a", "no valid regular expression"),
+        ("(?:" * 200 + "a", "not a valid regular expression"),
         (r"\p{Klingon}", "unknown property"),
         ("a" * 1001, "longer than 1000 characters"),
     ],

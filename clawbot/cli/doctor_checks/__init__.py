@@ -1,1 +1,1 @@
-"""What `clawbot doctor` looks at, by subject."""
+"""The checks of `clawbot doctor`, by subject."""

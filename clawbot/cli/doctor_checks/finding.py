@@ -1,4 +1,4 @@
-"""What a check gets to know and what it gives back."""
+"""The input and output of a check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ State = Literal["ok", "warning", "problem"]
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was looked at. `fix` is the command that mends it, or what to do where no command does."""
+    """The result of one check. `fix` is the command that fixes it, or an instruction if there is none."""
 
     check: str
     state: State
@@ -29,11 +29,11 @@ class Finding(Struct, frozen=True):
 
 
 class Here(Struct, frozen=True, kw_only=True):
-    """Where the checks look.
+    """What the checks examine.
 
-    `config_file` is the file of the settings, `settings` are the agent's, `all_settings` those of the program.
-    `config_error` is set when they can't be used; these are then the shipped ones. `environ` is the environment with
-    what `.env` adds to it, `ping` says whether the model may be called.
+    `config_file` is the settings file, `settings` are the agent's, `all_settings` the program's. If they are invalid,
+    `config_error` is set and the shipped ones are used. `environ` is the environment including `.env`; `ping`: the
+    model may be called.
     """
 
     paths: Paths
@@ -54,7 +54,7 @@ class Here(Struct, frozen=True, kw_only=True):
 
     @property
     def for_agent(self) -> str:
-        """What to add to a command so that it is about the same agent."""
+        """The option that makes a command apply to the same agent."""
         return "" if self.agent == "main" else f" --agent {self.agent}"
 
 
@@ -62,17 +62,17 @@ Findings = Sequence[Finding]
 
 
 def quoted(path: Path) -> str:
-    """`path` as a shell wants it."""
+    """`path` quoted for a shell."""
     return shlex.quote(str(path))
 
 
 def nearest(path: Path) -> Path:
-    """`path`, or the nearest folder above it that exists."""
+    """`path`, or its nearest existing parent."""
     return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def writable(path: Path) -> bool:
-    """Whether `path` can be written, or made where it does not exist."""
+    """Whether `path` can be written, or created if missing."""
     place = nearest(path)
     if place.is_dir():
         return os.access(place, os.W_OK | os.X_OK)

@@ -1,5 +1,5 @@
-"""The program itself and what is around it: Python, the libraries it needs, SQLite and its vector extension, the
-terminal, the sandbox that shell commands run in."""
+"""Checks the program and its environment: Python, libraries, SQLite with its vector extension, the terminal, the
+sandbox for shell commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clawbot.tools.sandbox.walls import Missing, Walls, probe
 
 
 async def sandbox(here: Here) -> Findings:
-    """Whether the system offers one, and whether it is wanted."""
+    """Whether a sandbox is available, and wanted."""
     wanted = here.settings.tools.shell.sandbox
     if wanted == "off":
         message = "tools.shell.sandbox is off: commands can do whatever you can"
@@ -30,7 +30,7 @@ async def sandbox(here: Here) -> Findings:
 
 
 def judged(found: Walls | Missing, *, required: bool) -> Finding:
-    """What is to be said of what the system offers; `required`: no command runs without it."""
+    """The finding about the available sandbox; `required`: no command runs without it."""
     if isinstance(found, Walls):
         weaker = found.kind == "bubblewrap" and not found.nesting_off
         note = " (older than 0.8: namespaces inside can't be forbidden)" if weaker else ""
@@ -42,7 +42,7 @@ def judged(found: Walls | Missing, *, required: bool) -> Finding:
 
 
 def terminal(here: Here) -> Findings:
-    """Kind, colours, encoding, and what stands between it and the clipboard."""
+    """Type, colours, encoding, and clipboard access."""
     return look(here.environ, locale.getencoding())
 
 
@@ -115,7 +115,7 @@ def tested_versions() -> list[str]:
 
 
 def packages(here: Here) -> Findings:
-    """Every library that clawbot asks for is installed."""
+    """Whether every library that clawbot requires is installed."""
     try:
         wanted = importlib.metadata.requires("clawbot") or []
     except importlib.metadata.PackageNotFoundError:
@@ -129,7 +129,7 @@ def packages(here: Here) -> Findings:
 
 
 def extensions(here: Here) -> Findings:
-    """What installed packages add is imported, as the program does; nothing is said where none adds anything."""
+    """Import what installed packages add, as the program does; silent if nothing is added."""
     fix = "upgrade or remove that package"
     found: list[Finding] = []
     loaded: list[Extension] = []
@@ -151,7 +151,7 @@ def _named(extensions: Iterable[Extension]) -> str:
 
 
 def sqlite(here: Here) -> Findings:
-    """SQLite as apsw brings it, with full-text search."""
+    """SQLite as bundled with apsw, with full-text search."""
     try:
         apsw: Any = importlib.import_module("apsw")
     except ImportError as error:
@@ -186,7 +186,7 @@ def _vectors(apsw: Any) -> Finding:
 
 
 def _extension_file() -> Path | None:
-    """The library in the package, found without importing it: that would bring numpy along."""
+    """The library in the package, located without importing it (which would import numpy)."""
     spec = importlib.util.find_spec(EXTENSION)
     folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     files = [file for folder in folders for file in sorted(folder.glob("vec0.*"))]

@@ -1,4 +1,4 @@
-"""The memory index: whether it can be used, what it could not take in, and whether meaning counts or words alone."""
+"""Checks the memory index: whether it is usable, what could not be indexed, and whether vectors are available."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER
 from clawbot.memory.values import IndexStatus, Issue
 
-# More files than a person mends before looking again.
+# More issues than anybody fixes before checking again.
 MOST_ISSUES = 5
 
 NONE = "none"
@@ -26,7 +26,7 @@ def _open(here: Here) -> MemoryBackend | None:
 
 
 async def index(here: Here, open_here: Open = _open) -> Findings:
-    """The index can be opened, holds what the files hold, and finds by meaning."""
+    """The index can be opened, is up to date, and has vectors."""
     if here.config_error is not None:
         return [Finding("memory", "warning", "not tried: the configuration is not valid", "clawbot config check")]
     try:
@@ -59,7 +59,7 @@ async def _look(backend: MemoryBackend, here: Here) -> Findings:
 def _broken(error: ClawbotError, database: Path | None) -> Finding:
     fix = error.hint
     if database is not None:
-        fix = f"{fix or 'it can be deleted, and is built again:'} rm {quoted(database)}*"
+        fix = f"{fix or 'it can be deleted and will be rebuilt:'} rm {quoted(database)}*"
     return Finding("memory", "problem", error.message, fix)
 
 
@@ -77,7 +77,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _parts(status: IndexStatus, here: Here) -> Findings:
-    """What keeps the index from finding by vectors."""
+    """What prevents searching by vectors."""
     look = f"clawbot memory status --deep{here.for_agent}"
     found = []
     if status.fallback is not None:
@@ -89,12 +89,12 @@ def _parts(status: IndexStatus, here: Here) -> Findings:
 
 
 def _asked(status: IndexStatus) -> str:
-    """The provider that was asked for a vector; `auto` is none by itself."""
+    """The provider asked for a vector; "" for `auto`, which names none."""
     return status.requested_provider if status.provider == NONE else status.provider
 
 
 def _new_error(status: IndexStatus) -> str | None:
-    """Why the provider did not answer, where one is wanted and nothing else has said so."""
+    """Why the provider did not answer, if one is wanted and nothing else has reported it."""
     probe = status.embedding_probe
     if probe is None or probe.ok or status.requested_provider == NONE:
         return None

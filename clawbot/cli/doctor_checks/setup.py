@@ -1,5 +1,5 @@
-"""What the user has set: the configuration, the keys, who may read them, whether agents keep out of each other's way,
-whether the model answers, and which servers on this machine do."""
+"""Checks the user's setup: configuration, keys and their permissions, separation of agents, the model, and local model
+servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clawbot.messages import UserMessage
 
 
 def agents(here: Here) -> Findings:
-    """Which agents there are, whose workspaces lie in each other, and which are one."""
+    """The agents, nested workspaces, and shared ones."""
     settings = here.all_settings
     ids = settings.agent_ids
     if len(ids) == 1 or here.config_error is not None:
@@ -59,12 +59,12 @@ def _shared(real: dict[str, Path]) -> Iterator[Finding]:
 
 
 CHECK_CONFIG = "clawbot config check"
-# More lines than a person reads before mending the first ones.
+# More problems than anybody reads before fixing the first ones.
 MOST_PROBLEMS = 5
 
 
 def configuration(here: Here) -> Findings:
-    """The settings can be used; each problem with its file and line."""
+    """Whether the settings are valid; each problem with file and line."""
     file = here.config_file
     if here.config_error is not None:
         problems = here.config_error.problems
@@ -79,7 +79,7 @@ def configuration(here: Here) -> Findings:
 
 
 def env_file(here: Here) -> Findings:
-    """The `.env` file can be read as one."""
+    """Whether the `.env` file is readable."""
     file = here.paths.env_file
     try:
         load_env(here.paths)
@@ -89,7 +89,7 @@ def env_file(here: Here) -> Findings:
 
 
 def keys(here: Here) -> Findings:
-    """Which keys are there: names, never values."""
+    """The names of available keys, never their values."""
     found = [_key(here, name) for name in KEYS if name in here.environ]
     named = here.settings.api_key_env
     if named and not here.environ.get(named):
@@ -112,7 +112,7 @@ def _key(here: Here, name: str) -> Finding:
 
 
 def permissions(here: Here) -> Findings:
-    """Nobody else can read keys, transcripts and logs."""
+    """Whether other users can read keys, transcripts and logs."""
     if os.name == "nt":
         return []
     paths = here.paths
@@ -147,7 +147,7 @@ def _readable_by_others(paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
 
 
-# The first call loads litellm (3 s of CPU); reasoning models and local ones that load weights take their time, too.
+# The first call loads litellm (3 s of CPU); reasoning models and local ones that load weights take time too.
 DEADLINE = 60.0
 
 REQUEST = ChatRequest(system="Answer with one word.", messages=(UserMessage(content="Say: pong"),), max_tokens=16)
@@ -157,7 +157,7 @@ Open = Callable[[Here], Awaitable[ChatModel]]
 
 
 async def local_servers(here: Here, find: Find = find_models) -> Findings:
-    """The servers on this machine that answer on their usual ports."""
+    """Local servers that answer on their default ports."""
     found = [model for model in await find(here.settings) if local_server(model.ref) is not None]
     if not found:
         return [Finding("servers", "ok", "no local model server answers (none is needed)")]
@@ -171,7 +171,7 @@ async def _open(here: Here) -> ChatModel:
 
 
 async def model(here: Here, open_here: Open = _open) -> Findings:
-    """The model of the settings answers a tiny request. The offline one needs no asking."""
+    """Send a tiny request to the configured model; the offline one needs none."""
     ref = here.settings.model
     if here.config_error is not None:
         return [Finding("model", "warning", "not tried: the configuration is not valid", "clawbot config check")]

@@ -1,4 +1,4 @@
-"""Where things are kept: the state folder, the workspace, the log, the room on the disk, and the conversations."""
+"""Checks storage: the state folder, the workspace, the log, disk space, and the conversations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_TRANSCRIPTS = 200
 
 
 def sessions(here: Here) -> Findings:
-    """Every transcript can be read, and the index knows it."""
+    """Whether every transcript is readable and indexed."""
     repair = f"clawbot sessions repair{here.for_agent}"
     files = sorted(transcripts_in(here.sessions), key=lambda file: file.stat().st_mtime, reverse=True)
     wrong = [finding for file in files[:MOST_TRANSCRIPTS] for finding in _transcript(file, here, repair)]
@@ -38,7 +38,7 @@ def sessions(here: Here) -> Findings:
 
 
 def _transcript(file: Path, here: Here, repair: str) -> Findings:
-    # A line that a running conversation is writing looks torn.
+    # A line being written by a running conversation looks torn.
     if holder_of(file) is not None:
         return []
     try:
@@ -50,7 +50,7 @@ def _transcript(file: Path, here: Here, repair: str) -> Findings:
 
 
 def locks(here: Here) -> Findings:
-    """Who has a conversation open. That is no fault, but it explains one."""
+    """Open conversations: not a fault, but they may explain one."""
     held = [(file, holder) for file in transcripts_in(here.sessions) if (holder := holder_of(file)) is not None]
     return [Finding("locks", "ok", f"{file.stem} is open in {_who(holder)}") for file, holder in held] or [
         Finding("locks", "ok", "no conversation is open")
@@ -63,13 +63,13 @@ def _who(holder: Holder) -> str:
     return " ".join(part for part in parts if part)
 
 
-# A transcript line and an index update need far less; below the first, appends begin to fail on busy machines.
+# A transcript line and an index update need far less; below the first limit appends start to fail on busy machines.
 FULL = 100 * 2**20
 SCARCE = 2**30
 
 
 def state_folder(here: Here) -> Findings:
-    """The state folder can be written, or made."""
+    """Whether the state folder is writable, or can be created."""
     home = here.paths.home
     if home.exists() and not home.is_dir():
         fix = f"mv {quoted(home)} {quoted(home)}.old"
@@ -77,19 +77,19 @@ def state_folder(here: Here) -> Findings:
     if not writable(home):
         place = nearest(home)
         return [Finding("home", "problem", f"{place} can't be written", f"chmod u+rwx {quoted(place)}")]
-    there = "" if home.exists() else ", which the first start makes"
+    there = "" if home.exists() else ", created by the first start"
     return [Finding("home", "ok", f"{home}{there}")]
 
 
 def workspace(here: Here) -> Findings:
-    """The workspace exists, can be written, and has its files, all of them UTF-8."""
+    """Whether the workspace exists, is writable, and has its files, all in UTF-8."""
     folder = here.settings.workspace
     init = f"clawbot workspace init{here.for_agent}"
     if not folder.exists():
         if not writable(folder):
-            message = f"{folder} does not exist and can't be made: {nearest(folder)} can't be written"
+            message = f"{folder} does not exist and can't be created: {nearest(folder)} can't be written"
             return [Finding("workspace", "problem", message, f"chmod u+rwx {quoted(nearest(folder))}")]
-        return [Finding("workspace", "warning", f"{folder} does not exist yet; the first start makes it", init)]
+        return [Finding("workspace", "warning", f"{folder} does not exist yet; the first start creates it", init)]
     if not folder.is_dir():
         fix = f"mv {quoted(folder)} {quoted(folder)}.old"
         return [Finding("workspace", "problem", f"{folder} is a file, not a folder", fix)]
@@ -109,7 +109,7 @@ def _notes(folder: Path) -> Finding | None:
 
 
 def _left_out(folder: Path) -> Finding | None:
-    """What of the notes the tools of the model do not look at."""
+    """The notes that the model's tools ignore."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         walk = TreeWalk(handle)
@@ -147,7 +147,7 @@ def _not_text(file: Path) -> Finding | None:
 
 
 def _unmarked(data: bytes) -> str:
-    """The kind of UTF-16 that `data` seems to be in, which no mark names; "" for none."""
+    """The variant of UTF-16 that `data` seems to have without a byte order mark; "" for none."""
     half = len(data) // 2
     zeros = (data[0::2].count(0), data[1::2].count(0))
     if encoding_of(data).is_wide or not half or max(zeros) < half / 3 or min(zeros) > half / 10:
@@ -156,7 +156,7 @@ def _unmarked(data: bytes) -> str:
 
 
 def log_file(here: Here) -> Findings:
-    """The log can be written."""
+    """Whether the log is writable."""
     file = here.paths.log_file
     if not writable(file):
         return [Finding("log", "problem", f"{file} can't be written", f"chmod -R u+rwX {quoted(here.paths.logs)}")]
@@ -164,7 +164,7 @@ def log_file(here: Here) -> Findings:
 
 
 def disk(here: Here) -> Findings:
-    """There is room for what is to come."""
+    """Whether there is enough disk space."""
     places = {nearest(here.paths.home), nearest(here.settings.workspace)}
     return [_room(place) for place in sorted(places)]
 
