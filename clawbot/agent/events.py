@@ -260,7 +260,7 @@ Origin = Literal["user", "schedule"]
 class Scope:
     """One submission, or one end of the program. `rounds` counts how often its context was made smaller because a
     request did not fit; `compaction_failed` says that one failed in it, which is not tried again by itself. `origin` is
-    `user` or `schedule`: what a job says keeps no session alive and ends none (reference sheet 4.2). `unsent_id` is the
+    `user` or `schedule`: what a job says keeps no session alive and ends none. `unsent_id` is the
     one under which its text is kept until a transcript holds it, empty while it is not."""
 
     emit: Emit

@@ -237,7 +237,7 @@ class _Talk:
 
 
 class SilentTurn:
-    """Takes offers with a flush (reference sheet 8). `ended`: the talk is over, and what was said in it belongs to the
+    """Takes offers with a flush. `ended`: the talk is over, and what was said in it belongs to the
     day of its last words."""
 
     name = FLUSH

@@ -1,7 +1,7 @@
 """The note of a session that ended: `memory/YYYY-MM-DD-slug.md`, one for each session, never over another file.
 
 Which note is a session's is told by its id in the first lines, so that it is found again after a crash, a new name or
-the user's own (reference sheet 11.1).
+the user's own.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from clawbot.sessions.entries import (
 )
 from clawbot.sessions.messages_tail import is_said
 
-# After so many failures in a row no more flush is tried until the next compaction (reference sheet 8.4).
+# After so many failures in a row no more flush is tried until the next compaction.
 MOST_FAILURES = 3
 
 # So often, over all starts of the program, a silent turn may fail over what a session left that nobody talks in.

@@ -73,7 +73,7 @@ class ParsedCommand(Struct, frozen=True):
 def parse_command(text: str) -> ParsedCommand | None:
     """Read `text` as a command, in any case and with spaces around, known or not; None when it is a message.
 
-    Text of several lines that starts with a slash is a message (reference sheet 5.5), unless the rest is one.
+    Text of several lines that starts with a slash is a message, unless the rest is one.
     """
     stripped = text.strip()
     match = _COMMAND.fullmatch(stripped)

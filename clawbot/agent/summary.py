@@ -2,7 +2,7 @@
 of the model in stages that each fit, checked, retried and mended.
 
 What a summary is made from and what it must hold is decided in `context/compaction`. Nothing is stored here: whoever
-asked has the whole history as it was when this fails (reference sheet 7.4 to 7.6).
+asked has the whole history as it was when this fails.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MOST_SHRINKS = 3
 """How often the stages are halved after the model said that its window is too small."""
 
 ANSWER_SHARE = 0.8
-"""Of the reserve, for the answer (sheet 7.4): models that reason need more than what they write."""
+"""Of the reserve, for the answer: models that reason need more than what they write."""
 
 ANSWER_MARGIN = 256
 LEAST_ANSWER = 512

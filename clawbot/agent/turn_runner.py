@@ -141,7 +141,7 @@ class TurnRunner:
 
     async def _leave_out_silence(self, first: str) -> None:
         """A job's turn, from the entry `first` on, that only looked and had nothing to say is no part of the context:
-        else a heartbeat every half an hour would fill it (reference sheet 21)."""
+        else a heartbeat every half an hour would fill it."""
         items = self._conversation.items
         turn = items[next((at for at, item in enumerate(items) if item.entry_id == first), len(items)) :]
         # What a turn left out would be the mark up to which memory was offered the context.
@@ -194,7 +194,7 @@ class TurnRunner:
             raise self._explained(error) from error
 
     def _explained(self, error: ContextOverflowError) -> ContextOverflowError:
-        """`error` with where the tokens go, and what can be done about it (reference sheet 4.8)."""
+        """`error` with where the tokens go, and what can be done about it."""
         request = self.requests.prepared
         if request is None or not request.tokens:
             return error

@@ -152,7 +152,7 @@ def weigh_message(message: Message) -> int:
     """About how many tokens `message` has.
 
     Four ASCII characters are a token and any other character is one, where the reference counts four of all: it sees a
-    quarter of a Chinese text (reference sheet 6.4).
+    quarter of a Chinese text.
     """
     match message:
         case UserMessage(content=str(text)):

@@ -58,7 +58,7 @@ def plan_budget(window: int, settings: CompactionSettings, fixed: int = 0) -> Wi
     """The marks of a window of `window` tokens, of which prompt and tools take `fixed`.
 
     Flush and compaction derive from one reserve, a quarter of the window at most, and the flush comes half of the way
-    before the limit at the earliest: so it precedes compaction, and small windows work (reference sheet 6.5). What a
+    before the limit at the earliest: so it precedes compaction, and small windows work. What a
     compaction leaves is below the mark of the flush, or each would call for the next. The marks are there when
     compaction is switched off, too; callers decide what they do with them.
     """
@@ -119,7 +119,7 @@ class Measure(NamedTuple):
 class NextRequest(NamedTuple):
     """What the next call would send. `has_summary`: the first message is the summary of what was compacted.
     `fresh_from` is the index of the first message after the last compaction (0 without one): what older messages
-    report is of a context that is no more (reference sheet 7.1). `model` (`provider/name`) is the one that answers:
+    report is of a context that is no more. `model` (`provider/name`) is the one that answers:
     what another one reported counts by other tokens ("": any may)."""
 
     prompt: SystemPrompt
@@ -183,7 +183,7 @@ def should_flush_by_size(grown_bytes: int, force_bytes: int, failures: int) -> b
 
 def should_compact(measure: Measure, budget: WindowBudget, *, running: bool = False) -> bool:
     """Whether the context is beyond its limit. Figures that are stale only count when nothing would fit at all: what a
-    compaction left must not call for the next one (reference sheet 7.1). In the middle of a turn (`running`) half of
+    compaction left must not call for the next one. In the middle of a turn (`running`) half of
     the reserve may be used up first, since a turn that is cut in two loses its thread."""
     limit = budget.limit + budget.reserve // 2 if running else budget.limit
     return measure.used > (budget.window if measure.stale else limit)

@@ -1,7 +1,7 @@
-"""What the memory tools tell a model: hits and lines of notes as JSON, quoted as data and cut to their budget.
+"""The output of the memory tools for a model: hits and lines of notes as JSON, quoted as data and truncated to a
+budget.
 
-The JSON is that of reference sheet 14. A string of JSON is a fence that no note can break: its quotation marks and line
-breaks are escaped.
+A JSON string is a fence that no note can break: its quotation marks and line breaks are escaped.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The terminal screen: reads events, calls the parts of an open runtime (clawbot/api.py)."""
+"""The terminal screen: reads events and calls an open runtime (clawbot/api.py)."""

@@ -1,4 +1,4 @@
-"""The app: paints the prompt at once, opens the runtime behind it, and leads to the other screens."""
+"""The app: paints the prompt at once, opens the runtime in the background, and opens the other screens."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
-ROUNDS = 3  # the key, the message that it causes (Enter: what is submitted), and what that causes in turn
-TWICE = 1.0  # seconds between two Ctrl+C that mean: leave
+ROUNDS = 3  # the key, the message it causes (Enter: the submission), and what that causes in turn
+TWICE = 1.0  # seconds between two Ctrl+C to quit
 
 
 @runtime_checkable
 class Unsaved(Protocol):
-    """A screen that may hold what leaving would lose."""
+    """A screen with possibly unsaved changes."""
 
     @property
     def dirty(self) -> bool:
-        """Whether it does."""
+        """Whether there are unsaved changes."""
         ...
 
     def action_close(self) -> None:
-        """Close the screen, after a question when there is something to lose."""
+        """Close the screen, asking first if there are unsaved changes."""
         ...
 
 
 class ClawbotApp(App[object]):
-    """One conversation on the screen. `failure` is why the runtime did not open, `crash` what should not happen, and
-    `ended_by` the signal that ended it, 0 for none."""
+    """One conversation on the screen. `failure` is why the runtime did not open, `crash` an unexpected exception,
+    `ended_by` the signal that ended the program, 0 for none."""
 
     TITLE = "clawbot"
     CSS_PATH = "styles/chat.tcss"
@@ -88,7 +88,7 @@ class ClawbotApp(App[object]):
         return self.chat
 
     async def on_event(self, event: Event) -> None:
-        """Keep what is typed before there is a prompt to take it."""
+        """Keep keys typed before the prompt exists."""
         typed = isinstance(event, Key | Paste) and not event.is_forwarded
         if self._early is not None and typed and event not in self._replayed:
             self._early.append(event)
@@ -96,15 +96,15 @@ class ClawbotApp(App[object]):
             await super().on_event(event)
 
     def on_ready(self) -> None:
-        """The prompt is painted: give it what was typed, then open the rest."""
+        """The prompt is painted: replay early keys, then open the rest."""
         self.chat.composer.prompt.focus()
-        # After `fg` the terminal is empty: paint all of it, not only what changes next.
+        # After `fg` the terminal is empty: repaint everything.
         self.app_resume_signal.subscribe(self.chat, lambda _: self.refresh(layout=True))
         self.call_after_refresh(self._replay)
 
     @work(group="replay")
     async def _replay(self) -> None:
-        """Give the prompt what was typed. A key that does more than stand there has done it before the next comes."""
+        """Replay early keys. Each key takes effect before the next one."""
         while self._early:
             event = self._early.pop(0)
             self._replayed.add(event)
@@ -115,9 +115,9 @@ class ClawbotApp(App[object]):
         self._open()
 
     async def _settled(self) -> None:
-        """Wait until a key has done what it does: on its way down, back up to the bindings, and by messages it caused.
+        """Wait until a key has taken effect: on its way down, back up to the bindings, and through messages.
 
-        Keys that are not typed by hand, but stand in a queue, would overtake that: a letter the line break before it.
+        Queued keys arrive faster than typed ones and would overtake these: a letter the line break before it.
         """
         for _ in range(ROUNDS):
             for pump in (self, *(self.focused or self.screen).ancestors_with_self):
@@ -136,7 +136,7 @@ class ClawbotApp(App[object]):
             return
         self.theme = theme_name(runtime.settings.tui.theme, self.available_themes)
         await self._connect(runtime)
-        # What is there now stays until the end: the collector need not look at it again, which would stall the screen.
+        # What exists now stays: the collector need not scan it again, which would stall the screen.
         gc.freeze()
 
     async def _connect(self, runtime: RuntimeApi) -> None:
@@ -160,8 +160,8 @@ class ClawbotApp(App[object]):
         self.chat.writer.welcome(text)
 
     def _fatal_error(self) -> None:
-        """Keep the terminal clean: what went wrong goes to the log, and `run_chat` says where that is. A screen that is
-        ended before it stands misses what it is made of: that is no crash."""
+        """Keep the terminal clean: errors go to the log, whose path `run_chat` prints. Closing a screen before it is
+        complete is not a crash."""
         if self.ended_by:
             log.info("The screen was ended while it was made.", exc_info=True)
         else:
@@ -181,7 +181,7 @@ class ClawbotApp(App[object]):
                 self._screen_command(name, argument)
 
     def _screen_command(self, name: str, argument: str) -> None:
-        """What clawbot.agent.slash leaves to the screen."""
+        """Run the commands that clawbot.agent.slash leaves to the screen."""
         answers: dict[str, Callable[[], object]] = {
             "/sessions": self.action_choose_session,
             "/model": self.action_choose_model,
@@ -199,7 +199,7 @@ class ClawbotApp(App[object]):
 
     @on(Composer.FirstKey)
     def _first_key(self) -> None:
-        """The user is about to say something: load what the model needs."""
+        """The user starts typing: load what the model needs."""
         if self.runtime is not None:
             self._warm(self.runtime)
 
@@ -221,8 +221,8 @@ class ClawbotApp(App[object]):
     # Keys
 
     def action_copy_or_leave(self) -> None:
-        """Copy what is selected, else clear the input; twice in a second leaves."""
-        # The key comes here first: what was typed before it must have arrived in the prompt that it clears.
+        """Copy the selection, else clear the input; twice within a second quits."""
+        # The key arrives here first: earlier keys must reach the prompt before it is cleared.
         self.chat.composer.prompt.call_later(self._copy_or_leave)
 
     def _copy_or_leave(self) -> None:
@@ -247,26 +247,26 @@ class ClawbotApp(App[object]):
         self.chat.hint(f"{len(text):,} characters copied", 2.0)
 
     def action_leave_or_delete(self) -> None:
-        """End of input; in the middle of it, the key deletes."""
+        """Quit if the input is empty, else delete."""
         if self.chat.composer.is_empty:
             self.exit()
         else:
             self.chat.composer.prompt.action_delete_right()
 
     async def _shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
-        """What the screen over the conversation gave back."""
+        """The result of a screen above the conversation."""
         if self.runtime is None:
             self.notify("Still starting: try again in a moment.", markup=False)
             return None
         return await self.push_screen_wait(make(self.runtime))
 
     def end_by_signal(self, number: int) -> None:
-        """Leave at once, with the exit code that shells give such an end."""
+        """Quit at once, with the shells' exit code for a signal."""
         self.ended_by = number
         self.exit(return_code=128 + number)
 
     async def action_quit(self) -> None:
-        """Leave; a screen with something unsaved asks first, and one that asks already waits for its answer."""
+        """Quit; a screen with unsaved changes asks first, and one that already asks waits for its answer."""
         unsaved = [screen for screen in self.screen_stack if isinstance(screen, Unsaved) and screen.dirty]
         if not unsaved:
             self.exit()
@@ -275,14 +275,14 @@ class ClawbotApp(App[object]):
 
     @work
     async def action_help(self) -> None:
-        """Keys and commands."""
+        """Show keys and commands."""
         from clawbot.tui.screens.help import HelpScreen
 
         await self._shown(HelpScreen)
 
     @work
     async def action_show_context(self) -> None:
-        """How full the context window is, and what fills it."""
+        """Show how full the context window is, and with what."""
         from clawbot.tui.screens.context import ContextScreen
 
         target = await self._shown(lambda runtime: ContextScreen(runtime, clock=self.clock))
@@ -297,7 +297,7 @@ class ClawbotApp(App[object]):
 
     @work
     async def _choose_agent(self, agent: str) -> None:
-        """Another agent: `agent`, or the one that is chosen."""
+        """Switch to `agent`, or to one that the user chooses."""
         from clawbot.tui.screens.choices import AgentsScreen
 
         chosen = agent or await self._shown(AgentsScreen)
@@ -312,7 +312,7 @@ class ClawbotApp(App[object]):
             await self._change_agent(runtime, chosen)
 
     async def _change_agent(self, runtime: RuntimeApi, agent: str) -> None:
-        """Go on with `agent`; when that can't be, with the one that was talked to before."""
+        """Switch to `agent`; on failure stay with the current one."""
         if self.chat.turns.busy:
             self.notify(f"{agent} comes when the running turn has ended.", markup=False)
         try:
@@ -326,7 +326,7 @@ class ClawbotApp(App[object]):
 
     @work
     async def action_choose_model(self) -> None:
-        """Another model for this session."""
+        """Choose another model for this session."""
         from clawbot.tui.screens.choices import ModelsScreen
 
         name = await self._shown(ModelsScreen)
@@ -341,7 +341,7 @@ class ClawbotApp(App[object]):
 
     @work
     async def action_choose_session(self) -> None:
-        """Another conversation."""
+        """Choose another conversation."""
         from clawbot.tui.screens.sessions import SessionsScreen
 
         place = await self._shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
@@ -350,7 +350,7 @@ class ClawbotApp(App[object]):
 
     @work
     async def action_search_memory(self, query: str = "") -> None:
-        """The notes that answer a query, or those of the last days; a place in a conversation leads there."""
+        """Search the notes, or show those of the last days; a hit in a conversation leads there."""
         from clawbot.tui.screens.memory import MemoryScreen
 
         place = await self._shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
@@ -358,7 +358,7 @@ class ClawbotApp(App[object]):
             await self._go_to(place)
 
     async def _go_to(self, place: TalkPlace) -> None:
-        """Go on in the session of `place`, and show what was said there."""
+        """Resume the session of `place`, and show what was said there."""
         if self.runtime is None:
             return
         if place.session != self.runtime.agent.status.session_id:
@@ -368,7 +368,7 @@ class ClawbotApp(App[object]):
                 self.notify(str(error), severity="error", markup=False)
                 return
         elif self.chat.turns.busy:
-            # What is being written is stored nowhere yet, so the page can't be made anew.
+            # A running answer is not stored yet, so the page can't be rebuilt.
             return
         await self.chat.reload()
         if place.entry:
@@ -384,7 +384,7 @@ class ClawbotApp(App[object]):
 
     @work
     async def action_edit_prompt(self) -> None:
-        """The input in the user's own editor."""
+        """Edit the input in the user's own editor."""
         from clawbot.tui.screens.editor import edit_external, private_file
 
         prompt = self.chat.composer.prompt

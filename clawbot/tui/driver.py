@@ -1,4 +1,4 @@
-"""Textual's terminal driver with the time before and after it: what was typed early, and a terminal that goes away."""
+"""Textual's terminal driver, extended to read early keys and to survive a terminal that disappears."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     from textual.drivers.linux_driver import LinuxDriver
 
-POLL = 0.1  # seconds between two looks at whether the input is wanted any more
+POLL = 0.1  # seconds between two checks whether input is still wanted
 READ = 4096  # bytes
 
 
 class Writer:
-    """The terminal as a file for one thread: what is written after it has gone is dropped.
+    """The terminal as a file for one thread: writes after it has disappeared are dropped.
 
-    An error would end that thread, and the screen would wait for room in its queue, for good.
+    An error would end that thread, and the screen would wait forever for room in its queue.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -52,7 +52,7 @@ class Writer:
 if sys.platform != "win32":
 
     class KeptDriver(LinuxDriver):
-        """Reads what was typed before it started, and then what comes, as long as there is a terminal."""
+        """Reads the keys typed before it started, then those that follow, as long as there is a terminal."""
 
         kept = SavedTerminal()
 
@@ -63,7 +63,7 @@ if sys.platform != "win32":
             self._file = cast("Any", Writer(sys.__stderr__ or sys.stderr))
 
         def run_input_thread(self) -> None:
-            """Read keys until the input is not wanted any more. A terminal that has gone is told by SIGHUP."""
+            """Read keys until input is no longer wanted. A terminal that disappeared is reported by SIGHUP."""
             self._parse(XTermParser(self._debug), self.kept.take())
             parser, decoder = XTermParser(self._debug), getincrementaldecoder("utf-8")("replace")
             with selectors.SelectSelector() as selector:
@@ -72,7 +72,7 @@ if sys.platform != "win32":
                     if selector.select(POLL):
                         data = self._read()
                         if not data:
-                            # Whoever is no leader of its session is not told by the system.
+                            # The system only signals the leader of a session.
                             os.kill(os.getpid(), signal.SIGHUP)
                             return
                         self._parse(parser, decoder.decode(data))
@@ -80,12 +80,12 @@ if sys.platform != "win32":
                         self.process_message(message)
 
         def _parse(self, parser: XTermParser, typed: str) -> None:
-            # Half a character is no text yet, and no text would be the end to a parser.
+            # Half a character is no text yet, and empty text would mean the end of input to a parser.
             for message in parser.feed(typed) if typed else ():
                 self.process_message(message)
 
         def _read(self) -> bytes:
-            """What was typed; nothing when the terminal has gone: without lines there is no other end of input."""
+            """The typed bytes; empty if the terminal has disappeared: in raw mode there is no other end of input."""
             try:
                 return os.read(self.fileno, READ)
             except OSError:
@@ -93,12 +93,11 @@ if sys.platform != "win32":
 
         @property
         def _runs(self) -> bool:
-            """Whether the terminal is the screen's at the moment."""
+            """Whether the terminal currently belongs to the screen."""
             return self._key_thread is not None and self._key_thread.is_alive()
 
         def stop_application_mode(self) -> None:
-            """Give the terminal back: what this class found is the early mode, and a shell or an editor that follows
-            wants the one before."""
+            """Give the terminal back in its original mode, not in the early mode that this class found."""
             if self.attrs_before is not None:
                 self.attrs_before = self.kept.before
             super().stop_application_mode()
@@ -116,8 +115,8 @@ if sys.platform != "win32":
                 self._loop.call_soon_threadsafe(self._restart)
 
         def _restart(self) -> None:
-            """Take the terminal again: who stopped this program from outside may have used it. Not one that has gone:
-            the system sends SIGCONT with its SIGHUP, too."""
+            """Take the terminal again: whoever stopped this program may have used it. Not if it has disappeared: the
+            system sends SIGCONT with its SIGHUP, too."""
             if self._runs and os.isatty(self.fileno):
                 self.suspend_application_mode()
                 self._must_signal_resume = True
@@ -125,7 +124,7 @@ if sys.platform != "win32":
 
 
 def driver_after(kept: SavedTerminal) -> type[Driver] | None:
-    """The driver that follows on `kept`; None, which means the usual one, where there was no terminal."""
+    """The driver that continues after `kept`; None (the default) if there was no terminal."""
     if sys.platform == "win32" or kept.before is None:
         return None
     return type("After", (KeptDriver,), {"kept": kept})

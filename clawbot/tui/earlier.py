@@ -1,7 +1,7 @@
-"""What was said before: the end of a conversation when it is opened, and more of it as the reader goes up.
+"""Earlier messages: the end of a conversation when it is opened, and more as the user scrolls up.
 
-What has gone far up is let go of, so that a talk of days takes no more memory than one of an hour: it is read from the
-transcript again when the reader goes there.
+Messages far above are unloaded, so that a conversation of days takes no more memory than one of an hour, and read from
+the transcript again on demand.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from clawbot.clock import Clock
     from clawbot.tui.widgets.transcript import TranscriptView
 
-PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched each time the reader reaches the top
+PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched at the top
 MOST_ITEMS = 1200  # on the page when a turn begins
 KEPT_ITEMS = 600  # of them, when there are more
 
 
 class EarlierMessages:
-    """Puts stored messages on `page`, a part at a time."""
+    """Loads stored messages into `page` in parts."""
 
     def __init__(self, page: TranscriptView, clock: Clock) -> None:
         self._page = page
@@ -33,32 +33,32 @@ class EarlierMessages:
 
     @property
     def has_more(self) -> bool:
-        """Whether more of the conversation lies above what is loaded."""
+        """Whether there is more of the conversation above the loaded part."""
         return self._oldest is not None
 
     async def load(self, runtime: RuntimeApi) -> None:
-        """Show the end of the conversation, and nothing else."""
+        """Show only the end of the conversation."""
         self._page.clear()
         self._oldest = None
         await self._fetch(runtime)
         self._page.go_to_end()
 
     async def more(self, runtime: RuntimeApi) -> None:
-        """Show what lies above, unless that is on its way."""
+        """Load the part above, unless that is already running."""
         if self._oldest is None or self._fetching.locked():
             return
         async with self._fetching:
             await self._fetch(runtime)
 
     async def go_to(self, runtime: RuntimeApi, entry: str, query: str) -> None:
-        """Show what is stored as `entry`, the words in it that `query` meant set off, however far above it lies."""
+        """Show the stored `entry` with the words of `query` highlighted, however far above it is."""
         async with self._fetching:
             while not self._page.point_at(entry, query) and self._oldest is not None:
                 await self._fetch(runtime)
 
     def shorten(self) -> None:
-        """Let go of what stands far above the end, from the beginning of a turn on. What is stored nowhere (the output
-        of a command, a notice) is gone then, as it is after a restart."""
+        """Unload items far above the end when a turn begins. Items that are not stored (command output, notices) are
+        lost, as after a restart."""
         stack = self._page.stack
         if len(stack) <= MOST_ITEMS or self._fetching.locked() or self._page.is_read:
             return

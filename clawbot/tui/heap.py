@@ -1,10 +1,10 @@
-"""What holds on to memory that was let go of: in a program that runs for days it must not grow with that.
+"""Limits memory growth in programs that run for days.
 
-Textual remembers how 16,384 styles are written to the terminal. A style on the page names its line, for selecting, so
-those of lines that are gone are never asked for again.
+Textual caches how 16,384 styles are written to the terminal. Styles on the page contain their line, for selection, so
+those of removed lines are never used again.
 
-glibc gives each thread a heap of its own, and gives pages back at the end of a heap only: what lives long, between what
-is let go of, keeps it all. Two heaps are enough for a program whose threads mostly wait. Other systems do better.
+glibc has a heap per thread and only returns pages at a heap's end, so long-lived objects between freed ones keep all of
+it. Two heaps are enough for threads that mostly wait. Other systems don't need this.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ _HEAPS = 2
 
 
 def share_heaps() -> None:
-    """Have the threads that start from now on share their heaps."""
+    """Let threads started from now on share their heaps."""
     if mallopt := _function("mallopt"):
         mallopt(_ARENA_MAX, _HEAPS)
 
 
 def give_back() -> None:
-    """Forget what is remembered of lines that are gone, and give the system the pages that hold nothing. Blocks:
-    milliseconds."""
+    """Drop cached styles of removed lines, and return free pages to the system. Blocks: milliseconds."""
     Strip.render_ansi.cache_clear()
     if malloc_trim := _function("malloc_trim"):
         malloc_trim(0)

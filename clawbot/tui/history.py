@@ -1,4 +1,4 @@
-"""What the user has sent before, for the Up key: in memory, and in `history.jsonl` for the next start."""
+"""The history of sent inputs, for the Up key: in memory, and in `history.jsonl` for later starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class PromptHistory:
-    """Walks through earlier inputs; what was being typed is the last one."""
+    """Navigates earlier inputs; the draft is the last one."""
 
     def __init__(self) -> None:
         self.entries: list[str] = []
@@ -27,7 +27,7 @@ class PromptHistory:
         self._draft = ""
 
     def older(self, current: str) -> str | None:
-        """The input before the one shown, or None at the oldest. `current` is what stands in the prompt."""
+        """The previous input, or None at the oldest. `current` is the content of the prompt."""
         if self._place is None:
             self._draft = current
         place = len(self.entries) if self._place is None else self._place
@@ -39,7 +39,7 @@ class PromptHistory:
         return None
 
     def newer(self) -> str | None:
-        """The input after the one shown; after the newest, what was being typed. None when that is shown."""
+        """The next input; after the newest, the draft. None if that is shown."""
         if self._place is None:
             return None
         self._place += 1
@@ -49,7 +49,7 @@ class PromptHistory:
         return self.entries[self._place]
 
     def leave(self) -> None:
-        """The shown text was changed: it is the draft now."""
+        """The shown text was edited: it is now the draft."""
         self._place = None
 
     def add(self, text: str) -> bool:
@@ -62,7 +62,7 @@ class PromptHistory:
         return True
 
     def preload(self, entries: list[str]) -> None:
-        """Put what was loaded before what has been typed since the start."""
+        """Insert loaded entries before those typed since the start."""
         self.entries[:0] = entries
         self._place = None
 
@@ -96,8 +96,8 @@ def _entry(row: str) -> str | None:
 
 
 def save_entry(path: Path, text: str) -> None:
-    """Append `text`, in a file that only the user can read, unless it holds a secret: then it is remembered until the
-    end of the program only. Blocks. A failure is logged: it must not stop the talk."""
+    """Append `text` to a private file, unless it contains a secret: then it is remembered only until the program ends.
+    Blocks. Failures are logged and do not stop the chat."""
     if len(text) > ENTRY_MAX or holds_secret(text):
         return
     row = json.dumps({"text": text}, ensure_ascii=False).encode(errors="replace") + b"\n"

@@ -1,5 +1,5 @@
-"""What the user's input is: something for the runtime, a command that the screen answers, or a slip; and what Tab
-offers for it. Which commands there are is the agent's to say: clawbot.agent.slash."""
+"""Classifies the user's input (for the runtime, a screen command, or a mistake) and computes completions. The commands
+are defined by clawbot.agent.slash."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OFFERED = 8
 
 @dataclass(frozen=True)
 class Choice:
-    """One offer: what is put in, what stands beside it, and whether Enter sends it right away."""
+    """A completion: the text to insert, its description, and whether Enter sends it at once."""
 
     text: str
     help: str = ""
@@ -25,7 +25,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class CompletionRequest:
-    """What is being typed: the kind, the part that is there, and where it begins in the text before the cursor."""
+    """What is being completed: its kind, the typed part, and its start in the text before the cursor."""
 
     kind: str
     typed: str
@@ -33,7 +33,7 @@ class CompletionRequest:
 
 
 def wanted(before: str) -> CompletionRequest | None:
-    """What the text before the cursor asks to be completed, if anything."""
+    """The completion requested by the text before the cursor, if any."""
     if before.startswith("/") and not re.search(r"\s", before):
         return CompletionRequest("command", before, 0)
     mention = _MENTION.search(before)
@@ -41,8 +41,7 @@ def wanted(before: str) -> CompletionRequest | None:
 
 
 def best(typed: str, choices: Sequence[Choice]) -> list[Choice]:
-    """The choices that fit what was typed, the best first: those that begin with it, then those that hold its
-    letters in order."""
+    """The matching choices, best first: those with the typed prefix, then those with its letters in order."""
     from textual.fuzzy import Matcher
 
     word = typed.lstrip("/@")
@@ -58,14 +57,14 @@ def best(typed: str, choices: Sequence[Choice]) -> list[Choice]:
 
 @dataclass(frozen=True)
 class Submitted:
-    """Words for the model, or a slash command that the runtime carries out."""
+    """A message for the model, or a slash command of the runtime."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ScreenCommand:
-    """A slash command that is the screen's own: its name with the slash, and what follows."""
+    """A slash command of the screen: its name with the slash, and its argument."""
 
     name: str
     argument: str
@@ -73,7 +72,7 @@ class ScreenCommand:
 
 @dataclass(frozen=True)
 class UnknownCommand:
-    """A slash and a word that is no command; `nearest` is what may have been meant."""
+    """An unknown slash command; `nearest` is the probable intention."""
 
     name: str
     nearest: str | None
@@ -83,7 +82,7 @@ UserInput = Submitted | ScreenCommand | UnknownCommand
 
 
 def classify(text: str, commands: Collection[CommandInfo]) -> UserInput | None:
-    """What `text` is, with these `commands` known; None for white space."""
+    """Classify `text`, given the known `commands`; None for whitespace."""
     if not text.strip():
         return None
     parsed = parse_command(text)

@@ -1,4 +1,4 @@
-"""Which places of a text a query meant, for the eye: what search finds it by, also while the last word is typed."""
+"""Highlights the words of a query in a text, as search matches them, also while the last word is being typed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from clawbot.text.query import query_tokens
 from clawbot.text.tokens import tokens_of
 
 _LAST_WORD = re.compile(r"[^\W_]+\Z")
-_BEGUN = 3  # characters from which on the last word of a query may be the beginning of a longer one
+_BEGUN = 3  # minimum characters of an incomplete last word
 
 
 def marks(query: str, text: str) -> list[tuple[int, int]]:
-    """The ranges of `text` (start, end) that answer `query`, in their order and without overlap.
+    """The ranges of `text` (start, end) that match `query`, in order and without overlaps.
 
-    A word at the very end of the query also means the words that begin with it.
+    A word at the very end of the query also matches longer words.
     """
     wanted, begun = _wanted(query)
     found: list[tuple[int, int]] = []
@@ -32,8 +32,7 @@ def marks(query: str, text: str) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=8)
 def _wanted(query: str) -> tuple[frozenset[str], str]:
-    """The tokens that answer `query`, and the word at its end as far as it is typed: "" when that is too short or
-    stands in every sentence."""
+    """The tokens that match `query`, and its incomplete last word: "" if that is too short or a stop word."""
     match = _LAST_WORD.search(query)
     begun = match[0].casefold() if match else ""
     return query_tokens(query), begun if len(begun) >= _BEGUN and begun not in STOP_WORDS else ""

@@ -1,4 +1,4 @@
-"""Runs the screen from its first paint to the restored terminal."""
+"""Runs the screen, from the first paint until the terminal is restored."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ PATIENCE = 0.7  # seconds of a closing that nobody wonders about
 
 
 def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | None = None) -> int:
-    """Show the conversation until the user leaves; return the exit code.
+    """Show the conversation until the user quits; return the exit code.
 
-    `open_runtime` is awaited after the first paint, and again for each agent that the user changes to; what it returns
-    is closed when another agent was opened, or at the end. Its heavy imports belong in a thread. A ClawbotError that it
-    or the closing raises comes out of here, with the terminal restored. After another error one line on stderr names
-    the log, and the exit code is 1; when memory is saved at the end, a line says so. `theme` counts until the settings
-    are read.
+    `open_runtime` is awaited after the first paint, and again whenever the user switches the agent; its result is
+    closed after a switch, or at the end. It should import in a thread. A ClawbotError of it or of closing is raised
+    here with the terminal restored. After any other error one line on stderr names the log, and the exit code is 1. If
+    memory is saved at the end, a line says so. `theme` applies until the settings are read.
     """
     with typing_kept() as kept:
         # Textual takes a quarter of a second to import: the keys of that time are kept.
@@ -59,10 +58,10 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
 
 
 async def _run(app: ClawbotApp, kept: SavedTerminal) -> Exception | None:
-    """Show the screen, then close what it opened; returns what failed in the closing."""
+    """Show the screen, then close what it opened; returns the exception of closing, if any."""
     ending = _Ending(app)
     if sys.platform != "win32":
-        # A closed window (SIGHUP) or a polite end from outside: what was said so far is written like at any other end.
+        # A closed window (SIGHUP) or SIGTERM: the conversation so far is stored as at any other end.
         for number in (signal.SIGHUP, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, ending.signalled, number)
     if kept.ended_by:
@@ -84,9 +83,9 @@ async def _run(app: ClawbotApp, kept: SavedTerminal) -> Exception | None:
 
 
 class _Ending:
-    """The end of the screen and then of the runtime, which may save to memory for some seconds.
+    """Closes the screen and then the runtime, which may save to memory for some seconds.
 
-    Nobody waits for that after a signal: what is not saved stays in the conversation, and is the next time.
+    After a signal nobody waits for that: what is not saved stays in the conversation for the next time.
     """
 
     def __init__(self, app: ClawbotApp) -> None:
@@ -96,8 +95,8 @@ class _Ending:
         self.failure: Exception | None = None
 
     def signalled(self, number: int) -> None:
-        """Leave at once, also while memory is saved. A closed window is told more than once: that counts once, and what
-        is being let go is not disturbed."""
+        """Quit at once, even while memory is saved. Repeated signals of a closed window are ignored, so that cleaning
+        up is not disturbed."""
         if self._hasty and number == signal.SIGHUP:
             return
         self._hasty = True
@@ -106,8 +105,8 @@ class _Ending:
             self._closing.cancel()
 
     async def close(self, runtime: RuntimeApi) -> None:
-        """Close `runtime`, and say so when that takes time. Ctrl+C cancels this task and the closing in it, which then
-        only lets go of what it holds. What fails in it is logged and is the `failure`."""
+        """Close `runtime`, and report it if that takes time. Ctrl+C cancels this task and the closing, which then only
+        releases resources. Failures are logged and stored as `failure`."""
         if runtime.agent.will_flush:
             self._tell()
             await self._end(asyncio.create_task(runtime.close(hasty=self._hasty)))
@@ -119,14 +118,14 @@ class _Ending:
             late.cancel()
 
     async def wait(self, closing: asyncio.Task[None]) -> None:
-        """Wait for a runtime that is being closed already: the user left for another agent, and then altogether."""
+        """Wait for a runtime that is already closing: the user switched agents and then quit."""
         self._tell()
         if self._hasty:
             closing.cancel()
         await self._end(closing)
 
     def _tell(self, what: str = SAVING) -> None:
-        """Say what takes time; nobody waits for it after a signal."""
+        """Report what takes time, unless a signal ended the program."""
         if not self._hasty:
             # A window that has just been closed takes no words, and memory is saved nevertheless.
             with contextlib.suppress(OSError):
@@ -145,7 +144,7 @@ class _Ending:
 
 
 def _tell_unsent(texts: Sequence[str]) -> None:
-    """Say what was entered before there was a conversation that could keep it."""
+    """Print inputs that no conversation could store yet."""
     # A window that has just been closed takes no words.
     with contextlib.suppress(OSError):
         for text in texts:

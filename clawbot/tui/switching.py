@@ -1,4 +1,4 @@
-"""Another agent in the same program: its runtime is opened before the one that was talked to is closed."""
+"""Switching agents in one program: the new runtime is opened before the old one is closed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ log = logging.getLogger(__name__)
 
 
 class OpenRuntime(Protocol):
-    """Opens the agent of the command line, or the one that `agent` names. Raises ClawbotError."""
+    """Opens the agent of the command line, or `agent`. Raises ClawbotError."""
 
     def __call__(self, agent: str | None = None) -> Awaitable[RuntimeApi]:
-        """The runtime; it is the caller's to close."""
+        """The runtime, to be closed by the caller."""
         ...
 
 
 class AgentSwitch:
-    """The runtimes of one program: one at a time is talked to, the `current` one.
+    """The runtimes of one program, of which one is `current`.
 
-    `runtimes` are those that are open and not being closed; `closing` is the end of the one that was left, which may
-    save to memory for some seconds.
+    `runtimes` are open and not closing; `closing` is the task that closes the previous one, which may save to memory
+    for some seconds.
     """
 
     def __init__(self, open_runtime: OpenRuntime, turns: Turns) -> None:
@@ -44,10 +44,10 @@ class AgentSwitch:
         return runtime
 
     async def change(self, old: RuntimeApi, agent: str) -> tuple[RuntimeApi, Exception | None]:
-        """Open `agent`, let what was submitted to `old` end, close `old`; what is submitted meanwhile waits.
+        """Open `agent`, wait until submissions to `old` have ended, close `old`; meanwhile inputs wait.
 
-        Returns the new runtime, and what failed while the old one was closed. Raises ClawbotError when the new one
-        can't be opened; the old one goes on then.
+        Returns the new runtime, and the exception of closing the old one. Raises ClawbotError if the new one can't be
+        opened; the old one then continues.
         """
         self.busy = True
         try:
@@ -58,7 +58,7 @@ class AgentSwitch:
             self.busy = False
 
     def skip(self) -> bool:
-        """Wait no longer for what the agent that is left saves to memory. False when nothing is closed."""
+        """Stop waiting for the memory flush of the previous agent. False if nothing is closing."""
         return self.closing is not None and self.closing.cancel()
 
     async def _close(self, old: RuntimeApi) -> Exception | None:

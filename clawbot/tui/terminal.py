@@ -1,4 +1,4 @@
-"""The terminal before and after the screen: what is typed early is kept as keys, and the end finds it as it was."""
+"""The terminal before and after the screen: early keys are kept, and the original mode is restored."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ AS_TYPED = str.maketrans({"\n": "\r", "\0": "\x04"})
 
 
 class SavedTerminal:
-    """What is kept of the time before the screen. `before` is how the terminal was, None when there is none; `ended_by`
-    is the signal that asked for the end, 0 when none did."""
+    """The terminal's state before the screen. `before` is its original mode, None without a terminal; `ended_by` is the
+    signal that asked the program to end, 0 for none."""
 
     def __init__(self, descriptor: int = -1, before: list[Any] | None = None) -> None:
         self._descriptor = descriptor
@@ -33,7 +33,7 @@ class SavedTerminal:
         self._lent = False
 
     def begin(self) -> None:
-        """Take keys one by one and as they are, like the screen will."""
+        """Switch to raw keys, like the screen will."""
         if sys.platform == "win32" or self.before is None:
             return
         self._lent = True
@@ -44,12 +44,12 @@ class SavedTerminal:
         _tell(MARK_PASTES)
 
     def take(self) -> str:
-        """What was typed before `begin`, as the keys would have come; once."""
+        """The keys typed before `begin`; once."""
         typed, self._typed = self._typed, ""
         return typed
 
     def give_back(self) -> None:
-        """Make the terminal what it was. The second time does nothing."""
+        """Restore the terminal; idempotent."""
         if sys.platform == "win32" or self.before is None or not self._lent:
             return
         self._lent = False

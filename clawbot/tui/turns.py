@@ -1,5 +1,5 @@
-"""What was submitted: each input is one reader of `Runtime.submit`, and those that wait can be taken back; and the
-order in which the events of turns, and those that come out of band, reach the page."""
+"""Submissions: each input is read by one consumer of `Runtime.submit`, and waiting ones can be recalled; and the order
+in which events of turns and out-of-band events reach the page."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ StartReader = Callable[[Callable[[], Coroutine[Any, Any, None]]], RunningReader]
 
 @dataclass(eq=False)
 class Submission:
-    """One input on its way. It waits until the first event of its own turn comes: what a session that ends by itself
-    leaves may be told before the turn has begun."""
+    """One input on its way. It waits until the first event of its own turn: events of an automatically ended session
+    may come before."""
 
     text: str
     job: RunningReader | None = None
@@ -45,10 +45,10 @@ class Submission:
 
 
 class Turns:
-    """Submits inputs in their order; before the runtime is there they wait.
+    """Submits inputs in order; before the runtime is open they wait.
 
-    `show` is told each event, `changed` that `queued`, `coming` or `busy` may be other ones, `unsent` a text that
-    failed before its turn began (a full disk): it is stored nowhere.
+    `show` receives each event; `changed` is called when `queued`, `coming` or `busy` may have changed; `unsent`
+    receives a text that failed before its turn began (a full disk) and is not stored.
     """
 
     def __init__(
@@ -68,23 +68,23 @@ class Turns:
 
     @property
     def queued(self) -> list[str]:
-        """What waits, the oldest first."""
+        """The waiting inputs, oldest first."""
         return [submission.text for submission in self._open if submission.waiting and submission.announced]
 
     @property
     def sending(self) -> set[str]:
-        """The ids of what is kept on disk and on its way."""
+        """The ids of inputs on disk that are being sent."""
         return {submission.unsent_id for submission in self._open if submission.unsent_id}
 
     @property
     def coming(self) -> str:
-        """What was taken up, is on disk and stands on no page yet; empty when there is nothing of that kind."""
+        """The input that was accepted and stored but is not on the page yet; empty if there is none."""
         coming = (item for item in self._open if item.unsent_id and not (item.begun or item.announced))
         return next((submission.text for submission in coming), "")
 
     @property
     def busy(self) -> bool:
-        """Whether something was submitted that has not ended."""
+        """Whether a submission has not ended yet."""
         return bool(self._open)
 
     def ready(self, runtime: RuntimeApi) -> None:
@@ -96,7 +96,7 @@ class Turns:
         self.changed()
 
     async def hold(self) -> None:
-        """Keep what is submitted from now on until the next runtime is there; returns when the rest has ended."""
+        """Keep inputs from now on until the next runtime is open; returns when the running ones have ended."""
         self._runtime = None
         while any(submission.job is not None for submission in self._open):
             self._ended.clear()
@@ -104,11 +104,11 @@ class Turns:
 
     @property
     def held(self) -> list[str]:
-        """What no runtime has seen so far, the oldest first."""
+        """The inputs that no runtime has received, oldest first."""
         return [submission.text for submission in self._open if submission.job is None and not submission.unsent_id]
 
     def submit(self, text: str, unsent_id: str = "") -> None:
-        """Send `text`, or keep it until the runtime is there. `unsent_id` is of one that is on disk already."""
+        """Send `text`, or keep it until the runtime is open. `unsent_id` is set if it is already on disk."""
         submission = Submission(text, unsent_id=unsent_id)
         self._open.append(submission)
         if self._runtime is None:
@@ -118,7 +118,7 @@ class Turns:
         self.changed()
 
     def recall(self) -> str | None:
-        """Take back the last input that waits, and return it."""
+        """Recall the last waiting input and return it."""
         waiting = [submission for submission in self._open if submission.waiting and submission.announced]
         if not waiting:
             return None
@@ -165,14 +165,14 @@ class Turns:
 
 
 class EventOrder:
-    """Brings events to `show` in the order in which they are read.
+    """Passes events to `show` in reading order.
 
-    What belongs to no submission (a reset by the clock, a note that got another name, a hook that failed) stands
-    between the turns: it comes at once when none runs, else when the one that runs has ended. What comes among the
-    events of a turn while `is_writing` waits for the end of the answer: nothing stands in the middle of a sentence.
+    Out-of-band events (a reset by the clock, a renamed note, a failed hook) are shown between turns: at once if none
+    runs, else after the running one. Those within a turn wait until the answer ends while `is_writing`, so that nothing
+    interrupts a sentence.
 
-    `later` calls a function from the screen's own queue, since events out of band come from tasks in which a timer
-    would not belong to the app.
+    `later` calls a function from the screen's queue, since out-of-band events come from tasks without the app's
+    context.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class EventOrder:
         self._later(self._catch_up)
 
     def submitted(self, event: Event) -> None:
-        """`event` is of a submission; what happened out of band before its turn stands above it."""
+        """An event of a submission; earlier out-of-band events are placed above it."""
         self._catch_up()
         self._running = self._running or not isinstance(event, MessageQueued)
         if isinstance(event, Notice | NoteKept) and self._is_writing():

@@ -1,7 +1,6 @@
-"""The quiet lines of what clawbot does by itself: that memory was written, a conversation kept, that notes were quoted,
-earlier turns summarised.
+"""The quiet lines for clawbot's own work: memory writes, saved conversations, quoted notes, summarised turns.
 
-Each is one line in the manner of a rule. A note opens where it was written, a quote and a summary unfold below it.
+Each is one line like a rule. Notes open, quotes and summaries unfold.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ INNER = TEXT_INDENT + 2  # where an unfolded text stands
 
 @dataclass
 class MemoryItem(Item):
-    """Memory was written: so many `lines` from `line` (from 1) on in `path`, a file of the workspace."""
+    """A memory write: `lines` lines from `line` (from 1) in the workspace file `path`."""
 
     path: str
     line: int
@@ -42,7 +41,7 @@ class MemoryItem(Item):
 
 @dataclass
 class KeptItem(Item):
-    """The conversation `session_id` was kept as a note, `path` in the workspace."""
+    """The conversation `session_id` was saved as the note `path` in the workspace."""
 
     session_id: str
     path: str
@@ -57,7 +56,7 @@ class KeptItem(Item):
 
 @dataclass
 class FoldedItem(Item):
-    """A line that stands for a text, `pieces` of Markdown, and unfolds to it."""
+    """A line that unfolds to a text, `pieces` of Markdown."""
 
     pieces: Sequence[MarkdownBlock]
     joined: bool = field(default=False, kw_only=True)
@@ -66,7 +65,7 @@ class FoldedItem(Item):
 
     @abstractmethod
     def said(self) -> list[str]:
-        """What the line says, the most important first."""
+        """The texts of the line, most important first."""
 
     def lines(self, page: Page) -> list[StyledLine]:
         """The line, and the text under it when it is unfolded."""
@@ -75,7 +74,7 @@ class FoldedItem(Item):
         return [*lines, *self._inside(page)] if self.unfolded else lines
 
     def _line(self, room: int) -> str:
-        """What happened, the figures, the key; the last ones go first where there is no room."""
+        """What happened, the figures, the key; the last ones are dropped first if there is no room."""
         parts = [*self.said(), "ctrl+o folds" if self.unfolded else "ctrl+o to read"]
         while len(parts) > 1 and width_of(" · ".join(parts)) > room:
             parts.pop()
@@ -92,7 +91,7 @@ class FoldedItem(Item):
 
 @dataclass
 class SummaryItem(FoldedItem):
-    """A summary stands for the turns above: how many tokens the context had `before` and has `after` (0: unknown)."""
+    """A summary of the turns above: the tokens of the context `before` and `after` (0: unknown)."""
 
     before: int = 0
     after: int = 0
@@ -107,7 +106,7 @@ class SummaryItem(FoldedItem):
 
 @dataclass
 class QuoteItem(FoldedItem):
-    """The session begins with a quote of notes: of so many `files` (0: unknown), so many `characters` long."""
+    """A quote of notes at the start of the session: `files` of them (0: unknown), `characters` long."""
 
     files: int = 0
     characters: int = 0
@@ -119,8 +118,8 @@ class QuoteItem(FoldedItem):
 
 
 def memory_mark(last: Item | None, path: str, line: int, end_line: int) -> tuple[MemoryItem, bool]:
-    """The mark for lines `line` to `end_line` of `path` below the item `last`, and whether it is a new one: what
-    follows on what the mark above tells of is told there."""
+    """The item for a write to lines `line` to `end_line` of `path` below the item `last`, and whether it is new: an
+    adjacent write extends the item above."""
     count = end_line - line + 1
     if isinstance(last, MemoryItem) and (last.path, last.line + last.count) == (path, line):
         last.count += count
@@ -129,15 +128,15 @@ def memory_mark(last: Item | None, path: str, line: int, end_line: int) -> tuple
 
 
 def is_quiet(item: Item | None) -> bool:
-    """Whether `item` is a line across the page, below which another one needs no air."""
+    """Whether `item` is a rule-like line, which needs no blank line after it."""
     return isinstance(item, DividerItem | MemoryItem | KeptItem | FoldedItem)
 
 
 def air(joined: bool) -> list[StyledLine]:
-    """The blank line above, unless another quiet line stands there."""
+    """The blank line above, unless another quiet line precedes."""
     return [] if joined else [BLANK]
 
 
 def _quiet(span: StyledSpan) -> StyledSpan:
-    """What is unfolded is read beside the talk: dimmer than what is said in it."""
+    """Unfolded text is dimmer than the conversation."""
     return span._replace(style=f"tool-text {span.style}".rstrip())

@@ -1,6 +1,6 @@
-"""What stands in the transcript, from top to bottom: speakers, text, tool calls, notices, dividers.
+"""The items of the transcript: speakers, text, tool calls, notices, dividers.
 
-An item is a value with a few switches; `lines` is pure, so that the page can cache what it returns.
+An item is a value with a few switches; `lines` is pure, so that the page can cache the result.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RULE_EDGES = 6  # cells of a rule around the text inside
 
 @dataclass(frozen=True)
 class Page:
-    """What items need to know to fill their lines."""
+    """The context in which items render their lines."""
 
     width: int
     lexers: Lexers
@@ -49,8 +49,8 @@ class Page:
 
 
 class Item(ABC):
-    """One thing in the transcript. `fresh` counts as something new for a reader who has scrolled up; `entry` is the
-    stored message that it was made of, "" while it is not known."""
+    """One item of the transcript. `fresh` counts as new for a user who has scrolled up; `entry` is the id of its stored
+    message, "" if unknown."""
 
     entry = ""
     fresh = False
@@ -67,7 +67,7 @@ class Item(ABC):
 
 
 def spread(left: Sequence[StyledSpan], right: Sequence[StyledSpan], width: int) -> StyledLine:
-    """`left` and `right` on one line, pushed apart. The right side goes when there is no room."""
+    """`left` and `right` at both ends of one line; `right` is dropped if there is no room."""
     room = width - cells_of((*left, *right))
     if room < 1:
         return StyledLine(tuple(left))
@@ -88,8 +88,7 @@ def indented(lines: Sequence[StyledLine], cells: int = TEXT_INDENT) -> list[Styl
 
 @dataclass
 class SpeakerItem(Item):
-    """Who speaks, and when. `entry_id` is the entry of the transcript that the words below are stored as, if it is
-    known."""
+    """Speaker and time. `entry_id` is the transcript entry of the text below, if known."""
 
     name: str
     time: str
@@ -107,7 +106,7 @@ class SpeakerItem(Item):
 
 @dataclass
 class UserItem(Item):
-    """What the user said, as typed: no Markdown, but addresses are links."""
+    """A user message as typed: no Markdown, but URLs become links."""
 
     text: str
 
@@ -126,7 +125,8 @@ class UserItem(Item):
 
 @dataclass
 class PieceItem(Item):
-    """One piece of Markdown. `first` follows its speaker without air; `style` goes over everything (discarded text)."""
+    """One block of Markdown. `first` follows its speaker without a blank line; `style` applies to everything (discarded
+    text)."""
 
     piece: MarkdownBlock
     first: bool = False
@@ -148,7 +148,7 @@ class PieceItem(Item):
 
 @dataclass
 class ReasoningItem(Item):
-    """What the model thought before it spoke; shown when the user asks for it."""
+    """The model's reasoning; shown on request."""
 
     text: str
 
@@ -162,8 +162,7 @@ class ReasoningItem(Item):
 
 @dataclass(frozen=True)
 class NoteHit:
-    """A place in a note: `text` stands there from `line` on. In one that is no Markdown (a transcript) no line can be
-    opened."""
+    """A hit in a note: `text` starts at `line`. Lines of other files (transcripts) can't be opened."""
 
     path: str
     line: int
@@ -172,11 +171,11 @@ class NoteHit:
 
 @dataclass
 class ToolItem(Item):
-    """A tool call: one quiet line that unfolds to arguments and output. `right` is what the line ends with.
+    """A tool call: one quiet line that unfolds to arguments and output. `right` is the end of the line.
 
-    The `hits` of a search in the memory stand under it, and unfold to all that they say; the `excerpt` of a note is
-    shown when it is unfolded, and so are the `notes` on either. They stand for the output, which is for a model; for
-    other tools `notes` is None.
+    The `hits` of a memory search are listed below and unfold to their text; the `excerpt` of a note, and `notes` on
+    either, are shown when unfolded. They replace the output, which is meant for the model; for other tools `notes` is
+    None.
     """
 
     name: str
@@ -296,7 +295,7 @@ def _capped(lines: list[StyledLine]) -> list[StyledLine]:
 
 @dataclass
 class NoticeItem(Item):
-    """Something that happened beside the talk."""
+    """An event beside the conversation."""
 
     level: Level
     text: str
@@ -341,7 +340,7 @@ class DividerItem(Item):
 
 @dataclass
 class MarkItem(Item):
-    """A word about the reply above: that it was interrupted, that it was cut at the length limit."""
+    """A remark on the reply above: interrupted, or cut off at the length limit."""
 
     text: str
     style: str = "mark"

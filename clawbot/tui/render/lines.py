@@ -1,6 +1,5 @@
-"""Spans of styled text: how they are made of running text, with links and notes named by file and line, and how they
-break into lines of cells: words in Latin text, characters in Chinese, Japanese and Korean, with no closing punctuation
-at the start of a line."""
+"""Styled text: spans made from running text, with links for URLs and notes, and their wrapping into lines of cells:
+between words in Latin text, between characters in CJK, with no closing punctuation at the start of a line."""
 
 from __future__ import annotations
 
@@ -30,8 +29,8 @@ _CHARS_PER_CELL = 4  # of a long word; more of them have marks enough to be cut 
 
 
 class StyledSpan(NamedTuple):
-    """Text in one style. `style` is a blank-separated list of names that the page's palette knows; `link` is a target
-    that a click or Enter opens (a URL, `note:PATH:LINE`, `fold:`)."""
+    """Text in one style. `style` is a space-separated list of names in the page's palette; `link` is the target opened
+    by a click or Enter (a URL, `note:PATH:LINE`, `fold:`)."""
 
     text: str
     style: str = ""
@@ -39,7 +38,7 @@ class StyledSpan(NamedTuple):
 
 
 class StyledLine(NamedTuple):
-    """One line of the page. `fill` names the style of the cells right of the text."""
+    """One line of the page. `fill` is the style of the cells to the right of the text."""
 
     spans: tuple[StyledSpan, ...] = ()
     fill: str = ""
@@ -66,8 +65,7 @@ def cells_of(spans: Iterable[StyledSpan]) -> int:
 
 
 def wrap(spans: Sequence[StyledSpan], width: int) -> list[tuple[StyledSpan, ...]]:
-    """Break `spans` into lines of at most `width` cells. A line break in the text always breaks; a unit that is wider
-    than a line is cut."""
+    """Wrap `spans` into lines of at most `width` cells. Line breaks in the text are kept; a wider unit is split."""
     text = "".join(span.text for span in spans)
     if "\n" not in text and width_of(text) <= width:
         return [tuple(spans)]
@@ -116,7 +114,7 @@ def _fold(text: str, start: int, end: int, width: int) -> Iterable[tuple[int, in
 
 
 def slice_spans(spans: Sequence[StyledSpan], ranges: Iterable[tuple[int, int]]) -> list[tuple[StyledSpan, ...]]:
-    """Cut `spans` at character ranges that go upwards."""
+    """Cut `spans` at ascending character ranges."""
     lines: list[tuple[StyledSpan, ...]] = []
     index, offset = 0, 0
     for start, end in ranges:
@@ -137,7 +135,7 @@ def slice_spans(spans: Sequence[StyledSpan], ranges: Iterable[tuple[int, int]]) 
 
 
 def cut_spans(spans: Sequence[StyledSpan], width: int) -> list[StyledSpan]:
-    """`spans` cut to `width` cells, with an ellipsis in the last style when something is missing."""
+    """`spans` truncated to `width` cells, with an ellipsis in the last style."""
     text = "".join(span.text for span in spans)
     cut = ellipsis(text, width)
     if cut == text:
@@ -147,7 +145,7 @@ def cut_spans(spans: Sequence[StyledSpan], width: int) -> list[StyledSpan]:
 
 
 def ellipsis(text: str, width: int) -> str:
-    """`text` cut to `width` cells, with an ellipsis when something is missing."""
+    """`text` truncated to `width` cells, with an ellipsis."""
     if width_of(text) <= width:
         return text
     if width < 2:
@@ -156,7 +154,7 @@ def ellipsis(text: str, width: int) -> str:
 
 
 def middle(text: str, width: int) -> str:
-    """`text` cut to `width` cells where it matters least: in the middle, with more left of its end."""
+    """`text` truncated to `width` cells in the middle, keeping more of its end."""
     if width_of(text) <= width:
         return text
     if width < 3:
@@ -230,8 +228,8 @@ def plain_spans(text: str, style: str = "") -> Iterator[StyledSpan]:
 
 
 def shown_spans(shown: str, style: str = "", link: str = "", *, one_line: bool = True) -> list[StyledSpan]:
-    """What `clawbot.text.visible` made of a text, its signs in their colours. What came another way is made visible
-    here, and put on `one_line`."""
+    """The output of `clawbot.text.visible` with its signs in colour. Other text is made visible here, on `one_line` if
+    set."""
     spans: list[StyledSpan] = []
     for text, kind in pieces(shown):
         if kind:

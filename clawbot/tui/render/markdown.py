@@ -1,4 +1,4 @@
-"""Markdown as pieces: what markdown-it finds, flattened, so that each piece can be wrapped and cached by itself."""
+"""Markdown as flat blocks, parsed by markdown-it, so that each block can be wrapped and cached separately."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _List:
 
 @dataclass
 class _Walk:
-    """Where the walk over the tokens stands."""
+    """The state of the walk over the tokens."""
 
     pieces: list[MarkdownBlock] = field(default_factory=list)
     indents: list[Indent] = field(default_factory=lambda: [Indent()])
@@ -52,7 +52,7 @@ class _Walk:
         return Indent(indent.first, indent.rest, air)
 
     def gap(self) -> bool:
-        """Whether air stands before the next piece: not inside tight lists, nor before the first item."""
+        """Whether a blank line precedes the next block: not inside tight lists, nor before the first item."""
         if not self.lists:
             return True
         if self.fresh_item:
@@ -63,8 +63,8 @@ class _Walk:
 
 
 def parse(text: str, env: dict[str, Any] | None = None) -> list[Token]:
-    """The tokens of `text`; `env` carries link definitions from one part of a text to the next. Of a block that is
-    nested more deeply than the parser follows, the tokens are those of a paragraph of its text as it is written."""
+    """The tokens of `text`; `env` carries link definitions from one part of a text to the next. Blocks nested too
+    deeply for the parser become paragraphs of their source."""
     tokens = PARSER.parse(text, env)
     if not any(map(_is_too_deep, tokens)):
         return tokens
@@ -76,12 +76,12 @@ def parse(text: str, env: dict[str, Any] | None = None) -> list[Token]:
 
 
 def _is_too_deep(token: Token) -> bool:
-    """Whether the parser has left out what is in here."""
+    """Whether the parser has skipped the content."""
     return token.level >= _DEEPEST - 1 and token.type in ("blockquote_open", "list_item_open")
 
 
 def _blocks(tokens: list[Token]) -> Iterator[list[Token]]:
-    """The tokens of each block that lies in no other one."""
+    """The tokens of each top-level block."""
     block: list[Token] = []
     for token in tokens:
         block.append(token)
@@ -115,12 +115,12 @@ def pieces_of(tokens: list[Token]) -> list[MarkdownBlock]:
 
 
 def markdown_pieces(text: str) -> list[MarkdownBlock]:
-    """The pieces of a whole text; those of one that is too long to be parsed show it as it is written."""
+    """The blocks of a whole text; a text too long to be parsed is shown as source."""
     return pieces_of(parse(text)) if len(text) <= PARSED_CHARS else list(plain_pieces(text))
 
 
 def plain_pieces(text: str, *, gap: bool = True) -> Iterator[Flow]:
-    """`text` as it is written, in pieces that are quick to wrap; `gap` says whether air stands before the first."""
+    """The source `text` in blocks that are fast to wrap; `gap`: a blank line precedes the first."""
     at = 0
     while at < len(text):
         end = at + FLOW_CHARS
@@ -210,7 +210,7 @@ def _open_item(walk: _Walk) -> None:
 
 
 def _is_tight(tokens: list[Token], at: int) -> bool:
-    """Whether the list that opens at `at` has its paragraphs hidden, as markdown-it marks tight lists."""
+    """Whether the list that opens at `at` is tight: markdown-it hides its paragraphs."""
     level = tokens[at].level
     for token in tokens[at + 1 :]:
         if token.level <= level:
@@ -261,5 +261,5 @@ def _table(tokens: list[Token], walk: _Walk) -> MarkdownTable:
 
 
 def continued(piece: MarkdownBlock) -> MarkdownBlock:
-    """`piece` without the air before it: it goes on from what stands above."""
+    """`piece` without the blank line before it, as a continuation."""
     return replace(piece, gap=False) if isinstance(piece, Flow | Code | ThematicBreak | MarkdownTable) else piece

@@ -1,8 +1,8 @@
-"""What a question of a tool looks like in so many rows: what it asks about, what that may do, the keys.
+"""The layout of a tool's question: the subject, its risks, and the keys.
 
-What is asked about stands in a well, each of its characters visible (`clawbot.text.visible`), and folded so that it can
-be put together again: a row never ends with a blank that belongs to the text, and what stands left of it says whether
-a line begins there. What does not fit is scrolled to, and is counted. The keys are always there.
+The subject is in a box with every character visible (`clawbot.text.visible`), wrapped so that it can be reassembled: a
+row never ends with a space of the text, and the margin shows where a line begins. The rest can be scrolled to and is
+counted. The keys are always shown.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _UNIT = re.compile(f" *(?:⟦[^⟧]*⟧|[{WIDE}][^ -~⟦{WIDE}]*|[^ ⟦{WIDE}]+)
 
 @dataclass(frozen=True)
 class Looked:
-    """How far the reader has come: the first row of the well that is in view, and whether its end has been."""
+    """How far the user has read: the first visible row of the box, and whether its end was shown."""
 
     top: int = 0
     all_seen: bool = False
@@ -56,7 +56,7 @@ class Looked:
 
 @dataclass(frozen=True)
 class View:
-    """A question in its rows. `total` rows of the well, of which `room` are in view from `top` on."""
+    """A rendered question. The box has `total` rows, of which `room` are visible from `top` on."""
 
     lines: tuple[StyledLine, ...]
     total: int
@@ -65,13 +65,12 @@ class View:
 
     @property
     def below(self) -> int:
-        """Rows of the well that are yet to come."""
+        """The number of rows of the box below the view."""
         return max(0, self.total - self.top - self.room)
 
 
 def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked) -> View:
-    """`asked` in at most `height` rows of `width` cells, fewer where it needs fewer. In less than the least of either
-    nothing of it is in view."""
+    """`asked` in at most `height` rows of `width` cells. If that is less than the minimum, nothing of it is shown."""
     if width < LEAST_WIDTH or height < LEAST_ROWS:
         refusal = [StyledSpan("n", "key"), *shown_spans(" no ", "label")]
         rows = wrap([*refusal, *shown_spans(TOO_SMALL, "urgent")], max(1, width))[: max(1, height)]
@@ -95,7 +94,7 @@ def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked) -
 
 @lru_cache(maxsize=4)
 def rows_of(asked: ApprovalRequested, width: int) -> tuple[StyledLine, ...]:
-    """The rows of the well: the command, or the change of a file."""
+    """The rows of the box: the command, or the diff of a file."""
     lines = visible(asked.diff or asked.command).split("\n")
     digits = len(str(len(lines)))
     found: list[StyledLine] = []
@@ -111,8 +110,8 @@ def rows_of(asked: ApprovalRequested, width: int) -> tuple[StyledLine, ...]:
 
 
 def fold(shown: str, width: int) -> list[str]:
-    """`shown`, one line, in rows of at most `width` cells that make the line again when they are put together. A row
-    breaks before white space, so that what is missing at its end is none."""
+    """Wrap `shown`, one line, into rows of at most `width` cells that concatenate to the line. Rows break before
+    whitespace, so that missing whitespace at the end is impossible."""
     rows: list[str] = []
     row, used = "", 0
     for unit in _UNIT.findall(shown):
@@ -133,7 +132,7 @@ def _diff_style(line: str, number: int) -> str:
 
 
 def _count(asked: ApprovalRequested, total: int, top: int, room: int) -> tuple[str, str]:
-    """`41 lines, 31 below`, and a short form of it; nothing where all is in view."""
+    """`41 lines, 31 below`, and a short form; empty if everything is visible."""
     if room >= total:
         return "", ""
     lines = (asked.diff or asked.command).count("\n") + 1
@@ -156,8 +155,8 @@ def _head(asked: ApprovalRequested, width: int, counts: tuple[str, str], *, urge
 
 
 def _told(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple[int, list[StyledLine]]:
-    """What stands below the well, and how many rows of air there are: the hint at what it seems to do, and what it can
-    touch. Of `spare` rows the well gets the `least`: where there is no room the air goes first, and the hint last."""
+    """The rows below the box (risks, and what the command can touch), and the number of blank rows. Of `spare` rows the
+    box gets `least`: without room, blank rows are dropped first and the risks last."""
     hint = f"hint: {', '.join(asked.risks)}" if asked.risks else ""
     reach = f"in {asked.folder}" + (f" · {asked.reach}" if asked.reach else "")
     texts = [(hint, "hint"), (reach, "quiet")]
@@ -180,7 +179,7 @@ def _paragraph(text: str, style: str, width: int, rows: int) -> list[StyledLine]
 
 
 def _keys(asked: ApprovalRequested, width: int, *, short: bool, unread: int = 0) -> list[StyledLine]:
-    """The keys that count now: what was not read to its end can be refused only. One row for those, and for `short`."""
+    """The valid keys: before the end was read, only a refusal. One row for those, and for `short`."""
     pairs = [("y", f"reads on, {unread:,} below")] if unread else [("y", "once")]
     if asked.network and not unread:
         pairs.append(("w", "network" if short else "once, with network"))
@@ -202,5 +201,5 @@ def _keys(asked: ApprovalRequested, width: int, *, short: bool, unread: int = 0)
 
 
 def _pattern(asked: ApprovalRequested) -> str:
-    """What the answer "always" allows; a rule that is the command itself is not written out a second time."""
+    """What "always" allows; not repeated if the rule is the command itself."""
     return "this very command" if asked.pattern == asked.command else one_line(asked.pattern)

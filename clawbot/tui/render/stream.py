@@ -1,8 +1,7 @@
-"""A Markdown text that grows: what can't change any more is committed, the rest is parsed again at each flush.
+"""Incremental Markdown rendering: final blocks are committed, the rest is parsed again at each flush.
 
-A block is committed when the next one has begun. Blocks that grow long (a list, code, a paragraph without end) are
-cut inside, so that the cost of a flush stays bounded. What can't be cut, and what exceeds the length of any reply, is
-shown as it is written.
+A block is final when the next one begins. Long blocks (lists, code, endless paragraphs) are split, so that the cost of
+a flush is bounded. What can't be split, and what exceeds the length of any reply, is shown as source.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SENTENCE_ENDS = ("\n", "。", "！", "？", ". ", "! ", "? ", " ")
 
 
 class MarkdownStream:
-    """Takes pieces of text in, gives pieces of page out."""
+    """Takes text in pieces and returns rendered blocks."""
 
     def __init__(self) -> None:
         self._cleaner = StreamCleaner()
@@ -43,7 +42,7 @@ class MarkdownStream:
         self._coming += self._cleaner.feed(text)
 
     def flush(self) -> tuple[list[MarkdownBlock], list[MarkdownBlock]]:
-        """The pieces that are final now, and those of the tail as it looks at the moment."""
+        """The newly final blocks, and the current state of the tail."""
         done: list[MarkdownBlock] = []
         tokens: list[Token] = []
         for part in self._parts():
@@ -63,7 +62,7 @@ class MarkdownStream:
             yield coming[at : at + AT_ONCE]
 
     def _settle(self) -> tuple[list[MarkdownBlock], list[Token]]:
-        """Commit what is final; returns its pieces, and the tokens of the tail."""
+        """Commit what is final; returns its blocks, and the tokens of the tail."""
         tokens = self._parse()
         cut = self._last_block(tokens)
         done: list[MarkdownBlock] = []
@@ -79,7 +78,7 @@ class MarkdownStream:
         return done, tokens
 
     def _as_written(self) -> list[MarkdownBlock]:
-        """Commit all of the tail as it is written."""
+        """Commit the whole tail as source."""
         pieces: list[MarkdownBlock] = list(plain_pieces(self._tail, gap=not self._joined))
         self._forget()
         return self._joined_after(pieces)
@@ -91,7 +90,7 @@ class MarkdownStream:
         return done + tail
 
     def _end(self) -> list[MarkdownBlock]:
-        """Commit all of the tail as one that has come to its end."""
+        """Commit the whole tail as final."""
         pieces = self._pieces(self._parse())
         self._forget()
         return pieces

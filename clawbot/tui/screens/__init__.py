@@ -1,1 +1,1 @@
-"""The screens that lie over the conversation."""
+"""The screens above the conversation."""

@@ -1,4 +1,4 @@
-"""The conversation: the page, the prompt under it, and one quiet line. What an event does is decided in `_handlers`."""
+"""The conversation: the page, the prompt below it, and one status line. `_handlers` decides what each event does."""
 
 from __future__ import annotations
 
@@ -140,14 +140,14 @@ class ChatScreen(Screen[None]):
         self.status_bar.refresh()
 
     def hint(self, text: str, seconds: float) -> None:
-        """Say `text` at the end of the status line, for so long."""
+        """Show `text` at the end of the status line for some seconds."""
         self.status.show(hint=text)
         self.set_timer(seconds, self._queue_changed)
 
     # Events
 
     def _handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
-        """What each event does; one that is not here does nothing."""
+        """The handler of each event type; others are ignored."""
         write = self.writer
         return {
             events.TurnStarted: self._turn_started,
@@ -176,7 +176,7 @@ class ChatScreen(Screen[None]):
         self.handlers[type(event)](event)
 
     def _and_runs(self, write: Callable[[Any], None], activity: str) -> Callable[[Any], None]:
-        """What writes an event, and then says what runs from it on."""
+        """A handler that writes an event and then shows the new activity."""
 
         def show(event: Any) -> None:
             write(event)
@@ -245,7 +245,7 @@ class ChatScreen(Screen[None]):
         self.status_bar.show_hint()
 
     def _hand_back(self, text: str) -> None:
-        """`text` was not stored: it goes back into the prompt, or onto the page when something else stands there."""
+        """`text` was not stored: put it back into the prompt, or onto the page if the prompt is in use."""
         prompt = self.composer.prompt
         if self.composer.is_empty:
             prompt.take(prompt.shortened(text))
@@ -255,8 +255,8 @@ class ChatScreen(Screen[None]):
     # What was not sent
 
     def offer_unsent(self, *, asked: bool = False) -> None:
-        """Ask what becomes of what was not sent, in place of the prompt; who types meanwhile is not disturbed, unless
-        the user `asked` for it."""
+        """Ask what to do with unsent texts, in place of the prompt; not while the user types, unless the user
+        `asked`."""
         texts = self.unsent.texts
         if not texts:
             if asked:

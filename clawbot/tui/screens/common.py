@@ -1,4 +1,4 @@
-"""What the screens over the conversation share: quiet figures, the line of keys, a question, a page to read."""
+"""Shared by the screens above the conversation: figures, the line of keys, a question, a scrollable page."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ WAYS_OUT = ("back", "close")  # actions that need no widgets
 
 
 class OverScreen(ModalScreen[ScreenResultType]):
-    """A modal screen that keys, signals and late answers find in any state.
+    """A modal screen that survives keys, signals and late results in any state.
 
-    Textual removes the widgets of a screen first and cancels its workers after that: a worker looks at `has_left` when
-    it comes back from a wait, and leaves the widgets alone then.
+    Textual removes a screen's widgets first and cancels its workers afterwards: workers check `has_left` after each
+    wait, and then leave the widgets alone.
     """
 
     @property
@@ -38,8 +38,7 @@ class OverScreen(ModalScreen[ScreenResultType]):
             await super().on_event(event)
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        """Leave with `result`. The second time nothing happens: a key that was on its way already must not close the
-        screen below, or the conversation."""
+        """Close with `result`. Further calls are ignored: a second key on its way must not close the screen below."""
         if self not in self.app.screen_stack:
             return AwaitComplete()
         return super().dismiss(result)

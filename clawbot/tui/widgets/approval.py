@@ -1,9 +1,9 @@
-"""A tool asks before it acts: the question in place of the prompt.
+"""The approval of a tool call, in place of the prompt.
 
-A stray key must not allow anything. A key that allows counts only after the question has been on the screen, and the
-keyboard at rest, for a moment: one that comes earlier was meant for the question before, or was typing. It is held
-back; when more follows it was typing and goes into the prompt, and when nothing follows only a refusal counts. Enter
-allows nothing. And nobody can allow what they have not seen to its end: until then the keys that allow turn the page.
+A stray key must not allow anything. An allowing key counts only after the question was visible, and the keyboard idle,
+for a moment: an earlier key was meant for the previous question, or was typing. It is held back; if more keys follow,
+all go into the prompt, otherwise only a refusal counts. Enter allows nothing. And nothing can be allowed before its end
+was shown: until then the allowing keys scroll.
 """
 
 from __future__ import annotations
@@ -129,10 +129,10 @@ class QuestionView(Painted):
 
 
 class CommandEditor(TextArea):
-    """The command, to be changed before it runs. Enter runs it, Esc goes back to the question.
+    """An editor for the command before it runs. Enter runs it, Esc returns to the question.
 
-    Its text is the one that the question shows (`clawbot.text.visible`); what is typed and pasted into it becomes
-    visible in the same way. What runs is what the signs stand for.
+    It shows the visible form (`clawbot.text.visible`) and applies it to typed and pasted text; what runs is what the
+    signs stand for.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -216,7 +216,7 @@ class Approval(Vertical, can_focus=True):
 
     @dataclass
     class TypedOn(Message):
-        """The user was in the middle of typing: these characters belong to the prompt."""
+        """The user was typing: these characters belong to the prompt."""
 
         text: str
 
@@ -244,7 +244,7 @@ class Approval(Vertical, can_focus=True):
 
     @property
     def is_holding(self) -> bool:
-        """Whether a key came too early and it is not yet known what it was."""
+        """Whether an early key is being held back."""
         return bool(self._held)
 
     def ask(self, request: ApprovalRequested, *, mid_typing: bool) -> None:

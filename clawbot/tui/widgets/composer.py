@@ -1,5 +1,4 @@
-"""The prompt with its completions: what the user types until it is sent, with its history, and pastes that stand as one
-word until then."""
+"""The prompt with its completions, history, and placeholders for long pastes."""
 
 from __future__ import annotations
 
@@ -49,9 +48,9 @@ class Prompt(TextArea):
         """Any key press, for whoever needs to know that the user is typing."""
 
     def __init__(self, submit: Callable[[str, str], None], steer: Callable[[str], None]) -> None:
-        """`submit` is called on Enter with the text, with and without what was pasted, and `steer` with a key for the
-        list of completions: `up`, `down`, `tab`, `enter`. Calls, not messages: keys that come in one burst stand in the
-        queue before any message, and would go into the text that was sent."""
+        """`submit` is called on Enter with the text, with pastes expanded and not; `steer` with a key for the
+        completions: `up`, `down`, `tab`, `enter`. Calls rather than messages: keys of one burst would overtake a
+        message and end up in the sent text."""
         super().__init__(compact=True, highlight_cursor_line=False, placeholder="")
         self._submit = submit
         self._steer = steer
