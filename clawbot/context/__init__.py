@@ -1,1 +1,1 @@
-"""What the model sees, as pure decisions."""
+"""Decides what the model sees. Pure."""

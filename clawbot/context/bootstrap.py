@@ -1,8 +1,7 @@
-"""The workspace files that every system prompt carries: which, in what order, how much of each, what is refused, and
-the fences around them, so that none can pass for what is around it.
+"""The workspace files in every system prompt: selection, order, size limits, refusals, and the fences around them.
 
-Rules: reference sheet 1.4 to 1.6. The files are read anew each time: seven small reads cost less than a millisecond,
-and no cache key of a file system tells two edits within one clock tick apart.
+The files are read each time: seven small reads cost less than a millisecond, and no file system's timestamps
+distinguish two edits within one clock tick.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ if TYPE_CHECKING:
     from clawbot.config.schema_context import BootstrapSettings
 
 LONGEST_RUN = 60
-"""So many backticks in a row may stand in a workspace file of the prompt: as long as that, each fence would be."""
+"""Maximum length of a backtick run in a workspace file of the prompt, since fences must be longer."""
 _TICKS = re.compile("`+")
 _LONG_RUNS = re.compile(f"`{{{LONGEST_RUN + 1},}}")
 
 
 def fence_for(texts: Iterable[str]) -> str:
-    """A fence that nothing in `texts` can close: longer than any run of backticks in them. It depends on the texts
-    alone, so what a provider caches stays the same while they do."""
+    """A fence longer than any run of backticks in `texts`. It depends only on the texts, so the provider's cache stays
+    valid while they do not change."""
     longest = max(map(len, _TICKS.findall("\n".join(texts))), default=0)
     return "`" * max(3, longest + 1)
 
@@ -42,7 +41,7 @@ def fenced(text: str, fence: str) -> str:
 
 
 def tamed(text: str) -> str:
-    """`text` with runs of at most `LONGEST_RUN` backticks, so that no text makes all fences long."""
+    """`text` with runs of at most `LONGEST_RUN` backticks, so that no text lengthens all fences."""
     return _LONG_RUNS.sub("`" * LONGEST_RUN, text)
 
 
@@ -51,7 +50,7 @@ RITUAL = "BOOTSTRAP.md"
 MEMORY = "MEMORY.md"
 MEMORY_NAMES = (MEMORY, "memory.md")  # the first one found is used, and only that one
 SEEDED = ("AGENTS.md", PERSONA, "IDENTITY.md", "USER.md", "TOOLS.md")
-LEAST_ROOM = 64  # characters; with less left, nothing more is injected
+LEAST_ROOM = 64  # characters; with less room, nothing more is added
 
 
 class NamedText(Protocol):
@@ -67,7 +66,7 @@ class NamedText(Protocol):
 
 
 class BootstrapFile(Struct, frozen=True):
-    """One file as it is injected: `text` after the caps, of `raw_chars` characters before them."""
+    """One file in the prompt: `text` after truncation, of `raw_chars` characters."""
 
     name: str
     path: Path
@@ -78,20 +77,20 @@ class BootstrapFile(Struct, frozen=True):
 
 
 class Bootstrap(Struct, frozen=True):
-    """What goes into the prompt, in order. `notices` says for the user what is not in it as it lies on disk."""
+    """The files for the prompt, in order. `notices` tells the user what differs from the files on disk."""
 
     files: tuple[BootstrapFile, ...]
     notices: tuple[str, ...] = ()
 
     @property
     def notice(self) -> str:
-        """All notices on one line, empty when there are none."""
+        """All notices on one line."""
         return " ".join(self.notices)
 
 
 def read_bootstrap(workspace: Path, privacy: Privacy) -> Bootstrap:
-    """The files of `workspace` that a session with `privacy` is shown, whole. Blocks; never raises for a file: what
-    cannot be used counts as missing."""
+    """The whole files of `workspace` for a session with `privacy`. Blocks; never raises for a file: unusable ones count
+    as missing."""
     notices: list[str] = []
     wanted = [((name,), False) for name in SEEDED] + [((RITUAL,), True), (MEMORY_NAMES, True)]
     found = [
@@ -103,10 +102,10 @@ def read_bootstrap(workspace: Path, privacy: Privacy) -> Bootstrap:
 
 
 def apply_hooked(read: Bootstrap, hooked: Sequence[NamedText], workspace: Path, privacy: Privacy) -> Bootstrap:
-    """`read` as hooks left its files: changed, added to, taken from. Blocks.
+    """`read` after hooks changed, added or removed files. Blocks.
 
-    What `privacy` keeps from the session is left out without a word, as it is from `read`;
-    files without a name or outside `workspace` are left out with a notice. Names are paths below `workspace`.
+    Files that `privacy` hides are left out silently, as in `read`; files without a name or outside `workspace` with a
+    notice. Names are relative to `workspace`.
     """
     known = {file.name: file for file in read.files}
     notices = list(read.notices)
@@ -124,7 +123,7 @@ def apply_hooked(read: Bootstrap, hooked: Sequence[NamedText], workspace: Path, 
 
 
 def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
-    """`read` cut to the caps of one file and of all, in order; placeholders take of the room as well. Pure."""
+    """`read` truncated to the limits per file and in total, in order; placeholders count too. Pure."""
     notices = list(read.notices)
     room = limits.total_max_chars
     kept: list[BootstrapFile] = []
@@ -147,7 +146,7 @@ def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
 
 
 def _problem(name: str, path: Path, workspace: Path) -> str:
-    """What keeps a file of this name out of any prompt."""
+    """Why a file of this name is not allowed in any prompt."""
     if not name.strip():
         return "it has no name"
     if not name.isprintable():
@@ -158,7 +157,7 @@ def _problem(name: str, path: Path, workspace: Path) -> str:
 
 
 def _real_parts(workspace: Path, path: Path) -> tuple[str, ...]:
-    """Where the file `path` in `workspace` really is, below it; () when outside."""
+    """The real path of `path` relative to `workspace`; () if it is outside."""
     root, real = Path(os.path.realpath(workspace)), Path(os.path.realpath(path))
     return real.relative_to(root).parts if root in real.parents else ()
 
@@ -171,8 +170,8 @@ def _file(name: str, path: Path, text: str) -> BootstrapFile:
 def _load(
     workspace: Path, privacy: Privacy, names: Sequence[str], notices: list[str], *, optional: bool
 ) -> BootstrapFile | None:
-    """The first of `names` that is there; an `optional` file that is missing or blank is None. What could not be used
-    is added to `notices`."""
+    """The first existing file of `names`; an `optional` file that is missing or blank is None. Problems are added to
+    `notices`."""
     for name in names:
         try:
             if privacy.hidden and privacy.hides(_real_parts(workspace, workspace / name)):

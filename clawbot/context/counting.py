@@ -1,5 +1,5 @@
-"""The size of messages and prompt texts in tokens: counted as the wire carries them, each of them once, or
-weighed without a tokenizer, for decisions that need a proportion and no count."""
+"""Token counts of messages and prompt texts: exact ones, as sent on the wire and cached, or estimates without a
+tokenizer for rough decisions."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from clawbot.sessions.conversation import ContextItem
 IMAGE_TOKENS = 1200
 """A picture, whoever sent it."""
 MESSAGE_TOKENS = 4
-"""The role of a message and the marks around it. A tool call has as many: it goes as a message of its own."""
+"""The role of a message and its framing. A tool call needs as many, since it is sent like a message."""
 PRIMING_TOKENS = 3
-"""What a request has beside its messages: the beginning of the answer."""
+"""The start of the answer in a request."""
 
 
 class TokenCounter:
-    """Counts with `count`, which blocks; so do all methods. They may be called in several threads.
+    """Counts with `count`, which blocks, as do all methods. Thread-safe.
 
-    `ref` (`provider/model`) says whether earlier reasoning is sent again; another model needs another counter. What is
-    kept: the figure of each message object (a message is immutable and is never made anew while it is in the context),
-    and of each text that was asked for since the forgetting before the last.
+    `ref` (`provider/model`) determines whether earlier reasoning is sent again; another model needs another counter.
+    Cached are the count of each message object (messages are immutable and never recreated while in the context), and
+    of each text used since the forgetting before last.
     """
 
     def __init__(self, count: Callable[[str], int] = count_now, ref: str = "") -> None:
@@ -48,8 +48,8 @@ class TokenCounter:
         self._older_texts: dict[str, int] = {}
 
     def of(self, message: Message) -> int:
-        """The tokens of `message` with what frames it; 0 for one that is not sent."""
-        # The message in the value keeps its id from being given to another object.
+        """The tokens of `message` with its framing; 0 if it is not sent."""
+        # Holding the message prevents its id from being reused.
         known = self._messages.get(id(message))
         if known is None or known[0] is not message:
             known = (message, self._of_message(message))
@@ -69,7 +69,7 @@ class TokenCounter:
         return self.text(msgspec.json.encode({"type": "function", "function": spec}).decode())
 
     def forget_except(self, messages: Iterable[Message]) -> None:
-        """Let go of all messages but these, and of texts that nobody asked for since the last time."""
+        """Drop all other messages, and texts not used since the last call."""
         kept = set(map(id, messages))
         # Mostly nothing left, which the keys tell in a tenth of the time that a copy takes.
         if not self._messages.keys() <= kept:
@@ -92,7 +92,7 @@ class TokenCounter:
                 return MESSAGE_TOKENS + self._count(message.text) + pictures if blocks else 0
 
     def _of_answer(self, message: AssistantMessage) -> int:
-        """An answer that failed or was cut off goes without its calls and its reasoning."""
+        """A failed or truncated answer is sent without its calls and reasoning."""
         calls = [] if message.broken else message.tool_calls
         said = message.text if message.text.strip() else ""
         if not said and not calls:
@@ -120,17 +120,17 @@ class TokenCounter:
 
 
 class Reuse:
-    """Knows the items that stood in for others in the last view, and no more than these."""
+    """Reuses the objects of the last view for equal items."""
 
     def __init__(self) -> None:
         self._stand_ins: dict[tuple[str, str], ContextItem] = {}
 
     def __len__(self) -> int:
-        """How many items of the last view were stand-ins."""
+        """The number of replaced items in the last view."""
         return len(self._stand_ins)
 
     def settle(self, items: Sequence[ContextItem], view: Sequence[ContextItem]) -> list[ContextItem]:
-        """`view`, of as many items as `items`, with the objects of the last view where they are equal."""
+        """`view`, parallel to `items`, with the objects of the last view where they are equal."""
         before, self._stand_ins = self._stand_ins, {}
         return [shown if shown is item else self._known(before, shown) for item, shown in zip(items, view, strict=True)]
 
@@ -145,14 +145,14 @@ class Reuse:
 IMAGE_WEIGHT = 2000
 """Tokens of a picture (8,000 characters), the user's own too, which the reference forgets."""
 UNSPELT_WEIGHT = 32
-"""Tokens of arguments that JSON can't spell (128 characters)."""
+"""Tokens of arguments that can't be encoded as JSON (128 characters)."""
 
 
 def weigh_message(message: Message) -> int:
-    """About how many tokens `message` has.
+    """The estimated tokens of `message`.
 
-    Four ASCII characters are a token and any other character is one, where the reference counts four of all: it sees a
-    quarter of a Chinese text.
+    Four ASCII characters or one other character count as a token. The reference counts four of any kind, a quarter of
+    the true size of Chinese.
     """
     match message:
         case UserMessage(content=str(text)):
@@ -183,8 +183,8 @@ def _weigh_arguments(call: ToolCallBlock) -> int:
 
 
 def quick_size(messages: Sequence[Message], fresh_from: int, fixed: int) -> tuple[int, bool]:
-    """The tokens in use before anything was counted: what the last good answer since the last compaction reported,
-    with a weight of what came after it; and whether that is all of it. Without a report all is weighed, with the
+    """The tokens in use before anything was counted: the last reported count since the last compaction plus an estimate
+    of what followed; and whether the report covers everything. Without a report everything is estimated, with the
     `fixed` tokens of prompt and tools."""
     for index in range(len(messages) - 1, fresh_from - 1, -1):
         message = messages[index]

@@ -1,4 +1,4 @@
-"""A copy of the conversation for a silent turn: all of it when it fits, else what memory was not offered yet, made to
+"""Copies the conversation for a silent turn: all of it if it fits, else the part not yet offered to memory, made to
 fit."""
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from clawbot.messages import (
 )
 from clawbot.sessions.conversation import ContextItem
 
-# A token has at least about this many characters in any language: Chinese is the densest.
+# Minimum characters per token in any language: Chinese is the densest.
 _CHARS_PER_TOKEN = 1
-# A history that is many times too long for the window (after a change of models) is cut rather than asked about for an
+# A history many times too long for the window (after a change of models) is truncated rather than processed for an
 # hour.
 MOST_COPIES = 8
 _LEAST_TOKENS = 50
@@ -33,7 +33,7 @@ _IMAGE = TextBlock("[A picture was here.]")
 
 
 class Detached(Struct, frozen=True):
-    """`messages` to show; those from `start` to before `stop` of the context are offered by them."""
+    """The `messages` of a copy, which offers the items from `start` to before `stop` of the context."""
 
     messages: tuple[Message, ...]
     start: int
@@ -43,11 +43,11 @@ class Detached(Struct, frozen=True):
 def detach(
     items: Sequence[ContextItem], tokens: Sequence[int], start: int, stop: int, *, allowed: int
 ) -> list[Detached]:
-    """Copies that offer the items from `start` to before `stop`, each at most about `allowed` tokens.
+    """Copies that offer the items from `start` to before `stop`, each of at most about `allowed` tokens.
 
-    `tokens` are those of each item. With room for everything before `stop` there is one copy of all that, so that the
-    model sees what the words refer to. Else the items are shared out in their order, calls with their results; what is
-    too long is cut in its middle.
+    `tokens` are those of each item. If everything before `stop` fits, there is a single copy of all that, as context
+    for the model. Otherwise the items are divided in order, calls with their results; long texts are truncated in the
+    middle.
     """
     if start >= stop:
         return []
@@ -81,7 +81,7 @@ def _units(items: Sequence[ContextItem], start: int, stop: int) -> Iterator[tupl
 
 
 def _fitted(message: Message, tokens: int, room: int) -> Message:
-    """`message` with its texts cut so that it takes about `room` tokens."""
+    """`message` with its texts truncated to about `room` tokens."""
     if tokens <= room:
         return message
     chars = max(_LEAST_CHARS, room * _CHARS_PER_TOKEN)

@@ -1,7 +1,7 @@
-"""What each kind of session may know: the one place that decides on workspace files, memory and transcripts.
+"""What each kind of session may know: the only place that decides on workspace files, memory and transcripts.
 
-Pure. Rules: reference sheet 1.7 and 20. The memory is the user's, so it is theirs alone to hear: where others speak or
-listen, its files, its tools and the transcripts don't exist for the model.
+Pure. The memory belongs to the user alone: in sessions with others, its files, its tools and the transcripts don't
+exist for the model.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Literal
 from msgspec import Struct
 
 SessionKind = Literal["main", "group", "scheduled", "sub"]
-"""Who a session is with: the user, several people, a clock or a program, another agent."""
+"""The other party of a session: the user, several people, a clock or program, another agent."""
 
 _OWN = ("AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md")
 _MEMORY_NAMES = frozenset({"MEMORY.md", "memory.md"})
-# At the top of the workspace: what is written about the user.
+# Top-level workspace files about the user.
 _PRIVATE = ("USER.md", "MEMORY.md", "memory")
-# Tokens of session keys (reference sheet 3.4), the strictest kind first: `agent:main:cron:<job>`.
+# Tokens of session keys, the strictest kind first: `agent:main:cron:<job>`.
 _TOKENS: tuple[tuple[SessionKind, frozenset[str]], ...] = (
     ("sub", frozenset({"subagent", "acp"})),
     ("group", frozenset({"group", "channel", "thread", "topic"})),
@@ -44,16 +44,15 @@ class Privacy(Struct, frozen=True):
     extra_files: bool = False
 
     def injects(self, name: str) -> bool:
-        """Whether the workspace file `name` (a path below the workspace) may go into the prompt."""
+        """Whether the workspace file `name` (a relative path) may go into the prompt."""
         base = name.rpartition("/")[2]
         if base in _MEMORY_NAMES:
             return self.memory_file
         return self.extra_files or base in self.bootstrap
 
     def offers(self, needs: frozenset[str] | None, *, narrows: bool) -> bool:
-        """Whether the model may call a tool that needs `needs`; None stands for one that does not say, which may need
-        anything. Where files are hidden, only a tool that `narrows` itself to what the session may know gets at files
-        or commands."""
+        """Whether the model may call a tool with these `needs`; None (undeclared) may need anything. If files are
+        hidden, only a tool that `narrows` itself to the session may access files or commands."""
         files = narrows or not self.hidden
         granted = {"notes": self.notes, "transcripts": self.transcripts, "files": files, "shell": files}
         everything = all(granted.values())
@@ -61,11 +60,11 @@ class Privacy(Struct, frozen=True):
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Files and folders at the top of the workspace that don't exist for the model's file tools."""
+        """Top-level workspace files and folders that don't exist for the model's file tools."""
         return () if self.notes else _PRIVATE
 
     def hides(self, parts: tuple[str, ...]) -> bool:
-        """Whether the real path `parts`, below the workspace, is one of those or lies in one of those."""
+        """Whether the real path `parts`, relative to the workspace, is or is inside one of those."""
         return bool(parts) and parts[0].casefold() in [name.casefold() for name in self.hidden]
 
 
@@ -87,9 +86,9 @@ _POLICIES: dict[SessionKind, Privacy] = {
 
 
 def privacy_of(session_key: str) -> Privacy:
-    """The policy of the session `session_key`, told by its tokens; by the strictest one where there are several.
+    """The policy of the session `session_key`, from the strictest of its tokens.
 
-    All that the user can name is their own: a session or an agent that is just called `topic` is nobody else's.
+    User-chosen names don't count: a session or agent called `topic` is the user's own.
     """
     words = session_key.lower().split(":")
     kinds = words[2:] if words[0] == "agent" else words

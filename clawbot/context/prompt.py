@@ -1,6 +1,6 @@
-"""The system prompt: a stable part that providers can cache, then what changes with the hour and the model.
+"""The system prompt: a stable part that providers can cache, then what depends on the time and the model.
 
-Pure: everything comes in as values. Sections follow the order of reference sheet 2.1, with date and time last.
+Pure: everything is passed in as values. Date and time come last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clawbot.context.bootstrap import PERSONA, Bootstrap, fence_for, fenced
 from clawbot.messages import ToolSpec
 
 SEARCH, GET, GREP, TALKS = "memory_search", "memory_get", "grep", "sessions_search"
-# Characters that would reorder or break the line which a path is quoted on.
+# Characters that would reorder or break the line on which a path is quoted.
 BREAKING = {"\u2028", "\u2029", *map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F))}
 
 IDENTITY = (
@@ -57,8 +57,8 @@ HONESTY = "If nothing fits, say that you looked and found nothing; if a note may
 
 
 class PromptInputs(Struct, frozen=True):
-    """What the prompt is made of. `now` is in the user's zone; `model` is the one that answers; `notes` says
-    whether the session may know the user's notes; `citations` asks for the source of what is recalled."""
+    """The inputs of the prompt. `now` is in the user's zone; `notes`: the session may know the user's notes;
+    `citations`: the model should name its sources."""
 
     workspace: Path
     tools: tuple[ToolSpec, ...]
@@ -78,7 +78,7 @@ class PromptSection(Struct, frozen=True):
 
 
 class SystemPrompt(Struct, frozen=True):
-    """The prompt, how many characters of it stay the same while files and tools do, and the sections it is made of."""
+    """The prompt, the length of its stable prefix in characters, and its sections."""
 
     text: str
     stable_prefix: int
@@ -86,7 +86,7 @@ class SystemPrompt(Struct, frozen=True):
 
 
 def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
-    """Join the sections; those without content are left out."""
+    """Join the non-empty sections."""
     stable = [
         PromptSection("identity", IDENTITY),
         PromptSection("tools", _tools(inputs.tools)),
@@ -105,7 +105,7 @@ def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
 
 
 def prompt_literal(text: str) -> str:
-    """`text` (a path, a name) on one line and between backticks, so that it cannot pass for prompt text."""
+    """`text` (a path, a name) on one line in backticks, so that it cannot pass as prompt text."""
     return f"`{_on_one_line(text)}`"
 
 
@@ -120,7 +120,7 @@ def _tools(tools: Iterable[ToolSpec]) -> str:
 
 
 def _recall(inputs: PromptInputs) -> str:
-    """The duty to look things up, in the form that the tools at hand allow; none where there is nothing to look up."""
+    """The instruction to look things up, for the available tools; empty if there are none."""
     names = {tool.name for tool in inputs.tools} if inputs.notes else set()
     if SEARCH in names:
         read = f", then read just the lines you need with {GET}" if GET in names else ""
@@ -155,8 +155,8 @@ def _workspace(workspace: Path) -> str:
 
 
 def _project_context(bootstrap: Bootstrap) -> str:
-    """The workspace files: each below a heading with its name, which stays what it was for those who look for it, and
-    in a fence that no text can close. So no file can forge another one's section, or one of ours."""
+    """The workspace files, each under a heading with its name, in a fence that no text can close: no file can forge
+    another section."""
     if not bootstrap.files:
         return ""
     fence = fence_for(file.text for file in bootstrap.files)
@@ -184,7 +184,7 @@ def _now(inputs: PromptInputs) -> str:
 
 
 def zone_name(moment: datetime) -> str:
-    """The zone of `moment` as people know it, with its offset: `Europe/Berlin, UTC+01:00`."""
+    """The zone of `moment` for people, with its offset: `Europe/Berlin, UTC+01:00`."""
     name = moment.tzinfo.key if isinstance(moment.tzinfo, ZoneInfo) else moment.tzname()
     offset = f"UTC{moment:%z}"
     offset = "UTC" if offset in ("UTC", "UTC+0000") else f"{offset[:6]}:{offset[6:8]}"

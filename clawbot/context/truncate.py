@@ -10,8 +10,8 @@ LONGEST_CLUSTER = 32  # code points; beyond it a cluster is nobody's character a
 
 
 def shorten(text: str, limit: int, name: str) -> str:
-    """`text` when it has at most `limit` characters; else its beginning and end around a marker that names the file,
-    says how to read the rest, and counts what was kept. The result never has more than `limit` characters."""
+    """`text` if it has at most `limit` characters; else its start and end around a marker that names the file, says how
+    to read the rest, and counts what was kept. The result never exceeds `limit`."""
     if len(text) <= limit:
         return text
     head = text[: cut_before(text, int(limit * HEAD_SHARE))]
@@ -25,8 +25,8 @@ def shorten(text: str, limit: int, name: str) -> str:
 
 
 def tail_of(text: str, limit: int) -> str:
-    """`text` when it has at most `limit` characters; else a line that says how much is left out, and the end of `text`,
-    at most `limit` characters of it: from the start of a line where that costs a fifth of them at most."""
+    """`text` if it has at most `limit` characters; else a line that counts what is missing, and the end of `text`, at
+    most `limit` characters, starting at a line if that costs at most a fifth."""
     if len(text) <= limit:
         return text
     start = cut_after(text, len(text) - limit)
@@ -36,8 +36,8 @@ def tail_of(text: str, limit: int) -> str:
 
 
 def head_and_tail(text: str, limit: int) -> str:
-    """`text` when it has at most `limit` characters; else its beginning and end around a line that says how much is
-    left out between them, about `limit` characters beside that line. Seven tenths of them are of the beginning."""
+    """`text` if it has at most `limit` characters; else its start (seven tenths) and end around a line that counts what
+    is missing, about `limit` characters beside that line."""
     if len(text) <= limit:
         return text
     room = int(limit * HEAD_SHARE)
@@ -47,23 +47,23 @@ def head_and_tail(text: str, limit: int) -> str:
 
 
 def clamp(text: str, limit: int) -> str:
-    """`text`, cut at `limit` characters with an ellipsis as the last one."""
+    """`text` truncated to `limit` characters, with an ellipsis as the last one."""
     return text if len(text) <= limit else text[: cut_before(text, limit - 1)] + "…"
 
 
 def cut_before(text: str, index: int) -> int:
-    """The last place at or before `index` where `text` may be cut."""
+    """The last position at or before `index` where `text` may be cut."""
     return next((at for at in range(index, max(index - LONGEST_CLUSTER, 0), -1) if _may_cut(text, at)), max(index, 0))
 
 
 def cut_after(text: str, index: int) -> int:
-    """The first place at or after `index` where `text` may be cut."""
+    """The first position at or after `index` where `text` may be cut."""
     end = min(index + LONGEST_CLUSTER, len(text))
     return next((at for at in range(index, end) if _may_cut(text, at)), index)
 
 
 def _may_cut(text: str, index: int) -> bool:
-    """Whether the characters on both sides of `index` belong to different visible ones."""
+    """Whether the characters on both sides of `index` are separate visible characters."""
     if not 0 < index < len(text):
         return True
     before, after = text[index - 1], text[index]

@@ -1,5 +1,5 @@
-"""The model's window in tokens: its size, where that is known from, the marks that derive from it, what a call takes,
-and when that is too much."""
+"""The model's context window in tokens: its size and source, the marks derived from it, the size of a call, and when it
+is too large."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clawbot.config.schema_context import CompactionSettings
 
 DEFAULT_WINDOW = 128_000
-"""Tokens, when nothing is known of the model."""
+"""Tokens, if the model is unknown."""
 ASSUMED = "assumed: neither the model's data nor its server says"
 # The most that a summary may take, in tokens: some 16,000 characters.
 _SUMMARY = 4_000
@@ -24,9 +24,9 @@ _LEAST_SUMMARY = 200
 
 
 class WindowBudget(NamedTuple):
-    """The marks of a window, in tokens. `limit` is where compaction comes (the window without the `reserve`), `flush`
-    where the silent turn comes before it (0: never); `keep_recent` stays word for word at a compaction, whose summary
-    takes `summary` at most."""
+    """The marks of a window, in tokens. Compaction starts at `limit` (the window without the `reserve`), the flush
+    before it at `flush` (0: never). `keep_recent` tokens stay unchanged in a compaction, whose summary has at most
+    `summary`."""
 
     window: int
     reserve: int
@@ -37,7 +37,7 @@ class WindowBudget(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A window in tokens, where it is known from (a half sentence), and whether nobody knows it."""
+    """A window in tokens, its source (a half sentence), and whether it is assumed."""
 
     tokens: int
     source: str
@@ -45,8 +45,8 @@ class Window(NamedTuple):
 
 
 def window_of(info: ModelInfo, cap: int | None) -> Window:
-    """The window to work with: the model's, made smaller by `cap` (`context_tokens`) but never larger; where nobody
-    knows it is the cap, else 128k."""
+    """The window to use: the model's, reduced by `cap` (`context_tokens`) but never enlarged; if unknown, the cap, else
+    128k."""
     if info.window is None:
         return Window(cap, CAPPED, False) if cap else Window(DEFAULT_WINDOW, ASSUMED, True)
     if cap and cap < info.window:
@@ -57,10 +57,9 @@ def window_of(info: ModelInfo, cap: int | None) -> Window:
 def plan_budget(window: int, settings: CompactionSettings, fixed: int = 0) -> WindowBudget:
     """The marks of a window of `window` tokens, of which prompt and tools take `fixed`.
 
-    Flush and compaction derive from one reserve, a quarter of the window at most, and the flush comes half of the way
-    before the limit at the earliest: so it precedes compaction, and small windows work. What a
-    compaction leaves is below the mark of the flush, or each would call for the next. The marks are there when
-    compaction is switched off, too; callers decide what they do with them.
+    Flush and compaction share one reserve of at most a quarter of the window, and the flush starts halfway to the limit
+    at the earliest: so it precedes compaction, also in small windows. What a compaction leaves is below the flush mark,
+    or each would trigger the next. The marks exist even if compaction is off; callers decide.
     """
     reserve = min(max(settings.reserve_tokens, settings.reserve_tokens_floor), window // 4)
     limit = window - reserve
@@ -80,10 +79,10 @@ def plan_budget(window: int, settings: CompactionSettings, fixed: int = 0) -> Wi
 BOOTSTRAP_SECTION = "project context"
 """The section of the system prompt that holds the workspace files."""
 MOST_FAILURES = 3
-"""After so many failed flushes in a cycle none is tried until the next one."""
-# How far a tokenizer may be from ours. A report of less than the half is of a server that left out its cache.
+"""After this many failed flushes in a cycle, none is tried until the next."""
+# The plausible ratio of a provider's count to ours. Less than half means that the server left out its cache.
 _LEAST_RATIO, _MOST_RATIO = 0.5, 3.0
-# An answer may be reported with this much more than its text has; what is beyond is reasoning, which goes nowhere.
+# A reported answer may exceed its text by this; more is reasoning, which is not sent again.
 _ANSWER_SLACK = 50
 
 
@@ -112,7 +111,7 @@ class Measure(NamedTuple):
 
     @property
     def fixed(self) -> int:
-        """What no compaction makes smaller."""
+        """The tokens that compaction can't reduce."""
         return self.system + self.bootstrap + self.tools
 
 
@@ -131,17 +130,17 @@ class NextRequest(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What the provider said of the prompt of an earlier call, and what was counted for that same call."""
+    """The provider's count of an earlier prompt, and our count of the same prompt."""
 
     prompt_tokens: int
     counted: int
 
 
 def measure(request: NextRequest, counter: TokenCounter, report: Report | None = None) -> Measure:
-    """What `request` takes. Blocks while `counter` meets something new.
+    """The size of `request`. Blocks while `counter` meets new texts.
 
-    The figure starts from `report`, or without one from what its last good answer carries. What came
-    since (or went, by pruning) is counted, and scaled by how the provider's tokens compare to ours.
+    It starts from `report`, or else from the count in the last good answer. What was added (or pruned) since is counted
+    and scaled by the ratio of the provider's tokens to ours.
     """
     counts = [counter.of(message) for message in request.messages]
     parts = _parts(request, counts, counter)
@@ -168,23 +167,22 @@ def measure(request: NextRequest, counter: TokenCounter, report: Report | None =
 
 
 def should_flush(measure: Measure, budget: WindowBudget, *, flushed: bool, failures: int) -> bool:
-    """Whether memory is to be saved before the user's turn: once in a cycle (`flushed`: it was done), from the mark
-    on, never by figures that are stale, and not after three failures."""
+    """Whether to flush before the user's turn: once per cycle (`flushed`), from the mark on, never with stale figures,
+    and not after three failures."""
     if flushed or failures >= MOST_FAILURES or measure.stale or not budget.flush:
         return False
     return measure.used >= budget.flush
 
 
 def should_flush_by_size(grown_bytes: int, force_bytes: int, failures: int) -> bool:
-    """Whether the transcript grew by so much since the last flush that memory is to be saved in any case.
-    `force_bytes` 0: never."""
+    """Whether the transcript has grown by enough since the last flush to force one. `force_bytes` 0: never."""
     return 0 < force_bytes <= grown_bytes and failures < MOST_FAILURES
 
 
 def should_compact(measure: Measure, budget: WindowBudget, *, running: bool = False) -> bool:
-    """Whether the context is beyond its limit. Figures that are stale only count when nothing would fit at all: what a
-    compaction left must not call for the next one. In the middle of a turn (`running`) half of
-    the reserve may be used up first, since a turn that is cut in two loses its thread."""
+    """Whether the context exceeds its limit. Stale figures only count if nothing would fit at all: what a compaction
+    left must not trigger the next. During a turn (`running`) half of the reserve may be used, since a split turn loses
+    its thread."""
     limit = budget.limit + budget.reserve // 2 if running else budget.limit
     return measure.used > (budget.window if measure.stale else limit)
 
@@ -220,25 +218,25 @@ def _parts(request: NextRequest, counts: Sequence[int], counter: TokenCounter) -
 
 
 def _is_good(message: Message) -> bool:
-    """Whether `message` is an answer that neither failed nor was cut off: others report nothing to rely on."""
+    """Whether `message` is a complete answer: others report unreliable counts."""
     return isinstance(message, AssistantMessage) and not message.broken
 
 
 def _is_of(model: str, message: Message) -> bool:
-    """Whether `model` may have given the answer `message`; one that names nobody may be anybody's."""
+    """Whether `model` may have given the answer `message`; an answer without a name may be from any."""
     if not model or not isinstance(message, AssistantMessage) or not message.model:
         return True
     return message.model in (model, model.partition("/")[2]) or f"{message.provider}/{message.model}" == model
 
 
 def _prompt_tokens(message: Message) -> int:
-    """The prompt of the call that `message` answers, as its provider counted it; 0 when it did not."""
+    """The provider's count of the prompt that `message` answers; 0 if unknown."""
     usage = message.usage if isinstance(message, AssistantMessage) else None
     return max(0, usage.prompt_tokens) if usage else 0
 
 
 def _reported_answer(messages: Sequence[Message], counts: Sequence[int], report: Report) -> int | None:
-    """The tokens of the last message as its provider counted them, when that is the answer which `report` is of."""
+    """The provider's count of the last message, if that is the answer of `report`."""
     match messages[-1] if messages else None:
         case AssistantMessage(stop_reason="stop" | "length" | "toolUse", usage=Usage() as usage):
             same = usage.prompt_tokens == report.prompt_tokens

@@ -1,7 +1,7 @@
-"""Seeding a workspace with the template files, and how each file stands to its template since.
+"""Creates the workspace from the template files, and compares files with their templates.
 
-A file is made only where there is none. BOOTSTRAP.md, the first-run ritual, goes into a brand-new workspace alone: its
-deletion says that the ritual is done, and it never comes back (reference sheet 1.3).
+A file is only created if it is missing. BOOTSTRAP.md, the first-run ritual, is only put into a new workspace: deleting
+it ends the ritual for good.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from clawbot.files import create_exclusive, ensure_private_dir, read_plain, writ
 from clawbot.text.encoding import decoded
 
 MAX_BYTES = 2 * 1024**2
-"""A larger file is not read into a prompt either."""
+"""Larger files are not read into a prompt either."""
 MAX_LINES = 5000
-"""Comparing takes the square of the lines at worst; this many take a second."""
+"""The comparison is quadratic at worst; this many lines take a second."""
 
 State = Literal["same", "changed", "outdated", "both", "missing"]
 
@@ -45,13 +45,13 @@ class FileDifference(Struct, frozen=True):
 
 
 def digest_of(data: bytes) -> str:
-    """By what a seeded file is known again: SHA-256 of its bytes, as hex."""
+    """The SHA-256 of the bytes as hex, which identifies a seeded file."""
     return hashlib.sha256(data).hexdigest()
 
 
 def difference(name: str, path: Path, template: Path, seeded: str | None = None) -> FileDifference:
-    """How `path` stands to `template`, of which a version with the digest `seeded` was put there once (None: that was
-    not noted). Blocks; raises OSError."""
+    """The difference of `path` from `template`, seeded from a version with the digest `seeded` (None: unknown). Blocks;
+    raises OSError."""
     if not path.exists():
         return FileDifference(name, "missing")
     ours, theirs = template.read_bytes(), read_plain(path, MAX_BYTES)
@@ -80,9 +80,9 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT = "HEARTBEAT.md"
 ALWAYS = (*SEEDED, HEARTBEAT)
-"""What every workspace has; the last one is read by heartbeats alone and never stands in a prompt."""
+"""Files of every workspace; the last one is only read by heartbeats and never part of a prompt."""
 STATE_FILE = Path(".clawbot/workspace-state.json")
-PERSONAL = ("IDENTITY.md", "USER.md")  # differ from the template once somebody has lived here
+PERSONAL = ("IDENTITY.md", "USER.md")  # files that differ from the template in a used workspace
 SIGNS_OF_LIFE = ("memory", ".git")
 _REMEDIES = {
     errno.ENOSPC: "The disk is full: free some space",
@@ -92,8 +92,8 @@ _REMEDIES = {
 
 
 class WorkspaceState(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What is remembered of the first run: ISO times, None for not yet. `seeded` are the SHA-256 of the templates by
-    file name, as they were when the file was made, or when it was last the same."""
+    """The state of the first run: ISO times, None for not yet. `seeded` are the SHA-256 of the templates by file name
+    when the file was created, or last equal."""
 
     version: int = 1
     bootstrap_seeded_at: str | None = None
@@ -102,9 +102,9 @@ class WorkspaceState(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def seed_workspace(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
-    """Make `workspace` and the template files that it lacks; returns the files that were made. Blocks.
+    """Create `workspace` and its missing template files; returns the files created. Blocks.
 
-    Raises ClawbotError when the folder cannot be made, read or written.
+    Raises ClawbotError if the folder cannot be created, read or written.
     """
     try:
         ensure_private_dir(workspace)
@@ -124,10 +124,10 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock) -> list[Pa
 
 
 def diff_workspace(workspace: Path, template_dir: Path, wanted: Sequence[str] = ()) -> list[FileDifference]:
-    """How each template file stands in `workspace`, or those that are `wanted`. Blocks; raises ClawbotError when one
-    cannot be read, and for a wanted one that has no template.
+    """The differences of all template files in `workspace`, or of the `wanted` ones. Blocks; raises ClawbotError if one
+    cannot be read, or a wanted one has no template.
 
-    A BOOTSTRAP.md that is gone is no difference: that is how it ends.
+    A deleted BOOTSTRAP.md is not a difference.
     """
     names = [_template_name(name) for name in wanted] or [*ALWAYS, MEMORY, RITUAL]
     try:
@@ -150,8 +150,8 @@ def _template_name(name: str) -> str:
 
 
 def ritual_pending(workspace: Path) -> bool:
-    """Whether the first-run ritual is still to be done. An emptied file counts as deleted: that much an agent can do
-    whose user allows it no commands; what is no text of a sensible size is no ritual. Blocks; raises OSError."""
+    """Whether the first-run ritual is still pending. An emptied file counts as deleted, because an agent without
+    commands can't delete it; binary or oversized files don't count. Blocks; raises OSError."""
     try:
         return bool(read_plain(workspace / RITUAL, MAX_BYTES).strip())
     except FileNotFoundError:
@@ -170,7 +170,7 @@ def _seed(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
     )
     names = list(ALWAYS)
     if fresh:
-        # The ritual comes last: a seeding that breaks off before it starts over next time.
+        # The ritual comes last, so that an interrupted seeding starts over.
         names += [MEMORY, RITUAL]
     made = [
         workspace / name for name in names if create_exclusive(workspace / name, (template_dir / name).read_bytes())
@@ -182,7 +182,7 @@ def _seed(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
         try:
             _write_state(workspace, noted)
         except OSError:
-            # A workspace that can only be read is one that can be talked about; this note is not worth the start.
+            # A read-only workspace is usable; recording this is not worth failing the start.
             log.warning("what the files of %s were seeded from could not be noted", workspace, exc_info=True)
     return made
 
@@ -195,7 +195,7 @@ def _write_state(workspace: Path, state: WorkspaceState) -> None:
 
 
 def _seeded(state: WorkspaceState, workspace: Path, template_dir: Path) -> dict[str, str]:
-    """Which version of its template each file was seen to be last."""
+    """The last known template version of each file."""
     seeded = dict(state.seeded)
     for name in (*ALWAYS, MEMORY, RITUAL):
         path, template = workspace / name, (template_dir / name).read_bytes()
@@ -209,7 +209,7 @@ def _seeded(state: WorkspaceState, workspace: Path, template_dir: Path) -> dict[
 
 
 def _next_state(state: WorkspaceState, workspace: Path, template_dir: Path, *, now: str) -> WorkspaceState:
-    """The state after this start, in the order of decisions of reference sheet 1.3."""
+    """The state after this start (the order of decisions is that of the reference)."""
     pending = ritual_pending(workspace)
     if pending and state.bootstrap_seeded_at is None:
         return msgspec.structs.replace(state, bootstrap_seeded_at=now)
@@ -225,8 +225,8 @@ def _next_state(state: WorkspaceState, workspace: Path, template_dir: Path, *, n
 
 
 def _lived_in(workspace: Path, template_dir: Path) -> bool:
-    """Whether the workspace was in use before this program kept a state of it. Untouched templates are no sign: a
-    seeding may have broken off."""
+    """Whether the workspace was used before this program recorded a state. Untouched templates don't count: a seeding
+    may have been interrupted."""
     if any((workspace / name).exists() for name in SIGNS_OF_LIFE):
         return True
     return any(_was_changed(name, workspace / name, template_dir / name) for name in (*PERSONAL, MEMORY))
@@ -240,7 +240,7 @@ def _was_changed(name: str, path: Path, template: Path) -> bool:
 
 
 def _read_state(workspace: Path) -> WorkspaceState:
-    """The recorded state; an empty one when the file is missing or unreadable as JSON: the agent may write it."""
+    """The recorded state; empty if the file is missing or invalid: the agent may write it."""
     try:
         return msgspec.json.decode(read_plain(workspace / STATE_FILE, MAX_BYTES), type=WorkspaceState)
     except (FileNotFoundError, msgspec.DecodeError, RecursionError):

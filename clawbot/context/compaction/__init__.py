@@ -1,4 +1,4 @@
-"""What a compaction decides: where to cut, how the conversation reads as text, what a summary must hold."""
+"""The decisions of a compaction: where to cut, the conversation as text, and what a summary must contain."""
 
 from clawbot.context.compaction.carried import file_lists, quoted_in
 from clawbot.context.compaction.checks import is_no_summary, mend, problems

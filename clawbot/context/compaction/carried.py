@@ -1,7 +1,7 @@
-"""What goes from the compacted turns into the summary to the letter, whatever the model writes: the user's last
-messages, the files that were read and changed, and the names (paths, addresses, hashes, versions, quoted titles).
+"""What a summary carries over literally, whatever the model writes: the user's last messages, files read and changed,
+and names (paths, URLs, hashes, versions, quoted titles).
 
-Pure, but slow on long texts: for threads.
+Pure, but slow on long texts: call it in a thread.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from clawbot.text.secrets import MARK, secret_values, without_secrets
 LAST_HEADING = "## Last user messages (verbatim)"
 MESSAGE_CHARS = 600
 REQUEST_CHARS = 800
-"""Of the request of a turn that is cut in two."""
+"""Maximum characters of the request of a split turn."""
 
 SHORTER = (400, 200, 100)
-"""What the last message is shortened to when there is little room, in characters."""
+"""Lengths to which the last message is truncated if there is little room, in characters."""
 
 READING = frozenset({"read"})
 CHANGING = frozenset({"write", "append", "edit"})
@@ -33,10 +33,10 @@ FILES_HEADING = "## Files read and changed"
 MOST = 12
 LEAST_CHARS, MOST_CHARS = 3, 120
 LOOKED_AT = 300_000
-"""Characters at the end of a conversation: what is far back stands in an earlier summary, or is of no use any more."""
+"""Characters at the end of a conversation that are examined: earlier names are in an earlier summary or obsolete."""
 
 LINE_CHARS = 2_000
-"""Of one line: a longer one is data. It also bounds how long a search holds the interpreter, and the screen with it."""
+"""Maximum length of an examined line: longer ones are data. Also bounds how long a search blocks the interpreter."""
 
 USER_WEIGHT, ASSISTANT_WEIGHT = 3, 2
 
@@ -56,10 +56,9 @@ def carry(
     split: bool = False,
     earlier: Sequence[str] = (),
 ) -> str:
-    """The section that quotes the last `preserve` messages of the user in `messages`, in at most `most` tokens by
-    `count`: fewer, or the last one shortened, if need be. With `split` the last one is the request of a turn that goes
-    on, and is quoted whatever `preserve` says. `earlier` were quoted by the previous compaction, and fill up. ""
-    without any. Blocks."""
+    """The section that quotes the user's last `preserve` messages in at most `most` tokens by `count`; fewer, or the
+    last one truncated, if necessary. With `split` the last one is the request of the running turn, and is quoted in any
+    case. `earlier` were quoted by the previous compaction and fill the remaining room. "" without any. Blocks."""
     spoken = (message for message in messages if isinstance(message, UserMessage) and not quotes_notes(message))
     said = [text for text in (*earlier, *(message.text.strip() for message in spoken)) if text]
     last = said[max(0, len(said) - max(preserve, int(split))) :]
@@ -72,7 +71,7 @@ def carry(
 
 
 def quoted_in(summary: str) -> tuple[str, list[str]]:
-    """The part of `summary` before what this program adds to a model's words, and the messages that it quotes."""
+    """The model's own part of `summary`, and the messages quoted in it."""
     lines = summary.split("\n")
     end = next((at for at, line in enumerate(lines) if line in (LAST_HEADING, FILES_HEADING)), len(lines))
     messages: list[list[str]] = [[]]
@@ -103,8 +102,8 @@ class FileLists(Struct, frozen=True):
 
 
 def file_lists(messages: Iterable[Message], details: Any = None) -> FileLists:
-    """The files of the tool calls in `messages` that did not fail, and those of `details`, which is what the entry of
-    the previous compaction holds (anything else in it is ignored)."""
+    """The files of successful tool calls in `messages`, and those in `details`, the data of the previous compaction
+    entry (invalid data is ignored)."""
     messages = list(messages)
     failed = {
         message.tool_call_id for message in messages if isinstance(message, ToolResultMessage) and message.is_error
@@ -122,7 +121,7 @@ def file_lists(messages: Iterable[Message], details: Any = None) -> FileLists:
 
 
 def show_files(lists: FileLists, most: int, count: Callable[[str], int]) -> str:
-    """The section that names them, in at most `most` tokens by `count`; "" without files or without room."""
+    """The section that lists them, in at most `most` tokens by `count`; "" without files or room."""
     for share in (len(lists.read) + len(lists.modified), 40, 15, 5, 2):
         lines = [_files_line("Changed", lists.modified, share), _files_line("Read", lists.read, share)]
         text = "\n".join([FILES_HEADING, "", *filter(None, lines)])
@@ -144,8 +143,8 @@ def _listed(details: Any, name: str) -> set[str]:
 
 
 def wanted_identifiers(messages: Iterable[Message], most_tokens: int, count: Callable[[str], int]) -> list[str]:
-    """Up to `MOST` names of what user and assistant said, the weightiest that take `most_tokens` together, in the order
-    of the messages that say them last. Secrets are left out, and so is the token of a silent reply."""
+    """Up to `MOST` names in messages of user and assistant, the most important that fit in `most_tokens`, ordered by
+    their last mention. Without secrets and the silent token."""
     scores: dict[str, float] = {}
     newest = list(_newest(messages))
     secrets = secret_values(text for text, _ in newest)
@@ -163,7 +162,7 @@ def wanted_identifiers(messages: Iterable[Message], most_tokens: int, count: Cal
 
 
 def missing_identifiers(wanted: Iterable[str], text: str) -> list[str]:
-    """Those of `wanted` that do not stand in `text`."""
+    """The `wanted` names that `text` lacks."""
     return [name for name in wanted if name not in text]
 
 
@@ -185,7 +184,7 @@ def _said(message: UserMessage | AssistantMessage) -> str:
 
 
 def _names(text: str) -> list[str]:
-    """The names of one message, the last first: all of them together end in the order of the conversation."""
+    """The names in a message, last first: combined, they are in conversation order."""
     found: dict[str, None] = {}
     for whole in text.split("\n"):
         line = whole[:LINE_CHARS]

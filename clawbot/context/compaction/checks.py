@@ -1,7 +1,7 @@
-"""Judges a summary that a model wrote, and mends what a retry did not: a weak model must not stop a conversation.
+"""Validates a model's summary, and repairs what a retry did not fix: a weak model must not stop a conversation.
 
-Reference sheet 7.6, with one difference: there a summary that stays bad is thrown away and nothing is compacted; here
-that happens to an answer that is none (`is_no_summary`), and others get what they lack. Pure.
+Unlike reference sheet 7.6, where a bad summary is discarded and nothing is compacted, only an answer that is no summary
+at all (`is_no_summary`) is discarded here; others are completed. Pure.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from clawbot.context.compaction.prompts import (
 )
 
 LEAST_CHARS = 20
-"""A text without sections that is shorter says nothing."""
+"""A shorter text without sections says nothing."""
 
 REFUSAL_CHARS = 600
-"""A longer text without sections is prose that may begin with an apology."""
+"""A longer text without sections is prose that may start with an apology."""
 
 OPENING_CHARS = 300
-"""What a model says before the first heading is no part of the summary, if it is short: `Here is the summary:`"""
+"""A short text before the first heading is not part of the summary: `Here is the summary:`"""
 
 _OURS = frozenset(heading.removeprefix("## ") for heading in (LAST_HEADING, FILES_HEADING))
 _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -47,8 +47,8 @@ _REFUSAL = re.compile(
 
 
 def tidy(answer: str) -> str:
-    """The summary in what a model answered: without thoughts and wrappings, our headings as we spell them, each once
-    and in order. Sections that this program writes are left out, and so are others with nothing in them."""
+    """The summary in a model's answer: without reasoning and wrappers, with our headings spelled correctly, each once
+    and in order. Sections written by this program are removed, as are other empty ones."""
     opening, sections = parse(_unwrapped(answer))
     sections = [
         section
@@ -68,7 +68,7 @@ def _unwrapped(answer: str) -> str:
 
 
 def is_no_summary(answer: str) -> str:
-    """Why `answer` can't stand for a conversation; "" when it can."""
+    """Why `answer` can't replace a conversation; "" if it can."""
     text = _unwrapped(answer)
     opening, sections = parse(text)
     if any(section.title in SECTIONS and not _left_open(section) for section in sections):
@@ -81,8 +81,8 @@ def is_no_summary(answer: str) -> str:
 
 
 def problems(answer: str, wanted: Sequence[str], *, split: bool = False, cut_off: bool = False) -> list[str]:
-    """What is wrong with `answer`, as the model is to be told: sections that are missing, empty or there twice, names
-    of `wanted` that do not stand in it, an end that was cut off. Empty when it is good."""
+    """The problems of `answer`, as feedback for the model: missing, empty or repeated sections, missing names of
+    `wanted`, truncation. Empty if it is good."""
     if reason := is_no_summary(answer):
         return [f"It was no summary: {reason}."]
     sections = {section.title: section for section in parse(answer)[1]}
@@ -104,8 +104,8 @@ def problems(answer: str, wanted: Sequence[str], *, split: bool = False, cut_off
 
 
 def mend(answer: str, wanted: Sequence[str], *, split: bool = False) -> str:
-    """`answer` as a summary that has all sections and names all of `wanted`: `(none)` stands under a heading that was
-    missing, and prose before the first heading goes under `Progress`."""
+    """`answer` completed with all sections and all names of `wanted`: `(none)` under a missing heading, and leading
+    prose under `Progress`."""
     by_title = {section.title: section for section in folded(*parse(tidy(answer)))}
     for name in [*REQUIRED, TURN] if split else REQUIRED:
         by_title.setdefault(name, SummarySection(name, (NOTHING,)))

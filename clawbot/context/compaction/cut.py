@@ -1,5 +1,5 @@
-"""Where a compaction cuts the context: what is before the cut is summarised, what comes from it on stays; how much that
-is, for whom, and whether it is worth a summary. Pure."""
+"""Chooses where a compaction cuts the context: everything before the cut is summarised. Decides how much to keep, and
+whether a summary is worthwhile. Pure."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from clawbot.messages import AssistantMessage, BashExecutionMessage, ToolResultM
 from clawbot.sessions.conversation import ContextItem
 
 INFLATED = 1.5
-"""Times what was counted here, beyond which a provider's figure is of more than what we send."""
+"""If the provider's count exceeds ours by this factor, it includes more than what we send."""
 LEAST_GAIN = 10
-"""A compaction by threshold frees at least this part of the room for a conversation."""
+"""An automatic compaction must free at least this part (1/n) of the room for a conversation."""
 BY_HAND = 4
-"""`/compact` keeps a quarter of a conversation that is short."""
+"""`/compact` keeps 1/n of a short conversation."""
 
 
 class Cut(Struct, frozen=True):
-    """A place to cut: `index` is the first item that stays. When a turn is cut in two, `split_turn` is the index of the
-    user message that began it: the items from there to the cut are explained to the rest of the turn."""
+    """A cut: `index` is the first item kept. If it splits a turn, `split_turn` is the index of that turn's user
+    message."""
 
     index: int
     split_turn: int | None = None
 
 
 class Situation(Struct, frozen=True):
-    """What a compaction finds. `tokens` are those of each item, `first` is the index of the first item that is no
-    summary, `offered` that of the first one that memory was not offered; `nothing_new`: nothing was said since the last
+    """The input of a decision. `tokens` are those of each item, `first` is the index of the first item after the
+    summary, `offered` that of the first one not yet offered to memory; `nothing_new`: nothing was said since the last
     compaction. `harder` grows from 1 with each round after an overflow, and is 0 otherwise."""
 
     trigger: Literal["threshold", "overflow", "manual"]
@@ -47,13 +47,13 @@ class Situation(Struct, frozen=True):
 
     @property
     def room(self) -> int:
-        """The tokens that a conversation behind a summary has."""
+        """The tokens available to a conversation after a summary."""
         return max(0, self.budget.limit - self.measure.fixed - self.budget.summary)
 
 
 def choose_cut(found: Situation) -> Cut | None:
-    """Where to cut; None when there is nothing to compact, or nothing worth it. Not behind what memory was offered, if
-    that makes room enough: no second silent turn is needed then."""
+    """The cut; None if there is nothing to compact, or nothing worthwhile. Not after the part offered to memory, if
+    that frees enough: then no second silent turn is needed."""
     if found.nothing_new and not found.harder:
         return None
     cut = _past_giants(found, _kept(found))
@@ -63,12 +63,12 @@ def choose_cut(found: Situation) -> Cut | None:
 
 
 def is_inflated(measure: Measure) -> bool:
-    """Whether the provider counts far more than is counted here: its own prompt, or another model's figures."""
+    """Whether the provider counts far more than we do: its own prompt, or another model's figures."""
     return measure.used > measure.counted * INFLATED
 
 
 def _kept(found: Situation) -> int:
-    """How many tokens stay word for word."""
+    """The number of tokens to keep unchanged."""
     spoken = sum(found.tokens[found.first :])
     if found.trigger == "manual":
         return min(found.budget.keep_recent, spoken // BY_HAND)
@@ -78,8 +78,8 @@ def _kept(found: Situation) -> int:
 
 
 def _past_giants(found: Situation, keep: int) -> Cut | None:
-    """The cut that keeps `keep` tokens. The message with which that is reached goes as well when it is larger than all
-    the room there is."""
+    """The cut that keeps `keep` tokens. If the message that reaches this number exceeds all the room, it is summarised
+    too."""
     find = functools.partial(
         find_cut,
         found.items,
@@ -99,15 +99,14 @@ def _past_giants(found: Situation, keep: int) -> Cut | None:
 
 
 def _is_worth_it(found: Situation, cut: Cut) -> bool:
-    """Whether the summary would be clearly smaller than what it stands for: else, in a window that prompt and tools
-    fill, each message would call for another one. A provider that counts more is believed without that."""
+    """Whether the summary would be clearly smaller than the original: otherwise, in a window filled by prompt and
+    tools, each message would trigger another one. An inflated provider count overrides this."""
     leaving = sum(found.tokens[: cut.index])
     return is_inflated(found.measure) or leaving >= found.budget.summary + found.room // LEAST_GAIN
 
 
 def _at_a_turn(found: Situation, cut: Cut) -> Cut | None:
-    """`cut`, or one where the turn begins that it is in the middle of: a summary of half a short turn is longer than
-    it."""
+    """`cut`, moved to the start of its turn if the part to be summarised is short: its summary would be longer."""
     turn = cut.split_turn
     if turn is None or sum(found.tokens[turn : cut.index]) > found.budget.summary:
         return cut
@@ -124,15 +123,14 @@ def find_cut(
     prefer: int | None = None,
     keep_at_most: int = 0,
 ) -> Cut | None:
-    """The cut after which about `keep` tokens stay; None when there is nothing to compact: all of it is within `keep`,
-    or no item before `last` can go without the rest.
+    """The cut that keeps about `keep` tokens; None if everything fits in `keep`, or no item before `last` can be
+    removed.
 
-    `tokens` are those of each item. The items before `first` (the summary of an earlier compaction) go in any case, and
-    are nothing to compact. The cut is never behind `last`, the index of the pending user message, and one item always
-    stays. Walking back from the end, the first item with which `keep` is reached is kept if a cut can be there, else
-    what stays begins at the next cut; if there is none behind it (giant results at the end, where the reference system
-    compacts nothing), at the nearest one before. With `prefer` the cut is not behind that index, as long as at most
-    `keep_at_most` tokens stay.
+    `tokens` are those of each item. The items before `first` (an earlier summary) are always removed and don't count.
+    The cut is never after `last`, the index of the pending user message, and at least one item is kept. Walking back
+    from the end, the item that reaches `keep` is kept if a cut is valid there; otherwise the next valid cut after it is
+    used, or if there is none (giant results at the end, where the reference compacts nothing) the nearest one before.
+    With `prefer` the cut is not after that index, as long as at most `keep_at_most` tokens are kept.
     """
     kept = list(accumulate(reversed(tokens), initial=0))[::-1]
     if kept[first] <= keep:
@@ -150,7 +148,7 @@ def find_cut(
 
 
 def valid_cuts(items: Sequence[ContextItem], first: int) -> list[int]:
-    """The indexes of `items` behind `first` that have no call before them whose result is behind them."""
+    """The indexes of `items` after `first` that don't separate a call from its result."""
     inside = _inside_pairs(items)
     return [
         index
@@ -160,7 +158,7 @@ def valid_cuts(items: Sequence[ContextItem], first: int) -> list[int]:
 
 
 def _inside_pairs(items: Sequence[ContextItem]) -> list[bool]:
-    """For each index, whether a cut there would part a result from the nearest open call of its id before it."""
+    """For each index, whether a cut there would separate a result from its call."""
     edges = [0] * (len(items) + 1)
     calls: dict[str, list[int]] = {}
     for index, item in enumerate(items):
@@ -177,7 +175,7 @@ def _inside_pairs(items: Sequence[ContextItem]) -> list[bool]:
 
 
 def _split_turn(items: Sequence[ContextItem], first: int, index: int) -> int | None:
-    """The user message that began the turn which `index` is in the middle of."""
+    """The index of the user message of the turn that contains `index` in its middle."""
     if isinstance(items[index].message, UserMessage | BashExecutionMessage):
         return None
     return next((at for at in range(index - 1, first - 1, -1) if isinstance(items[at].message, UserMessage)), None)

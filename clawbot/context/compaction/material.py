@@ -1,7 +1,7 @@
-"""What a summary is made from, prepared once: the texts, what came before them, what is carried word for word; and in
-which parts they are taken when they are too large for one call.
+"""The input of a summary, prepared once: the texts, the previous summary, what is carried over literally; and its
+division into parts if it is too large for one call.
 
-Pure, but it counts tokens: for threads.
+Pure, but counts tokens: call it in a thread.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from clawbot.text.language import detect_last
 from clawbot.text.secrets import secret_values, without_secrets
 
 SAFETY = 1.2
-"""Providers count differently from this program."""
+"""Margin for providers that count differently."""
 
 LEAST_STAGE = 256
-"""Tokens. Below this a part holds nothing that could be summarised."""
+"""Tokens. A smaller part has nothing to summarise."""
 
 CARRY_SHARE, FILES_SHARE, NAMES_SHARE = 0.35, 0.1, 0.2
 """Of the tokens of a summary: for the user's last messages, for the lists of files, and for the names that the rest
@@ -31,7 +31,7 @@ must hold. On a small window the model's own part stays the largest."""
 
 
 class PreviousCompaction(Struct, frozen=True):
-    """What the entry of the compaction before holds; empty without one."""
+    """The content of the previous compaction entry; empty without one."""
 
     summary: str = ""
     details: Any = None
@@ -134,12 +134,12 @@ class SizedText(Struct, frozen=True):
 
 
 def stage_budget(window: int, answer: int, overhead: int) -> int:
-    """How many tokens of conversation fit into one call, beside an answer and an overhead of so many."""
+    """The tokens of conversation that fit into one call beside the answer and the overhead."""
     return max(LEAST_STAGE, int((window - answer - overhead) / SAFETY))
 
 
 def pieces_of(texts: Iterable[str], stage: int, count: Callable[[str], int]) -> list[SizedText]:
-    """`texts` with their tokens by `count`. One of more than half a stage is shortened to that. Blocks."""
+    """`texts` with their tokens by `count`. One longer than half a stage is truncated to that. Blocks."""
     return [_piece(text, stage // 2, count) for text in texts]
 
 
@@ -155,8 +155,8 @@ def _piece(text: str, most: int, count: Callable[[str], int]) -> SizedText:
 
 
 def plan_stages(tokens: Sequence[int], budget: int) -> list[range]:
-    """The indexes of `tokens` in as few runs as fit into `budget` each, of about the same size. One that is larger than
-    the budget has a run of its own."""
+    """The indexes of `tokens` in as few ranges of similar size as fit into `budget` each. An item larger than the
+    budget gets a range of its own."""
     fewest = len(_filled(tokens, budget))
     low, high = math.ceil(sum(tokens) / max(fewest, 1)), budget
     while low < high:

@@ -1,11 +1,8 @@
-"""What a model is told that summarises: the conversation as text (labelled, bounded, and nothing but data), then what
-to do with it, then the headings to fill.
+"""The prompts for a summarising model: the conversation as labelled, bounded text, then the task, then the headings to
+fill. Also the sections of a summary: parsing and shortening them.
 
-As text a model does not take the conversation for its own talk and go on with it. Written for small models as for large
-ones: the task stands behind the text, where it is read last, and ends with the literal skeleton of the answer. Pure.
-
-And the sections that a summary must have: how they are told in what a model wrote, and how they are shortened
-(reference sheet 7.6).
+As text, a model does not continue the conversation as its own. For small models the task follows the text, where it is
+read last, and ends with the literal skeleton of the answer. Pure.
 """
 
 from __future__ import annotations
@@ -40,12 +37,12 @@ TURN = "Turn in progress"
 
 REQUIRED = (DECISIONS, TODOS, CONSTRAINTS, ASKS, IDENTIFIERS)
 SECTIONS = (GOAL, PROGRESS, *REQUIRED)
-"""All headings that a summary is asked for, in their order; a turn cut in two has `TURN` besides, as the last."""
+"""All requested headings in order; a split turn also has `TURN` at the end."""
 
 NOTHING = "(none)"
 
 _FRONT = frozenset({GOAL, CONSTRAINTS, ASKS})
-"""Of these the first lines stay when they are shortened, of others the last, which are the newest."""
+"""When shortened, these keep their first lines; others keep the last, which are the newest."""
 
 _HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?P<gap>[ \t]*)(?P<title>\S[^\n]{0,79}?)[ \t]*#*[ \t]*$")
 _BOLD = re.compile(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]*$")
@@ -93,10 +90,10 @@ class SummarySection(Struct, frozen=True):
 
 
 def parse(text: str) -> tuple[str, list[SummarySection]]:
-    """What stands before the first section, and the sections of `text`, each title once, in the order of first places.
+    """The text before the first section, and the sections of `text`, each title once, in order.
 
-    Tolerant: the depth, case, numbering and emphasis of headings do not matter, nor does a colon behind them. A heading
-    that is deeper than the section it is in, and none of the known ones, is text.
+    Tolerant: depth, case, numbering and emphasis of headings are ignored, as is a trailing colon. An unknown heading
+    deeper than its section is text.
     """
     lines: dict[str, list[str]] = {"": []}
     times: Counter[str] = Counter()
@@ -115,7 +112,7 @@ def parse(text: str) -> tuple[str, list[SummarySection]]:
 
 
 def folded(opening: str, sections: Sequence[SummarySection]) -> list[SummarySection]:
-    """`sections` with what stood before them under `Progress`."""
+    """`sections` with the leading text under `Progress`."""
     if not opening:
         return list(sections)
     progress = next((section for section in sections if section.title == PROGRESS), SummarySection(PROGRESS, ()))
@@ -124,7 +121,7 @@ def folded(opening: str, sections: Sequence[SummarySection]) -> list[SummarySect
 
 
 def known(title: str) -> str | None:
-    """The section that `title` means; None when it is none of ours."""
+    """Our section that `title` means; None if none."""
     plain = _DECORATION.sub("", title).strip()
     return next((name for name, alias in _ALIASES if plain.lower() == name.lower() or alias.fullmatch(plain)), None)
 
@@ -141,7 +138,7 @@ def _body(section: SummarySection) -> str:
 
 
 def _heading(line: str, depth: int) -> tuple[str, int, str] | None:
-    """The title and the depth of a line that is a heading, and what stands behind it on the same line."""
+    """The title and depth of a heading line, and the text after it on the same line."""
     if (found := _HEADING.match(line)) is not None:
         name, marks = known(found["title"]), len(found["marks"])
         return (
@@ -153,8 +150,8 @@ def _heading(line: str, depth: int) -> tuple[str, int, str] | None:
 
 
 def fit(text: str, most: int, count: Callable[[str], int]) -> str:
-    """`text`, or the same with its longest sections shortened to `most` tokens by `count`; headings stay. A text
-    that is all headings may be cut at its end. Blocks."""
+    """`text`, with its longest sections shortened to `most` tokens by `count` if necessary; headings are kept. Text of
+    only headings may be truncated. Blocks."""
     room = most
     shown = text
     for _ in range(6):
@@ -179,7 +176,7 @@ def _shortened(text: str, room: int, count: Callable[[str], int]) -> str:
 
 
 def _shares(sizes: Sequence[int], room: int) -> list[int]:
-    """What each of `sizes` gets of `room`: the small ones all they need, the others the same."""
+    """The allocation of `room`: small `sizes` get all they need, the others equal shares."""
     shares = [0] * len(sizes)
     left = len(sizes)
     for index in sorted(range(len(sizes)), key=lambda index: sizes[index]):
@@ -190,7 +187,7 @@ def _shares(sizes: Sequence[int], room: int) -> list[int]:
 
 
 def _kept(section: SummarySection, room: int, count: Callable[[str], int]) -> list[str]:
-    """The lines of a section within `room` tokens, with a mark where others were."""
+    """The lines of a section within `room` tokens, with a mark for omitted ones."""
     lines = [line for line in section.lines if line.strip()]
     front = section.title in _FRONT
     room -= count("- [...]\n")
@@ -213,7 +210,7 @@ UNFINISHED = "System: the unfinished turn begins here."
 NOTES_LABEL = "System (notes, quoted as the session began)"
 
 RESULT_CHARS = 2_000
-"""What is kept of one tool result: what came of it is in the answers that follow."""
+"""Characters kept of a tool result: its outcome is in the following answers."""
 
 THINKING_CHARS = 1_000
 ARGUMENT_CHARS = 300
@@ -283,7 +280,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 def prompt_for(task: Task) -> str:
-    """The user message of `task`."""
+    """The user message for `task`."""
     previous = f"<previous-summary>\n{neutral(task.previous)}\n</previous-summary>" if task.previous else ""
     language = IN_CHINESE if task.chinese else ""
     rules = RULES.format(language=language, tokens=task.tokens, words=max(task.tokens * 7 // 10, 1))
@@ -302,7 +299,7 @@ def prompt_for(task: Task) -> str:
 
 
 def skeleton(*, split: bool) -> str:
-    """The headings of the answer, each with an item to fill in."""
+    """The headings of the answer, each with a placeholder."""
     return "\n\n".join(f"## {name}\n- ..." for name in ([*SECTIONS, TURN] if split else SECTIONS))
 
 
@@ -313,8 +310,8 @@ def _opening(task: Task) -> str:
 
 
 def serialise(message: Message) -> str:
-    """`message` with the label of its role, its tool calls on lines of their own; "" when it says nothing to the
-    user. Results, reasoning and arguments of calls are shortened."""
+    """`message` with the label of its role, its tool calls on separate lines; "" if it has no visible content. Results,
+    reasoning and arguments are truncated."""
     match message:
         case UserMessage(content=content):
             return _labelled(NOTES_LABEL if quotes_notes(message) else "User", _shown(content))
@@ -329,12 +326,12 @@ def serialise(message: Message) -> str:
 
 
 def neutral(text: str) -> str:
-    """`text` without what could pass for the tags around it."""
+    """`text` without anything that looks like the surrounding tags."""
     return _TAG.sub("&lt;", text)
 
 
 def _labelled(label: str, text: str) -> str:
-    """A line inside that looks like a label is marked, or a file could speak in the user's name."""
+    """`text` under `label`; inner lines that look like labels are marked, so that a file can't speak as the user."""
     return f"{label}: {_LABEL.sub('› ', neutral(text.strip()))}" if text.strip() else ""
 
 
