@@ -1,1 +1,1 @@
-"""The living part: one conversation, its turns, its events and its slash commands."""
+"""One running conversation: its turns, events and slash commands."""

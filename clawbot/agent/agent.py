@@ -1,4 +1,4 @@
-"""One conversation that is alive: takes texts up one after the other, interrupts, asks, and tells what happened."""
+"""One running conversation: accepts texts in order, interrupts, asks for approval, and emits events."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ log = logging.getLogger(__name__)
 
 
 class Agent:
-    """One conversation. `submit` may be called while a turn runs: texts are taken up in their order. `saving` is true
-    while memory takes what was said, in a silent turn that yields no events; `on_saving` is called on the event loop
-    when that changes. `on_event` is told what happens while nothing that was submitted runs."""
+    """One conversation. `submit` may be called while a turn runs: texts are processed in order. `saving` is true during
+    a silent turn, which yields no events; `on_saving` is called on the event loop when it changes. `on_event` receives
+    events that belong to no submission."""
 
     def __init__(self, deps: AgentDeps, conversation: Conversation) -> None:
         self.deps = deps
@@ -77,37 +77,37 @@ class Agent:
     # -- what front ends call -------------------------------------------------------------------------------------
 
     def submit(self, text: str, origin: Origin = "user", unsent_id: str = "") -> AsyncGenerator[Event, None]:
-        """Take up a message or a slash command; the events end with TurnEnded. `origin` says who speaks: what a job of
-        the schedule says keeps no session alive and ends none. `unsent_id` is the one under which it is kept already.
+        """Process a message or a slash command; the events end with TurnEnded. `origin` is the speaker: prompts of jobs
+        neither keep a session alive nor end one. `unsent_id` is the id under which the text is already stored.
 
-        Closing the stream withdraws a text that still waits, which stays in the `outbox`, and interrupts one that runs.
+        Closing the stream withdraws a waiting text, which stays in the `outbox`, and interrupts a running one.
         """
         return self._submissions.submit(text, origin, unsent_id)
 
     def listen(self, tell: Callable[[Event], None] | None) -> None:
-        """Let `tell` be called as `on_event` from now on, first with the notices that nobody was there for."""
+        """Set `on_event` to `tell`, and deliver notices that are still pending."""
         self.on_event = tell
         if tell is not None:
             for notice in self._take_owed():
                 tell(notice)
 
     def announce(self, event: Event) -> None:
-        """Show the user `event`: among those of the submission that runs, else by itself. A notice that nobody is there
-        for comes with the next message, or when somebody listens."""
+        """Show the user `event`: within the running submission, else by itself. Without a listener a notice is
+        delivered with the next message, or when somebody listens."""
         if self._submissions.running is not None:
             self._submissions.running.emit(event)
         else:
             self._beside(event)
 
     def _beside(self, event: Event) -> None:
-        """Show an event that belongs to nothing that was submitted."""
+        """Emit an event that belongs to no submission."""
         if self.on_event is not None:
             self.on_event(event)
         elif isinstance(event, Notice):
             self._owed.append(event)
 
     def interrupt(self) -> bool:
-        """Stop the running turn, keeping what was said. False when nothing runs."""
+        """Stop the running turn; what it produced so far is kept. False when nothing runs."""
         return self._submissions.interrupt()
 
     def answer(self, request_id: str, decision: Decision, command: str | None = None, *, network: bool = False) -> bool:
@@ -115,12 +115,12 @@ class Agent:
         return self._turns.approvals.answer(request_id, decision, command, network=network)
 
     def exclusive(self) -> AbstractAsyncContextManager[object]:
-        """Wait until no turn runs, and keep it so inside the context; a command of the turn does not wait for it."""
+        """Wait until no turn runs, and prevent turns inside the context; a command of the turn itself does not wait."""
         return self._submissions.exclusive()
 
     @property
     def status(self) -> RuntimeStatus:
-        """How the conversation stands."""
+        """The state of the conversation."""
         return status_of(
             self.conversation,
             self._turns.requests,
@@ -132,14 +132,13 @@ class Agent:
         )
 
     async def measure(self) -> None:
-        """Count what is in the context, once the running turn has ended, so that `status` knows it before the first
-        turn counts it."""
+        """Count the tokens in the context after the running turn, so that `status` has them before the first turn."""
         async with self.exclusive():
             if self._turns.requests.current is None:
                 await self._turns.requests.weigh()
 
     async def context_report(self) -> ContextReport:
-        """Where the tokens of the window go, counted once the running turn has ended."""
+        """The token usage of the context window, taken after the running turn."""
         async with self.exclusive():
             prepared = await self._turns.look()
             return await asyncio.to_thread(
@@ -153,7 +152,7 @@ class Agent:
 
     @property
     def will_flush(self) -> bool:
-        """Whether `close` takes a moment to save to memory what was said."""
+        """Whether `close` takes a moment to save the conversation to memory."""
         return self.ended.is_busy or self._will_offer
 
     @property
@@ -168,18 +167,18 @@ class Agent:
     # -- what commands and the runtime call, never during a turn --------------------------------------------------
 
     async def compact(self, focus: str) -> CompactionFinished:
-        """Summarise the earlier turns now; `focus` is what the summary is to hold above all."""
+        """Summarise the earlier turns now; `focus` is what the summary should cover above all."""
         return await self._turns.compact(focus, self._scope())
 
     async def reset(self, reason: ResetReason, text: str = "") -> SessionChanged:
-        """Go on in a fresh session under the same key, after the old one was kept in memory. `text` is what the user
-        says first in it."""
+        """Start a fresh session under the same key after the hooks kept the old one. `text` is the first
+        message in it."""
         changed = await self._resets.reset(reason, text, self._scope())
         self._owed += notices_of(self.conversation.session)
         return changed
 
     async def look_at_clock(self) -> datetime | None:
-        """Begin a fresh session if the clock has ended this one, once the running turn has ended; when to look next,
+        """Start a fresh session if the current one has expired, after the running turn; returns when to check next,
         None for never. Raises SessionStoreError."""
         scope = Scope(self._beside, Cancellation())
         async with self._submissions.alone(scope):
@@ -193,10 +192,10 @@ class Agent:
             self._owed += notices_of(self.conversation.session)
 
     async def switch(self, session: OpenSession) -> SessionChanged:
-        """Go on in another session, with the model that was chosen there, else the usual one.
+        """Switch to another session, with the model chosen there, else the default one.
 
-        A model that can't be opened is told with the next message, and the present one goes on. Raises
-        SessionStoreError; `session` is closed then, and the conversation as it was.
+        If that model can't be opened, this is reported with the next message and the current one stays. Raises
+        SessionStoreError; then `session` is closed and the conversation unchanged.
         """
         wanted = session.record.model_override or self.deps.usual_model
         async with AsyncExitStack() as undo:
@@ -213,7 +212,7 @@ class Agent:
         return changed
 
     async def _open_for_session(self, ref: str) -> ChatModel | None:
-        """The model `ref`; None when it answers already, or can't be opened, which the user is told."""
+        """The model `ref`; None if it is already in use, or can't be opened, which is reported."""
         if ref == self.deps.model.ref:
             return None
         try:
@@ -225,9 +224,9 @@ class Agent:
             return None
 
     async def set_model(self, ref: str) -> ModelInfo:
-        """Answer with another model once the running turn has ended, also after a restart.
+        """Switch the model after the running turn, and remember it for the session.
 
-        Raises ModelError for an unknown one, SessionStoreError when the choice can't be stored; the old one stays then.
+        Raises ModelError for an unknown one, SessionStoreError if the choice can't be stored; the old one then stays.
         """
         async with self.exclusive():
             model = await self.deps.model.open(ref)
@@ -240,21 +239,21 @@ class Agent:
             return model.info
 
     async def _take_model(self, model: ChatModel, ref: str) -> None:
-        """Let `model` answer from now on; nothing is asked of the one before, which is closed."""
+        """Use `model` from now on and close the previous one."""
         async with self.ended.without():
             self._turns.requests.forget_figures()
             await self.deps.model.replace(model, ref)
 
     async def warm(self) -> None:
-        """Somebody begins to type: load what the next call of the model needs, and what the next reset does."""
+        """The user starts typing: load what the next model call and the next reset need."""
         self.hooks.read_along()
         await self.deps.model.chat.warm()
 
     async def export(
         self, form: str, path: Path | None, *, session: str | None = None, with_secrets: bool = False
     ) -> Path:
-        """Write this conversation, or the one that `session` names, as "md" or "json" to `path` (default: the
-        workspace's `exports` folder) and return where it is. What it left out is announced. Raises ClawbotError."""
+        """Write this conversation, or the one named `session`, as "md" or "json" to `path` (default: the workspace's
+        `exports` folder); returns the path. Redactions are announced. Raises ClawbotError."""
         store = self.deps.store
         record = await asyncio.to_thread(store.find, session) if session else self.conversation.session.record
         now = self.deps.clock.now()
@@ -267,20 +266,20 @@ class Agent:
         return target
 
     async def look_for_unsent(self) -> None:
-        """Look what was typed in the session that is open, and not sent. What can't be read keeps nobody from
-        talking."""
+        """Find texts of the open session that were typed but not sent. Unreadable ones don't stop the chat."""
         try:
             await self.outbox.enter(self.conversation.session)
         except SessionStoreError as error:
             self._owed.append(Notice(level="warning", text=str(error)))
 
     async def count_notes(self) -> None:
-        """Look how many notes there are."""
+        """Count the notes."""
         self._notes = await asyncio.to_thread(count_notes, self.deps.workspace)
 
     async def close(self, *, hasty: bool = False, last: bool = True) -> None:
-        """Interrupt what runs, hand back what waits, offer memory what was said and wait for the hooks (neither when it
-        is `hasty`), write what is left, let go of the session and the model. The `last` session ends the hooks."""
+        """Interrupt the running turn, hand back waiting texts, save the conversation to memory and wait for the hooks
+        (`hasty` skips both), write what is pending, and release the session and the model. The `last` session also
+        stops the hooks."""
         self._closing = True
         self.interrupt()
         async with self.exclusive():
@@ -290,7 +289,7 @@ class Agent:
                 await self.hooks.stop(0.0 if hasty else self.deps.hooks_patience, last=last)
                 await self.outbox.settle()
             finally:
-                # Also when who waits for it has no more patience, and cancels.
+                # Also if the caller loses patience and cancels.
                 try:
                     await self.ended.close(0.0)
                     if self._will_offer:
@@ -300,13 +299,13 @@ class Agent:
                     await self.deps.model.chat.aclose()
 
     async def _save(self) -> None:
-        """Offer memory what was said in this talk, and wait as long for what those before it left."""
+        """Offer the conversation to memory; also wait, within the same limit, for ended sessions."""
         patience = self.deps.settings.compaction.memory_flush.quit_timeout
         offering = [self._turns.save_at_quit()] if self._will_offer else []
         await asyncio.gather(self.ended.close(patience), *offering)
 
     def _runner_of_ended(self, conversation: Conversation) -> TurnRunner:
-        """What a conversation is offered to memory with in which nobody talks any more."""
+        """The runner that offers an ended session to memory."""
         hooks = SessionHooks(self.deps, conversation, self.announce)
         return TurnRunner(self.deps, conversation, hooks, self._context, lambda _saving: None, ended=True)
 
@@ -316,14 +315,14 @@ class Agent:
             self.on_saving()
 
     def _scope(self) -> Scope:
-        """The submission that runs now; a command is always one."""
+        """The running submission; a command always belongs to one."""
         return self._submissions.running or silent_scope()
 
     # -- one submission -------------------------------------------------------------------------------------------
 
     async def _take_up(self, text: str, scope: Scope) -> TurnEnded:
-        """Run a command or a turn; whatever goes wrong becomes the last event. What was not said because the program
-        ends stays in the outbox; the user was told how everything else ended."""
+        """Run a command or a turn; any failure becomes the last event. What was not said because the program ends stays
+        in the outbox; every other end was reported to the user."""
         ended = await self._run(text, scope)
         if scope.unsent_id and not self._closing:
             await self.outbox.drop(scope.unsent_id)
@@ -333,7 +332,7 @@ class Agent:
         try:
             if self._closing:
                 raise ClawbotError("The conversation was closed before this was taken up.", hint="Send it again.")
-            # A job's prompt is a message, whatever it looks like: the schedule ends no session.
+            # A job's prompt is always a message, even `/new`: the schedule must not end a session.
             command = parse_command(text) if scope.origin == "user" else None
             message = text if command is None else await self._command(command, text, scope)
             if message.strip():
@@ -358,12 +357,12 @@ class Agent:
         return TurnEnded(status="done")
 
     async def _command(self, command: ParsedCommand, text: str, scope: Scope) -> str:
-        """Run a slash command; returns the text that is to be submitted after it, which is on disk before the command
-        does anything."""
+        """Run a slash command; returns the text to submit afterwards, which is stored on disk before the command does
+        anything."""
         if command.argument and command.name in RESETS:
             await self.outbox.keep(text, scope)
         elif scope.unsent_id:
-            # What a command does is done once, whatever comes in between.
+            # Drop it first: a command must not be repeated after a crash.
             await self.outbox.drop(scope.unsent_id)
             scope.unsent_id = ""
         scope.emit(self._started(text))
@@ -379,7 +378,7 @@ class Agent:
             try:
                 await self._expire(due, scope)
             except SessionStoreError as error:
-                # The clock asked for it and not the user, who is answered in the old session.
+                # The clock requested it, not the user, who is answered in the old session.
                 log.warning("an expired session could not be ended: %s", error)
                 scope.emit(
                     Notice(level="warning", text=f"The session should have ended, but could not be closed: {error}")
@@ -398,7 +397,7 @@ class Agent:
             scope.emit(self._context())
 
     def _take_owed(self) -> list[Notice]:
-        """What was found while nobody read events."""
+        """The notices found while nobody was listening."""
         owed, self._owed = self._owed, []
         return owed
 

@@ -1,10 +1,10 @@
-"""The gate: whatever leaves the model's context is offered to memory first, exactly once; a failing memory never blocks
-the user.
+"""The gate: everything that leaves the model's context is offered to memory first, exactly once; a failing memory never
+blocks the user.
 
-Five ways lead out: compaction by threshold, after an overflow and by hand, a reset, and the end of the program. All
-call `MemoryGate.offer`; a reset lets hooks keep a note first (`MemoryGate.keeping`), and the rest is offered when the
-next session has begun (`ended_talks.py`). Each offer is recorded in the transcript (`sessions/entries.py`) when it
-begins, before each write and when it ends, so that after a crash the file itself tells whether memory took it.
+Text leaves in five ways: compaction by threshold, after an overflow and by hand, a reset, and the end of the program.
+All call `MemoryGate.offer`; a reset first lets hooks keep a note (`MemoryGate.keeping`), and the rest is offered after
+the next session has begun (`ended_talks.py`). Each offer is recorded in the transcript (`sessions/entries.py`) when it
+begins, before each write and when it ends, so that after a crash the file itself shows whether memory took it.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ WHOLE = "Its transcript keeps every word."
 
 
 class FlushTarget(Protocol):
-    """What takes an offer: the silent turn."""
+    """Accepts an offer: the silent turn."""
 
     @property
     def name(self) -> str:
-        """How the records call it."""
+        """Its name in the records."""
         ...
 
     @property
     def model(self) -> str:
-        """The model that is asked, empty for none."""
+        """The model used, empty for none."""
         ...
 
     async def take(self, copy: Detached, before_write: BeforeWrite, scope: Scope) -> FlushOutcome:
-        """Keep what matters of `copy`. Calls `before_write` before each write, in any thread; raises nothing."""
+        """Save what matters in `copy`. Calls `before_write` before each write, on any thread; raises nothing."""
         ...
 
 
 class MemoryGate:
-    """The gate of one conversation. `saving` is told when memory begins to take an offer, and when it ends; `ended`
-    what came of each. `after_failure` is what the user is told besides when memory fails for good."""
+    """The gate of one conversation. `saving` is called when an offer begins and ends, `ended` with each result.
+    `after_failure` is added to the notice when memory fails for good."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class MemoryGate:
 
     @property
     def state(self) -> OfferState:
-        """Where the offers stand in the session that is open."""
+        """The state of the offers in the open session."""
         if self._session != self._conversation.session_id:
             self._session = self._conversation.session_id
             self._state = offers_of(self._conversation.session.transcript.entries)
@@ -100,37 +100,37 @@ class MemoryGate:
 
     @property
     def unoffered(self) -> list[Span]:
-        """What of the context was never offered, in its order."""
+        """The parts of the context never offered, in order."""
         first = 1 if self._conversation.has_summary else 0
         return unoffered_spans(self.state, self._conversation.items, first)
 
     @property
     def first_unoffered(self) -> int:
-        """The index of the first item of the context that was never offered."""
+        """The index of the first item of the context never offered."""
         return next((start for start, _ in self.unoffered), len(self._conversation.items))
 
     @property
     def has_unoffered(self) -> bool:
-        """Whether something in the context was never offered."""
+        """Whether part of the context was never offered."""
         return self.first_unoffered < len(self._conversation.items)
 
     async def offer(self, way: Exit, copies: Sequence[Detached], scope: Scope) -> None:
-        """Offer `copies`, which follow each other, as long as memory takes them.
+        """Offer consecutive `copies` until memory fails.
 
-        A failing memory is told once in a cycle and never raised. Raises InterruptedTurnError when the user stops it,
-        and SessionStoreError when nothing can be recorded: then nothing was offered either.
+        A failure is reported once per cycle and never raised. Raises InterruptedTurnError if the user stops it, and
+        SessionStoreError if nothing can be recorded: then nothing was offered either.
         """
         for copy in copies:
             if await self._offer(way, copy, scope) not in FINAL:
                 break
 
     def keeping(self, name: str) -> Keeping:
-        """The offer of what was never offered, up to the end, to the hooks of a reset, as the records call them."""
+        """The offer of everything not offered yet to the hooks of a reset, called `name` in the records."""
         return Keeping(self, self._conversation, name)
 
     async def let_go(self, way: Exit, stop: int, scope: Scope, why: str = "") -> None:
-        """Record that what was not offered yet, up to before the index `stop`, leaves nevertheless: because memory
-        failed, or because of `why`. Raises SessionStoreError."""
+        """Record that the unoffered part before the index `stop` leaves anyway: because memory failed, or because of
+        `why`. Raises SessionStoreError."""
         await self._conversation.save_rest()
         failed = self.state.failures > 0
         error = (self._last_error or FAILED_BEFORE) if failed else why
@@ -143,13 +143,13 @@ class MemoryGate:
                 self._tell_failure(ended, scope)
 
     def compacted(self, entry: CompactionEntry) -> None:
-        """A new cycle begins with `entry`."""
+        """Start a new cycle with `entry`."""
         self._state = after_entry(self.state, entry)
         self._told = False
 
     async def settle_crash(self, scope: Scope) -> None:
-        """End an offer that a crash or a full disk left open, before another begins: what it was about to write and is
-        in the file was taken, and the user is told of it now."""
+        """End an offer left open by a crash or a full disk, before another begins: text that it was about to write and
+        that is in the file was taken, and the user is told now."""
         state = self.state
         if state.open is None:
             return
@@ -162,7 +162,7 @@ class MemoryGate:
             _tell_writes(ended, scope)
 
     async def _offer(self, way: Exit, copy: Detached, scope: Scope) -> Result:
-        # The record names entries, which what could not be written yet does not have.
+        # The record names entries, so they must be written first.
         await self._conversation.save_rest()
         begun = self._begun(way, copy)
         await self._record(begun)
@@ -173,7 +173,7 @@ class MemoryGate:
             self._saving(False)
         stopped = outcome.result == "interrupted"
         if stopped and outcome.writes:
-            # Offered again, the same would be written twice.
+            # Otherwise the same would be offered and written twice.
             outcome = structs.replace(outcome, result="written")
         ended = await self.end(begun, outcome)
         _tell_writes(ended, scope)
@@ -192,7 +192,7 @@ class MemoryGate:
         return structs.replace(begun, model=self._target.model)
 
     async def end(self, begun: Offer, outcome: FlushOutcome) -> Offer:
-        """Record that the offer `begun` came to `outcome`, and tell of it. Raises SessionStoreError."""
+        """Record the `outcome` of the offer `begun`, and report it. Raises SessionStoreError."""
         ended = structs.replace(
             begun,
             phase="end",
@@ -210,14 +210,14 @@ class MemoryGate:
         return ended
 
     def _tell_failure(self, ended: Offer, scope: Scope) -> None:
-        """One notice in a cycle: when it is given up, or when words leave without having been kept."""
+        """One notice per cycle: when memory is given up, or when text leaves without having been saved."""
         if not self._told:
             self._told = True
             text = f"Nothing could be saved to memory: {ended.error} {self._after_failure}"
             scope.emit(Notice(level="warning", text=text))
 
     def note_write(self, begun: Offer, write: MemoryWrite) -> None:
-        """Record that `write` is about to happen. Blocks; called from the thread that writes."""
+        """Record that `write` is about to happen. Blocks; called on the writing thread."""
         self._append(_entry(begun, "write", (write,)))
 
     def note_begin(self, begun: Offer) -> None:
@@ -234,8 +234,8 @@ class MemoryGate:
 
 
 class Keeping:
-    """The offer of what was never offered to the hooks of a reset. It begins with their first write of a note, and is
-    of the entries whose texts that note holds; where it holds none, there is no offer."""
+    """The offer to the hooks of a reset. It begins with their first write of a note and covers the entries quoted in
+    that note; without any there is no offer."""
 
     def __init__(self, gate: MemoryGate, conversation: Conversation, name: str) -> None:
         self._gate = gate
@@ -244,8 +244,8 @@ class Keeping:
         self._begun: Offer | None = None
 
     def write(self, write: MemoryWrite, held: Collection[str]) -> bool:
-        """Record that a note which holds the texts of the entries `held` is about to be written; False where it
-        answers for nothing, and nothing was recorded. Blocks."""
+        """Record that a note quoting the entries `held` is about to be written; False if it covers nothing, and nothing
+        was recorded. Blocks."""
         begun = self._of(held)
         if begun is None:
             return False
@@ -256,7 +256,7 @@ class Keeping:
         return True
 
     async def end(self, outcome: FlushOutcome, held: Collection[str]) -> None:
-        """Record what came of it. Raises SessionStoreError."""
+        """Record the outcome. Raises SessionStoreError."""
         begun = self._begun or (self._of(held) if outcome.result == "written" else None)
         if begun is None and outcome.result == "failed":
             begun = self._whole()
@@ -276,7 +276,7 @@ class Keeping:
 
     @property
     def _span(self) -> Span | None:
-        """What was never offered at the end of the context; None when the end was."""
+        """The unoffered part at the end of the context; None if the end was offered."""
         last = next(reversed(self._gate.unoffered), None)
         return last if last is not None and last[1] == len(self._conversation.items) else None
 
@@ -289,7 +289,7 @@ def _tell_writes(ended: Offer, scope: Scope) -> None:
 
 
 def offer_to(name: str, way: Exit, conversation: Conversation, span: Span, ident: str = "") -> Offer:
-    """The record with which an offer of `span` to `name` begins; `ident` is its id, a new one by default."""
+    """The first record of an offer of `span` to `name`; `ident` is its id, by default a new one."""
     first, last = (conversation.items[place].entry_id for place in (span[0], span[1] - 1))
     return Offer(
         offer=ident or uuid.uuid4().hex[:8],

@@ -1,6 +1,7 @@
-"""A compaction from its cut to its entry: what leaves is offered to memory, summarised, and stood for by the summary.
+"""Runs a compaction from the cut to its entry: what leaves is offered to memory, summarised, and replaced by the
+summary.
 
-Whatever goes wrong before the entry is written leaves the history whole. Nothing is ever deleted from the transcript.
+Any failure before the entry is written leaves the history unchanged. Nothing is ever deleted from the transcript.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ from clawbot.text.secrets import MARK, left_out
 log = logging.getLogger(__name__)
 
 NO_GAIN = "The summary would take as much room as what it stands for."
-_FLUSH_PROMPT_TOKENS = 600  # what a silent turn says beside the copy
-_LEAST_COPY = 500  # tokens of a copy: less shows nothing
-_REQUEST_SHARE = 4  # the part of the room for a conversation that the message which is being answered may take
+_FLUSH_PROMPT_TOKENS = 600  # the prompts of a silent turn, beside the copy
+_LEAST_COPY = 500  # minimum tokens of a useful copy
+_REQUEST_SHARE = 4  # the running request may take 1/n of the room for a conversation
 _REQUEST_CHARS = 8_000
 
 
 class Compactor:
-    """The compactions of one conversation; `figures` says how full the context is. They run while no turn does, or
+    """The compactions of one conversation; `figures` returns the fill level of the context. They run between turns, or
     between two calls of one."""
 
     def __init__(
@@ -75,10 +76,10 @@ class Compactor:
     async def compact(
         self, trigger: CompactionTrigger, scope: Scope, *, focus: str = "", harder: int = 0
     ) -> CompactionFinished:
-        """Compact and return how it went, which is emitted too unless there was nothing to do.
+        """Compact and return the result, which is also emitted unless there was nothing to do.
 
-        `focus` is what the summary is to hold above all; `harder` grows from 1 with each round after an overflow.
-        Raises InterruptedTurnError, with the history whole.
+        `focus` is what the summary should cover above all; `harder` grows from 1 with each round after an overflow.
+        Raises InterruptedTurnError, with the history unchanged.
         """
         await self._conversation.save_rest()
         await self._gate.settle_crash(scope)
@@ -112,11 +113,11 @@ class Compactor:
 
     @property
     def _first(self) -> int:
-        """The index of the first item that is no summary."""
+        """The index of the first item after the summary."""
         return 1 if self._conversation.has_summary else 0
 
     async def _offer(self, trigger: CompactionTrigger, prepared: PreparedRequest, cut: Cut, scope: Scope) -> None:
-        """Offer to memory what leaves and was never offered; with it what stays, when all of it fits into one copy."""
+        """Offer to memory what leaves and was never offered; together with the rest, if all fits into one copy."""
         spans = self._gate.unoffered
         if not spans or spans[0][0] >= cut.index:
             return
@@ -129,15 +130,15 @@ class Compactor:
             await self._gate.offer(trigger, copies, scope)
 
     def answered_to(self, prepared: PreparedRequest) -> int:
-        """Up to where the conversation can be offered: a message of the user that waits for its answer is not."""
+        """The end of what can be offered: excludes a user message still waiting for its answer."""
         waits = bool(prepared.items) and isinstance(prepared.items[-1].message, UserMessage)
         return len(prepared.items) - waits
 
     def allowed(self, prepared: PreparedRequest, *, overflown: bool = False) -> int:
-        """How many tokens of conversation a copy for a silent turn may have."""
+        """Maximum tokens of conversation in a copy for a silent turn."""
         room = prepared.budget.limit - prepared.measure.fixed - _FLUSH_PROMPT_TOKENS
         if overflown:
-            # Nobody knows how much too large the request was.
+            # The size of the overflow is unknown.
             room = min(room, (prepared.measure.counted - prepared.measure.fixed) // 2)
         return max(room, _LEAST_COPY)
 
@@ -166,7 +167,7 @@ class Compactor:
         return finished
 
     def _tell(self, finished: CompactionFinished, scope: Scope) -> None:
-        """The user and the hooks hear how it went."""
+        """Report the result to the user and the hooks."""
         scope.emit(finished)
         self._hooks.emit(
             CompactAfter,
@@ -207,7 +208,7 @@ class Compactor:
             return await self._deps.compaction.summarise(job, model, scope.cancel, running)
 
     def _request(self, cut: Cut) -> int | None:
-        """The index of the message that is being answered, when the cut is in the middle of that turn."""
+        """The index of the message being answered, if the cut splits that turn."""
         items, turn = self._conversation.items, cut.split_turn
         if turn is None or any(isinstance(item.message, UserMessage) for item in items[turn + 1 :]):
             return None
@@ -216,7 +217,7 @@ class Compactor:
         return None if answered else turn
 
     def _carried(self, prepared: PreparedRequest, cut: Cut) -> str:
-        """The words of that message, which follow the summary: all of them if there is room."""
+        """The text of that message, to be added to the summary: all of it if there is room."""
         turn = self._request(cut)
         if turn is None:
             return ""
@@ -228,13 +229,13 @@ class Compactor:
     async def _store(
         self, trigger: CompactionTrigger, prepared: PreparedRequest, cut: Cut, summary: str, scope: Scope
     ) -> CompactionFinished:
-        """Write the entry. Raises SummaryError when nothing is gained, SessionStoreError."""
+        """Write the entry. Raises SummaryError if nothing is gained, SessionStoreError."""
         request = self._carried(prepared, cut)
         size = await asyncio.to_thread(count_now, f"{summary}\n{request}")
         after = prepared.measure.fixed + size + sum(prepared.tokens[cut.index :])
         if trigger != "manual" and after >= prepared.measure.counted and not is_inflated(prepared.measure):
             raise SummaryError(NO_GAIN)
-        # Only now is it certain that they leave: a memory that failed could have been asked again before.
+        # Only now it is certain that they leave: until here a failed memory could have been tried again.
         await self._gate.let_go(trigger, cut.index, scope, "memory_flush.enabled is off")
         state, before = self._gate.state, self._conversation.last_compaction
         gone = [item.message for item in self._conversation.items[self._first : cut.index]]

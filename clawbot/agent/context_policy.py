@@ -1,6 +1,6 @@
-"""Keeps the context within the model's window: when to flush, when to compact, and what follows an overflow.
+"""Keeps the context within the model's window: when to flush, when to compact, and how to recover from an overflow.
 
-The decisions are pure (`context/window.py`); memory is reached through the gate alone (`boundary.py`).
+The decisions are pure (`context/window.py`); memory is only reached through the gate (`boundary.py`).
 """
 
 from __future__ import annotations
@@ -30,21 +30,20 @@ from clawbot.sessions.messages_tail import is_said
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-LEAST_ROOM = 300  # tokens for a conversation below which there is none
-_MUCH = 10  # after a compaction that did not help, the next one waits for this part of the window in new tokens
-MOST_ROUNDS = 3  # after an overflow, each of which makes the request smaller
+LEAST_ROOM = 300  # minimum tokens for a conversation
+_MUCH = 10  # after a useless compaction, wait for window/n new tokens
+MOST_ROUNDS = 3  # attempts after an overflow, each with a smaller request
 
 
 class _Compacted(Struct, frozen=True):
-    """The last compaction by threshold: in which `talk`, and the tokens in use at the first figure after it (None: no
-    figure came yet)."""
+    """The last compaction by threshold: in which `talk`, and the first token count after it (None: not known yet)."""
 
     talk: tuple[str, str]
     used: int | None = None
 
 
 class ContextPolicy:
-    """Decides for one conversation. Everything here runs while no other turn does."""
+    """The policy of one conversation. Everything here runs while no other turn does."""
 
     def __init__(
         self,
@@ -66,8 +65,7 @@ class ContextPolicy:
     # -- around a turn ------------------------------------------------------------------------------------------------
 
     async def before_turn(self, scope: Scope) -> PreparedRequest:
-        """Make room for the answer to the message that was said last; returns the first request. Raises
-        InterruptedTurnError."""
+        """Make room for the answer to the last message; returns the first request. Raises InterruptedTurnError."""
         await self._requests.read_workspace(scope)
         prepared = await self._requests.prepare()
         self._tell_no_room(prepared, scope)
@@ -81,36 +79,36 @@ class ContextPolicy:
             try:
                 await self._gate.offer("threshold", await self._copies(prepared, stop), scope)
             except InterruptedTurnError:
-                # Esc skips what nobody asked for; the answer comes.
+                # Esc skips the housekeeping; the turn continues.
                 scope.go_on()
 
     async def _copies(self, prepared: PreparedRequest, stop: int) -> list[Detached]:
-        """What memory was never offered before the index `stop`, in copies that fit."""
+        """Copies of what was never offered to memory before the index `stop`."""
         allowed = self._compactor.allowed(prepared)
         return await self._requests.detached(prepared, self._gate.unoffered, stop, allowed)
 
     async def next_request(self, scope: Scope, prepared: PreparedRequest | None) -> ChatRequest:
-        """The next call of the model: `prepared`, when nothing was said since. In the middle of a turn, room is made
-        for it first. Raises InterruptedTurnError."""
+        """The next model call: `prepared` if nothing was added since. Within a turn, room is made first. Raises
+        InterruptedTurnError."""
         prepared = prepared or await self._requests.prepare()
         return (await self._compacted_if_due(prepared, scope, running=True)).request()
 
     async def after_turn(self, scope: Scope) -> None:
-        """The answer is complete: compact now rather than when the user waits. Esc stops that alone."""
+        """The answer is complete: compact now rather than while the user waits. Esc stops only that."""
         try:
             await self._compacted_if_due(await self._requests.prepare(), scope)
         except InterruptedTurnError:
             log.info("the compaction after a turn was stopped; the next turn sees to it")
 
     async def recover(self, scope: Scope, error: ContextOverflowError) -> bool:
-        """The provider refused a request as too large: learn the limit that it names, flush with what fits, compact,
-        and say whether the request is smaller now. Raises InterruptedTurnError."""
+        """The provider refused a request as too large: learn the limit from the error, flush what fits, compact, and
+        return whether the request is smaller now. Raises InterruptedTurnError."""
         if scope.rounds == MOST_ROUNDS:
             return False
         scope.rounds += 1
         refused = self._requests.current
         if self._requests.windows.learn(self._deps.model.info, error.limit):
-            # Less of the workspace fits into a smaller window, too.
+            # A smaller window also holds less of the workspace.
             await self._requests.read_workspace(scope)
         if self._settings.enabled:
             await self._tolerated(scope, self._compactor.compact("overflow", scope, harder=scope.rounds))
@@ -120,22 +118,21 @@ class ContextPolicy:
     # -- by hand, and the ways out ------------------------------------------------------------------------------------
 
     async def compact(self, scope: Scope, focus: str) -> CompactionFinished:
-        """Compact because the user asks for it; `focus` says what the summary is to hold above all."""
+        """Compact on request; `focus` is what the summary should cover above all."""
         finished = await self._compactor.compact("manual", scope, focus=focus)
         await self._requests.prepare()
         return finished
 
     async def offer_rest(self, way: Exit, scope: Scope) -> None:
-        """The conversation is left: offer what memory was not offered yet. Raises InterruptedTurnError,
-        SessionStoreError."""
+        """Offer the rest to memory when the conversation is left. Raises InterruptedTurnError, SessionStoreError."""
         await self._gate.settle_crash(scope)
         if self._gate.has_unoffered:
             prepared = await self._requests.prepare()
             await self._gate.offer(way, await self._copies(prepared, len(prepared.items)), scope)
 
     async def leaves_some(self, scope: Scope) -> bool:
-        """A reset: whether memory is to be offered the rest when the session has ended. What it is not to be offered is
-        let go, and a record says why. Raises SessionStoreError."""
+        """At a reset: whether the rest must be offered to memory after the session ended. What must not be offered is
+        released, with a record of the reason. Raises SessionStoreError."""
         spans, flush, items = self._gate.unoffered, self._settings.memory_flush, self._conversation.items
         if not spans:
             return False
@@ -152,14 +149,14 @@ class ContextPolicy:
 
     @property
     def will_offer_at_quit(self) -> bool:
-        """Whether the end of the program takes a moment, because memory is offered what was said."""
+        """Whether the program's end takes a moment because the conversation is offered to memory."""
         flush, spans = self._settings.memory_flush, self._gate.unoffered
         if not (flush.enabled and spans and self._requests.was_used) or self._gate.state.exhausted:
             return False
         return self._requests.weight(spans) >= flush.quit_min_tokens
 
     def _tell_no_room(self, prepared: PreparedRequest, scope: Scope) -> None:
-        """Once in a session: no compaction makes prompt and tools smaller."""
+        """Report once per session that compaction can't reduce prompt and tools."""
         session, fixed = self._conversation.session_id, prepared.measure.fixed
         if prepared.budget.limit - fixed >= LEAST_ROOM or self._told_no_room == session:
             return
@@ -181,14 +178,14 @@ class ContextPolicy:
         due = should_flush(
             prepared.measure, prepared.budget, flushed=state.flushed, failures=state.failures
         ) or should_flush_by_size(grown, flush.force_flush_transcript_bytes, state.failures)
-        # Last of all, as it looks at every message.
+        # Last, because it examines every message.
         return due and not state.exhausted and self._gate.first_unoffered < self._compactor.answered_to(prepared)
 
     async def _compacted_if_due(
         self, prepared: PreparedRequest, scope: Scope, *, running: bool = False
     ) -> PreparedRequest:
-        """`prepared`, or the request after a compaction that it called for. What failed in a submission is not tried
-        again in it. `running`: a turn would be cut in its middle."""
+        """`prepared`, or the request after a compaction that it required. A failed compaction is not repeated within a
+        submission. `running`: a turn would be split."""
         self._observe(prepared.measure)
         due = self._compaction_is_due(prepared, running=running)
         if not self._settings.enabled or scope.compaction_failed or not due:
@@ -201,7 +198,7 @@ class ContextPolicy:
         return await self._requests.prepare()
 
     def _observe(self, measure: Measure) -> None:
-        """Remember the first figure after a compaction; forget the compaction of another session or model."""
+        """Record the first token count after a compaction; forget that of another session or model."""
         last = self._compacted
         if last is None or last.talk != self._talk:
             self._compacted = None
@@ -209,8 +206,8 @@ class ContextPolicy:
             self._compacted = _Compacted(self._talk, measure.used)
 
     def _compaction_is_due(self, prepared: PreparedRequest, *, running: bool) -> bool:
-        """Over the limit, unless it was still over it right after the last compaction: then no other helps before much
-        has come since (a server that puts a large prompt of its own before ours)."""
+        """Whether the limit is exceeded, unless it still was right after the last compaction: then wait until much was
+        added (some servers prepend a large prompt of their own)."""
         measure, budget, last = prepared.measure, prepared.budget, self._compacted
         least = 0
         if last is not None and last.used is not None and last.used > budget.limit:
@@ -219,11 +216,11 @@ class ContextPolicy:
 
     @property
     def _talk(self) -> tuple[str, str]:
-        """Which session is held with which model."""
+        """The session and the model."""
         return self._conversation.session_id, self._deps.model.info.ref
 
     async def _tolerated(self, scope: Scope, step: Awaitable[T]) -> T | None:
-        """What `step` gave; None when it failed (a full disk), which is told and stops nobody."""
+        """The result of `step`; None on failure (a full disk), which is reported and stops nothing."""
         try:
             return await step
         except ClawbotError as error:

@@ -1,4 +1,4 @@
-"""The session that is being talked in: its transcript on disk and what the model sees of it, kept in step."""
+"""The open session: its transcript on disk and the model's view of it, kept in step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Conversation:
-    """One open session. All disk work happens in threads, in the order of the calls.
+    """One open session. All disk work happens on threads, in call order.
 
     A reply that could not be written (a full disk) stays in memory and is written before the next message, so that
     nothing the user saw is lost while the program runs.
@@ -41,7 +41,7 @@ class Conversation:
         self._load()
 
     def _load(self) -> None:
-        """Take over what the transcript says that the model sees."""
+        """Load the model's view from the transcript."""
         entries = self.session.transcript.entries
         session = self.session
         items = context_items(entries)
@@ -51,12 +51,12 @@ class Conversation:
 
     @property
     def messages(self) -> list[Message]:
-        """What the model sees of the session, oldest first."""
+        """The model's view of the session, oldest first."""
         return [item.message for item in self.items]
 
     @property
     def has_summary(self) -> bool:
-        """Whether the first message stands for those that were compacted."""
+        """Whether the first message is a summary."""
         return self.fresh_from > 0
 
     @property
@@ -66,27 +66,27 @@ class Conversation:
 
     @property
     def last_compaction(self) -> CompactionEntry | None:
-        """What stands for the messages that were compacted; None when none were."""
+        """The entry of the last compaction, if any."""
         entries = reversed(self.session.transcript.entries)
         return next((entry for entry in entries if isinstance(entry, CompactionEntry)), None)
 
     @property
     def transcript_bytes(self) -> int:
-        """How large the transcript is, in bytes."""
+        """The size of the transcript in bytes."""
         return self.session.transcript.size
 
     @property
     def cost(self) -> float | None:
-        """What the session cost so far, in US dollars; None while no call had a price."""
+        """The session's cost so far in US dollars; None while no call had a price."""
         return self.session.record.cost
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was said yet: a quote of notes is nobody's word."""
+        """Whether nothing was said yet; a quote of notes does not count."""
         return all(quotes_notes(item.message) for item in self.items)
 
     async def quote(self, text: str, files: Sequence[str]) -> str:
-        """Let the session begin with a quote of notes, `text`, from `files`; returns the entry's id. Raises
+        """Start the session with a quote of notes, `text`, from `files`; returns the entry's id. Raises
         SessionStoreError."""
         entry = CustomMessageEntry(custom_type=NOTES, content=text, display=True, details={"files": list(files)})
         stored = await asyncio.to_thread(self.session.transcript.append, entry)
@@ -94,15 +94,15 @@ class Conversation:
         return stored.id
 
     async def add_user(self, message: UserMessage) -> str:
-        """Store what the user, or a job in the user's place, said and return the entry's id: it is on disk then.
+        """Store a message of the user, or of a job, on disk; returns the entry's id.
 
-        Raises SessionStoreError; the message is neither on disk nor in the context then.
+        Raises SessionStoreError; then the message is neither on disk nor in the context.
         """
         await self.save_rest()
         entry = await asyncio.to_thread(self.session.transcript.append_message, message, sync=True)
         self.items.append(ContextItem(entry.id, entry.message))
         record = self.session.record
-        # Where nobody counted the turns before (a transcript from elsewhere), one more is no count either.
+        # If earlier turns were not counted (a foreign transcript), the total is unknown.
         before = 0 if record.turns is None and len(self.items) == 1 else record.turns
         turns = None if before is None else before + 1
         last = record.last_interaction_at if message.scheduled else epoch_ms(self._clock.now())
@@ -110,9 +110,9 @@ class Conversation:
         return entry.id
 
     async def add(self, message: Message) -> str:
-        """Store what the model or a tool said and return the entry's id.
+        """Store a message of the model or a tool; returns the entry's id.
 
-        Raises SessionStoreError; the message is in the context then, and is written before the next one.
+        Raises SessionStoreError; then the message is in the context, and is written before the next one.
         """
         self.items.append(ContextItem("", message))
         self._unsaved += 1
@@ -136,32 +136,32 @@ class Conversation:
         )
 
     async def save_rest(self) -> str:
-        """Write what is not on disk yet, always the tail of the context; the id of the last entry."""
+        """Write what is not on disk yet, always the tail of the context; returns the id of the last entry."""
         entry_id = ""
         while self._unsaved:
             message = self.items[-self._unsaved].message
             last_word = isinstance(message, AssistantMessage) and not message.tool_calls
             entry = await asyncio.to_thread(self.session.transcript.append_message, message, sync=last_word)
-            # As it was stored (a long result is capped), so that a restart changes nothing for the model.
+            # Use the stored form (long results are truncated), so that a restart changes nothing for the model.
             self.items[-self._unsaved] = ContextItem(entry.id, entry.message)
             self._unsaved -= 1
             entry_id = entry.id
         return entry_id
 
     async def note(self, entry: Entry) -> None:
-        """Store what the model never sees: state of the program itself. Raises SessionStoreError."""
+        """Store program state that the model never sees. Raises SessionStoreError."""
         await self.save_rest()
         await asyncio.to_thread(self.session.transcript.append, entry, sync=True)
 
     async def leave_out(self, first: str) -> None:
-        """Take what was said from the entry `first` on out of the context; the transcript keeps it. Raises
-        SessionStoreError; the context is whole then."""
+        """Remove everything from the entry `first` on from the context; the transcript keeps it. Raises
+        SessionStoreError; then the context is unchanged."""
         await self.note(CustomEntry(custom_type=SILENT, data={"first": first}))
         self._load()
 
     async def compact(self, entry: CompactionEntry) -> CompactionEntry:
-        """Store `entry`, so that its summary stands for what comes before the first entry that it keeps, and return it
-        as it was stored. Raises SessionStoreError; the context is whole then."""
+        """Store `entry`, whose summary replaces what precedes the first entry it keeps; returns it as stored. Raises
+        SessionStoreError; then the context is unchanged."""
         await self.save_rest()
         stored = await asyncio.to_thread(self.session.transcript.append, entry, sync=True)
         self._load()
@@ -172,7 +172,7 @@ class Conversation:
         return stored
 
     def offered(self) -> None:
-        """Memory was offered what was said: the list of sessions tells programs of the family when."""
+        """Record the time of the offer to memory in the session index, for related programs."""
         record = self.session.record
         now = epoch_ms(self._clock.now())
         self.session.record = structs.replace(
@@ -180,12 +180,12 @@ class Conversation:
         )
 
     async def settle(self, window: int) -> None:
-        """Bring the session's line in the index up to date after a turn; `window` is the model's, in tokens."""
+        """Update the session's index record after a turn; `window` is the model's, in tokens."""
         record = structs.replace(self.session.record, context_tokens=window)
         self.session.record = await asyncio.to_thread(self._store.update, record)
 
     async def choose_model(self, ref: str, info: ModelInfo) -> None:
-        """Remember the user's choice of a model, for this session and those that follow it under its key."""
+        """Remember the user's model for this session and its successors under the same key."""
         provider, slash, name = info.ref.partition("/")
         entry = (
             ModelChangeEntry(provider=provider, model_id=name)
@@ -197,19 +197,19 @@ class Conversation:
         self.session.record = await asyncio.to_thread(self._store.update, record)
 
     def begin_anew(self) -> None:
-        """Let the session count from now on: nothing was said in it so far. Blocks. Raises SessionStoreError."""
+        """Let the age of an empty session count from now. Blocks. Raises SessionStoreError."""
         self.session.record = self._store.restart(self.session.record)
 
     async def rotate(self, reason: str, *, pending: bool = False) -> SessionChanged:
-        """Go on in a fresh session under the same key; the old transcript stays where it is. `pending`: memory is to be
-        offered the rest of it."""
+        """Start a fresh session under the same key; the old transcript stays. `pending`: memory must still be offered
+        the rest of it."""
         await self.save_rest()
         await asyncio.to_thread(self._store.update, self.session.record)
         self._enter(await asyncio.to_thread(self._store.rotate, self.session, reason, pending=pending))
         return SessionChanged(session_key=self.key, session_id=self.session_id, reason=reason)
 
     async def switch(self, session: OpenSession) -> SessionChanged:
-        """Go on in another session that was opened already."""
+        """Switch to another, already opened session."""
         await self.save_rest()
         old = self.session
         self._enter(session)
@@ -217,7 +217,7 @@ class Conversation:
         return SessionChanged(session_key=self.key, session_id=self.session_id, reason="resume")
 
     async def leave_pending(self) -> None:
-        """Note that memory is to be offered the rest, unless somebody goes on talking. What fails costs no words."""
+        """Record that memory must be offered the rest unless the session is continued. A failure loses nothing."""
         try:
             record = await asyncio.to_thread(self._store.left_pending, self.session.record)
         except SessionStoreError as error:
@@ -226,7 +226,7 @@ class Conversation:
             self.session.record = record
 
     async def close(self) -> None:
-        """Write what is left and let go of the session. Raises SessionStoreError when it can't be written."""
+        """Write what is pending and release the session. Raises SessionStoreError if it can't be written."""
         try:
             await self.save_rest()
         finally:
@@ -234,7 +234,7 @@ class Conversation:
 
 
 def _first_since_compaction(entries: Sequence[Entry], items: Sequence[ContextItem]) -> int:
-    """The index of the first of `items` that came after the last compaction; 0 without one."""
+    """The index of the first of `items` after the last compaction; 0 without one."""
     places = {entry.id: place for place, entry in enumerate(entries)}
     compactions = [place for place, entry in enumerate(entries) if isinstance(entry, CompactionEntry)]
     if not compactions:
@@ -243,5 +243,5 @@ def _first_since_compaction(entries: Sequence[Entry], items: Sequence[ContextIte
 
 
 def notices_of(session: OpenSession) -> list[Notice]:
-    """What was survived while `session` was opened, for the user."""
+    """The problems survived while opening `session`, for the user."""
     return [Notice(level="warning", text=str(problem)) for problem in session.notices]

@@ -1,4 +1,4 @@
-"""What all parts of an agent work with: values and collaborators that are put together once, when it is opened."""
+"""The dependencies shared by all parts of an agent, assembled once when it is opened."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox
 
 OpenModel = Callable[[str], Awaitable[ChatModel]]
-"""Opens the model of a reference as the user writes it. Raises ModelError."""
+"""Opens a model by its reference. Raises ModelError."""
 
 
 class CurrentModel:
-    """`chat` answers now; it was opened by the reference `ref`, and others are opened by `open`."""
+    """The current model `chat`, opened by the reference `ref`; `open` opens others."""
 
     def __init__(self, open_model: OpenModel, chat: ChatModel, ref: str) -> None:
         self.open = open_model
@@ -38,13 +38,13 @@ class CurrentModel:
 
     @property
     def info(self) -> ModelInfo:
-        """What is known of the model that answers now."""
+        """The properties of the current model."""
         return self.chat.info
 
     @asynccontextmanager
     async def borrow(self, ref: str | None, cancel: Cancellation | None = None) -> AsyncIterator[ChatModel]:
-        """The model `ref`, closed at the end of the context; without a reference the one that answers now. Raises
-        ModelError, and InterruptedTurnError when `cancel` is requested while it is opened."""
+        """The model `ref`, closed at the end of the context; without a reference the current one. Raises ModelError,
+        and InterruptedTurnError if `cancel` is requested while it is opened."""
         if not ref:
             yield self.chat
             return
@@ -55,13 +55,13 @@ class CurrentModel:
             await model.aclose()
 
     async def replace(self, model: ChatModel, ref: str) -> None:
-        """Let `model` answer from now on, and close the one before."""
+        """Use `model` from now on, and close the previous one."""
         old, self.chat, self.ref = self.chat, model, ref
         await old.aclose()
 
 
 RunPrompt = Callable[[str, str], Awaitable[str]]
-"""Lets the agent take a turn: the prompt, the session's name; returns the reply."""
+"""Lets the agent take a turn: takes the prompt and the session's name, returns the reply."""
 
 
 class AgentDeps(Struct, frozen=True):
@@ -100,5 +100,5 @@ class AgentDeps(Struct, frozen=True):
 
     @property
     def zone(self) -> tzinfo | None:
-        """Where the user's clock is."""
+        """The user's time zone."""
         return self.clock.now().tzinfo

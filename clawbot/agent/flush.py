@@ -1,8 +1,8 @@
-"""The memory flush: a silent turn on a copy of the context, in which the model may read, and append to the notes of the
-day, and nothing else. `SilentTurn` is what the gate offers copies to.
+"""The memory flush: a silent turn on a copy of the context, in which the model may only read, and append to the day's
+notes. `SilentTurn` accepts the gate's offers.
 
-Nothing of it goes into the transcript or to the user. What it came to is a value, also when the model fails, stalls or
-tries what it must not: no failure of a flush may stop the user's turn.
+Nothing of it is stored in the transcript or shown to the user. Its outcome is a value, even if the model fails, stalls
+or attempts something forbidden: a failed flush must not stop the user's turn.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, As
 from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
-MAX_ROUNDS = 8  # calls of the model: a look, a few notes and a last word take four
+MAX_ROUNDS = 8  # model calls: reading, a few notes and a last word take four
 RECORD_CHARS = 600  # of a reply or an error, what the transcript keeps
 LEFT_OUT = "[Left out: it did not fit.]"
-SHORT_CHARS = 200  # a result up to this stays: what a write came to must not be forgotten
-_LEAST_COPY = 500  # tokens of a copy: less shows nothing
+SHORT_CHARS = 200  # shorter results are kept: the outcome of a write must not be forgotten
+_LEAST_COPY = 500  # minimum tokens of a useful copy
 _TOOLS_AND_PROMPT = 1_500  # tokens of a silent turn beside the system prompt and the copy
 
 DAY = "YYYY-MM-DD"
@@ -60,16 +60,16 @@ def daily_note(now: datetime) -> str:
 
 
 def flush_system(system: str, added: str, now: datetime) -> str:
-    """The system prompt of the turn: that of the session, and what the settings add to it behind a blank line."""
+    """The turn's system prompt: the session's, plus the one in the settings."""
     return "\n\n".join(part for part in (system, _filled(added, now)) if part)
 
 
 def flush_prompt(prompt: str, now: datetime) -> str:
-    """What the user's side says: the prompt of the settings, which file it is about, and the time."""
+    """The turn's user message: the prompt in the settings, the file, and the time."""
     text, path = _filled(prompt, now), daily_note(now)
     parts = [text]
     if path not in text:
-        # A prompt of the user's own may name no file, and another one would be refused.
+        # A custom prompt may name no file, and writes to another one would be refused.
         parts.append(f"What must be remembered goes into {path}, by `append`.")
     if TIME_LABEL not in text:
         parts.append(current_time(now))
@@ -118,7 +118,7 @@ class FlushSetup(Struct, frozen=True, kw_only=True):
 
 
 async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
-    """Let the model write down what must be remembered of `setup.messages`. Raises nothing but CancelledError."""
+    """Let the model write down what matters in `setup.messages`. Raises only CancelledError."""
     if not setup.model.info.supports_tools:
         reason = f"{setup.model.info.ref} can't call tools, so it can't write notes."
         return FlushOutcome("failed", error=f"{reason} Name one that can in compaction.memory_flush.model.")
@@ -153,7 +153,7 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
 
 
 async def _play(talk: _Talk, setup: FlushSetup, cancel: Cancellation) -> None:
-    """Run the turn to its end; `talk` takes what is said in it."""
+    """Run the turn to its end; `talk` collects its messages."""
     turn = TurnSetup(
         model=setup.model,
         tools=talk.tools,
@@ -174,7 +174,7 @@ async def _refuse(_question: ApprovalQuestion) -> ApprovalAnswer:
 
 
 def _for_record(text: str) -> str:
-    """`text` without secrets, cut. It is cut last, so that no half of a secret gets by."""
+    """`text` redacted, then truncated: in this order, so that no half of a secret remains."""
     clean = redact(text.strip())
     return clean if len(clean) <= RECORD_CHARS else f"{clean[: RECORD_CHARS - 1]}…"
 
@@ -201,7 +201,7 @@ class _Talk:
         return structs.replace(self._request, messages=(*self._given, *self.own))
 
     async def shrink(self, _error: ContextOverflowError) -> bool:
-        """Leave out what the model has read in this turn; what is offered to it stays. Whether there was any."""
+        """Drop what the model has read in this turn, but not what is offered to it; returns whether there was any."""
         before = self.own
         self.own = [
             structs.replace(message, content=[TextBlock(LEFT_OUT)])
@@ -212,7 +212,7 @@ class _Talk:
         return self.own != before
 
     def shortcoming(self) -> str:
-        """What kept a turn that ended by itself from its end; "" when the model was done."""
+        """Why a turn that ended by itself was incomplete; "" if the model was done."""
         last = self.own[-1] if self.own else None
         if isinstance(last, ToolResultMessage):
             return f"The model was not done after {MAX_ROUNDS} rounds of tool calls."
@@ -221,7 +221,7 @@ class _Talk:
         return ""
 
     def refused(self) -> str:
-        """Why the last call that failed did so; "" when none did."""
+        """The reason of the last failed call; "" if none failed."""
         results = (message for message in reversed(self.own) if isinstance(message, ToolResultMessage))
         return next((result.text for result in results if result.is_error), "")
 
@@ -231,7 +231,7 @@ class _Talk:
         return next((text for text in said if text), "")
 
     def tokens(self) -> int:
-        """What all calls took, as the provider counted."""
+        """The tokens of all calls, as counted by the provider."""
         usages = (message.usage for message in self.own if isinstance(message, AssistantMessage))
         return sum(usage.total_tokens or usage.prompt_tokens + usage.output for usage in usages if usage)
 
@@ -250,11 +250,11 @@ class SilentTurn:
 
     @property
     def model(self) -> str:
-        """The model that is asked: one for this alone, or the one that answers the user."""
+        """The model used: a separate one, or the current one."""
         return self._settings.model or self._deps.model.info.ref
 
     async def take(self, copy: Detached, before_write: BeforeWrite, scope: Scope) -> FlushOutcome:
-        """Let the model write down what must be remembered of `copy`."""
+        """Let the model write down what matters in `copy`."""
         flush = self._flush_by if self._settings.model else self._flush
         try:
             async with self._deps.model.borrow(self._settings.model, scope.cancel) as model:
@@ -267,7 +267,7 @@ class SilentTurn:
     async def _flush_by(
         self, model: ChatModel, copy: Detached, before_write: BeforeWrite, scope: Scope
     ) -> FlushOutcome:
-        """The same by a model of its own, whose window may be smaller: in as many turns as that takes."""
+        """The same with a separate model, whose window may be smaller: in as many turns as necessary."""
         whole = FlushOutcome(result="nothing")
         for part in await asyncio.to_thread(self._fitting, copy, model):
             outcome = await self._flush(model, part, before_write, scope)
@@ -305,7 +305,7 @@ class SilentTurn:
         return await run_flush(flush, scope.cancel)
 
     def _moment(self, copy: Detached) -> datetime:
-        """Which moment it is for the model, in the user's zone: it says in which day's notes it writes."""
+        """The time shown to the model, in the user's zone: it decides which day's notes are written."""
         now = self._deps.clock.now()
         said = max((message.timestamp for message in copy.messages), default=0)
         if not self._ended or not said:
@@ -317,8 +317,8 @@ class SilentTurn:
 
 
 def joined(before: FlushOutcome, after: FlushOutcome) -> FlushOutcome:
-    """What two silent turns, one after the other, came to. Once something was written, it is not to be written again,
-    so that counts before a failure."""
+    """The combined outcome of two consecutive silent turns. If anything was written, it must not be written again, so
+    that takes precedence over a failure."""
     writes = (*before.writes, *after.writes)
     result = after.result if after.result == "interrupted" or not writes else "written"
     return FlushOutcome(result, writes, after.reply, after.error or before.error, before.tokens + after.tokens)

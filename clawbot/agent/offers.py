@@ -1,4 +1,4 @@
-"""How far memory was offered what was said, told from the records of a transcript. Pure."""
+"""How much of a conversation was offered to memory, according to the transcript's records. Pure."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from clawbot.sessions.entries import (
 )
 from clawbot.sessions.messages_tail import is_said
 
-# After so many failures in a row no more flush is tried until the next compaction.
+# After this many failures in a row no flush is tried until the next compaction.
 MOST_FAILURES = 3
 
-# So often, over all starts of the program, a silent turn may fail over what a session left that nobody talks in.
+# Maximum failures of silent turns, over all starts, for an ended session.
 MOST_TRIES = 9
 
 KEEPER = "session-memory"
-"""The hook that keeps a session as a note, and so takes the words that this note holds."""
+"""The hook that keeps a session as a note, and so takes the text in this note."""
 
 NOTE = "clawbot.note"
-"""The type of the record of a note that was written while nothing was to be offered any more."""
+"""The type of the record of a note written when nothing was left to offer."""
 
 KEPT_NOTES = "keptNotes"
-"""Where a compaction carries on what `kept_notes` tells: the records before it are not read again."""
+"""Where a compaction carries over `kept_notes`: earlier records are not read again."""
 
 Span = tuple[int, int]
 """Items of the context from the first index to before the second."""
@@ -86,7 +86,7 @@ class OfferState(Struct, frozen=True):
 
 
 def offers_of(entries: Iterable[Entry]) -> OfferState:
-    """What `entries`, oldest first, say of the offers."""
+    """The state of the offers in `entries`, oldest first."""
     state = OfferState()
     for entry in entries:
         state = after_entry(state, entry)
@@ -136,8 +136,7 @@ def _kept_by(entry: Entry) -> Iterator[tuple[str, float]]:
 
 
 def unoffered_spans(state: OfferState, items: Sequence[ContextItem], first: int) -> list[Span]:
-    """What of `items` was never offered for good, in its order; `first` is the index of the first one that is no
-    summary."""
+    """The parts of `items` not finally offered, in order; `first` is the index of the first item after the summary."""
     places = {item.entry_id: place for place, item in enumerate(items) if item.entry_id}
     free = [place >= first for place in range(len(items))]
     for begin, end in state.taken:

@@ -1,8 +1,8 @@
-"""Ends a session, by hand or by the clock, and begins the next: the hooks keep it as a note, the gate records which of
-its words that note holds, and the transcript goes to the archive.
+"""Ends a session, by hand or by the clock, and starts the next: hooks keep it as a note, the gate records what that
+note covers, and the transcript is archived.
 
-The note is written before anything is archived, and nobody waits for a model: its name comes later, and the words that
-the note does not hold are offered to memory when the next session has begun (`ended_talks.py`).
+The note is written before anything is archived, and nothing waits for a model: the note's name comes later, and text
+not in the note is offered to memory after the next session has begun (`ended_talks.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clawbot.sessions.reset import Expiry, expiry, next_look
 
 log = logging.getLogger(__name__)
 
-_RETRY_SECONDS = 600.0  # after a reset that failed, mostly for want of disk space
+_RETRY_SECONDS = 600.0  # backoff after a failed reset, usually caused by a full disk
 _NOT_KEPT = "The hook that keeps sessions did not keep this one"
 
 
@@ -56,10 +56,10 @@ class Resets:
         self._failed: tuple[str, float] | None = None
 
     async def reset(self, reason: ResetReason, text: str, scope: Scope) -> SessionChanged:
-        """Go on in a fresh session under the same key. `text` is what the user wants to say first in it.
+        """Start a fresh session under the same key. `text` is the user's first message in it.
 
-        A hook that fails, hangs or is stopped never keeps the reset back. Raises SessionStoreError; the old session
-        goes on then.
+        A hook that fails, hangs or is stopped never prevents the reset. Raises SessionStoreError; then the old session
+        stays.
         """
         await self._conversation.save_rest()
         await self._keep(_Keeper(self._conversation, self._hooks, reason, text), scope)
@@ -71,27 +71,26 @@ class Resets:
 
     @property
     def due(self) -> Expiry | None:
-        """Why the session that is open is over now by the clock; None while it is not."""
+        """Why the open session has expired; None if it has not."""
         record, now = self._conversation.session.record, self._clock.now()
         return expiry(self._policy, now, started_ms=record.began_at, last_ms=record.last_interaction_at)
 
     @property
     def next_look(self) -> datetime | None:
-        """When it may be over next; None for never."""
+        """When it may expire next; None for never."""
         record, now = self._conversation.session.record, self._clock.now()
         return next_look(self._policy, now, started_ms=record.began_at, last_ms=record.last_interaction_at)
 
     @property
     def backs_off(self) -> bool:
-        """Whether the end of the session that is open failed a moment ago: a timer leaves it alone for a while, since
-        the hooks run each time."""
+        """Whether ending the open session failed recently: back off, because the hooks would run each time."""
         if self._failed is None or self._failed[0] != self._conversation.session_id:
             return False
         return self._clock.monotonic() - self._failed[1] < _RETRY_SECONDS
 
     async def expire(self, due: Expiry, scope: Scope) -> SessionChanged | None:
-        """Begin a fresh session, as the present one is over by the clock, and tell of it. One in which nothing was said
-        just begins anew: None. Raises SessionStoreError."""
+        """Start a fresh session because the current one has expired, and report it. An empty one just starts over:
+        None. Raises SessionStoreError."""
         conversation = self._conversation
         if conversation.is_blank:
             await asyncio.to_thread(conversation.begin_anew)
@@ -105,7 +104,7 @@ class Resets:
         return changed
 
     async def _keep(self, keeper: _Keeper, scope: Scope) -> None:
-        """Let the hooks keep the session, and record for which of its words that was the offer to memory."""
+        """Let the hooks keep the session, and record what their note covers."""
         try:
             await self._gate.settle_crash(scope)
             await keeper.run(self._gate.keeping(KEEPER), scope)
@@ -123,7 +122,7 @@ class Resets:
 
 
 class _Keeper:
-    """The hooks of one reset. They run once."""
+    """The hooks of one reset, which run once."""
 
     def __init__(self, conversation: Conversation, hooks: SessionHooks, reason: ResetReason, text: str) -> None:
         self._conversation = conversation
@@ -137,8 +136,8 @@ class _Keeper:
                 self._event = hooks.event(SessionAutoReset, reason=reason)
 
     async def run(self, keeping: Keeping, scope: Scope) -> None:
-        """Run the hooks; the words that their note holds are what they took of the offer `keeping`. Stopping the hooks
-        stops that alone. Raises SessionStoreError."""
+        """Run the hooks; the text in their note is what they took of the offer `keeping`. Stopping the hooks stops only
+        them. Raises SessionStoreError."""
 
         def before_write(write: MemoryWrite) -> None:
             if not keeping.write(write, services.held):
@@ -167,6 +166,6 @@ class _Keeper:
         return FlushOutcome("failed", error=f"{_NOT_KEPT}: {last.error}")
 
     def _note_write(self, write: MemoryWrite) -> None:
-        """Record a write that is no offer, so that the note is known as ours. Blocks."""
+        """Record a write that is not an offer, so that the note is known as ours. Blocks."""
         entry = CustomEntry(custom_type=NOTE, data={"digest": write.digest, "path": write.path})
         self._conversation.session.transcript.append(entry, sync=True)
