@@ -4,6 +4,8 @@ what each method does and raises."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,8 +14,12 @@ from clawbot.agent.events import SessionChanged
 from clawbot.agent.notes import locate_note
 from clawbot.agent.status_types import HistoryItem
 from clawbot.background import run_here
+from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.llm.tokens import count_tokens
+from clawbot.local_model.keeper import LocalModelError, demand_installed
+from clawbot.local_model.pull import pull, source_for
+from clawbot.local_model.shelf import LocalOffer, Shelf
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import EVERY_SOURCE, TRANSCRIPTS, Progress, SearchRequest, SearchResult, Source
 from clawbot.scheduling.jobs import Job
@@ -130,6 +136,55 @@ class Workspace:
 
     async def count_tokens(self, text: str) -> int:
         return await count_tokens(text)
+
+
+class LocalModels:
+    """See LocalModelsApi."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._shelf = Shelf(paths.models)
+
+    @property
+    def problem(self) -> str:
+        try:
+            demand_installed()
+        except LocalModelError as error:
+            return str(error)
+        return ""
+
+    async def offers(self) -> list[LocalOffer]:
+        return await asyncio.to_thread(self._shelf.offers)
+
+    async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        left = threading.Event()
+
+        def seen(there: int, size: int | None) -> None:
+            if left.is_set():
+                raise ClawbotError("The download was stopped.")
+            loop.call_soon_threadsafe(watch, there, size)
+
+        def settle(error: ClawbotError | OSError | None) -> None:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+
+        def work() -> None:
+            # The program may end while a server says nothing: then the loop is gone.
+            with contextlib.suppress(RuntimeError):
+                try:
+                    pull(source_for(name, self._shelf), self._shelf, seen)
+                except (ClawbotError, OSError) as error:
+                    loop.call_soon_threadsafe(settle, error)
+                else:
+                    loop.call_soon_threadsafe(settle, None)
+
+        # Not of the pool, whose threads the end of the program waits for.
+        threading.Thread(target=work, name="pull-model", daemon=True).start()
+        try:
+            await done
+        finally:
+            left.set()
 
 
 class Jobs:

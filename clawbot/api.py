@@ -13,11 +13,27 @@ from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
+from clawbot.local_model.shelf import LocalOffer
 from clawbot.memory.values import EVERY_SOURCE, Progress, SearchResult, Source
 from clawbot.scheduling.jobs import Job
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.plain_lines import Spoken
 from clawbot.tools.protocol import Decision
+
+
+class LocalModelsApi(Protocol):
+    """Models that run on this machine."""
+
+    @property
+    def problem(self) -> str:
+        """Why none can run here, with the command that changes it; empty when they can."""
+
+    async def offers(self) -> list[LocalOffer]:
+        """Those that are here, and those that can be had by name."""
+
+    async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
+        """Get the model `name`; `watch` is told on the loop how many bytes are there, of how many (None: unknown).
+        Cancelled, it stops at the next piece, and goes on from there the next time. Raises ClawbotError, OSError."""
 
 
 class OutboxApi(Protocol):
@@ -193,6 +209,10 @@ class RuntimeApi(Protocol):
     @property
     def providers(self) -> Sequence[Provider]:
         """The model providers for which an API key is looked up."""
+
+    @property
+    def local_models(self) -> LocalModelsApi:
+        """The models that run on this machine."""
 
     @property
     def commands(self) -> list[CommandInfo]:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 from msgspec import structs
 
-from clawbot.access import Jobs, Memory, Sessions, Workspace
+from clawbot.access import Jobs, LocalModels, Memory, Sessions, Workspace
 from clawbot.agent.agent import Agent
 from clawbot.agent.commands import installed_commands
 from clawbot.agent.conversation import Conversation, notices_of
@@ -49,6 +49,7 @@ class Runtime:
         self.sessions = Sessions(agent)
         self.workspace = Workspace(agent)
         self.schedule = Jobs(agent)
+        self.local_models = LocalModels(services.paths)
         self._owns_services = owns_services
         self._warming: asyncio.Task[None] | None = None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import TypeVar
 
 from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
@@ -15,6 +16,7 @@ from clawbot.local_model.keeper import acquire_keeper, release_keeper
 from clawbot.local_model.register import Running
 
 TITLE = "The local model"
+FoundT = TypeVar("FoundT")
 
 
 class ServedModel:
@@ -33,24 +35,39 @@ class ServedModel:
         self._keeper.begin()
 
     async def warm(self) -> None:
-        """Start the server and load litellm. The first call reports a failure to do so."""
+        """Start the server. The first call reports a failure to do so."""
         self.begin()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`, once the server has loaded the model. Raises ModelError."""
-        model = await self._connected()
-        async with aclosing(model.stream(request)) as parts:
+        server = await self._told(self._keeper.endpoint())
+        begun = False
+        try:
+            async with aclosing((await self._talker(server)).stream(request)) as parts:
+                async for part in parts:
+                    begun = True
+                    yield part
+            return
+        except UnreachableError:
+            # It may have died unseen, or with the chat that it belonged to.
+            revived = None if begun else await self._told(self._keeper.revived(server))
+            if revived is None:
+                raise
+        async with aclosing((await self._talker(revived)).stream(request)) as parts:
             async for part in parts:
                 yield part
 
-    async def _connected(self) -> LiteLLMModel:
-        """What talks to the server that runs now: that of another process may end, and one of ours take its place."""
+    async def _told(self, found: Awaitable[FoundT]) -> FoundT:
+        """What is `found`, a server. Raises UnreachableError that says why there is none."""
         try:
-            server = await self._keeper.endpoint()
+            return await found
         except ClawbotError as error:
             raise UnreachableError(error.message, provider=TITLE, hint=error.hint) from error
         except OSError as error:
             raise UnreachableError(f"{self._file}: {error.strerror or error}.", provider=TITLE) from error
+
+    async def _talker(self, server: Running) -> LiteLLMModel:
+        """What talks to `server`: another one than before may have another address and key."""
         if self._model is None or server != self._server:
             await self._disconnect()
             self._server, self._model = server, self._connect(server)

@@ -17,7 +17,7 @@ from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.files import ensure_private_dir
 from clawbot.local_model.gguf import read_head, window_for
-from clawbot.local_model.register import Running, add_running, answers, read_running, remove_running
+from clawbot.local_model.register import Running, add_running, answers, is_there, read_running, remove_running
 from clawbot.local_model.server import LOOPBACK, Answer, Failed, Order, Serving, answer_decoder
 from clawbot.local_model.shelf import free_memory
 from clawbot.text.secrets import remember_secret
@@ -97,9 +97,23 @@ class Keeper:
 
         Who is cancelled while it waits does not stop the start.
         """
-        if self._process is not None and not self._process.ended.done() and self._running is not None:
-            return self._running
+        process, running = self._process, self._running
+        if process is not None and running is not None and process.pid == running.pid:
+            if is_there(running.pid) and not process.ended.done():
+                return running
+            # Gone, and its end is not heard of yet.
+            await asyncio.wait([process.ended])
         return await asyncio.shield(self._begun())
+
+    async def revived(self, server: Running) -> Running | None:
+        """What takes the place of `server`, which could not be reached; None when it answers after all. Raises as
+        `endpoint` does."""
+        if await asyncio.to_thread(answers, server):
+            return None
+        if self._process is not None and self._process.pid == server.pid:
+            self._process.kill()
+            await asyncio.wait([self._process.ended])
+        return await self.endpoint()
 
     async def close(self) -> None:
         """End the server."""

@@ -39,7 +39,7 @@ def read_running(path: Path) -> list[Running]:
         found = msgspec.json.decode(path.read_bytes(), type=list[Running])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return []
-    return [running for running in found if _is_there(running.pid)]
+    return [running for running in found if is_there(running.pid)]
 
 
 def add_running(path: Path, running: Running) -> None:
@@ -77,7 +77,8 @@ def _change(path: Path, change: Callable[[list[Running]], list[Running]]) -> Non
             path.unlink(missing_ok=True)
 
 
-def _is_there(pid: int) -> bool:
+def is_there(pid: int) -> bool:
+    """Whether there is a process with that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

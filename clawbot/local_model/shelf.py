@@ -39,6 +39,14 @@ OFFERS: tuple[Offer, ...] = (
 """None of them has a hash here: the first download's is kept, and every later one is checked by it."""
 
 
+class LocalOffer(Struct, frozen=True):
+    """A model that can be chosen: it is `here`, or can be had. `detail` is half a sentence for the user."""
+
+    name: str
+    here: bool
+    detail: str
+
+
 class Known(Struct, frozen=True):
     """What a file was when it came: its SHA-256 in hex, its size in bytes, the address without a secret in it."""
 
@@ -58,6 +66,16 @@ class Shelf:
         if not self.folder.is_dir():
             return {}
         return {path.stem: path for path in sorted(self.folder.glob(f"*{SUFFIX}")) if path.is_file()}
+
+    def offers(self) -> list[LocalOffer]:
+        """The models that are here, then those that can be had by name."""
+        here = self.files()
+        found = [LocalOffer(name, True, "is here") for name in here]
+        others = [offer for offer in OFFERS if offer.name not in here]
+        return found + [
+            LocalOffer(each.name, False, f"to be had, for {each.machine} GB of memory and more, {each.licence}")
+            for each in others
+        ]
 
     def path(self, name: str) -> Path:
         """Where the model `name` lies or would lie. Raises ClawbotError for a name that is none."""

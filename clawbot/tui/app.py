@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 ResultT = TypeVar("ResultT")
 ROUNDS = 3  # the key, the message it causes (Enter: the submission), and what that causes in turn
 TWICE = 1.0  # seconds between two Ctrl+C to quit
+PROBLEM_SECONDS = 20.0  # with a command to copy
 
 
 @runtime_checkable
@@ -331,13 +332,39 @@ class ClawbotApp(App[object]):
 
         name = await self._shown(ModelsScreen)
         if name and self.runtime is not None:
-            try:
-                model = await self.runtime.agent.set_model(name)
-            except ClawbotError as error:
-                self.notify(str(error), severity="error", markup=False)
-            else:
-                self.chat.writer.divider(f"{model.ref} answers from here on")
-                self.chat.status_bar.changed()
+            await self._take_model(self.runtime, name)
+
+    async def _take_model(self, runtime: RuntimeApi, name: str) -> None:
+        try:
+            model = await runtime.agent.set_model(name)
+        except ClawbotError as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            self.chat.writer.divider(f"{model.ref} answers from here on")
+            self.chat.status_bar.changed()
+
+    @work(group="local", exclusive=True)
+    async def action_run_local_model(self) -> None:
+        """Get a model that runs on this machine, if it is not here, and let it answer."""
+        from clawbot.tui.screens.choices import LocalModelsScreen
+
+        if self.runtime is not None and (problem := self.runtime.local_models.problem):
+            self.notify(problem, title="A model on this machine", timeout=PROBLEM_SECONDS, markup=False)
+            return
+        name = await self._shown(LocalModelsScreen)
+        runtime = self.runtime
+        if not name or runtime is None:
+            return
+        try:
+            await runtime.local_models.pull(name, lambda done, size: self._pulled(name, done, size))
+        except (ClawbotError, OSError) as error:
+            self.notify(str(error), title=f"{name} was not got", severity="error", markup=False)
+            return
+        await self._take_model(runtime, f"local/{name}")
+
+    def _pulled(self, name: str, done: int, size: int | None) -> None:
+        share = f"{done * 100 // size} % of {size / 1e9:.1f} GB" if size else f"{done / 1e9:.1f} GB"
+        self.chat.hint(f"getting {name}: {share}", 2.0)
 
     @work
     async def action_choose_session(self) -> None:

@@ -49,6 +49,7 @@ class FileHost:
         self.ranges = True
         self.cuts: list[int] = []
         self.status = 200
+        self.hold: tuple[int, threading.Event] | None = None  # after so many bytes, until then
         self.asked: list[str | None] = []
         self.cut = threading.Event()
         self.url = ""
@@ -72,6 +73,12 @@ class FileHost:
         handler.send_header("ETag", self.etag)
         handler.end_headers()
         end = self.cuts.pop(0) if self.cuts else len(self.data)
+        if self.hold is not None:
+            size, release = self.hold
+            handler.wfile.write(self.data[start : start + size])
+            self.cut.set()
+            release.wait(60)
+            return
         handler.wfile.write(self.data[start : start + end])
         handler.close_connection = True
         if end < len(self.data):

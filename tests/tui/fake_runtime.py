@@ -33,8 +33,10 @@ from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.context.report import ContextPart, ContextReport, FileSize, LastFlush, Size, Tokens
 from clawbot.context.window import WindowBudget
+from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
+from clawbot.local_model.shelf import LocalOffer
 from clawbot.memory.values import EVERY_SOURCE, Hit, Progress, SaidBy, SearchResult, Source
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.scheduling.jobs import Job
@@ -318,6 +320,23 @@ class FakeWorkspace:
         return len(text) // 4
 
 
+class FakeLocalModels:
+    """Two models, one of them here; `pulled` are those that were asked for."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self.pulled: list[str] = []
+
+    async def offers(self) -> list[LocalOffer]:
+        return [LocalOffer("tiny", True, "is here"), LocalOffer("large", False, "to be had")]
+
+    async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
+        if name == "large":
+            raise ClawbotError("The disk is full.", hint="Make room there.")
+        watch(1_000_000_000, 2_000_000_000)
+        self.pulled.append(name)
+
+
 class FakeSchedule:
     """Has no jobs."""
 
@@ -349,6 +368,7 @@ class FakeRuntime:
         self.sessions = FakeSessions(self)
         self.workspace = FakeWorkspace(self)
         self.schedule = FakeSchedule()
+        self.local_models = FakeLocalModels()
         self.status = status or RuntimeStatus()
         self.commands = list(COMMANDS)
         self.notices = list(notices)

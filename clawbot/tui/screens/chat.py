@@ -55,6 +55,7 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+r", "app.choose_session", "Choose an earlier conversation", show=False, priority=True),
         Binding("ctrl+f", "app.search_memory", "Search the memory", show=False, priority=True),
         Binding("ctrl+g", "app.edit_prompt", "Write in your own editor", show=False, priority=True),
+        Binding("f3", "app.run_local_model", "Run a model on this machine", show=False, priority=True),
         Binding("f1", "app.help", "Keys and commands", show=False, priority=True),
         Binding("shift+tab", "switch_focus", "Go through links, tool calls and summaries", show=False, priority=True),
     ]

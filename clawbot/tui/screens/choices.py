@@ -103,6 +103,22 @@ def model_row(model: ModelInfo, in_use: str) -> Row:
     return Row(model.ref, clean_line(model.ref), " · ".join(details), mark=mark, more=clean_line(model.reason))
 
 
+class LocalModelsScreen(PickerScreen[str]):
+    """Gives the name of a model to run on this machine, or None."""
+
+    heading = "on this machine"
+    keys = (KeyHint("enter", "get it and use it", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+
+    async def load(self) -> list[Row]:
+        """Those that are here, and those that can be had."""
+        offers = await self.runtime.local_models.offers()
+        return [Row(each.name, each.name, each.detail, mark="●" if each.here else "○") for each in offers]
+
+    def chosen(self, row: Row) -> None:
+        """Give the name back."""
+        self.dismiss(row.id)
+
+
 class ProvidersScreen(PickerScreen[str]):
     """Gives the name of the provider that a key is for, or None."""
 

@@ -35,7 +35,7 @@ def welcome_text(
         [
             f"**Welcome.** I keep what we talk about in plain Markdown, here: {_code(_tilde(workspace, home))}",
             _who_answers(model, others),
-            f"- {_other_models(model, others, keys_looked_for)}\n- Try: {_code(TRY)}",
+            f"- {_other_models(model, others, keys_looked_for)}\n{_own_model(model, others)}- Try: {_code(TRY)}",
         ]
     )
 
@@ -57,6 +57,12 @@ def _other_models(model: ModelInfo, others: Sequence[str], keys_looked_for: int)
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     also = "found" if model.ref == OFFLINE else "also found"
     return f"{offer}: {_code('/model')} ({also} on this machine: {shown}{more} · keys looked for: {keys_looked_for})"
+
+
+def _own_model(model: ModelInfo, others: Sequence[str]) -> str:
+    """The offer of a model on this machine, where there is no other."""
+    offered = model.ref == OFFLINE and not others
+    return f"- To run one on this machine, without a key: press {_code('f3')}\n" if offered else ""
 
 
 def _tilde(path: Path, home: Path) -> str:
@@ -89,6 +95,7 @@ CHAT_KEYS = (
     ("ctrl+g", "write in your own editor"),
     ("ctrl+z", "undo; with nothing to undo, suspend"),
     ("ctrl+l", "choose a model"),
+    ("f3", "run a model on this machine"),
     ("ctrl+r", "choose an earlier conversation"),
     ("ctrl+f", "search the memory"),
     ("pageup, pagedown", "scroll"),

@@ -27,6 +27,7 @@ def test_with_nothing_it_runs_offline_and_says_what_was_looked_for() -> None:
 No model key was found, so I run offline: I remember, find and quote your notes, and read files.
 
 - To talk to a language model: `/model` (found on this machine: none · keys looked for: 9)
+- To run one on this machine, without a key: press `f3`
 - Try: `remember that I prefer tabs over spaces`\
 """)
 

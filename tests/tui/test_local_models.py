@@ -1,0 +1,32 @@
+"""F3: a model on this machine is chosen, got and answers; or the words say what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tui.chat_host import chatting, page_text, screen_text, until
+from tests.tui.fake_runtime import FakeRuntime
+
+
+async def test_one_key_chooses_a_model_gets_it_and_lets_it_answer(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime, (100, 24)) as (app, pilot):
+        await pilot.press("f3")
+        await until(pilot, lambda: "tiny" in screen_text(app))
+        assert "to be had" in screen_text(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: "local/tiny answers from here on" in page_text(app))
+        assert runtime.local_models.pulled == ["tiny"]
+        await pilot.press("f3")
+        await until(pilot, lambda: "large" in screen_text(app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "The disk is full. Make room there." in screen_text(app))
+        assert runtime.status.model.ref == "local/tiny"
+
+
+async def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    runtime.local_models.problem = 'Install it with: pip install "clawbot[local]"'
+    async with chatting(runtime, (100, 24)) as (app, pilot):
+        await pilot.press("f3")
+        await until(pilot, lambda: "clawbot[local]" in screen_text(app))
