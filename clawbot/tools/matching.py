@@ -1,9 +1,9 @@
-"""Which lines of an open file fit a pattern, alike in the program and in its process for costly patterns; run as a
-program, this is that process. The system bounds what it may use of memory and time, and it is killed without harm; its
-parent is `clawbot.tools.grep`.
+"""Matches lines of open files against a pattern: in the program, or as a separate process for costly patterns. Run as a
+program, this is that process: the system limits its memory and time, and it can be killed safely; its parent is
+`clawbot.tools.grep`.
 
-It reads a JSON line with the pattern from the socket that is its stdin, answers with null or what is wrong with it, and
-then gets one open file for each byte: it answers `[number, text]` for each line that fits, and null at the end.
+It reads a JSON line with the pattern from the socket on its stdin, answers null or the error, and then receives one
+open file per byte: it answers `[number, text]` for each matching line, and null at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEAD_CHARS = 100  # what is shown before a match far into a long line
 
 
 def compiled(pattern: str, *, ignore_case: bool) -> Pattern[str] | str:
-    """The pattern, or what is wrong with it."""
+    """The compiled pattern, or an error message."""
     # Imported when it is first needed: 40 ms that no start should pay.
     import regex
 
@@ -40,8 +40,8 @@ def compiled(pattern: str, *, ignore_case: bool) -> Pattern[str] | str:
 
 
 def fitting_lines(stream: BufferedReader, find: Callable[[str], Match[str] | None]) -> Iterator[tuple[int, str]]:
-    """The number and the text, cut around what `find` finds, of each line that fits; none of a binary file. A file that
-    can't be read to its end has no more. Blocks; raises what `find` raises."""
+    """The number and text, truncated around the match of `find`, of each matching line; none for a binary file. Stops
+    at a read error. Blocks; raises what `find` raises."""
     number = 1
     for piece in _pieces(stream):
         line = decode(piece)[0].rstrip("\r\n")
@@ -60,7 +60,7 @@ def _pieces(stream: BufferedReader) -> Iterator[bytes]:
 
 
 def _cut(line: str, start: int) -> str:
-    """`line`, or the part around the match when it is long."""
+    """`line`, or the part around the match if it is long."""
     if len(line) <= SHOWN_CHARS:
         return line
     begin = max(0, start - LEAD_CHARS) if start > SHOWN_CHARS // 2 else 0

@@ -1,8 +1,7 @@
-"""The tools that recall: `memory_search` over the index, and `memory_get` for the lines around a hit.
+"""The recall tools: `memory_search` over the index, and `memory_get` for the lines around a hit.
 
-They never fail: what could not be done comes back as `disabled` with the reason and the remedy, so that a model tells
-the user instead of guessing. Where the user lets an agent look into the memory of others (`tools.agents`), both have
-the argument `agent`; elsewhere it does not exist.
+They never fail: problems are returned as `disabled` with reason and remedy, so that a model tells the user instead of
+guessing. If the user allows access to other agents' memory (`tools.agents`), both have the argument `agent`.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ from clawbot.tools.protocol import AnyTool, Need, SessionAccess, ToolError, Tool
 MONTHS = 12
 
 Current = Callable[[], str | None]
-"""The transcript of the conversation that a tool is used in, as `sessions/….jsonl`; None before there is one. What was
-said in it is no memory."""
+"""The transcript of the current conversation, as `sessions/….jsonl`; None before there is one. It is excluded from
+recall."""
 
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:T.*)?")
 
 
 def first_day(text: str) -> date | None:
-    """The first day of what `text` names: a year, a month or a day; None for blank text. Raises ValueError with what
-    was expected."""
+    """The first day of `text`, a year, a month or a day; None for blank text. Raises ValueError with what was
+    expected."""
     return _day(text, last=False)
 
 
 def last_day(text: str) -> date | None:
-    """As `first_day`, the last one of the month or year. Raises ValueError."""
+    """The last day of the same. Raises ValueError."""
     return _day(text, last=True)
 
 
@@ -70,10 +69,10 @@ def _day(text: str, *, last: bool) -> date | None:
 log = logging.getLogger(__name__)
 
 GET_LINES = 120
-"""Lines that memory_get returns when none are asked for."""
+"""Default number of lines of memory_get."""
 
 GET_CHARS = 12_000
-"""Characters that memory_get returns at most."""
+"""Maximum characters of memory_get."""
 
 _CITED = re.compile(r"(?P<path>.+)#L(?P<first>\d{1,9})(?:-L?\d{1,9})?")
 _TRANSCRIPT = re.compile(r"sessions/[^/]+\.jsonl\S*")
@@ -100,11 +99,10 @@ async def searched(
     whole: int,
     output_max_chars: int,
 ) -> ToolOutcome:
-    """The hits that fit; whatever keeps `index` from answering is told as `disabled`.
+    """The matching hits; if `index` can't answer, the reason is returned as `disabled`.
 
-    `snippets` are the characters of all snippets, `whole` those of the results with their places. Escaped, the text
-    must not be longer than what a model sees of a result (`output_max_chars`), or the toolbox would cut through the
-    JSON.
+    `snippets` limits the characters of all snippets, `whole` those of the results with their locations. The escaped
+    text must not exceed `output_max_chars`, or the toolbox would truncate the JSON.
     """
     try:
         result = await index.search(request)
@@ -170,8 +168,8 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         self._sources: tuple[Source, ...] = ("memory",)
 
     def for_session(self, access: SessionAccess) -> Self:
-        """The tool as a session with `access` may use it: which sources it searches, and whether it cites them by
-        itself. Nobody's session gets the least."""
+        """The tool for a session with `access`: its sources, and whether it cites by default. Without a session it gets
+        the minimum."""
         tool = copy.copy(self)
         tool.allow(cite=access.citations, transcripts=access.transcripts)
         return tool
@@ -188,7 +186,7 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         return title_of(self.name, arguments.get("query") or first)
 
     async def act(self, arguments: SearchArguments) -> ToolOutcome:
-        """Search; whatever keeps the index from answering is told as `disabled`. Raises ToolError for wrong
+        """Search; if the index can't answer, the reason is returned as `disabled`. Raises ToolError for wrong
         arguments."""
         request = self._request(arguments)
         cite = self._citations == "on" or (self._citations == "auto" and self._may_cite)
@@ -246,7 +244,7 @@ class MemoryGetTool(AsyncTool[GetArguments]):
         self._output_max_chars = output_max_chars
 
     async def act(self, arguments: GetArguments) -> ToolOutcome:
-        """Read; what is refused or can't be read is told as `disabled`."""
+        """Read; refusals and read errors are returned as `disabled`."""
         path, first = _place(arguments)
         try:
             excerpt = await self._index.read(path, first, arguments.lines)
@@ -271,7 +269,7 @@ class MemoryGetTool(AsyncTool[GetArguments]):
 
 
 def _place(arguments: GetArguments) -> tuple[str, int | None]:
-    """The path and the first line that are asked for, be it as a citation: `MEMORY.md#L12-L20`."""
+    """The path and first line of a request, also from a citation: `MEMORY.md#L12-L20`."""
     cited = _CITED.fullmatch(arguments.path.strip())
     if cited is None:
         return arguments.path, arguments.from_ or None
@@ -279,7 +277,7 @@ def _place(arguments: GetArguments) -> tuple[str, int | None]:
 
 
 def day_bound(name: str, day: Callable[[str], date | None], text: str) -> date | None:
-    """The day that the argument `name` means, read by `day`. Raises ToolError."""
+    """The day given as the argument `name`, parsed by `day`. Raises ToolError."""
     try:
         return day(text)
     except ValueError as error:
@@ -333,7 +331,7 @@ class _ByAgent:
         return ToolSpec(own.name, own.description, own.parameters | {"properties": properties})
 
     def for_session(self, access: SessionAccess) -> _ByAgent:
-        """The tool as a session with `access` may use it: of other agents the notes alone, never their talks."""
+        """The tool for a session with `access`: of other agents only the notes, never conversations."""
         tools: dict[str, MemorySearchTool | MemoryGetTool] = {}
         for agent_id, tool in self._tools.items():
             tools[agent_id] = tool
@@ -350,7 +348,7 @@ class _ByAgent:
         return title if asked == self._own_id else f"{title} {one_line(f'(agent {asked})')}"
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
-        """Ask the memory of the agent that is named. Raises ToolError for one that may not be asked."""
+        """Ask the memory of the named agent. Raises ToolError if that is not allowed."""
         asked = arguments.get(ARGUMENT) or self._own_id
         tool = self._tools.get(asked) if isinstance(asked, str) else None
         if tool is None:

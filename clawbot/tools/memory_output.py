@@ -21,10 +21,10 @@ _OF_HIT = ("path", "startLine", "endLine", "score", "snippet")
 
 
 def card_of(text: str) -> dict[str, Any]:
-    """The details of an outcome whose text is `text`, the JSON of `memory_output`.
+    """The details of an outcome with the text `text`, the JSON of `memory_output`.
 
-    `results` are the hits of a search, `excerpt` (path, startLine, endLine, text) the lines of a note, where there are
-    any; `notes` are sentences about them. Read from the answer itself, so that the two never differ.
+    `results` are the hits of a search, `excerpt` (path, startLine, endLine, text) the lines of a note; `notes` are
+    remarks. Parsed from the answer itself, so that the two never differ.
     """
     answer: dict[str, Any] = msgspec.json.decode(text)
     card: dict[str, Any] = {"notes": list(_notes(answer))}
@@ -83,7 +83,7 @@ _QUOTA = re.compile(r"insufficient_quota|\bquota\b|\b429\b", re.IGNORECASE)
 
 
 class Shown(Struct, frozen=True):
-    """A hit as far as it fits: its `snippet`, and whether that was `cut`."""
+    """The part of a hit that fits: its `snippet`, and whether that was `cut`."""
 
     hit: Hit
     snippet: str
@@ -91,10 +91,10 @@ class Shown(Struct, frozen=True):
 
 
 def fit(hits: Sequence[Hit], snippets: int, whole: int, *, cite: bool = False) -> list[Shown]:
-    """Whole results until one does not fit; that one is cut, and the rest left out.
+    """Whole results until one does not fit; that one is truncated, and the rest left out.
 
-    `snippets` are the characters of all snippets together, `whole` those of all results as JSON. Where the place of the
-    first one takes most of these, its snippet may still have half of them.
+    `snippets` limits the characters of all snippets, `whole` those of all results as JSON. If the location of the first
+    one uses most of these, its snippet may still have half of them.
     """
     shown: list[Shown] = []
     for hit in hits:
@@ -127,7 +127,7 @@ def cut_at_line(text: str, limit: int) -> str:
 
 
 def results_text(result: SearchResult, shown: Sequence[Shown], citations: Citations, *, cite: bool) -> str:
-    """The answer to a search. `cite` says that each hit carries where it stands, as `path#L12-L20`."""
+    """The answer to a search. `cite`: add the location of each hit, `path#L12-L20`."""
     answer: dict[str, Any] = {"notice": QUOTED} if shown else {}
     answer |= {
         "results": [_result(one, cite=cite) for one in shown],
@@ -169,7 +169,7 @@ def _result(shown: Shown, *, cite: bool) -> dict[str, Any]:
 
 
 def failure_text(error: str, remedy: str) -> str:
-    """The answer to a search that could not be done: why, and what the user can do."""
+    """The answer to a failed search: the reason, and what the user can do."""
     quota = _QUOTA.search(error) is not None
     cause = "the quota of the embedding provider is used up" if quota else "the index can't be searched now"
     usual = (
@@ -190,7 +190,7 @@ def failure_text(error: str, remedy: str) -> str:
 
 
 def excerpt_text(excerpt: Excerpt, max_chars: int) -> str:
-    """The answer to a read: at most `max_chars` characters of whole lines, and where it goes on."""
+    """The answer to a read: at most `max_chars` characters of whole lines, and where to continue."""
     path = well_formed(excerpt.path)
     if not excerpt.found:
         return _json({"path": path, "text": "", "status": "not_found"})

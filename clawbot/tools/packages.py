@@ -1,8 +1,8 @@
-"""Tools of installed packages: entry points of the group `clawbot.tools` are loaded, checked and asked for as the
-builtin tools are.
+"""Tools of installed packages: entry points of the group `clawbot.tools` are loaded, checked and approved like builtin
+tools.
 
-An entry point names a tool, or a function or class that makes one of a `ToolContext`. A package can break itself alone:
-what can't be used is left out with a warning.
+An entry point names a tool, or a function or class that creates one from a `ToolContext`. A package can only break
+itself: unusable tools are left out with a warning.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ToolContext(Struct, frozen=True):
 
 
 class PackageTools(Struct, frozen=True):
-    """The `tools` of packages, the package of each by the tool's name, and `warnings`: what is left out, and why."""
+    """The `tools` of packages, the package of each by tool name, and `warnings` about those left out."""
 
     tools: tuple[AnyTool, ...]
     packages: Mapping[str, str]
@@ -51,8 +51,8 @@ class PackageTools(Struct, frozen=True):
 
 
 def package_tools(context: ToolContext, taken: Collection[str]) -> PackageTools:
-    """What the installed packages offer, but those whose names are `taken` or denied by the settings. Imports packages:
-    blocks. Never raises for one of them."""
+    """The tools of installed packages, except those with `taken` or denied names. Imports packages: blocks. Never
+    raises for a package."""
     tools: dict[str, AnyTool] = {}
     packages: dict[str, str] = {}
     warnings: list[str] = []
@@ -71,7 +71,7 @@ def package_tools(context: ToolContext, taken: Collection[str]) -> PackageTools:
 
 
 def _made(found: Any, context: ToolContext) -> AnyTool:
-    """The tool that an entry point leads to. Raises TypeError for what is none, and whatever a factory raises."""
+    """The tool of an entry point. Raises TypeError if it is not one, and whatever a factory raises."""
     tool = found(context) if isinstance(found, type) or not hasattr(found, "spec") else found
     spec = tool.spec
     if not isinstance(spec, ToolSpec) or not _NAME.fullmatch(spec.name):
@@ -87,15 +87,15 @@ def _made(found: Any, context: ToolContext) -> AnyTool:
 
 
 class PackageApprovals:
-    """Asks the user before a tool of a package changes anything, where the tool doesn't ask by itself. What the user
-    allows for always holds in all sessions as long as this object lives."""
+    """Asks the user before a packaged tool changes anything, if the tool does not ask itself. "Always" applies to all
+    sessions for the lifetime of this object."""
 
     def __init__(self, workspace: Path, packages: Mapping[str, str]) -> None:
         self._workspace = workspace
         self._waiting = dict(packages)
 
     async def ask(self, tool: AnyTool, call: ToolCallBlock, approve: Approver) -> None:
-        """Ask for `call` where that is needed. Raises ToolError when the user says no."""
+        """Ask for `call` if necessary. Raises ToolError if the user refuses."""
         package = self._waiting.get(call.name)
         if package is None or tool.read_only or isinstance(tool, AskingTool):
             return

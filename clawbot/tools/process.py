@@ -1,4 +1,4 @@
-"""Running one command to its end: own process group, bounded output, and nothing of it left behind."""
+"""Runs one command to its end: in its own process group, with bounded output, and leaving nothing running."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from msgspec import Struct
 from clawbot.deadline import deadline
 
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL: enough for git to remove its lock file
-# After the end, how long output is still read from a process that left the group and holds the pipe.
+# After the end: how long output is read from a process that left the group and holds the pipe.
 DRAIN = 0.5
 CHUNK = 65536
 _POLL = 0.002  # seconds; the end of a namespace takes some milliseconds
@@ -29,8 +29,8 @@ _LEADER = re.compile(r"^State:\s+(?P<state>\w).*?^NSpid:(?:\s+\d+)+\s+1$", re.MU
 
 
 class Finished(Struct, frozen=True):
-    """How a command ended: `code` as subprocess has it (negative: the signal), `output` with what was left out in
-    the middle as `dropped` bytes, and `timed_out`."""
+    """The end of a command: `code` as in subprocess (negative: the signal), `output` with `dropped` bytes omitted in
+    the middle, and `timed_out`."""
 
     code: int
     head: str
@@ -51,7 +51,7 @@ class BoundedOutput:
         self.dropped = 0
 
     def add(self, data: bytes) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         taken = data[: self._room]
         self._head += taken
         self._room -= len(taken)
@@ -65,7 +65,7 @@ class BoundedOutput:
             self.dropped += len(gone)
 
     def parts(self) -> tuple[str, str]:
-        """Beginning and end as text; the end is empty when nothing had to go there."""
+        """Start and end as text; the end is empty if nothing was dropped."""
         tail = b"".join(self._tail)
         self.dropped += max(len(tail) - self._limit, 0)
         tail = tail[-self._limit :]
@@ -91,8 +91,8 @@ class CommandLine(Struct, frozen=True):
 async def run_command(command: CommandLine, *, folder: Path, seconds: float, max_bytes: int) -> Finished:
     """Run `command` in `folder`, without input, for at most `seconds`.
 
-    stdout and stderr come together. Whatever ends it (its own end, the timeout, a cancellation), its whole process
-    group is gone when this returns, and of a nested one all processes. Raises OSError when it cannot be started.
+    stdout and stderr are combined. However it ends (by itself, timeout, cancellation), its whole process group is gone
+    when this returns, and with a namespace all its processes. Raises OSError if it cannot be started.
     """
     output = BoundedOutput(max_bytes)
     # A pipe of our own: waiting for asyncio's would wait for every grandchild that holds it.
@@ -117,8 +117,8 @@ async def run_command(command: CommandLine, *, folder: Path, seconds: float, max
 
 
 async def _start(command: CommandLine, folder: Path, output: int) -> Process:
-    """Start the command in a session of its own, without a terminal. A cancellation in the middle of it is no way
-    for the process to get lost."""
+    """Start the command in a session of its own, without a terminal. A cancellation during the start does not leak the
+    process."""
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *command.argv,
@@ -159,7 +159,7 @@ async def _collect(reader: asyncio.StreamReader, output: BoundedOutput) -> None:
 
 
 async def _wait(process: Process, seconds: float, *, told: int | None) -> bool:
-    """Wait for the end of `process` and of its group; returns whether it had to be stopped for the time."""
+    """Wait for the end of `process` and its group; returns whether the time limit stopped it."""
     try:
         # Not `wait_for`: that of Python 3.11 loses a cancellation that comes together with the end.
         async with deadline(seconds):
@@ -172,17 +172,17 @@ async def _wait(process: Process, seconds: float, *, told: int | None) -> bool:
         await _terminate(process, told=told)
         raise
     finally:
-        # Also after a normal end: what it put into the background goes with it.
+        # Also after a normal end: kill its background processes.
         signal_group(process.pid, signal.SIGKILL)
         if told is not None:
             await asyncio.to_thread(_end_namespace, told)
 
 
 async def _terminate(process: Process, *, told: int | None) -> None:
-    """SIGTERM for the group, then SIGKILL for what is left of it.
+    """SIGTERM to the group, then SIGKILL to the rest.
 
-    In a namespace the first process takes no SIGTERM, its group does; killed, it takes all others along, those that
-    left the group too. Its keeper ends with it.
+    In a namespace the group gets SIGTERM, since the first process ignores it; killing the first one kills all others,
+    including those that left the group. Its keeper ends with it.
     """
     group = process.pid if told is None else _first_inside(told)
     signal_group(group or process.pid, signal.SIGTERM)
@@ -197,8 +197,8 @@ async def _terminate(process: Process, *, told: int | None) -> None:
 
 
 def _end_namespace(told: int) -> None:
-    """Kill the first process of a namespace, and wait until it is gone: then all others are. Its keeper ends as soon
-    as it knows how the command ended. Blocks."""
+    """Kill the first process of a namespace, and wait for its end: then all others are gone. Its keeper ends once it
+    has the command's exit status. Blocks."""
     first = _first_inside(told)
     if first is not None and _leads_namespace(first):
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -208,14 +208,13 @@ def _end_namespace(told: int) -> None:
 
 
 def _first_inside(told: int) -> int | None:
-    """The process that is the first one of a namespace, by what its keeper told; None before there is one."""
+    """The first process of a namespace, as reported by its keeper; None before there is one."""
     found = _CHILD.search(os.pread(told, _MOST_TOLD, 0))
     return int(found[1]) if found else None
 
 
 def _leads_namespace(pid: int) -> bool:
-    """Whether `pid` is the first process of a namespace inside of this one, and has not ended. Its number may have been
-    given to another process since."""
+    """Whether `pid` is the living first process of a nested namespace. Its number may have been reused since."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -225,7 +224,7 @@ def _leads_namespace(pid: int) -> bool:
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
-    """Send a signal to the process group that a command leads. A group that is gone already is no error, nor is one
-    that now belongs to another user (sudo), which nobody but that user can end."""
+    """Send a signal to a command's process group. Ignores groups that are gone, and those now owned by another user
+    (sudo), which only that user can signal."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)

@@ -1,4 +1,4 @@
-"""What a tool is to the rest of clawbot, and the question it may put to the user."""
+"""The interface of tools to the rest of clawbot, and the approval they may ask for."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from clawbot.messages import ToolSpec
 
 Decision = Literal["once", "always", "deny"]
 Need = Literal["notes", "transcripts", "files", "shell"]
-"""What a tool looks at or uses: the user's notes, what was said in other conversations, files of the workspace, and
-commands."""
+"""What a tool accesses: the user's notes, other conversations, files of the workspace, or commands."""
 
 
 class ToolError(ClawbotError):
-    """A call that could not be done. The text goes to the model, so it says why and what would work instead."""
+    """A call failed. The text goes to the model: it says why, and what would work instead."""
 
 
 class ToolOutcome(Struct, frozen=True):
-    """What a call came to.
+    """The result of a call.
 
-    `text` is what the model sees, `summary` its short form for the screen (`+2 -1`, `3 matches`), `details` plain
-    data for the screen that the model does not see (`{"diff": ...}` of a changed file), and `notice` what the user is
-    told beside it; "" for nothing.
+    `text` is what the model sees, `summary` its short form for the screen (`+2 -1`, `3 matches`), `details` plain data
+    for the screen only (`{"diff": ...}` of a changed file), and `notice` an additional line for the user.
     """
 
     text: str
@@ -67,30 +65,30 @@ class ApprovalAnswer(Struct, frozen=True):
 
 
 class SessionAccess(Protocol):
-    """What a session may know, as far as tools decide it. Must be hashable: toolboxes are kept by it."""
+    """What a session may know, as far as tools are concerned. Must be hashable: toolboxes are cached by it."""
 
     @property
     def transcripts(self) -> bool:
-        """Whether recall may look into other conversations."""
+        """Whether recall may search other conversations."""
 
     @property
     def citations(self) -> bool:
-        """Whether recall names its places unless the settings say otherwise."""
+        """Whether recall names its sources by default."""
 
     def offers(self, needs: frozenset[str] | None, *, narrows: bool) -> bool:
-        """Whether the model may call a tool that needs `needs`, None for one that does not say. `narrows`: the tool is
-        a `SessionTool`, and keeps what is `hidden` out of reach by itself."""
+        """Whether the model may call a tool with these `needs` (None: undeclared). `narrows`: the tool is a
+        `SessionTool` and enforces `hidden` itself."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Files and folders at the top of the workspace that don't exist for file tools."""
+        """Top-level workspace files and folders that don't exist for file tools."""
 
 
 Approver = Callable[[ApprovalQuestion], Awaitable[ApprovalAnswer]]
 
 
 class ToolFace(Protocol):
-    """What is known of a tool without running it."""
+    """The properties of a tool."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -98,19 +96,19 @@ class ToolFace(Protocol):
 
     @property
     def needs(self) -> frozenset[Need] | None:
-        """What a session must be allowed to know or use for the tool to be offered; empty for nothing of the kind. None
-        does not say, and is refused wherever anything is."""
+        """What a session must be allowed to access for the tool to be offered; empty for nothing. None means
+        undeclared: refused in any restricted session."""
 
     @property
     def read_only(self) -> bool:
         """Whether a call changes nothing."""
 
     def title(self, arguments: dict[str, Any]) -> str:
-        """One line that names a call, from arguments that nobody has checked yet. Never raises."""
+        """One line that describes a call, from unchecked arguments. Never raises."""
 
 
 class Tool(ToolFace, Protocol):
-    """A tool that just runs. Whatever `run` raises becomes an error result for the model."""
+    """A tool that runs without approval. Whatever `run` raises becomes an error result for the model."""
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
         """Do the call."""
@@ -118,10 +116,10 @@ class Tool(ToolFace, Protocol):
 
 @runtime_checkable
 class AskingTool(ToolFace, Protocol):
-    """A tool that may have to ask the user before it acts."""
+    """A tool that may ask for approval before it acts."""
 
     async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
-        """Do the call, after asking `approve` where that is needed."""
+        """Run the call, after asking `approve` if necessary."""
 
 
 AnyTool = Tool | AskingTool
@@ -129,7 +127,7 @@ AnyTool = Tool | AskingTool
 
 @runtime_checkable
 class SessionTool(Protocol):
-    """A tool that does not show the same to all sessions."""
+    """A tool that depends on the session."""
 
     def for_session(self, access: SessionAccess) -> AnyTool:
-        """The tool as a session with `access` has it."""
+        """The tool for a session with `access`."""

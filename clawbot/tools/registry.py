@@ -1,4 +1,4 @@
-"""The tools of an agent: which there are, and one way to run a call that never breaks the turn."""
+"""The tools of an agent, and a way to run calls that never breaks the turn."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from clawbot.tools.text import cut_middle
 
 log = logging.getLogger(__name__)
 
-CONTEXT_CHARS = 30  # what is shown around a mistake in JSON
+CONTEXT_CHARS = 30  # context shown around a JSON error
 NOTICE_CHARS = 120  # what a notice about cut output takes
 
 
 class Toolbox:
-    """The tools that a model may call. `output_max_chars` caps what it sees of one result, `approvals` asks for what
-    packages added, and `warnings` says what of theirs is left out."""
+    """The tools that a model may call. `output_max_chars` limits a result, `approvals` asks before packaged tools act,
+    and `warnings` lists packaged tools that were left out."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Toolbox:
         self._by_access: dict[SessionAccess, Toolbox] = {}
 
     def for_session(self, access: SessionAccess) -> Toolbox:
-        """The tools as a session with `access` has them: what it is not offered does not exist there."""
+        """The tools for a session with `access`: others don't exist there."""
         if access not in self._by_access:
             tools = [tool for each in self._tools.values() if (tool := _offered(each, access)) is not None]
             self._by_access[access] = Toolbox(tools, self._limit, self._approvals)
@@ -73,7 +73,7 @@ class Toolbox:
             return one_line(call.name)
 
     async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
-        """Run one call. Raises nothing but CancelledError: every mistake becomes an error that the model can act on."""
+        """Run one call. Raises only CancelledError: every failure becomes an error that the model can act on."""
         try:
             outcome = await self._run(call, approve)
             if not isinstance(outcome, ToolOutcome):
@@ -106,8 +106,8 @@ class Toolbox:
 
 
 def _offered(tool: AnyTool, access: SessionAccess) -> AnyTool | None:
-    """`tool` as a session with `access` has it; None where it must not be there. Fails closed: so does a tool that says
-    nothing of its needs, and one that can't be narrowed."""
+    """`tool` for a session with `access`; None if it is not allowed. Fails closed, also for tools that declare no needs
+    and those that can't be narrowed."""
     needs = getattr(tool, "needs", None)
     narrows = isinstance(tool, SessionTool)
     if not access.offers(frozenset(needs) if isinstance(needs, Set) else None, narrows=narrows):
@@ -120,7 +120,7 @@ def _offered(tool: AnyTool, access: SessionAccess) -> AnyTool | None:
 
 
 def explain_malformed(raw: str) -> str:
-    """What is wrong with `raw`, which should have been a JSON object, and where."""
+    """What is wrong with `raw`, which should be a JSON object, and where."""
     try:
         value = json.loads(raw)
     except json.JSONDecodeError as error:
@@ -146,12 +146,11 @@ def build_toolbox(
     fence: Fence | None = None,
     asked: AskedFiles | None = None,
 ) -> Toolbox:
-    """The tools of an agent: those for files, the shell, `extra`, then those of installed packages, without those that
-    the settings deny. Imports packages: blocks.
+    """The tools of an agent: for files, the shell, `extra`, then those of packages, except those denied by the
+    settings. Imports packages: blocks.
 
-    `clock` measures the bounds of time that tools keep. `fence` (see `agent_fence`) is how far the tools for files
-    reach, None for the whole workspace and nothing else; `asked` are the files whose changes are asked for, None for
-    those of the settings.
+    `clock` measures the tools' time limits. `fence` (see `agent_fence`) is the reach of file tools, None for exactly
+    the workspace; `asked` are the files whose changes need approval, None for those of the settings.
     """
     folder = WorkspaceFolder(workspace, fence=fence)
     asked = asked or AskedFiles(workspace, settings.tools.files.ask)

@@ -1,6 +1,6 @@
-"""The tools that look into earlier conversations: `sessions_search` by words and meaning, `sessions_read` around a hit.
+"""The tools for earlier conversations: `sessions_search` by words and vectors, `sessions_read` around a hit.
 
-They are offered where the user is alone (`context/privacy.py`), and know the conversations of their own agent alone.
+They are offered only where the user is alone (`context/privacy.py`), and cover only their own agent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clawbot.tools.protocol import AnyTool, ToolError, ToolOutcome
 log = logging.getLogger(__name__)
 
 AROUND = 6
-"""Lines of a talk before and behind the one that is asked for."""
+"""Lines before and after the requested one."""
 
 MOST_AROUND = 40
 
@@ -68,7 +68,7 @@ class SessionsSearchTool(AsyncTool[TalkSearchArguments]):
         self._current = current
 
     async def act(self, arguments: TalkSearchArguments) -> ToolOutcome:
-        """Search; whatever keeps the index from answering is told as `disabled`."""
+        """Search; if the index can't answer, the reason is returned as `disabled`. Raises ToolError."""
         if not arguments.query.strip():
             raise ToolError("`query` is empty: say what to look for.")
         request = SearchRequest(
@@ -119,7 +119,7 @@ class SessionsReadTool(AsyncTool[TalkReadArguments]):
         self._output_max_chars = output_max_chars
 
     async def act(self, arguments: TalkReadArguments) -> ToolOutcome:
-        """Read. Raises ToolError for what is no conversation of this agent."""
+        """Read. Raises ToolError unless it is a conversation of this agent."""
         found = _PLACE.fullmatch(arguments.place.strip())
         name = found["name"] if found else ""
         try:

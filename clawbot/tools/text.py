@@ -1,4 +1,4 @@
-"""Text as tools handle it: what is binary, line windows of large files, diffs, and cuts with a notice."""
+"""Text handling for tools: binary detection, line windows of large files, diffs, and truncation with a notice."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from msgspec import Struct
 
 from clawbot.text.encoding import as_utf8, decoded, encoding_of
 
-PROBE_BYTES = 8192  # as git does it: a NUL in the first 8 KB makes a file binary
-LINE_BYTES = 65536  # a longer line is handled in pieces, so that a file without line breaks cannot eat the memory
+PROBE_BYTES = 8192  # like git: a NUL in the first 8 KB marks a binary file
+LINE_BYTES = 65536  # longer lines are processed in pieces, to bound memory
 COUNT_BYTES = 64 * 1024 * 1024  # up to this size a file's lines are counted, about 0.1 s
-DIFF_LINES = 2000  # difflib is quadratic at worst; beyond this only the counts are given
+DIFF_LINES = 2000  # difflib is quadratic at worst; larger changes only get counts
 DIFF_CHARS = 20000
 CONTEXT_LINES = 3  # around a change, in a diff
 WIDE_BYTES = 64 * 1024 * 1024  # of a file in UTF-16, which is held in memory to be read
 
 
 class FileChange(Struct, frozen=True):
-    """What a write changed: lines `added` and `removed`, and the unified `diff` for the screen."""
+    """The lines `added` and `removed` by a write, and the unified `diff` for the screen."""
 
     added: int
     removed: int
@@ -49,7 +49,7 @@ class LineWindow(Struct, frozen=True):
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether a file that begins with `head` is no text: UTF-16 and UTF-32 are, where a mark says so."""
+    """Whether a file that starts with `head` is binary: UTF-16 and UTF-32 with a byte order mark are text."""
     return b"\0" in head[:PROBE_BYTES] and not encoding_of(head).is_wide
 
 
@@ -59,7 +59,7 @@ def describe_binary(name: str, size: int) -> str:
 
 
 def decode(data: bytes) -> tuple[str, bool]:
-    """`data` as text, bad bytes replaced by U+FFFD, and whether there were any. A byte order mark is left out."""
+    """`data` as text without its byte order mark, bad bytes replaced by U+FFFD, and whether there were any."""
     try:
         return decoded(data), False
     except UnicodeDecodeError:
@@ -78,9 +78,9 @@ def in_utf8(stream: BufferedReader, size: int) -> tuple[BufferedReader, int]:
 
 
 def read_window(stream: BufferedReader, size: int, first: int, limit: int, max_chars: int) -> LineWindow:
-    """At most `limit` lines from line `first` on, whole ones as long as they fit into `max_chars`.
+    """At most `limit` lines from line `first` on, whole ones within `max_chars`.
 
-    One line that is longer than that by itself is cut. `size` is the file's, in bytes.
+    A single longer line is truncated. `size` is the file's, in bytes.
     """
     skipped = _skip_lines(stream, first - 1)
     kept: list[bytes] = []
@@ -117,7 +117,7 @@ def _next_line(stream: BufferedReader, max_chars: int) -> tuple[bytes, bool]:
 
 
 def _skip_lines(stream: BufferedReader, count: int) -> int:
-    """Pass over `count` lines; returns how many there were."""
+    """Skip `count` lines; returns how many there were."""
     done = 0
     began = False
     while done < count and (piece := stream.readline(LINE_BYTES)):
@@ -137,7 +137,7 @@ def _count_lines(stream: BufferedReader) -> int:
 
 
 def compare(before: str, after: str, name: str) -> FileChange:
-    """What changed from `before` to `after`, in lines."""
+    """The changed lines from `before` to `after`."""
     old, new = _lines(before), _lines(after)
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
@@ -212,8 +212,8 @@ def _common(left: list[str], right: list[str]) -> int:
 
 
 def cut_middle(text: str, limit: int, hint: str = "") -> str:
-    """`text` when it has at most `limit` characters; else its beginning and end around a line that says what is
-    missing. Three quarters of the room go to the beginning."""
+    """`text` if it has at most `limit` characters; else its start and end around a line that describes the omission.
+    Three quarters of the room go to the start."""
     if len(text) <= limit:
         return text
     head, tail = limit * 3 // 4, limit // 4
