@@ -22,7 +22,8 @@ TINY = {
     "tui": "--tiny",
     "turns": "--turns 3",
 }
-OF_THEIR_OWN = {"kills", "soak"}  # tests/e2e/test_kills.py and test_soak.py run these, and read their tables
+# tests/e2e/test_kills.py and test_soak.py run these and read their tables, `make test-real` the last one.
+OF_THEIR_OWN = {"kills", "soak", "real_model"}
 
 
 def write_notes(folder: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,7 @@ from clawbot.agent.events import CompactionFinished, Event
 from clawbot.config.paths import Paths, find_home
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.clocks import StillClock
-from tests.e2e.conftest import Machine
+from tests.e2e.conftest import ROOT, Machine
 from tests.program import say
 from tests.real.conftest import Serve
 from tests.real.server import PATIENCE, QWEN, ModelServer
@@ -71,3 +74,14 @@ async def test_twenty_turns_in_a_small_window(serve: Serve, clock: StillClock) -
     assert finished
     assert {event.status for event in finished} == {"done"}
     await runtime.close()
+
+
+def test_the_benchmark_tells_what_each_call_read(small: Path) -> None:
+    argv = [sys.executable, str(ROOT / "benchmarks/real_model.py"), "--turns", "4"]
+    run = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=small.parent)
+    assert run.returncode == 0, run.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in run.stdout.splitlines() if "|" in line]
+    chats = [row for row in rows[2:] if row[2] != "flush"]
+    assert [row[0] for row in chats] == ["1", "2", "3", "4"]
+    assert chats[3][2] == "edit of MEMORY.md"
+    assert chats[0][3] == chats[0][5]
