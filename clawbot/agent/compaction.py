@@ -28,7 +28,7 @@ from clawbot.agent.events import (
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.offers import KEPT_NOTES, kept_notes
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
-from clawbot.agent.summary import SummaryError, SummaryJob
+from clawbot.agent.summary import JunkSummaryError, SummaryError, SummaryJob
 from clawbot.clock import epoch_ms
 from clawbot.context.compaction import Cut, Situation, file_lists, is_inflated
 from clawbot.context.truncate import head_and_tail
@@ -37,7 +37,7 @@ from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import CompactAfter, CompactBefore
 from clawbot.llm.tokens import count_now
-from clawbot.messages import AssistantMessage, UserMessage
+from clawbot.messages import OFFLINE, AssistantMessage, UserMessage
 from clawbot.sessions.conversation import REQUEST
 from clawbot.sessions.entries import CompactionEntry
 from clawbot.text.secrets import MARK, left_out
@@ -205,7 +205,13 @@ class Compactor:
                 window = self._requests.windows.of(model.info).tokens
                 shortest = min(job.budget.summary, plan_budget(window, settings).summary)
                 job = structs.replace(job, window=window, budget=job.budget._replace(summary=shortest))
-            return await self._deps.compaction.summarise(job, model, scope.cancel, running)
+            try:
+                return await self._deps.compaction.summarise(job, model, scope.cancel, running)
+            except JunkSummaryError as error:
+                junk = error
+        scope.emit(Notice(level="info", text=f"{junk.message} It was made of extracts instead."))
+        async with self._deps.model.borrow(OFFLINE, scope.cancel) as offline:
+            return await self._deps.compaction.summarise(job, offline, scope.cancel, running)
 
     def _request(self, cut: Cut) -> int | None:
         """The index of the message being answered, if the cut splits that turn."""

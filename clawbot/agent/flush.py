@@ -24,6 +24,7 @@ from clawbot.agent.request_builder import RequestBuilder
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.schema_context import MemoryFlushSettings
+from clawbot.context.compaction import junk
 from clawbot.context.counting import TokenCounter
 from clawbot.context.detached import Detached, detach
 from clawbot.context.prompt import zone_name
@@ -31,7 +32,7 @@ from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest
-from clawbot.messages import AssistantMessage, Message, TextBlock, ToolResultMessage, UserMessage
+from clawbot.messages import OFFLINE, AssistantMessage, Message, TextBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import FLUSH, Result
 from clawbot.text.secrets import redact, secret_values
@@ -43,6 +44,7 @@ from clawbot.tools.registry import Toolbox
 log = logging.getLogger(__name__)
 MAX_ROUNDS = 8  # model calls: reading, a few notes and a last word take four
 RECORD_CHARS = 600  # of a reply or an error, what the transcript keeps
+PROSE_CHARS = 300  # a longer reply without a call is a model that can't call, not one with nothing to keep
 LEFT_OUT = "[Left out: it did not fit.]"
 SHORT_CHARS = 200  # shorter results are kept: the outcome of a write must not be forgotten
 _LEAST_COPY = 500  # minimum tokens of a useful copy
@@ -122,8 +124,10 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
     if not setup.model.info.supports_tools:
         reason = f"{setup.model.info.ref} can't call tools, so it can't write notes."
         return FlushOutcome("failed", error=f"{reason} Name one that can in compaction.memory_flush.model.")
-    known = await asyncio.to_thread(secret_values, [message.text for message in setup.messages])
-    file = AppendOnlyFile(WorkspaceFolder(setup.workspace), daily_note(setup.now), setup.before_write, known)
+    said = [message.text for message in setup.messages]
+    known = await asyncio.to_thread(secret_values, said)
+    folder, path = WorkspaceFolder(setup.workspace), daily_note(setup.now)
+    file = AppendOnlyFile(folder, path, setup.before_write, known, lambda text: junk(text, "\n".join(said)))
     talk = _Talk(setup, file)
     result: Result | None = None
     error = ""
@@ -149,6 +153,7 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
         reply=_for_record(talk.reply()),
         error=_for_record(error),
         tokens=talk.tokens(),
+        useless=result == "nothing" and (file.refused_junk or talk.only_talked()),
     )
 
 
@@ -216,9 +221,17 @@ class _Talk:
         last = self.own[-1] if self.own else None
         if isinstance(last, ToolResultMessage):
             return f"The model was not done after {MAX_ROUNDS} rounds of tool calls."
-        if isinstance(last, AssistantMessage) and last.stop_reason == "length":
+        if isinstance(last, AssistantMessage) and last.stop_reason == "length" and not self.only_talked():
             return "The model's answer was cut off."
         return ""
+
+    def only_talked(self) -> bool:
+        """Whether the model called nothing and talked at length, or without end: then it has nothing to say, and will
+        not do better when it is asked again."""
+        last = self.own[-1] if self.own else None
+        if len(self.own) != 1 or not isinstance(last, AssistantMessage):
+            return False
+        return last.stop_reason == "length" or (len(last.text) > PROSE_CHARS and SILENT not in last.text)
 
     def refused(self) -> str:
         """The reason of the last failed call; "" if none failed."""
@@ -302,7 +315,13 @@ class SilentTurn:
             output_max_chars=deps.settings.tools.output_max_chars,
             before_write=before_write,
         )
-        return await run_flush(flush, scope.cancel)
+        outcome = await run_flush(flush, scope.cancel)
+        if not outcome.useless:
+            return outcome
+        log.info("%s wrote no notes but %r; the offline model does", model.info.ref, outcome.error or outcome.reply)
+        async with deps.model.borrow(OFFLINE, scope.cancel) as offline:
+            instead = await run_flush(structs.replace(flush, model=offline), scope.cancel)
+        return structs.replace(instead, tokens=outcome.tokens)
 
     def _moment(self, copy: Detached) -> datetime:
         """The time shown to the model, in the user's zone: it decides which day's notes are written."""

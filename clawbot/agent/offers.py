@@ -46,7 +46,7 @@ class FlushOutcome(Struct, frozen=True):
 
     `reply` is the model's last word; `error` is what went wrong, if only after a write, and with `nothing` the last
     call that was refused. Both are without secrets and cut short. `tokens` is what the provider counted for
-    all calls.
+    all calls. `useless`: the model wrote prose or junk in place of notes, which another may do better.
     """
 
     result: Result
@@ -54,6 +54,7 @@ class FlushOutcome(Struct, frozen=True):
     reply: str = ""
     error: str = ""
     tokens: int = 0
+    useless: bool = False
 
 
 class OfferState(Struct, frozen=True):

@@ -29,6 +29,7 @@ from clawbot.context.compaction import (
     fit,
     gather,
     is_no_summary,
+    junk,
     mend,
     pieces_of,
     plan_stages,
@@ -70,6 +71,10 @@ class SummaryError(ClawbotError):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint or "Another model can be set for this (compaction.model in the config).")
+
+
+class JunkSummaryError(SummaryError):
+    """What the model wrote is no summary, and would be none if it were asked again; another model may do better."""
 
 
 class SummaryJob(Struct, frozen=True, kw_only=True):
@@ -289,7 +294,7 @@ class _Writer:
         """One stage's summary, checked and fitted. A bad one is asked for again with the reasons: always when it is no
         summary, else at the last stage alone, since each later one works it over anyway."""
         wanted = material.names(stop)
-        best: tuple[int, str] | None = None
+        best: tuple[int, str, bool] | None = None
         failure = ""
         for _ in range(2):
             try:
@@ -303,12 +308,16 @@ class _Writer:
             found = await self._in_thread(judge)
             failure = is_no_summary(said)
             if not failure and (best is None or len(found) <= best[0]):
-                best = (len(found), said)
+                best = (len(found), said, cut_off)
             if not found or (best is not None and task.part < task.parts):
                 break
             task = structs.replace(task, reasons=tuple(found))
-        if best is None:
-            raise SummaryError(f"No summary was written: {failure}.")
+        if best is not None and best[0]:
+            # One that has all it must have is no junk, however it says it.
+            source = f"{task.previous}\n{task.conversation}"
+            failure = await self._in_thread(functools.partial(junk, best[1], source, cut_off=best[2]))
+        if best is None or (best[0] and failure):
+            raise JunkSummaryError(f"No summary was written: {failure}.")
         return await self._in_thread(functools.partial(self._fitted, best[1], material, stop))
 
     def _fitted(self, answer: str, material: Material, stop: int) -> str:

@@ -146,10 +146,16 @@ class AppendOnlyFile:
     write failed, unless the model caused it; "" otherwise.
 
     Secrets are redacted, `known` ones in any wording; each write reports how many.
+    `judge` says why a text is useless, "" if it may be kept; a useless one is refused, and `refused_junk` says so.
     """
 
     def __init__(
-        self, folder: WorkspaceFolder, path: str, before_write: BeforeWrite, known: Collection[str] = ()
+        self,
+        folder: WorkspaceFolder,
+        path: str,
+        before_write: BeforeWrite,
+        known: Collection[str] = (),
+        judge: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._folder = folder
         self._place = note_place(path)
@@ -158,7 +164,9 @@ class AppendOnlyFile:
         self._texts: set[str] = set()
         self._writes: list[MemoryWrite] = []
         self.path = self._place.shown
+        self._judge = judge
         self.trouble = ""
+        self.refused_junk = False
 
     @property
     def writes(self) -> tuple[MemoryWrite, ...]:
@@ -177,6 +185,9 @@ class AppendOnlyFile:
         """
         self._check_path(asked)
         self._check_text(text)
+        if not whole and (useless := self._judge(text)):
+            self.refused_junk = True
+            raise ToolError(f"Not added: {useless}. Add only what must be remembered of this conversation.")
         if text.strip() in self._texts:
             return ToolOutcome(f"{self.path} holds that already: it was added in this turn.", summary="+0")
         try:

@@ -17,6 +17,7 @@ from clawbot.clock import Clock, SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.compaction.prompts import REQUIRED
+from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, TextPart
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, Usage
 from clawbot.sessions.entries import Offer
@@ -88,7 +89,7 @@ class House:
         self.workspace = folder / "workspace"
         self.workspace.mkdir(exist_ok=True)
         self.clock = clock or SystemClock()
-        self.others: dict[str, ChatModel] = {}
+        self.others: dict[str, ChatModel] = {"offline": OfflineModel(self.clock)}
         self.open_model: Callable[[str], Awaitable[ChatModel]] = self._open_other
         self._agents: list[Agent] = []
 

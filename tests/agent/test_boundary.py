@@ -303,3 +303,20 @@ async def test_a_flush_that_talks_is_heard_by_nobody(house: House) -> None:
     assert "hello user" not in "".join(str(event) for event in events)
     [offer] = offers(agent)
     assert (offer.result, offer.reply) == ("nothing", "I saved nothing, but hello user!")
+
+
+async def test_a_weak_model_is_replaced_where_it_writes_junk(tmp_path: Path) -> None:
+    """Its prose is no note and its babble no summary: extracts by the offline model are both."""
+    prose, babble = "I will remember all of that for you. " * 20, "- the tabs are the tabs\n" * 12
+    model = PurposeModel(flush=[says(prose)], summary=[says(babble)])
+    house = House(tmp_path)
+    agent = house.open(model)
+    await talk(agent, "Remember that I always indent with tabs.")
+    await fill(agent, 3, 60)
+    events = await talk(agent, "/compact")
+    assert any("extracts" in event.text for event in events if isinstance(event, Notice))
+    assert any(isinstance(event, MemoryWritten) for event in events)
+    assert "indent with tabs" in compactions(agent)[-1]["summary"]
+    assert [offer.result for offer in offers(agent) if offer.phase == "end"] == ["written"]
+    assert len(model.of("flush")) == 1
+    await agent.close()

@@ -58,6 +58,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=BERLIN)
 NOTE = "memory/2026-11-20.md"
 OLD = "proxy moved to 8443\n"
+GIBBERISH = " ".join(f"{first}{second}{third}ung" for first in "blm" for second in "aeiou" for third in "krs")
 TALK: tuple[Message, ...] = (
     UserMessage("I prefer tabs. 我住在柏林。"),
     AssistantMessage([TextBlock("Noted.")], provider="openai"),
@@ -319,7 +320,24 @@ class TestOutcomes:
     async def test_an_answer_that_is_cut_off_before_it_wrote(self, workspace: Path) -> None:
         cut = FinalPart(AssistantMessage([TextBlock("I will now")], stop_reason="length"))
         outcome = await Flush(workspace, [cut]).run()
+        assert (outcome.result, outcome.error, outcome.useless) == ("nothing", "", True)
+
+    async def test_an_answer_that_is_cut_off_after_it_looked(self, workspace: Path) -> None:
+        cut = FinalPart(AssistantMessage([TextBlock("I will now")], stop_reason="length"))
+        outcome = await Flush(workspace, calls(ToolCallBlock("1", "list")), [cut]).run()
         assert (outcome.result, outcome.error) == ("failed", "The model's answer was cut off.")
+
+    @pytest.mark.parametrize(("reply", "useless"), [("I noted that. " * 30, True), (f"NO_REPLY {'x ' * 300}", False)])
+    async def test_a_model_that_talks_at_length_wrote_nothing(self, workspace: Path, reply: str, useless: bool) -> None:
+        outcome = await Flush(workspace, says(reply)).run()
+        assert (outcome.result, outcome.useless) == ("nothing", useless)
+
+    @pytest.mark.parametrize("junk", ["- the tabs are the tabs\n" * 12, GIBBERISH])
+    async def test_junk_is_not_written(self, workspace: Path, junk: str) -> None:
+        outcome = await Flush(workspace, calls(one("append", junk)), says("done")).run()
+        assert (outcome.result, outcome.useless) == ("nothing", True)
+        assert "Not added" in outcome.error
+        assert note(workspace) == OLD
 
     async def test_what_was_read_makes_room_when_it_does_not_fit(self, workspace: Path) -> None:
         (workspace / "MEMORY.md").write_text("x" * 3000)

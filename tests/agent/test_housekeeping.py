@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from clawbot.agent.events import CommandOutput, ContextUsed, MessageFinished, SessionChanged
+from clawbot.llm.errors import UnreachableError
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, Usage
 from clawbot.sessions.conversation import REQUEST
 from tests.agent.fakes import FakeTool, Stalling, calls, says
@@ -106,7 +107,7 @@ async def test_measuring_makes_the_status_right_before_anything_was_said(house: 
 
 
 async def test_a_compaction_by_hand_that_fails_fails_and_one_without_work_does_not(house: House) -> None:
-    model = PurposeModel(summary=[says("")])
+    model = PurposeModel(summary=[[UnreachableError("gone")]])
     agent = house.open(model, window=128_000)
     assert ended(await talk(agent, "/compact")).status == "done"
     await fill(agent, 4, 300)

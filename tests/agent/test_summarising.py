@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 from msgspec import structs
 
-from clawbot.agent.summary import BuiltinCompaction, SummaryError, SummaryJob
+from clawbot.agent.summary import BuiltinCompaction, JunkSummaryError, SummaryError, SummaryJob
 from clawbot.clock import SystemClock
 from clawbot.context.compaction import SYSTEM, file_lists, problems, quoted_in
 from clawbot.context.compaction.prompts import SECTIONS, TURN
@@ -197,6 +197,12 @@ class TestWeakModel:
         model = FakeModel(cut, says(ORDER))
         await run(model, job())
         assert "It was cut off at its end" in prompts(model)[1]
+
+    async def test_junk_is_no_summary(self) -> None:
+        gibberish = " ".join(f"{first}{second}{third}ung" for first in "blm" for second in "aeiou" for third in "krs")
+        for answer in (f"## Progress\n{gibberish}", "- the proxy is the proxy\n" * 12):
+            with pytest.raises(JunkSummaryError):
+                await run(FakeModel(says(answer), says(answer)), job())
 
     async def test_one_that_writes_too_much_is_shortened(self) -> None:
         long = "\n\n".join(f"## {name}\n" + "\n".join(f"- {name} {n}" for n in range(500)) for name in SECTIONS)

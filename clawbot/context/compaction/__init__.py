@@ -1,7 +1,7 @@
 """The decisions of a compaction: where to cut, the conversation as text, and what a summary must contain."""
 
 from clawbot.context.compaction.carried import file_lists, quoted_in
-from clawbot.context.compaction.checks import is_no_summary, mend, problems
+from clawbot.context.compaction.checks import is_no_summary, junk, mend, problems
 from clawbot.context.compaction.cut import Cut, Situation, choose_cut, is_inflated, valid_cuts
 from clawbot.context.compaction.material import (
     Material,
@@ -26,6 +26,7 @@ __all__ = [
     "gather",
     "is_inflated",
     "is_no_summary",
+    "junk",
     "mend",
     "pieces_of",
     "plan_stages",

@@ -7,6 +7,7 @@ at all (`is_no_summary`) is discarded here; others are completed. Pure.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from clawbot.context.compaction.carried import FILES_HEADING, LAST_HEADING, missing_identifiers
@@ -44,6 +45,35 @@ _REFUSAL = re.compile(
     r"作为(?:一个)?(?:AI|人工智能)",
     re.IGNORECASE,
 )
+
+
+MOST_SAME = 10
+"""So many equal lines of some length are junk. A summary may say of each heading that there is nothing of note."""
+LEAST_WORDS = 30
+"""Different words of a text, below which their origin says nothing."""
+LEAST_SHARE, LEAST_SHARE_CUT = 0.1, 0.4
+"""The share of them that must stand in the conversation. It may be in another language, so that only names are shared;
+an answer that was cut off was the model's last word on nothing, and is held to more."""
+_LONG_LINE = 12
+_WORD = re.compile(r"[^\W\d_\u2e80-\uffff]{4,}|[\u2e80-\uffff]")
+
+
+def junk(text: str, source: str, *, cut_off: bool = False) -> str:
+    """Why `text`, which a model wrote about `source`, is of no use to anybody; "" when it may be. `cut_off`: it was cut
+    off although the model was asked for a shorter one."""
+    lines = Counter(line.strip() for line in text.splitlines() if len(line.strip()) >= _LONG_LINE)
+    if max(lines.values(), default=0) >= MOST_SAME:
+        return "it says the same over and over"
+    said = _stems(text)
+    if len(said) < LEAST_WORDS:
+        return ""
+    share = len(said & _stems(source)) / len(said)
+    return "" if share >= (LEAST_SHARE_CUT if cut_off else LEAST_SHARE) else "its words are not the conversation's"
+
+
+def _stems(text: str) -> set[str]:
+    """The words of `text` by their beginning, since forms of a word differ at the end."""
+    return {word[:5] for word in _WORD.findall(text.lower())}
 
 
 def tidy(answer: str) -> str:

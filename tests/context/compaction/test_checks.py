@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.context.compaction.carried import LAST_HEADING, missing_identifiers, wanted_identifiers
-from clawbot.context.compaction.checks import is_no_summary, mend, problems, tidy
+from clawbot.context.compaction.checks import is_no_summary, junk, mend, problems, tidy
 from clawbot.context.compaction.prompts import REQUIRED, SECTIONS, TURN, parse, skeleton
 from clawbot.llm.tokens import estimate_tokens
 from clawbot.messages import Message
@@ -178,3 +178,29 @@ class TestIdentifiers:
     @staticmethod
     def wanted(*messages: Message) -> list[str]:
         return wanted_identifiers(messages, 1_000, estimate_tokens)
+
+
+TALK = "User: We moved the proxy of the Hamburg office to port 8443, because the certificate of the old one expired."
+GIBBERISH = " ".join(f"{first}{second}{third}ung" for first in "blm" for second in "aeiou" for third in "krs")
+OTHER_LANGUAGE = (
+    "Wir haben den Proxy unseres Standorts Hamburg umgezogen, weil dessen bisheriges Certificate expired war; alle "
+    "müssen deshalb ihre gespeicherte Adresse ändern, sonst scheitert jede Verbindung nach außen. Anna kümmert sich "
+    "darum, Peter prüft danach Protokolle, und bis Freitag soll alles wieder laufen wie gewohnt."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut_off", "is_junk"),
+    [
+        (GOOD, False, False),
+        (f"## Decisions\n{GIBBERISH}", False, True),
+        (GIBBERISH[:60], False, False),
+        ("- the proxy is the proxy\n" * 12, False, True),
+        ("\n\n".join(f"## {name}\n- nothing of note" for name in SECTIONS), False, False),
+        (OTHER_LANGUAGE, False, False),
+        (OTHER_LANGUAGE, True, True),
+        ("我们决定把代理端口改成8443" * 4, True, False),
+    ],
+)
+def test_what_is_junk(text: str, cut_off: bool, is_junk: bool) -> None:
+    assert bool(junk(text, TALK, cut_off=cut_off)) is is_junk
