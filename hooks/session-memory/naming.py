@@ -117,11 +117,12 @@ def _gives_none(text: str) -> bool:
 
 
 def _is_name(text: str) -> bool:
-    """Whether `text` is short, not a sentence, and not a word for "no name"."""
+    """Whether `text` is short, not a sentence, no word twice, and not a word for "no name"."""
     parts = words(text)
     slug = "-".join(parts)
     is_long = len(text) > _MOST_CHARS or len(parts) > _MOST_WORDS or _han(text) > _MOST_HAN
-    if is_long or _SENTENCE.search(text) or not any(map(str.isalpha, slug)):
+    repeats = len(set(parts)) < len(parts)
+    if is_long or repeats or _SENTENCE.search(text) or not any(map(str.isalpha, slug)):
         return False
     return not _gives_none(text) and _NO_NAME.fullmatch(slug) is None
 

@@ -144,6 +144,7 @@ def test_the_name_is_found_in_what_a_model_answers(answer: str, slug: str) -> No
         "这次对话讨论了怎么更新护照",
         "用户的护照要过期了，需要更新。",
         "one two three four five six seven",
+        "passport-passport-passport",
         "one or two words that say what it is about",
         "visa-renewal",
         "数据备份",
