@@ -156,6 +156,8 @@ class LocalModels:
         return await asyncio.to_thread(self._shelf.offers)
 
     async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
+        if name in await asyncio.to_thread(self._shelf.files):
+            return
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         left = threading.Event()

@@ -32,8 +32,9 @@ class LocalModelsApi(Protocol):
         """Those that are here, and those that can be had by name."""
 
     async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
-        """Get the model `name`; `watch` is told on the loop how many bytes are there, of how many (None: unknown).
-        Cancelled, it stops at the next piece, and goes on from there the next time. Raises ClawbotError, OSError."""
+        """Get the model `name` unless it is here; `watch` is told on the loop how many bytes are there, of how many
+        (None: unknown). Cancelled, it stops at the next piece, and goes on from there the next time. Raises
+        ClawbotError, OSError."""
 
 
 class OutboxApi(Protocol):
