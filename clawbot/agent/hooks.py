@@ -226,7 +226,7 @@ class SessionServices:
         return moment_of(spoke, zone) if spoke > 0 else self._event.timestamp.astimezone(zone)
 
     async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
-        """What `model` ("": the one that answers the user) says to `prompt` within `seconds`."""
+        """The answer of `model` ("": the current one) to `prompt` within `seconds`. Raises HookServiceError."""
         now = epoch_ms(self._deps.clock.now())
         try:
             async with deadline(seconds), self._deps.model.borrow(model) as chat:
@@ -285,7 +285,7 @@ class SessionServices:
         return renamed
 
     async def run(self, prompt: str, *, session: str) -> str:
-        """Let the agent take a turn in another session, and return what it said; "" for a silent reply."""
+        """Let the agent take a turn in another session; returns its reply, "" if silent. Raises HookServiceError."""
         if self._deps.run_prompt is None:
             raise HookServiceError("no other session can be opened here")
         try:

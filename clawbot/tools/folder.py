@@ -298,7 +298,7 @@ def _mode_to_keep(parent: int, name: str) -> int:
 
 @contextmanager
 def explained(shown: str) -> Iterator[None]:
-    """Convert the system's errors about `shown` to ToolErrors for the model."""
+    """Raise the system's errors about `shown` as ToolErrors for the model, MissingFileError for a missing file."""
     try:
         yield
     except FileNotFoundError:

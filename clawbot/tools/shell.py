@@ -1,8 +1,8 @@
-"""The tool that runs shell commands: asks first, hides secrets, says what came out, and lets git alone work on the
-settings of a repository.
+"""The tool that runs shell commands: asks for approval, hides secrets, reports output, and lets only git change a
+repository's settings.
 
-The fence of the file tools holds no command. What keeps it in is the sandbox where the system offers one, and the
-user's consent.
+The file tools' fence does not restrict commands. They are restricted by the sandbox, where available, and the user's
+consent.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class ShellTool:
         self._fence = fence
 
     async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
-        """Ask where that is needed, run, and report."""
+        """Ask if necessary, run, and report. Raises ToolError if it is refused or can't be started."""
         asked = parse(ShellArguments, arguments)
         if not asked.command.strip():
             raise ToolError("`command` is empty.")

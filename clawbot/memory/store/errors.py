@@ -73,7 +73,7 @@ class StoreErrors:
 
 @contextlib.contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """A context that converts the system's errors about the files of `path` to StoreError."""
+    """A context that raises the system's errors about the files of `path` as StoreError."""
     try:
         yield
     except OSError as error:
