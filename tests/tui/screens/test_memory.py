@@ -457,10 +457,12 @@ async def test_a_long_path_is_cut_in_its_middle_and_keeps_its_line() -> None:
         await until(pilot, lambda: "…heating.md:1234" in seen(host))
         assert "0.80  memory…" in seen(host)
         assert "想法.md:7" in seen(host)
+        options = host.screen.query_one(OptionList)
         await pilot.press("down")
+        await until(pilot, lambda: options.highlighted == 1)
         await pilot.resize_terminal(200, 20)
         await until(pilot, lambda: f"0.90  {path}:1234" in seen(host))
-        assert host.screen.query_one(OptionList).highlighted == 1
+        await until(pilot, lambda: options.highlighted == 1)
 
 
 async def test_nothing_found_says_so() -> None:
