@@ -30,6 +30,7 @@ from clawbot.sessions.entries import MessageEntry, encode_entry
 from clawbot.sessions.transcript import Transcript
 
 SIZES = (10, 200, 1_500)
+IDLE_SECONDS = 310.0  # the worker ends after 300
 LONG = 190_000  # messages, 144 MB
 WORDS = "the quick brown fox jumps over the lazy dog and looks for its bone in the garden behind the house "
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -204,8 +205,8 @@ def oneshot(runs: int) -> None:
 # -- the screen --------------------------------------------------------------------------------------------------------
 
 
-def at_rest(home: Path) -> tuple[float, list[float]]:
-    """CPU seconds until the screen and its worker are idle, and the memory of each process in MB then."""
+def at_rest(home: Path, wait: float = 0.0) -> tuple[float, list[float]]:
+    """CPU seconds until the screen and its worker are idle, and the MB of each process `wait` seconds later."""
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "clawbot", "chat"]
     process = subprocess.Popen(
@@ -218,6 +219,9 @@ def at_rest(home: Path) -> tuple[float, list[float]]:
         time.sleep(3.0)
         os.write(master, b"x")
         spent = settled(process.pid)
+        time.sleep(wait)
+        if process.poll() is not None:
+            raise RuntimeError("the screen did not open")
         return spent, [memory_of(pid) for pid in tree_of(process.pid)]
     finally:
         process.kill()
@@ -250,8 +254,10 @@ def memory(runs: int) -> None:
     """Print the memory at rest with a model of a server."""
     with home_with_server() as (home, _):
         found = [at_rest(home)[1] for _ in range(runs)]
+        later = sum(at_rest(home, IDLE_SECONDS)[1])
     shown = " + ".join(f"{statistics.median(part):.0f}" for part in zip(*found, strict=False))
-    print(f"memory at rest, program + worker: {shown} = {statistics.median(map(sum, found)):.0f} MB")
+    print(f"program + worker after the first key: {shown} = {statistics.median(map(sum, found)):.0f} MB")
+    print(f"when nobody called for {IDLE_SECONDS:.0f} s: {later:.0f} MB")
 
 
 def resume(runs: int) -> None:
@@ -260,7 +266,7 @@ def resume(runs: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
             Path(home, "config.yaml").write_text(
-                "agents: {defaults: {model: offline}}\nsession: {reset: {mode: off}}\n"
+                "agents: {defaults: {model: offline}}\nsession: {reset: {mode: none}}\n"
             )
             if size:
                 written(home, size)
