@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from functools import lru_cache
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -219,6 +221,38 @@ def read_compacted(text: str) -> Compacted | None:
     if not shut or not opened or "\n" in asked.strip():
         return None
     return Compacted(summary, request.removesuffix(_REQUEST_SHUT).strip())
+
+
+_FIRST_MOMENT = 946_684_800_000  # 2000 in milliseconds: an earlier time was counted in seconds, or is made up
+_SAID_AT = re.compile(r"(?:\A|(?<=\n\n))\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
+
+
+def is_timed(message: Message) -> bool:
+    """Whether a model is told when `message` was said: the user's words are, what the program says in the user's place
+    is not (a job's prompt names the time itself)."""
+    if not isinstance(message, UserMessage) or message.timestamp < _FIRST_MOMENT or message.scheduled is True:
+        return False
+    return not quotes_notes(message) and read_compacted(message.text) is None
+
+
+def said_at(message: Message, zone: tzinfo) -> str:
+    """`[2026-11-22 10:03] `, what a model reads before the words of `message`: from the stored time, so that it never
+    changes; "" for one that is not timed."""
+    return _shown_time(message.timestamp, zone) if is_timed(message) else ""
+
+
+@lru_cache(maxsize=8192)
+def _shown_time(timestamp: int, zone: tzinfo) -> str:
+    try:
+        return f"[{datetime.fromtimestamp(timestamp / 1000, zone):%Y-%m-%d %H:%M}] "
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def without_times(text: str) -> str:
+    """`text` of a user's turn as it was said: without what `said_at` put before it, or before each of several messages
+    that were joined to one turn."""
+    return _SAID_AT.sub("", text)
 
 
 class ToolSpec(Struct, frozen=True):

@@ -21,6 +21,7 @@ from clawbot.messages import (
     ToolResultMessage,
     ToolSpec,
     UserMessage,
+    is_timed,
 )
 from clawbot.sessions.conversation import ContextItem
 
@@ -28,6 +29,8 @@ IMAGE_TOKENS = 1200
 """A picture, whoever sent it."""
 MESSAGE_TOKENS = 4
 """The role of a message and its framing. A tool call needs as many, since it is sent like a message."""
+TIME_TOKENS = 13
+"""The time before a message of the user."""
 PRIMING_TOKENS = 3
 """The start of the answer in a request."""
 
@@ -86,10 +89,10 @@ class TokenCounter:
             case BashExecutionMessage():
                 return MESSAGE_TOKENS + self._count(message.text)
             case UserMessage(content=str(text)):
-                return MESSAGE_TOKENS + self._count(text) if text.strip() else 0
+                return MESSAGE_TOKENS + _of_time(message) + self._count(text) if text.strip() else 0
             case UserMessage(content=blocks):
                 pictures = sum(isinstance(block, ImageBlock) for block in blocks) * IMAGE_TOKENS
-                return MESSAGE_TOKENS + self._count(message.text) + pictures if blocks else 0
+                return MESSAGE_TOKENS + _of_time(message) + self._count(message.text) + pictures if blocks else 0
 
     def _of_answer(self, message: AssistantMessage) -> int:
         """A failed or truncated answer is sent without its calls and reasoning."""
@@ -117,6 +120,10 @@ class TokenCounter:
         if not pictures:
             return 0
         return MESSAGE_TOKENS + self._count(TOOL_IMAGE.format(name=message.tool_name)) + pictures
+
+
+def _of_time(message: Message) -> int:
+    return TIME_TOKENS if is_timed(message) else 0
 
 
 class Reuse:

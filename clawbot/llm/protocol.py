@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from datetime import tzinfo
 from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -20,7 +21,8 @@ class ChatRequest(Struct, frozen=True):
 
     `system` is the whole system prompt; its first `stable_prefix` characters do not change between the calls of a
     session, so a provider may cache them. `purpose` says what the answer is for: only the offline model reads it.
-    `max_tokens` caps the answer, in tokens.
+    `max_tokens` caps the answer, in tokens. The user's messages are sent with the time at which they were said, in
+    `zone` (None: without).
     """
 
     system: str
@@ -29,6 +31,7 @@ class ChatRequest(Struct, frozen=True):
     stable_prefix: int = 0
     purpose: Purpose = "chat"
     max_tokens: int | None = None
+    zone: tzinfo | None = None
 
 
 class TextPart(Struct, frozen=True, tag="text"):

@@ -20,13 +20,13 @@ from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
     ImageBlock,
-    Message,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
     ToolSpec,
     UserMessage,
+    said_at,
 )
 
 # Gemini wants its signature of a thought back; litellm carries it behind this mark in the id of the call.
@@ -193,13 +193,13 @@ def to_openai(
     Nothing with empty content is ever sent.
     """
     rules = rules_for(ref, base, tools=tools)
-    spelled = list(_spell(request.messages, rules, ref))
+    spelled = list(_spell(request, rules, ref))
     if rules.single_calls:
         spelled = list(_one_by_one(spelled))
     turns = _order(_join(spelled, rules), rules)
     system = _system(request, rules)
-    if rules.cache_marks and turns:
-        _mark_last(turns[-1])
+    if rules.cache_marks:
+        _mark_ends(turns)
     body: dict[str, Any] = {"messages": [*system, *turns]}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
@@ -226,10 +226,10 @@ def _system(request: ChatRequest, rules: WireRules) -> list[WireMessage]:
     return [{"role": "system", "content": [block for block in blocks if block["text"].strip()]}]
 
 
-def _spell(messages: tuple[Message, ...], rules: WireRules, ref: str) -> Iterator[WireMessage]:
+def _spell(request: ChatRequest, rules: WireRules, ref: str) -> Iterator[WireMessage]:
     ids = CallIds(rules)
     pictures: list[dict[str, Any]] = []
-    for message in messages:
+    for message in request.messages:
         if isinstance(message, ToolResultMessage):
             yield from _result(message, ids, rules, pictures)
             continue
@@ -240,24 +240,25 @@ def _spell(messages: tuple[Message, ...], rules: WireRules, ref: str) -> Iterato
         if isinstance(message, AssistantMessage):
             yield from _assistant(message, ids, rules, ref)
         else:
-            yield from _user(message)
+            yield from _user(message, said_at(message, request.zone) if request.zone else "")
     if pictures:
         yield {"role": "user", "content": pictures}
 
 
-def _user(message: UserMessage | BashExecutionMessage) -> Iterator[WireMessage]:
+def _user(message: UserMessage | BashExecutionMessage, said: str) -> Iterator[WireMessage]:
+    """`said`: what tells when it was said."""
     if isinstance(message, BashExecutionMessage) or isinstance(message.content, str):
-        text = message.text
-        if text.strip():
-            yield {"role": "user", "content": text}
+        if message.text.strip():
+            yield {"role": "user", "content": said + message.text}
         return
     blocks = [
         _block(block) for block in message.content if not (isinstance(block, TextBlock) and not block.text.strip())
     ]
     if blocks and all(block["type"] == "text" for block in blocks):
-        yield {"role": "user", "content": message.text}
+        yield {"role": "user", "content": said + message.text}
     elif blocks:
-        yield {"role": "user", "content": blocks}
+        time = [{"type": "text", "text": said}] if said else []
+        yield {"role": "user", "content": [*time, *blocks]}
 
 
 def _block(block: TextBlock | ImageBlock) -> dict[str, Any]:
@@ -382,8 +383,17 @@ def _order(turns: list[WireMessage], rules: WireRules) -> list[WireMessage]:
     return ordered
 
 
-def _mark_last(turn: WireMessage) -> None:
-    """Have the provider cache the conversation up to `turn`, its last one."""
+def _mark_ends(turns: list[WireMessage]) -> None:
+    """Have the provider cache the conversation up to its end, and read it up to where the request before ended: the
+    turn before the last answer. Looking back by itself it passes over no more than 20 blocks, which a round of many
+    tool calls exceeds."""
+    answers = [at for at, turn in enumerate(turns[:-1]) if turn["role"] == "assistant"]
+    for at in {len(turns) - 1, answers[-1] - 1 if answers else -1}:
+        if at >= 0:
+            _mark(turns[at])
+
+
+def _mark(turn: WireMessage) -> None:
     if turn["role"] == "user":
         turn["content"] = _as_blocks(turn["content"])
         turn["content"][-1] = {**turn["content"][-1], "cache_control": _CACHE_MARK}

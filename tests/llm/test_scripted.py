@@ -131,6 +131,7 @@ async def test_a_stream_tells_its_usage_when_asked(options: dict[str, Any], told
         ("{user: {not: [bye, see]}}", True),
         ("{user: [he, {not: bye}]}", True),
         ("{user: earlier}", False),
+        ("{context: {equals: earlier}}", True),
         ("{context: earlier}", True),
         ("{context: {not: Rules}}", True),
         ("{context: {contains: [earlier, r2]}}", True),
@@ -154,10 +155,16 @@ async def test_expectations(expect: str, fits: bool) -> None:
         "messages": [
             {"role": "system", "content": "Rules"},
             {"role": "developer", "content": [{"type": "text", "text": "more"}]},
-            {"role": "user", "content": "earlier"},
+            {"role": "user", "content": "[2026-11-22 10:03] earlier"},
             {"role": "assistant", "content": None},
             {"role": "tool", "content": "r1"},
-            {"role": "user", "content": [{"type": "text", "text": "hello"}, {"type": "image_url", "image_url": {}}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "[2026-11-22 10:04] hello"},
+                    {"type": "image_url", "image_url": {}},
+                ],
+            },
             {"role": "assistant", "content": "hm"},
             {"role": "tool", "content": "r2"},
             {"role": "tool", "content": "r3"},

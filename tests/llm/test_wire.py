@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from clawbot.llm.collect import REDACTED
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.wire import AFTER_TOOLS, EMPTY_RESULT, OPENING_TURN, CallIds, rules_for, to_openai
 from clawbot.messages import (
+    NOTES_HEAD,
     AssistantMessage,
     BashExecutionMessage,
     ImageBlock,
@@ -23,6 +26,7 @@ from clawbot.messages import (
     ToolResultMessage,
     ToolSpec,
     UserMessage,
+    compacted_text,
 )
 
 
@@ -207,6 +211,48 @@ def test_anthropic_is_asked_to_cache_the_stable_prefix_and_the_conversation() ->
     assert spelled[1]["content"] == [{"type": "text", "text": "q", "cache_control": mark}]
     after_tool = sent(AssistantMessage([call()], stop_reason="toolUse"), result(), ref="anthropic/m")
     assert after_tool[-1]["cache_control"] == mark
+
+
+def test_anthropic_reads_up_to_where_the_request_before_ended() -> None:
+    """Its own look back passes over 20 blocks, fewer than a round of many calls has."""
+    many = AssistantMessage([call(str(number)) for number in range(15)], stop_reason="toolUse")
+    before: tuple[Message, ...] = (UserMessage("q"), AssistantMessage([TextBlock("a")]), UserMessage("go on"))
+    after = (*before, many, *(result(str(number)) for number in range(15)))
+    marked = [
+        [at for at, turn in enumerate(sent(*turns, ref="anthropic/m")) if "cache_control" in str(turn)]
+        for turns in (before, after)
+    ]
+    assert marked == [[0, 2], [2, len(after) - 1]]
+
+
+ASKED = UserMessage("buy milk\n\n[2026-11-21 09:00] or not", timestamp=1_795_341_780_000)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (ASKED, f"[2026-11-22 11:03] {ASKED.text}"),
+        (UserMessage([TextBlock("a"), TextBlock("b")], timestamp=ASKED.timestamp), "[2026-11-22 11:03] a\nb"),
+        (UserMessage("old", timestamp=1_795_341_780), "old"),  # in seconds: no time is better than a wrong one
+        (UserMessage("none"), "none"),
+        (UserMessage("far", timestamp=10**18), "far"),
+        (UserMessage("a job", timestamp=ASKED.timestamp, scheduled=True), "a job"),
+        (UserMessage(compacted_text("Before:", "a summary"), timestamp=ASKED.timestamp), None),
+        (UserMessage(f"{NOTES_HEAD}\n\n`a`:\n```text\nb\n```", timestamp=ASKED.timestamp), None),
+        (BashExecutionMessage("ls", "a", 0, timestamp=ASKED.timestamp), None),
+    ],
+)
+def test_the_users_words_come_with_the_time_at_which_they_were_said(
+    message: UserMessage | BashExecutionMessage, shown: str | None
+) -> None:
+    assert sent(message, zone=ZoneInfo("Europe/Berlin"))[0]["content"] == (shown or message.text)
+    assert sent(message)[0]["content"] == message.text
+
+
+def test_a_picture_without_words_has_its_time_too() -> None:
+    message = UserMessage([ImageBlock("QQ", "image/png")], timestamp=ASKED.timestamp)
+    blocks = sent(message, zone=UTC)[0]["content"]
+    assert [block.get("text") for block in blocks] == ["[2026-11-22 10:03] ", None]
 
 
 def test_signed_reasoning_goes_back_to_the_provider_that_signed_it() -> None:

@@ -27,6 +27,7 @@ from clawbot.llm.scripted.replies import (
     usage_of,
 )
 from clawbot.llm.scripted.types import Check, CheckKey, Fault, Figures, Script, ScriptTurn
+from clawbot.messages import without_times
 
 # Both sides must fit into one line of an error; the requests themselves can be looked at whole.
 SHOWN_CHARS = 200
@@ -228,9 +229,9 @@ def _left(turn: ScriptTurn, used: int) -> str:
 def view_of(request: Mapping[str, Any]) -> RequestView:
     """Look at an OpenAI chat request. It may be of any shape: what is missing is seen as no text."""
     messages = [message for message in request.get("messages") or () if isinstance(message, Mapping)]
-    user = [_text(message) for message in messages if message.get("role") == "user"]
+    user = [_said(message) for message in messages if message.get("role") == "user"]
     system = [_text(message) for message in messages if message.get("role") in SYSTEM_ROLES]
-    context = [_text(message) for message in messages if message.get("role") not in SYSTEM_ROLES]
+    context = [_said(message) for message in messages if message.get("role") not in SYSTEM_ROLES]
     return {
         "user": tuple(user[-1:]),
         "system": ("\n".join(system),) if system else (),
@@ -298,6 +299,11 @@ def _fresh_results(messages: list[Mapping[str, Any]]) -> list[str]:
 def _tool_names(tools: Iterable[Any]) -> list[str]:
     functions = [tool.get("function") for tool in tools if isinstance(tool, Mapping)]
     return [str(function.get("name", "")) for function in functions if isinstance(function, Mapping)]
+
+
+def _said(message: Mapping[str, Any]) -> str:
+    """What was said in `message`: the time that stands before the user's words is none of them."""
+    return without_times(_text(message)) if message.get("role") == "user" else _text(message)
 
 
 def _text(message: Mapping[str, Any]) -> str:
