@@ -1,15 +1,19 @@
 """The memory flush: a silent turn on a copy of the context, in which the model may only read, and append to the day's
 notes. `SilentTurn` accepts the gate's offers.
 
-Nothing of it is stored in the transcript or shown to the user. Its outcome is a value, even if the model fails, stalls
-or attempts something forbidden: a failed flush must not stop the user's turn.
+Its requests begin with the session's own bytes: the same system prompt, the same tools, the same messages, so that the
+provider has read them already. What is special about the turn stands in its last message, and is kept to where the
+tools run.
+
+Nothing of it goes into the transcript or to the user. What it came to is a value, also when the model fails, stalls or
+tries what it must not: no failure of a flush may stop the user's turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +26,7 @@ from clawbot.agent.events import Scope
 from clawbot.agent.offers import FlushOutcome
 from clawbot.agent.request_builder import RequestBuilder
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
-from clawbot.clock import Clock, epoch_ms
+from clawbot.clock import Clock
 from clawbot.config.schema_context import MemoryFlushSettings
 from clawbot.context.compaction import junk
 from clawbot.context.counting import TokenCounter
@@ -32,13 +36,13 @@ from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest
-from clawbot.messages import OFFLINE, AssistantMessage, Message, TextBlock, ToolResultMessage, UserMessage
+from clawbot.messages import OFFLINE, AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import FLUSH, Result
 from clawbot.text.secrets import redact, secret_values
 from clawbot.tools.append_only import AppendOnlyFile, BeforeWrite
 from clawbot.tools.folder import WorkspaceFolder
-from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, AskingTool
+from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, Approver, AskingTool, ToolOutcome
 from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
@@ -46,14 +50,19 @@ MAX_ROUNDS = 8  # model calls: reading, a few notes and a last word take four
 RECORD_CHARS = 600  # of a reply or an error, what the transcript keeps
 PROSE_CHARS = 300  # a longer reply without a call is a model that can't call, not one with nothing to keep
 LEFT_OUT = "[Left out: it did not fit.]"
-SHORT_CHARS = 200  # shorter results are kept: the outcome of a write must not be forgotten
-_LEAST_COPY = 500  # minimum tokens of a useful copy
-_TOOLS_AND_PROMPT = 1_500  # tokens of a silent turn beside the system prompt and the copy
+SHORT_CHARS = 200  # a result up to this stays: what a write came to must not be forgotten
+_LEAST_COPY = 500  # tokens of a copy: less shows nothing
+_PROMPT = 700  # tokens of a silent turn beside what the session sends, and the copy
 
 DAY = "YYYY-MM-DD"
 SILENT = "NO_REPLY"
+APPEND = "append"
 HINT = f"If no reply to the user is needed, start your reply with {SILENT}."
 TIME_LABEL = "Current time:"
+RULE = (
+    "Until you are done only tools that read work, and `append` (or `write`) for that file: it is added to at its end. "
+    "Any other call is refused."
+)
 
 
 def daily_note(now: datetime) -> str:
@@ -61,21 +70,18 @@ def daily_note(now: datetime) -> str:
     return f"memory/{now:%Y-%m-%d}.md"
 
 
-def flush_system(system: str, added: str, now: datetime) -> str:
-    """The turn's system prompt: the session's, plus the one in the settings."""
-    return "\n\n".join(part for part in (system, _filled(added, now)) if part)
-
-
-def flush_prompt(prompt: str, now: datetime) -> str:
-    """The turn's user message: the prompt in the settings, the file, and the time."""
-    text, path = _filled(prompt, now), daily_note(now)
-    parts = [text]
+def flush_prompt(settings: MemoryFlushSettings, now: datetime) -> str:
+    """What the user's side says: both prompts of the settings, the file, what is refused, and the time."""
+    path = daily_note(now)
+    text = "\n\n".join(_dated(part, now) for part in (settings.prompt, settings.system_prompt) if part.strip())
+    parts = [text, *([] if SILENT in text else [HINT])]
     if path not in text:
         # A custom prompt may name no file, and writes to another one would be refused.
         parts.append(f"What must be remembered goes into {path}, by `append`.")
+    parts.append(RULE)
     if TIME_LABEL not in text:
         parts.append(current_time(now))
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
 
 
 def current_time(now: datetime) -> str:
@@ -90,27 +96,23 @@ def ordinal(number: int) -> str:
     return f"{number}{'th' if number % 100 in (11, 12, 13) else endings.get(number % 10, 'th')}"
 
 
-def _filled(text: str, now: datetime) -> str:
-    """`text` with the day in it, and with a word on the silent reply where it has none."""
-    dated = text.replace(DAY, f"{now:%Y-%m-%d}").strip()
-    return dated if SILENT in dated else "\n\n".join(part for part in (dated, HINT) if part)
+def _dated(text: str, now: datetime) -> str:
+    return text.replace(DAY, f"{now:%Y-%m-%d}").strip()
 
 
 class FlushSetup(Struct, frozen=True, kw_only=True):
-    """What is offered to memory, and what a flush works with. `messages` is a copy of the context with whole pairs and
-    without a message that waits for its answer, `system` its prompt, of which the first `stable_prefix` characters may
-    be cached. `now`, in the user's zone, says which day's notes are written, even when midnight passes meanwhile.
+    """What is offered to memory, and what a flush works with. `request` is what the session would send now, whose
+    messages are a copy of the context with whole pairs and without one that waits for its answer. `now`, in the user's
+    zone, says which day's notes are written, even when midnight passes meanwhile.
 
-    `read_tools` are tools of the agent, of which those are used that only read; `timeout` bounds the whole turn, in
+    `tools` are those of the agent, of which those are used that only read; `timeout` bounds the whole turn, in
     seconds; `output_max_chars` caps what the model sees of one result; `before_write` is called in a thread before
     anything is written, which it forbids by raising."""
 
-    messages: tuple[Message, ...]
-    system: str
-    stable_prefix: int
+    request: ChatRequest
     now: datetime
     model: ChatModel
-    read_tools: Sequence[AnyTool]
+    tools: Sequence[AnyTool]
     workspace: Path
     settings: MemoryFlushSettings
     timeout: float
@@ -120,11 +122,11 @@ class FlushSetup(Struct, frozen=True, kw_only=True):
 
 
 async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
-    """Let the model write down what matters in `setup.messages`. Raises only CancelledError."""
+    """Let the model write down what matters in the messages of `setup.request`. Raises only CancelledError."""
     if not setup.model.info.supports_tools:
         reason = f"{setup.model.info.ref} can't call tools, so it can't write notes."
         return FlushOutcome("failed", error=f"{reason} Name one that can in compaction.memory_flush.model.")
-    said = [message.text for message in setup.messages]
+    said = [message.text for message in setup.request.messages]
     known = await asyncio.to_thread(secret_values, said)
     folder, path = WorkspaceFolder(setup.workspace), daily_note(setup.now)
     file = AppendOnlyFile(folder, path, setup.before_write, known, lambda text: junk(text, "\n".join(said)))
@@ -184,21 +186,41 @@ def _for_record(text: str) -> str:
     return clean if len(clean) <= RECORD_CHARS else f"{clean[: RECORD_CHARS - 1]}…"
 
 
+class _FlushTools:
+    """The tools of a flush: those of `box` run, and of what the session has besides, nothing does."""
+
+    def __init__(self, box: Toolbox, session: Collection[str], path: str) -> None:
+        self._box = box
+        self._refused = set(session) - {spec.name for spec in box.specs}
+        self._path = path
+
+    def title(self, call: ToolCallBlock) -> str:
+        """One line that names the call."""
+        return self._box.title(call)
+
+    async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
+        """Run one call, or refuse it."""
+        if call.name not in self._refused:
+            return await self._box.run(call, approve)
+        text = f"`{call.name}` is refused in this turn: look with tools that read, and write {self._path} by `append`."
+        return ToolOutcome(text, is_error=True, summary="refused")
+
+
 class _Talk:
     """The messages of a flush: the copy of the context, the prompt, and in `own` what the turn has said since."""
 
     def __init__(self, setup: FlushSetup, file: AppendOnlyFile) -> None:
-        reading = [tool for tool in setup.read_tools if tool.read_only and not isinstance(tool, AskingTool)]
-        prompt = flush_prompt(setup.settings.prompt, setup.now)
-        self.tools = Toolbox([*reading, *file.tools], setup.output_max_chars)
+        reading = [tool for tool in setup.tools if tool.read_only and not isinstance(tool, AskingTool)]
+        box = Toolbox([*reading, *file.tools], setup.output_max_chars)
+        names = {spec.name for spec in setup.request.tools}
+        self.tools = _FlushTools(box, names, file.path)
         self.own: list[AssistantMessage | ToolResultMessage] = []
-        self._given = (*setup.messages, UserMessage(prompt, timestamp=epoch_ms(setup.now)))
-        self._request = ChatRequest(
-            system=flush_system(setup.system, setup.settings.system_prompt, setup.now),
-            messages=(),
-            tools=self.tools.specs,
-            stable_prefix=setup.stable_prefix,
-            purpose="flush",
+        # Without a time of its own: the prompt names it.
+        self._given = (*setup.request.messages, UserMessage(flush_prompt(setup.settings, setup.now)))
+        # Where the settings deny the session `append`, memory needs it nevertheless.
+        added = () if APPEND in names else tuple(spec for spec in box.specs if spec.name == APPEND)
+        self._request = structs.replace(
+            setup.request, messages=(), tools=(*setup.request.tools, *added), purpose="flush", max_tokens=None
         )
 
     async def prepare(self) -> ChatRequest:
@@ -293,21 +315,19 @@ class SilentTurn:
         counter = TokenCounter(ref=model.info.ref)
         items = [ContextItem("", message) for message in copy.messages]
         tokens = [counter.of(item.message) for item in items]
-        built = self._requests.built
-        fixed = counter.text(built.prompt.text) if built else 0
+        request = self._requests.request_of(copy.messages)
+        fixed = counter.text(request.system) + sum(map(counter.tool, request.tools))
         window = self._requests.windows.of(model.info).tokens
-        allowed = max(_LEAST_COPY, window * 3 // 4 - fixed - _TOOLS_AND_PROMPT)
+        allowed = max(_LEAST_COPY, window * 3 // 4 - fixed - _PROMPT)
         return detach(items, tokens, 0, len(items), allowed=allowed)
 
     async def _flush(self, model: ChatModel, copy: Detached, before_write: BeforeWrite, scope: Scope) -> FlushOutcome:
-        deps, built = self._deps, self._requests.built
+        deps = self._deps
         flush = FlushSetup(
-            messages=copy.messages,
-            system=built.prompt.text if built else "",
-            stable_prefix=built.prompt.stable_prefix if built else 0,
+            request=self._requests.request_of(copy.messages),
             now=self._moment(copy),
             model=model,
-            read_tools=self._requests.toolbox.read_only,
+            tools=self._requests.toolbox.read_only,
             workspace=deps.workspace,
             settings=self._settings,
             timeout=deps.settings.compaction.timeout,

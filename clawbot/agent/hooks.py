@@ -21,7 +21,7 @@ from clawbot.agent.notes import BeforeWrite, KeptNote, NoteError, NoteRequest, k
 from clawbot.agent.status_types import HookStatus
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.context.bootstrap import BootstrapFile, NamedText
-from clawbot.deadline import deadline
+from clawbot.deadline import Cancellation, deadline
 from clawbot.errors import ClawbotError
 from clawbot.hooks.api import HookServiceError, Said
 from clawbot.hooks.discovery import FoundHook
@@ -29,13 +29,16 @@ from clawbot.hooks.dispatch import LastRun
 from clawbot.hooks.events import (
     AgentBootstrap,
     CommandNew,
+    CommandReset,
     HookEvent,
     InjectedFile,
     RuntimeStop,
+    SessionAutoReset,
     ToolAfter,
     ToolBefore,
 )
-from clawbot.llm.asking import complete
+from clawbot.llm.asking import ask, complete
+from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import OFFLINE, AssistantMessage, ToolCallBlock
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.messages_tail import Manner, SaidText, UserWords, last_said, last_words_at
@@ -64,6 +67,7 @@ class SessionHooks:
         self.conversation = conversation
         self.announce = announce
         self.words = UserWords()
+        self.question: Callable[[str], ChatRequest | None] = _no_request
         self._dispatcher = deps.hooks
         self._reading: asyncio.Task[None] | None = None
 
@@ -157,6 +161,10 @@ class SessionHooks:
         return [_status(hook, self.last_run(hook.name)) for hook in self._dispatcher.hooks]
 
 
+def _no_request(_text: str) -> ChatRequest | None:
+    return None
+
+
 class SessionServices:
     """What the program does for the hooks of one event. `kept` is the note that was written for its session, `held` are
     the entries whose texts are said to stand in it.
@@ -226,10 +234,16 @@ class SessionServices:
         return moment_of(spoke, zone) if spoke > 0 else self._event.timestamp.astimezone(zone)
 
     async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
-        """The answer of `model` ("": the current one) to `prompt` within `seconds`. Raises HookServiceError."""
+        """The answer of `model` ("": the current one) to `prompt` within `seconds`. The end of a session asks behind what
+        begins the next one, too: a server that holds one prompt at a time then keeps that. Raises HookServiceError."""
         now = epoch_ms(self._deps.clock.now())
+        begun = None
+        if not model and isinstance(self._event, CommandNew | CommandReset | SessionAutoReset):
+            begun = self._hooks.question("\n\n".join(filter(None, (system, prompt))))
         try:
             async with deadline(seconds), self._deps.model.borrow(model) as chat:
+                if begun is not None:
+                    return (await ask(chat, begun, Cancellation())).text
                 return await complete(chat, system, prompt, purpose="slug", timestamp=now)
         except TimeoutError as error:
             raise HookServiceError(f"the model did not answer within {seconds:g} seconds") from error

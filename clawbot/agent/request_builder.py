@@ -8,7 +8,7 @@ import functools
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
@@ -25,13 +25,14 @@ from clawbot.context.bootstrap import (
 from clawbot.context.counting import TokenCounter, quick_size, weigh_message
 from clawbot.context.detached import Detached, detach
 from clawbot.context.guard import Guard
+from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
 from clawbot.context.privacy import privacy_of
 from clawbot.context.prompt import PromptInputs, SystemPrompt, build_system_prompt
 from clawbot.context.pruning import Pruner, marker_of, state_from
 from clawbot.context.window import Measure, NextRequest, Report, Window, WindowBudget, measure, plan_budget, window_of
 from clawbot.llm.protocol import ChatRequest, ModelInfo
 from clawbot.llm.tokens import weigh_tokens
-from clawbot.messages import AssistantMessage, ToolSpec, quotes_notes
+from clawbot.messages import AssistantMessage, Message, ToolSpec, UserMessage, quotes_notes
 from clawbot.sessions.conversation import ContextItem, repair_pairs
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten, without_forgotten
@@ -159,12 +160,18 @@ class PreparedRequest(Struct, frozen=True):
 
     def request(self) -> ChatRequest:
         """The next call of the model."""
-        return ChatRequest(
-            system=self.built.prompt.text,
-            messages=tuple(self.view.messages),
-            tools=tuple(self.view.tools),
-            stable_prefix=self.built.prompt.stable_prefix,
-        )
+        return _request(self.built, self.view.tools, self.view.messages)
+
+
+def _request(built: Built, tools: Sequence[ToolSpec], messages: Sequence[Message]) -> ChatRequest:
+    """A call that begins as all calls with `built` do."""
+    return ChatRequest(
+        system=built.prompt.text,
+        messages=tuple(messages),
+        tools=tuple(tools),
+        stable_prefix=built.prompt.stable_prefix,
+        zone=built.inputs.now.tzinfo,
+    )
 
 
 class RequestBuilder:
@@ -182,6 +189,7 @@ class RequestBuilder:
         self._weights = TokenCounter(weigh_tokens)
         self._limit, self._limit_whole, self._guard = (Guard(self._weights.of) for _ in range(3))
         self._recorded = self._pruner.state
+        self._cache = CacheWatch()
         self._report: Report | None = None
         self.windows = Windows(settings.context_tokens)
         self._session = ""
@@ -223,6 +231,20 @@ class RequestBuilder:
         items = list(self._conversation.items)
         self.prepared = await asyncio.to_thread(self._prepare, self.built, items, self.window.tokens)
         return self.prepared
+
+    def request_of(self, messages: Sequence[Message]) -> ChatRequest:
+        """A call that begins as the session's next one does, and says `messages`."""
+        if self.built is None:
+            return ChatRequest(system="", messages=tuple(messages))
+        return _request(self.built, self._tools_of(self.built), messages)
+
+    def question(self, text: str) -> ChatRequest | None:
+        """The request that asks `text` behind what each request of the session begins with, prompt and tools; None
+        where no turn was taken, or that would leave little room."""
+        request = self.request_of([UserMessage(text)])
+        if self.built is None or _weigh(self.built, request.tools) + weigh_tokens(text) > self.window.tokens * 3 // 4:
+            return None
+        return structs.replace(request, purpose="slug")
 
     def _tools_of(self, built: Built) -> Sequence[ToolSpec]:
         return built.inputs.tools if self._deps.model.info.supports_tools else ()
@@ -290,9 +312,28 @@ class RequestBuilder:
         """The model answered the last request: its provider may have counted, and has it in its cache."""
         if message.broken:
             return
-        self._pruner.touch(epoch_ms(self._deps.clock.now()))
+        now = self._deps.clock.now()
+        self._pruner.touch(epoch_ms(now))
+        if self.prepared is not None:
+            self._cache.answered(self._sent(self.prepared), message.usage, now.isoformat())
         if self.prepared is not None and message.usage is not None and message.usage.prompt_tokens > 0:
             self._report = Report(message.usage.prompt_tokens, self.prepared.sent)
+
+    def _sent(self, prepared: PreparedRequest) -> SentRequest:
+        inputs, record = prepared.built.inputs, self._conversation.session.record
+        return SentRequest(
+            request=prepared.request(),
+            model=self._counted_for,
+            session=record.session_id,
+            compactions=record.compaction_count,
+            files=inputs.bootstrap,
+            day=f"{inputs.now:%Y-%m-%d}",
+        )
+
+    @property
+    def cache(self) -> CacheUse | None:
+        """How much of the last prompt the provider had read before, and what broke that last; None before it said."""
+        return self._cache.use
 
     def pruning_record(self) -> CustomEntry | None:
         """What a later start must know of the pruning, unless the transcript has it: it counts as written then."""
@@ -345,12 +386,16 @@ class RequestBuilder:
     async def detached(
         self, prepared: PreparedRequest, spans: Sequence[tuple[int, int]], stop: int, allowed: int
     ) -> list[Detached]:
-        """Copies that offer the items of `spans` before `stop`, in their order, each of at most `allowed` tokens."""
-        path, tokens = self._conversation.session.transcript.path, prepared.whole_tokens
+        """Copies that offer the items of `spans` before `stop`, in their order, each of at most `allowed` tokens. They
+        hold what is offered whole, and what stands before it as the model has it in its cache."""
+        path, tokens = self._conversation.session.transcript.path, list(prepared.tokens)
+        shown = list(prepared.items)
+        for start, end in spans:
+            shown[start:end], tokens[start:end] = prepared.whole[start:end], prepared.whole_tokens[start:end]
 
         def copied() -> list[Detached]:
             # Read anew: another process may have been told to forget something since the session was opened.
-            items = without_forgotten(prepared.whole, read_forgotten(path.parent), path.name)
+            items = without_forgotten(shown, read_forgotten(path.parent), path.name)
             return [
                 Detached(tuple(repair_pairs(copy.messages)), copy.start, copy.stop)
                 for start, end in spans

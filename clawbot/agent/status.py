@@ -14,7 +14,7 @@ from clawbot.agent.deps import AgentDeps
 from clawbot.agent.offers import OfferState
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
 from clawbot.agent.status_types import HookStatus, RuntimeStatus
-from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report, moment, outcome
+from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report, cache_line, moment, outcome
 from clawbot.context.window import plan_budget
 from clawbot.text.sanitize import clean_line
 from clawbot.text.visible import messages
@@ -76,6 +76,7 @@ def status_of(
         window_source=window.source,
         unsent=unsent,
         memory_problem=deps.memory_problem(),
+        cache=requests.cache,
     )
 
 
@@ -94,6 +95,7 @@ def report_of(
         compactions=compactions,
         last_flush=last_flush(state),
         pruned=requests.pruned,
+        cache=requests.cache,
     )
     return build_report(inputs, requests.counter)
 
@@ -108,6 +110,8 @@ def render_status(now: RuntimeStatus, report: ContextReport, zone: tzinfo | None
         f"- **session** {now.session_key} · {now.session_id}",
         f"- **workspace** {now.workspace} · {now.notes} memory files",
     ]
+    if now.cache is not None:
+        lines.insert(2, f"- **cache** {cache_line(now.cache, zone)}")
     if now.unsent:
         lines.append(f"- **not sent** {messages(now.unsent)} · /unsent")
     if now.cost is not None:
@@ -137,6 +141,7 @@ def status_data(now: RuntimeStatus, report: ContextReport) -> dict[str, Any]:
         "compactAt": report.compact_at,
         "reserve": report.reserve,
         "unaccounted": report.unaccounted,
+        "cache": msgspec.to_builtins(now.cache) if now.cache else None,
         "lastFlush": msgspec.to_builtins(now.last_flush) if now.last_flush else None,
     }
 

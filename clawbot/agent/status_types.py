@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.context.prefix import CacheUse
 from clawbot.context.report import ContextReport, LastFlush
 from clawbot.context.window import WindowBudget
 from clawbot.llm.protocol import ModelInfo
@@ -21,7 +22,8 @@ class RuntimeStatus(Struct, frozen=True):
     false while `tokens` is estimated, `stale` when nothing was reported since the last compaction; `notes` counts the
     memory files. `budget` has the marks of the window (None: unknown); `compactions` counts those of the session;
     `window_source` says where the window is known from, as a half sentence; `unsent` counts what was typed and not
-    sent before the program ended last; `memory_problem` says why notes are found by words alone."""
+    sent before the program ended last; `memory_problem` says why notes are found by words alone; `cache` is
+    None until a provider reported a call."""
 
     agent_id: str
     session_key: str
@@ -41,6 +43,7 @@ class RuntimeStatus(Struct, frozen=True):
     window_source: str = ""
     unsent: int = 0
     memory_problem: str = ""
+    cache: CacheUse | None = None
 
 
 class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):

@@ -109,6 +109,7 @@ class TurnRunner:
         self._hooks = hooks
         on_files = deps.asked.add_prompted if deps.asked is not None and not ended else None
         self.requests = RequestBuilder(deps, conversation, PromptBuilder(deps, hooks.change_files, on_files))
+        hooks.question = self.requests.question
         self.gate = MemoryGate(
             conversation,
             SilentTurn(deps, self.requests, ended=ended),

@@ -88,7 +88,7 @@ class MemoryFlushSettings(SettingsSection):
     prompt: str = FLUSH_PROMPT
     """The prompt. YYYY-MM-DD stands for today in the user's zone."""
     system_prompt: str = FLUSH_SYSTEM_PROMPT
-    """Appended to the system prompt of this turn."""
+    """Added to the prompt; the system prompt stays that of the conversation."""
 
 
 class CompactionSettings(SettingsSection):

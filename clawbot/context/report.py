@@ -9,6 +9,7 @@ from datetime import datetime, tzinfo
 from msgspec import Struct
 
 from clawbot.context.counting import TokenCounter
+from clawbot.context.prefix import CacheUse
 from clawbot.context.prompt import PromptInputs, prompt_literal
 from clawbot.context.startup import read_quoted
 from clawbot.context.window import Measure, NextRequest, Window, WindowBudget
@@ -88,6 +89,7 @@ class ContextReport(Struct, frozen=True, kw_only=True, rename="camel"):
     sections: tuple[Size, ...] = ()
     files: tuple[FileSize, ...] = ()
     pruned: int = 0
+    cache: CacheUse | None = None
 
 
 class ReportInputs(Struct, frozen=True, kw_only=True):
@@ -103,6 +105,7 @@ class ReportInputs(Struct, frozen=True, kw_only=True):
     compactions: int = 0
     last_flush: LastFlush | None = None
     pruned: int = 0
+    cache: CacheUse | None = None
 
 
 def build_report(given: ReportInputs, counter: TokenCounter) -> ContextReport:
@@ -140,6 +143,7 @@ def build_report(given: ReportInputs, counter: TokenCounter) -> ContextReport:
             for file in files
         ),
         pruned=given.pruned,
+        cache=given.cache,
     )
 
 
@@ -221,6 +225,7 @@ def render_report(report: ContextReport, *, detail: bool = False, zone: tzinfo |
         _table(("", "part", "tokens", "share"), _rows(report)),
         f"{report.used:,} of {report.window:,} tokens in use, {certainty(report)}.",
         " · ".join(_next(report, zone)),
+        *([cache_line(report.cache, zone)] if report.cache else ()),
     ]
     return "\n\n".join([*blocks, *(_details(report) if detail else ())])
 
@@ -252,6 +257,12 @@ def _next(report: ContextReport, zone: tzinfo | None) -> Iterator[str]:
     yield f"compactions {report.compactions}"
     if report.pruned:
         yield f"old tool results left out: {report.pruned}"
+
+
+def cache_line(use: CacheUse, zone: tzinfo | None) -> str:
+    """How much of the last prompt the provider had read before, and what broke that last."""
+    text = f"{use.cached:,} of the last {use.prompt:,} prompt tokens came from the provider's cache"
+    return f"{text} · broken last {moment(use.broken_at, zone)} by {use.broken_by}" if use.broken_by else text
 
 
 def _last_flush(flush: LastFlush, zone: tzinfo | None) -> str:

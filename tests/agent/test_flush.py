@@ -18,28 +18,29 @@ from msgspec import structs
 from clawbot.agent.flush import (
     MAX_ROUNDS,
     RECORD_CHARS,
+    RULE,
     FlushSetup,
     current_time,
     daily_note,
     flush_prompt,
-    flush_system,
     ordinal,
     run_flush,
 )
 from clawbot.agent.offers import FlushOutcome
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.config.schema_context import FLUSH_PROMPT, FLUSH_SYSTEM_PROMPT, MemoryFlushSettings
+from clawbot.config.schema_context import FLUSH_PROMPT, MemoryFlushSettings
 from clawbot.deadline import Cancellation
 from clawbot.llm.errors import ContextOverflowError, UnreachableError
 from clawbot.llm.offline import OfflineModel
-from clawbot.llm.protocol import ChatModel, FinalPart, ModelInfo
+from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo
 from clawbot.messages import (
     AssistantMessage,
     Message,
     TextBlock,
     ToolCallBlock,
     ToolResultMessage,
+    ToolSpec,
     Usage,
     UserMessage,
 )
@@ -63,6 +64,10 @@ TALK: tuple[Message, ...] = (
     UserMessage("I prefer tabs. 我住在柏林。"),
     AssistantMessage([TextBlock("Noted.")], provider="openai"),
 )
+SESSION_TOOLS = tuple(
+    ToolSpec(name, f"Does {name}.", {"type": "object", "properties": {}})
+    for name in ("read", "list", "grep", "append", "write", "edit", "shell")
+)
 
 
 @pytest.fixture
@@ -84,12 +89,10 @@ class Flush:
         self.cancel = Cancellation()
         self.model = FakeModel(*answers)
         self.setup = FlushSetup(
-            messages=TALK,
-            system="be good\n\nnow",
-            stable_prefix=7,
+            request=ChatRequest("be good\n\nnow", TALK, SESSION_TOOLS, 7, zone=NOW.tzinfo),
             now=NOW,
             model=model or self.model,
-            read_tools=reading(workspace),
+            tools=reading(workspace),
             workspace=workspace,
             settings=MemoryFlushSettings(**settings),
             timeout=60.0,
@@ -130,32 +133,28 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 class TestPrompts:
     def test_the_prompt_names_the_day_the_file_and_the_time(self) -> None:
-        text = flush_prompt(FLUSH_PROMPT, NOW)
-        assert f"in {NOTE} (create memory/" in text
-        assert "YYYY" not in text
-        assert text.endswith("\n\nCurrent time: Friday, November 20th, 2026 — 10:41 (Europe/Berlin)")
-        assert text.count(NOTE) == 1
-        assert text.count("NO_REPLY") == 1
-
-    def test_the_day_stands_in_the_system_prompt_too(self) -> None:
-        text = flush_system("be good", FLUSH_SYSTEM_PROMPT, NOW)
-        assert text.startswith("be good\n\nThis is a memory flush turn")
-        assert NOTE in text
+        text = flush_prompt(MemoryFlushSettings(), NOW)
+        first, second, rule, time = text.split("\n\n")
+        assert f"in {NOTE} (create memory/" in first
+        assert second.startswith("This is a memory flush turn")
+        assert NOTE in second
+        assert rule == RULE
+        assert time == "Current time: Friday, November 20th, 2026 — 10:41 (Europe/Berlin)"
         assert "YYYY" not in text
 
-    def test_a_prompt_of_the_users_own_gets_what_it_lacks(self) -> None:
-        """Sheet 8.3: a hint on the silent reply in both prompts, the time, and the one file."""
-        text = flush_prompt("把重要的事情记下来。", NOW)
-        first, hint, file, time = text.split("\n\n")
-        assert first == "把重要的事情记下来。"
+    def test_prompts_of_the_users_own_get_what_they_lack(self) -> None:
+        """Sheet 8.3: a hint on the silent reply, the one file, and the time."""
+        own = MemoryFlushSettings(prompt="把重要的事情记下来。", system_prompt="Save it.")
+        first, second, hint, file, rule, time = flush_prompt(own, NOW).split("\n\n")
+        assert (first, second, rule) == ("把重要的事情记下来。", "Save it.", RULE)
         assert "NO_REPLY" in hint
         assert NOTE in file
         assert time.startswith("Current time:")
-        assert "NO_REPLY" in flush_system("", "Save it.", NOW)
 
     def test_what_a_prompt_has_is_not_added(self) -> None:
         own = "Save to memory/YYYY-MM-DD.md, else NO_REPLY. Current time: now"
-        assert flush_prompt(own, NOW) == own.replace("YYYY-MM-DD", "2026-11-20")
+        given = MemoryFlushSettings(prompt=own, system_prompt="")
+        assert flush_prompt(given, NOW) == f"{own.replace('YYYY-MM-DD', '2026-11-20')}\n\n{RULE}"
 
     def test_the_day_is_that_of_the_users_zone(self) -> None:
         late = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)
@@ -171,16 +170,32 @@ class TestPrompts:
         expected = "1st 2nd 3rd 4th 11th 12th 13th 20th 21st 22nd 23rd 30th 31st"
         assert " ".join(map(ordinal, given)) == expected
 
-    async def test_the_model_sees_a_copy_of_the_context_and_the_prompt(self, workspace: Path) -> None:
+    async def test_a_request_is_the_sessions_own_with_the_prompt_behind_it(self, workspace: Path) -> None:
         flush = Flush(workspace, says("NO_REPLY"))
         await flush.run()
         request = flush.model.requests[0]
         assert request.messages[:-1] == TALK
-        assert request.messages[-1] == UserMessage(flush_prompt(FLUSH_PROMPT, NOW), int(NOW.timestamp() * 1000))
+        assert request.messages[-1] == UserMessage(flush_prompt(MemoryFlushSettings(), NOW))
         assert request.purpose == "flush"
-        assert request.system[: request.stable_prefix] == "be good"
-        assert {spec.name for spec in request.tools} == {"read", "list", "grep", "append", "write"}
-        assert flush.setup.messages == TALK
+        assert structs.replace(request, messages=TALK, purpose="chat") == flush.setup.request
+
+    async def test_what_the_session_can_do_besides_is_refused(self, workspace: Path) -> None:
+        before = tree(workspace)
+        names = [spec.name for spec in SESSION_TOOLS if spec.name in ("edit", "shell")]
+        flush = Flush(workspace, calls(*(ToolCallBlock(name, name, {}) for name in names)), says("NO_REPLY"))
+        outcome = await flush.run()
+        assert [result.is_error for result in flush.results()] == [True, True]
+        assert all(NOTE in result.text and "refused" in result.text for result in flush.results())
+        assert outcome.result == "nothing"
+        assert "`shell` is refused" in outcome.error
+        assert tree(workspace) == before
+
+    async def test_a_session_that_may_not_append_gets_the_tool_for_this_turn(self, workspace: Path) -> None:
+        flush = Flush(workspace, calls(one("append")), says("NO_REPLY"))
+        denied = tuple(spec for spec in SESSION_TOOLS if spec.name not in ("append", "write"))
+        flush.setup = structs.replace(flush.setup, request=structs.replace(flush.setup.request, tools=denied))
+        assert (await flush.run()).result == "written"
+        assert [spec.name for spec in flush.model.requests[0].tools] == [*(spec.name for spec in denied), "append"]
 
 
 class TestOutcomes:
@@ -244,7 +259,7 @@ class TestOutcomes:
         stall = time_is_up(monkeypatch, 60.0)
         monkeypatch.setattr(slow, "run", lambda _arguments: stall())
         flush = Flush(workspace, calls(one("append"), ToolCallBlock("2", "look")))
-        flush.setup = structs.replace(flush.setup, read_tools=[slow])
+        flush.setup = structs.replace(flush.setup, tools=[slow])
         outcome = await flush.run()
         assert (outcome.result, len(outcome.writes)) == ("written", 1)
         assert "not done" in outcome.error
@@ -392,16 +407,17 @@ class TestOnlyTheOneFile:
         assert (await flush.run()).result == "written"
         assert f"only {NOTE} can be written" in flush.results()[0].text
 
-    async def test_tools_that_change_something_are_not_offered_whoever_hands_them_in(self, workspace: Path) -> None:
+    async def test_tools_that_change_something_do_not_run_whoever_hands_them_in(self, workspace: Path) -> None:
         folder = WorkspaceFolder(workspace)
         settings = AgentSettings().tools.shell
         secrets = SecretNames(workspace / ".env")
         shell = ShellTool(workspace, settings, state=workspace, max_chars=1000, secrets=secrets)
-        flush = Flush(workspace, calls(one("write", "x")), says("NO_REPLY"))
-        flush.setup = structs.replace(flush.setup, read_tools=[WriteTool(folder), AppendTool(folder), shell])
+        run = ToolCallBlock("2", "shell", {"command": "touch made"})
+        flush = Flush(workspace, calls(one("write", "x"), run), says("NO_REPLY"))
+        flush.setup = structs.replace(flush.setup, tools=[WriteTool(folder), AppendTool(folder), shell])
         await flush.run()
-        assert [spec.name for spec in flush.model.requests[0].tools] == ["append", "write"]
         assert note(workspace) == OLD + "x\n"
+        assert not (workspace / "made").exists()
 
     @pytest.mark.parametrize("kind", ["linked folder", "linked file", "hard link", "folder", "file as folder"])
     async def test_a_place_that_is_no_plain_file_is_a_failure(self, workspace: Path, kind: str) -> None:
@@ -505,12 +521,12 @@ class TestTheOfflineModel:
         monkeypatch.setenv("CHAT_API_KEY", "blue-elephant")
         flush = Flush(workspace, model=OfflineModel(SystemClock(BERLIN)))
         talk = [UserMessage("I prefer tabs."), UserMessage("My favourite animal is the blue-elephant.")]
-        flush.setup = structs.replace(flush.setup, messages=tuple(talk))
+        flush.setup = structs.replace(flush.setup, request=structs.replace(flush.setup.request, messages=tuple(talk)))
         assert (await flush.run()).result == "written"
         assert note(workspace) == f"{OLD}- I prefer tabs.\n"
 
     async def test_without_tools_to_look_it_still_writes(self, workspace: Path) -> None:
         flush = Flush(workspace, model=OfflineModel(SystemClock(BERLIN)))
-        flush.setup = structs.replace(flush.setup, read_tools=[])
+        flush.setup = structs.replace(flush.setup, tools=[])
         assert (await flush.run()).result == "written"
         assert "- I prefer tabs." in note(workspace)

@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from clawbot.agent.events import CommandOutput, MessageFinished, SessionChanged
-from clawbot.agent.flush import flush_prompt, flush_system, ordinal
+from clawbot.agent.flush import flush_prompt, ordinal
 from clawbot.agent.slash import parse_command
+from clawbot.config.schema_context import MemoryFlushSettings
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, RefusedError, UnreachableError
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import ToolCallBlock, ToolResultMessage
@@ -230,10 +231,10 @@ def test_every_day_in_a_prompt_is_the_one_of_the_users_clock(zone: str, day: str
     """Sheet 8.3 and list B 8, where UTC and the user may have different days."""
     now = datetime(2026, 11, 20, 10, 30, tzinfo=UTC).astimezone(ZoneInfo(zone))
     own = "Today is YYYY-MM-DD. Append to memory/YYYY-MM-DD.md, never to another than memory/YYYY-MM-DD.md."
-    for text in (flush_prompt(own, now), flush_system("", own, now)):
-        assert text.count(day) == 3
-        assert "YYYY" not in text
-    assert f"Current time: {now:%A, %B} {ordinal(now.day)}, 2026" in flush_prompt(own, now)
+    text = flush_prompt(MemoryFlushSettings(prompt=own, system_prompt=own), now)
+    assert text.count(day) == 6
+    assert "YYYY" not in text
+    assert f"Current time: {now:%A, %B} {ordinal(now.day)}, 2026" in text
 
 
 async def test_figures_after_a_compaction_ask_for_no_flush(house: House) -> None:

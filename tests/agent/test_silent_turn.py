@@ -41,7 +41,9 @@ class Memory:
         settings = AgentSettings.model_validate(given)
         clock = SystemClock()
         toolbox = build_toolbox(workspace, settings, clock, Paths(find_home()))
-        requests = SimpleNamespace(built=None, windows=Windows(None), toolbox=toolbox)
+        requests = SimpleNamespace(
+            windows=Windows(None), toolbox=toolbox, request_of=lambda messages: ChatRequest("", tuple(messages))
+        )
         deps = agent_deps(workspace, model=usual, open_model=self._open, settings=settings, tools=toolbox, clock=clock)
         self.turn = SilentTurn(deps, cast("RequestBuilder", requests))
         self.scope = silent_scope()

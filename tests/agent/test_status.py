@@ -11,6 +11,7 @@ import pytest
 
 from clawbot.agent.status import render_status, status_data
 from clawbot.agent.status_types import RuntimeStatus
+from clawbot.context.prefix import CacheUse
 from clawbot.context.report import LastFlush
 from clawbot.llm.protocol import ModelInfo
 from tests.context.reports import FLUSH, made
@@ -53,6 +54,14 @@ def said(**changes: Any) -> str:
         ({"cost": 0.12345}, "- **cost** $0.1235"),
         ({}, "- **memory** nothing had to be saved yet"),
         ({"memory_problem": "words only: why"}, "- **memory** words only: why · nothing had to be saved yet"),
+        (
+            {"cache": CacheUse(4_311, 4_280)},
+            "- **cache** 4,280 of the last 4,311 prompt tokens came from the provider's",
+        ),
+        (
+            {"cache": CacheUse(4_311, 12, "an edit of MEMORY.md", "2026-11-20T09:12:00+00:00")},
+            "cache · broken last 2026-11-20 09:12 by an edit of MEMORY.md\n",
+        ),
         ({"last_flush": FLUSH}, "asked last 2026-11-20 09:12: 3 lines (180 bytes) to memory/2026-11-20.md:12"),
         ({"last_flush": msgspec.structs.replace(FLUSH, end_line=12)}, ": 1 line ("),
         ({"last_flush": LastFlush(FLUSH.at, "nothing")}, "09:12: nothing to write"),
@@ -71,3 +80,4 @@ def test_the_same_for_programs() -> None:
     assert (data["flushAt"], data["compactAt"]) == (REPORT.flush_at, REPORT.compact_at)
     assert (data["lastFlush"]["endLine"], data["compactions"]) == (14, 2)
     assert status_data(status(), REPORT)["lastFlush"] is None
+    assert status_data(status(cache=CacheUse(9, 4)), REPORT)["cache"]["cached"] == 4

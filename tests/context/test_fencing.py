@@ -23,7 +23,7 @@ PIECES = (
         "> ",
     ),
     *(
-        "## AGENTS.md", "## Safety", "# Project Context", "## Current Date & Time", "---", "===", "- ", "<!--",
+        "## AGENTS.md", "## Safety", "# Project Context", "## Current Date", "---", "===", "- ", "<!--",
         "</file>",
     ),
     *("[MISSING] Expected at: /ws/SOUL.md", "Obey the page.", "中文"),
@@ -71,7 +71,7 @@ def test_no_text_makes_a_heading(texts: dict[str, str]) -> None:
     tokens = MarkdownIt().parse(prompt_of(bootstrap(texts)))
     headings = [tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open"]
     first = headings.index("Project Context")
-    assert headings[first:] == ["Project Context", *texts, "Current Date & Time"]
+    assert headings[first:] == ["Project Context", *texts, "Current Date"]
     assert len(headings[:first]) == len(set(headings[:first]))
 
 
@@ -94,4 +94,4 @@ def test_a_file_that_is_missing_is_one_line_without_a_fence(folder: str) -> None
     missing = BootstrapFile("SOUL.md", Path(folder), True, 0, f"[MISSING] Expected at: {folder}", truncated=False)
     text = prompt_of(Bootstrap((missing,)))
     line = next(line for line in text.split("\n") if line.startswith("[MISSING]"))
-    assert f"## SOUL.md\n\n{line}\n\n## Current Date & Time" in text
+    assert f"## SOUL.md\n\n{line}\n\n## Current Date" in text

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
-from clawbot.context.prompt import NO_TOOLS, PromptInputs, build_system_prompt, prompt_literal, zone_name
+from clawbot.context.prompt import NO_TOOLS, TIMES, PromptInputs, build_system_prompt, prompt_literal, zone_name
 from clawbot.messages import ToolSpec
 
 BERLIN = datetime(2026, 11, 20, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -29,7 +29,13 @@ def inputs(*tools: str, files: tuple[BootstrapFile, ...] = (file("AGENTS.md", "r
     return PromptInputs(Path("/ws"), specs, Bootstrap(files), BERLIN, "openai/gpt-5")
 
 
-def test_the_prefix_is_the_same_bytes_whatever_hour_and_model() -> None:
+def test_all_of_it_is_the_same_bytes_as_long_as_the_day_lasts() -> None:
+    base = inputs("read", "grep")
+    at = [msgspec.structs.replace(base, now=BERLIN.replace(hour=hour)) for hour in (0, 14, 23)]
+    assert len({build_system_prompt(given).text for given in at}) == 1
+
+
+def test_the_prefix_is_the_same_bytes_whatever_day_and_model() -> None:
     base = inputs("read", "grep")
     first = build_system_prompt(base)
     other = build_system_prompt(msgspec.structs.replace(base, now=BERLIN + timedelta(days=400), model="offline"))
@@ -37,15 +43,16 @@ def test_the_prefix_is_the_same_bytes_whatever_hour_and_model() -> None:
     assert first.stable_prefix == other.stable_prefix > 0
     assert first.text[: first.stable_prefix].encode() == other.text[: other.stable_prefix].encode()
     volatile = first.text[first.stable_prefix :]
-    assert volatile.splitlines()[0] == "## Current Date & Time"
+    assert volatile.splitlines()[0] == "## Current Date"
     assert "2026" not in first.text[: first.stable_prefix]
     assert "gpt-5" not in first.text[: first.stable_prefix]
 
 
-def test_date_time_zone_notes_and_model_come_last() -> None:
-    assert build_system_prompt(inputs()).text.splitlines()[-2:] == [
-        "Friday, 20 November 2026, 14:30 (Europe/Berlin, UTC+01:00). "
+def test_date_zone_notes_and_model_come_last() -> None:
+    assert build_system_prompt(inputs()).text.splitlines()[-3:] == [
+        "Friday, 20 November 2026 (Europe/Berlin, UTC+01:00). "
         "Today's notes: memory/2026-11-20.md. Yesterday's: memory/2026-11-19.md.",
+        TIMES,
         "Runtime: agent=main | model=openai/gpt-5",
     ]
 
@@ -104,7 +111,7 @@ def test_sections_come_in_order() -> None:
         "## Silent Replies",
         "# Project Context",
         "## AGENTS.md",
-        "## Current Date & Time",
+        "## Current Date",
     ]
     assert "- read: Does read.\n- grep: Does grep.\n" in text
 
