@@ -30,9 +30,18 @@ from clawbot.sessions.messages_tail import is_said
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-LEAST_ROOM = 300  # minimum tokens for a conversation
-_MUCH = 10  # after a useless compaction, wait for window/n new tokens
-MOST_ROUNDS = 3  # attempts after an overflow, each with a smaller request
+SMALL_WINDOW = 3_000
+"""Tokens of a window in which nothing but questions without a past fit."""
+_MORE = {
+    "ollama": "`OLLAMA_CONTEXT_LENGTH=8192 ollama serve`",
+    "ollama_chat": "`OLLAMA_CONTEXT_LENGTH=8192 ollama serve`",
+    "lm_studio": "`lms load MODEL --context-length 8192`",
+    "hosted_vllm": "`vllm serve MODEL --max-model-len 8192`",
+    "llamafile": "`llama-server -m MODEL.gguf -c 8192`",
+}
+LEAST_ROOM = 300  # tokens for a conversation below which there is none
+_MUCH = 10  # after a compaction that did not help, the next one waits for this part of the window in new tokens
+MOST_ROUNDS = 3  # after an overflow, each of which makes the request smaller
 
 
 class _Compacted(Struct, frozen=True):
@@ -158,13 +167,15 @@ class ContextPolicy:
     def _tell_no_room(self, prepared: PreparedRequest, scope: Scope) -> None:
         """Report once per session that compaction can't reduce prompt and tools."""
         session, fixed = self._conversation.session_id, prepared.measure.fixed
-        if prepared.budget.limit - fixed >= LEAST_ROOM or self._told_no_room == session:
+        window, roomy = prepared.budget.window, prepared.budget.limit - fixed >= LEAST_ROOM
+        if self._told_no_room == session or (roomy and window >= SMALL_WINDOW):
             return
         self._told_no_room = session
+        start = _MORE.get(self._deps.model.info.ref.partition("/")[0], _MORE["llamafile"])
         text = (
-            f"Prompt and tools take {fixed:,} of the window's {prepared.budget.window:,} tokens: there is "
-            "hardly room for a conversation. Shorten the files of the workspace, or choose a model with a larger "
-            "window (/model); /context detail shows which part is how large."
+            f"Prompt and tools take {fixed:,} of the window's {window:,} tokens: there is hardly room for a "
+            f"conversation. With a server of your own, start it with more ({start}). Else choose a model with a larger "
+            "window (/model), or shorten the files of the workspace; /context detail shows which part is how large."
         )
         scope.emit(Notice(level="warning", text=text))
 

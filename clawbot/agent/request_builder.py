@@ -27,7 +27,14 @@ from clawbot.context.detached import Detached, detach
 from clawbot.context.guard import Guard
 from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
 from clawbot.context.privacy import privacy_of
-from clawbot.context.prompt import PromptInputs, SystemPrompt, build_system_prompt
+from clawbot.context.prompt import (
+    COMPACT_BELOW,
+    PromptInputs,
+    SystemPrompt,
+    build_system_prompt,
+    compact_files,
+    compact_tools,
+)
 from clawbot.context.pruning import Pruner, marker_of, state_from
 from clawbot.context.window import Measure, NextRequest, Report, Window, WindowBudget, measure, plan_budget, window_of
 from clawbot.llm.protocol import ChatRequest, ModelInfo
@@ -80,15 +87,18 @@ class PromptBuilder:
             read = await asyncio.to_thread(apply_hooked, read, hooked, deps.workspace, privacy)
         if self._on_files is not None:
             self._on_files([file.name for file in read.files])
+        compact = window < COMPACT_BELOW
+        tools = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
         inputs = PromptInputs(
             workspace=deps.workspace,
-            tools=deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else (),
-            bootstrap=cap_bootstrap(read, self._limits(window)),
+            tools=compact_tools(tools) if compact else tools,
+            bootstrap=cap_bootstrap(compact_files(read) if compact else read, self._limits(window)),
             now=deps.clock.now(),
             model=deps.model.info.ref,
             agent_id=deps.agent_id,
             notes=privacy.notes,
             citations=deps.citations == "on" or (deps.citations == "auto" and privacy.citations),
+            compact=compact,
         )
         if tell is not None:
             self._tell_new(inputs.bootstrap.notices, tell)

@@ -159,6 +159,9 @@ class TurnRunner:
         if conversation.items or not privacy_of(conversation.session.record.key).startup_notes:
             return
         workspace, settings = deps.workspace, deps.settings.startup_context
+        # Of a small window a tenth, in English.
+        most = min(settings.max_chars, self.requests.window.tokens * 2 // 5)
+        settings = settings.model_copy(update={"max_chars": most})
         quote = await asyncio.to_thread(startup_quote, workspace, deps.clock.now(), settings)
         if quote is None:
             return

@@ -23,7 +23,7 @@ class Arguments(Struct, frozen=True, forbid_unknown_fields=True):
     the plain one that every provider understands."""
 
 
-PathArgument = Annotated[str, Meta(description="Path in the workspace, relative to it or absolute.", min_length=1)]
+PathArgument = Annotated[str, Meta(description="In the workspace.", min_length=1)]
 
 
 class PathArguments(Arguments, frozen=True):
@@ -35,14 +35,22 @@ class PathArguments(Arguments, frozen=True):
 A = TypeVar("A", bound=Arguments)
 T = TypeVar("T")
 
+_BOUNDS = ("minLength", "minimum", "default")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
 def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
-    """The JSON schema of `arguments`: one flat object without references and additional properties."""
+    """The JSON schema of `arguments`: one flat object without references, closed to unknown names. Every call of a
+    model carries it, so it leaves out what says nothing: least values of 0 and 1, and defaults that are empty."""
     _, components = msgspec.json.schema_components([arguments], ref_template="{name}")
     schema = dict(components[arguments.__name__])
-    return {key: value for key, value in schema.items() if key not in ("title", "description")}
+    schema["properties"] = {name: _plain(value) for name, value in schema["properties"].items()}
+    unsaid = {"title", "description", *(() if schema.get("required") else ("required",))}
+    return {key: value for key, value in schema.items() if key not in unsaid}
+
+
+def _plain(argument: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in argument.items() if not (key in _BOUNDS and value in ("", False, 0, 1))}
 
 
 def parse(arguments: type[A], raw: dict[str, Any]) -> A:

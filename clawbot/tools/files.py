@@ -36,17 +36,15 @@ Line = Annotated[int, Meta(ge=1)]
 class ReadArguments(PathArguments, frozen=True):
     """Arguments of `read`."""
 
-    offset: Annotated[Line, Meta(description="First line to read, counted from 1.")] = 1
-    limit: Annotated[Line, Meta(description="How many lines at most.")] = READ_LINES
+    offset: Annotated[Line, Meta(description="First line.")] = 1
+    limit: Annotated[Line, Meta(description="Lines at most.")] = READ_LINES
 
 
 class ReadTool(ReadingTool[ReadArguments]):
     """`read`: a text file or a part of it."""
 
     name = "read"
-    description = (
-        "Read a text file of the workspace. Long files come in parts: go on with the offset that the notice names."
-    )
+    description = "Read a text file. Of a long one go on with the offset that the notice names."
     arguments = ReadArguments
 
     def __init__(self, folder: WorkspaceFolder, max_chars: int) -> None:
@@ -95,10 +93,7 @@ class WriteTool(ChangingTool[ContentArguments]):
     """`write`: a whole file, new or replaced, atomically."""
 
     name = "write"
-    description = (
-        "Write a whole file of the workspace; what was in it is replaced, missing folders are made. "
-        "Use `append` to add to notes and `edit` for changes."
-    )
+    description = "Write a whole file, replacing what was in it. `append` adds to notes, `edit` changes."
     arguments = ContentArguments
 
     def plan(self, place: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
@@ -116,10 +111,7 @@ class AppendTool(ChangingTool[ContentArguments]):
     the whole change."""
 
     name = "append"
-    description = (
-        "Add text at the end of a file of the workspace, on lines of its own; the file and its folders are made when "
-        "missing. The way to write daily notes."
-    )
+    description = "Add lines at the end of a file, which is made if missing: the way to write daily notes."
     arguments = ContentArguments
 
     def plan(self, place: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
@@ -214,18 +206,16 @@ SIMILAR_CHARS = 200
 class EditArguments(PathArguments, frozen=True):
     """Arguments of `edit`."""
 
-    old: Annotated[str, Meta(description="The text to replace, exactly as it is in the file.", min_length=1)]
-    new: Annotated[str, Meta(description="The text to put there.")]
-    replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
+    old: Annotated[str, Meta(description="The exact text.", min_length=1)]
+    new: Annotated[str, Meta(description="The new text.")]
+    replace_all: Annotated[bool, Meta(description="All occurrences.")] = False
 
 
 class EditTool(ChangingTool[EditArguments]):
     """`edit`: exact replacement, atomic. Works on bytes, so the rest is unchanged, valid UTF-8 or not."""
 
     name = "edit"
-    description = (
-        "Replace text in a file of the workspace. `old` must match exactly and only once, unless replace_all is set."
-    )
+    description = "Replace text in a file. `old` must match exactly and once, unless replace_all is set."
     arguments = EditArguments
 
     def plan(self, place: WorkspacePath, arguments: EditArguments) -> PlannedChange:

@@ -175,19 +175,17 @@ PATTERN_CHARS = 1000
 class GrepArguments(Arguments, frozen=True):
     """Arguments of `grep`."""
 
-    pattern: Annotated[str, Meta(description="Regular expression (Python syntax), matched line by line.", min_length=1)]
-    path: Annotated[str, Meta(description="One file or folder in the workspace; all of it when left out.")] = "."
-    glob: Annotated[str, Meta(description="Only files that fit: `*.md` by name, `memory/**/*.md` by path.")] = ""
-    ignore_case: Annotated[bool, Meta(description="Take upper and lower case as the same.")] = False
+    pattern: Annotated[str, Meta(description="Python regular expression.", min_length=1)]
+    path: Annotated[str, Meta(description="File or folder.")] = "."
+    glob: Annotated[str, Meta(description="`*.md`, `memory/**/*.md`.")] = ""
+    ignore_case: Annotated[bool, Meta(description="Ignore case.")] = False
 
 
 class GrepTool(ReadingTool[GrepArguments]):
     """`grep`: one match a line, `path:line:text`."""
 
     name = "grep"
-    description = (
-        "Search the text files of the workspace by regular expression. Answers one match a line as `path:line:text`."
-    )
+    description = "Search text files by regular expression, line by line; answers `path:line:text`."
     subject = "pattern"
     arguments = GrepArguments
 

@@ -69,7 +69,7 @@ class ReadingTool(FolderTool[A], TypedTool[A]):
 MAX_ENTRIES = 1000
 HIDDEN = {".git"}
 
-FolderArgument = Annotated[str, Meta(description="Folder in the workspace; the workspace itself when left out.")]
+FolderArgument = Annotated[str, Meta(description="Folder.")]
 
 
 def walk(top: int, hides: Callable[[str], bool] | None = None) -> TreeWalk:
@@ -94,16 +94,14 @@ class ListArguments(Arguments, frozen=True):
     """Arguments of `list`."""
 
     path: FolderArgument = "."
-    pattern: Annotated[
-        str, Meta(description="Only what fits this glob, relative to the folder: `*.md`, `**/*.md` for all levels.")
-    ] = ""
+    pattern: Annotated[str, Meta(description="Glob, such as `**/*.md`.")] = ""
 
 
 class ListTool(ReadingTool[ListArguments]):
     """`list`: one entry a line, relative to the folder; folders end with `/`."""
 
     name = "list"
-    description = "List a folder of the workspace: one entry a line, folders end with `/`."
+    description = "List a folder; folders in it end with `/`."
     arguments = ListArguments
 
     def act(self, arguments: ListArguments) -> ToolOutcome:

@@ -122,24 +122,23 @@ async def searched(
 class SearchArguments(Arguments, frozen=True):
     """Arguments of `memory_search`."""
 
-    query: Annotated[str, Meta(description="What to look for, in a few telling words or as a question.")] = ""
+    query: Annotated[str, Meta(description="A few telling words, or a question.")] = ""
     queries: (
         Annotated[
             list[str],
             Meta(
-                description="Up to four wordings of the same question instead of `query`, also in other languages; "
-                "their results are joined.",
+                description="Instead of `query`: up to 4 wordings.",
                 max_length=MAX_QUERIES,
             ),
         ]
         | UnsetType
     ) = UNSET
-    max_results: Annotated[int, Meta(description="Results at most.", ge=1)] | UnsetType = UNSET
-    max_chars: Annotated[int, Meta(description="Characters of all snippets together.", ge=1)] | UnsetType = UNSET
-    min_score: Annotated[float, Meta(description="Leave out results below (0 to 1).", ge=0, le=1)] | UnsetType = UNSET
-    after: Annotated[str, Meta(description="Only notes of this day or later: YYYY-MM-DD, YYYY-MM or YYYY.")] = ""
-    before: Annotated[str, Meta(description="Only notes of this day or earlier: YYYY-MM-DD, YYYY-MM or YYYY.")] = ""
-    path: Annotated[str, Meta(description="Only this file, folder or glob, such as `memory/2026-11*.md`.")] = ""
+    max_results: Annotated[int, Meta(description="At most.", ge=1)] | UnsetType = UNSET
+    max_chars: Annotated[int, Meta(description="Of all snippets.", ge=1)] | UnsetType = UNSET
+    min_score: Annotated[float, Meta(description="0 to 1.", ge=0, le=1)] | UnsetType = UNSET
+    after: Annotated[str, Meta(description="From YYYY-MM-DD, YYYY-MM or YYYY on.")] = ""
+    before: Annotated[str, Meta(description="Up to then.")] = ""
+    path: Annotated[str, Meta(description="File, folder or glob.")] = ""
 
 
 class MemorySearchTool(AsyncTool[SearchArguments]):
@@ -148,13 +147,9 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
     name = "memory_search"
     needs = frozenset({"notes"})
     description = (
-        "Search the user's notes (MEMORY.md, memory/*.md and what else is configured) by meaning and by word. "
-        "Where what was said in earlier conversations answers better, such hits have `said` (who, when). "
-        "Mandatory before you answer anything about earlier work, decisions, dates, people, preferences or todos, "
-        "even when you believe you know: what was said before is in the notes, not in your head. "
-        "Answers the best snippets with path and lines; read around a hit with memory_get. "
-        "When nothing fits, search once more in other words (`queries`) before you say so. "
-        "If the answer says `disabled`, recall does not work now: tell the user the reason and the remedy it names."
+        "Search the user's notes: mandatory before any answer about the past. Answers snippets with path and lines; "
+        "hits from earlier conversations have `said` (who, when). When nothing fits, search once more in other words. "
+        "If it says `disabled`, tell the user the reason and the remedy."
     )
     subject = "query"
     arguments = SearchArguments
@@ -223,9 +218,9 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
 class GetArguments(Arguments, frozen=True):
     """Arguments of `memory_get`."""
 
-    path: Annotated[str, Meta(description="The file, as memory_search names it: MEMORY.md, memory/2026-11-20.md.")]
-    from_: Annotated[int, Meta(description="First line, from 1.", ge=1)] | UnsetType = field(default=UNSET, name="from")
-    lines: Annotated[int, Meta(description=f"How many lines; {GET_LINES} when left out.", ge=1)] = GET_LINES
+    path: Annotated[str, Meta(description="As memory_search names it.")]
+    from_: Annotated[int, Meta(description="First line.", ge=1)] | UnsetType = field(default=UNSET, name="from")
+    lines: Annotated[int, Meta(description="How many.", ge=1)] = GET_LINES
 
 
 class MemoryGetTool(AsyncTool[GetArguments]):
@@ -234,8 +229,7 @@ class MemoryGetTool(AsyncTool[GetArguments]):
     name = "memory_get"
     needs = frozenset({"notes"})
     description = (
-        "Read lines of a memory file, for what stands around a hit of memory_search. "
-        "Take just the lines you need. A file that does not exist is empty text, no error."
+        "Read what stands around a hit of memory_search: just the lines you need. A missing file is empty text."
     )
     arguments = GetArguments
 

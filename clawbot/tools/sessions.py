@@ -42,10 +42,10 @@ _PLACE = re.compile(r"(?:sessions/)?(?P<name>[^/#]+?)(?:#(?P<entry>\w{1,64}))?")
 class TalkSearchArguments(Arguments, frozen=True):
     """Arguments of `sessions_search`."""
 
-    query: Annotated[str, Meta(description="What to look for, in a few telling words or as a question.")]
-    max_results: Annotated[int, Meta(description="Results at most.", ge=1)] | UnsetType = UNSET
-    after: Annotated[str, Meta(description="Only what was said on this day or later: YYYY-MM-DD, YYYY-MM, YYYY.")] = ""
-    before: Annotated[str, Meta(description="Only what was said on this day or earlier.")] = ""
+    query: Annotated[str, Meta(description="A few telling words, or a question.")]
+    max_results: Annotated[int, Meta(description="At most.", ge=1)] | UnsetType = UNSET
+    after: Annotated[str, Meta(description="From YYYY-MM-DD, YYYY-MM or YYYY on.")] = ""
+    before: Annotated[str, Meta(description="Up to then.")] = ""
 
 
 class SessionsSearchTool(AsyncTool[TalkSearchArguments]):
@@ -54,10 +54,8 @@ class SessionsSearchTool(AsyncTool[TalkSearchArguments]):
     name = "sessions_search"
     needs = frozenset({"transcripts"})
     description = (
-        "Search what was said in earlier conversations with the user, word for word. "
-        "Use it when the notes (memory_search) do not hold the answer, when the user asks what was said, by whom or "
-        "when, or for the wording. Answers snippets with the place `sessions/FILE#ENTRY`, who said it and when; read "
-        "around a hit with sessions_read. This conversation is left out: it is before you."
+        "Search what was said in earlier conversations: when the notes do not hold the answer, or the user asks who "
+        "said what, and when. Answers snippets with their place `sessions/FILE#ENTRY`."
     )
     subject = "query"
     arguments = TalkSearchArguments
@@ -94,9 +92,9 @@ class SessionsSearchTool(AsyncTool[TalkSearchArguments]):
 class TalkReadArguments(Arguments, frozen=True):
     """Arguments of `sessions_read`."""
 
-    place: Annotated[str, Meta(description="As sessions_search names it: sessions/FILE#ENTRY; without #ENTRY its end.")]
+    place: Annotated[str, Meta(description="sessions/FILE#ENTRY; without #ENTRY its end.")]
     around: Annotated[
-        int, Meta(description=f"Lines before and behind it; {AROUND} when left out.", ge=0, le=MOST_AROUND)
+        int, Meta(description="Lines before and behind.", ge=0, le=MOST_AROUND)
     ] = AROUND
 
 
@@ -106,8 +104,7 @@ class SessionsReadTool(AsyncTool[TalkReadArguments]):
     name = "sessions_read"
     needs = frozenset({"transcripts"})
     description = (
-        "Read what was said around a hit of sessions_search, with who said it and when. "
-        "Output of tools and reasoning are left out. Take just as much as you need."
+        "Read what was said around a hit of sessions_search: just as much as you need. Output of tools is left out."
     )
     subject = "place"
     arguments = TalkReadArguments

@@ -85,10 +85,8 @@ EVERYTHING = "*"  # in `tools.shell.network`
 class ShellArguments(Arguments, frozen=True):
     """Arguments of `shell`."""
 
-    command: Annotated[str, Meta(description="The command, as for `sh -c`, run in the workspace.", min_length=1)]
-    timeout: Annotated[
-        int, Meta(description=f"Seconds until it is stopped, {MAX_TIMEOUT} at most; 0 for the usual time.", ge=0)
-    ] = 0
+    command: Annotated[str, Meta(description="As for `sh -c`.", min_length=1)]
+    timeout: Annotated[int, Meta(description=f"Seconds, {MAX_TIMEOUT} at most; 0: the usual.", ge=0)] = 0
 
 
 class Approved(Struct, frozen=True):
@@ -136,8 +134,8 @@ class ShellTool:
             "deny": "The user has switched commands off.",
         }[self._settings.approval]
         description = (
-            f"Run a shell command in the workspace folder. {asks} No input, no terminal; it is stopped after "
-            f"{self._settings.timeout:g} s, and what it leaves in the background is stopped when it ends."
+            f"Run a shell command in the workspace. {asks} No input; stopped after {self._settings.timeout:g} s, and "
+            "what it leaves in the background when it ends."
         )
         return ToolSpec(self.name, description, schema_of(ShellArguments))
 

@@ -10,7 +10,16 @@ import msgspec
 import pytest
 
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
-from clawbot.context.prompt import NO_TOOLS, TIMES, PromptInputs, build_system_prompt, prompt_literal, zone_name
+from clawbot.context.prompt import (
+    NO_TOOLS,
+    TIMES,
+    PromptInputs,
+    build_system_prompt,
+    compact_files,
+    compact_tools,
+    prompt_literal,
+    zone_name,
+)
 from clawbot.messages import ToolSpec
 
 BERLIN = datetime(2026, 11, 20, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -113,7 +122,7 @@ def test_sections_come_in_order() -> None:
         "## AGENTS.md",
         "## Current Date",
     ]
-    assert "- read: Does read.\n- grep: Does grep.\n" in text
+    assert "Your tools: read, grep.\n" in text
 
 
 def test_silence_is_explained_in_the_stable_part_and_briefly() -> None:
@@ -145,3 +154,40 @@ def test_a_path_cannot_pass_for_prompt_text() -> None:
     text = build_system_prompt(msgspec.structs.replace(inputs(), workspace=Path(evil), model="a\nb")).text
     assert text.count("\n## Safety\n") == 1
     assert text.endswith("model=ab")
+
+
+LONG = ToolSpec(
+    "read",
+    "Read a text file. Of a long one go on.",
+    {
+        "type": "object",
+        "properties": {"path": {"type": "string", "description": "Where."}, "offset": {"type": "integer"}},
+        "required": ["path"],
+        "additionalProperties": False,
+    },
+)
+
+
+def test_a_small_window_gets_four_tools_in_few_words() -> None:
+    many = (tool("shell"), tool("list"), LONG, tool("append"), tool("grep"), tool("memory_search"))
+    found = compact_tools(many)
+    assert [spec.name for spec in found] == ["memory_search", "read", "append", "shell"]
+    assert found[1].description == "Read a text file."
+    assert found[1].parameters == {
+        "type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]
+    }  # fmt: skip
+    assert [spec.name for spec in compact_tools(many[:-1])] == ["grep", "read", "append", "shell"]
+    assert [spec.name for spec in compact_tools((tool("look"), tool("act")))] == ["look", "act"]
+
+
+def test_a_small_window_keeps_what_is_known_before_what_is_asked_for() -> None:
+    names = ("AGENTS.md", "SOUL.md", "USER.md", "extra.md", "MEMORY.md")
+    given = compact_files(Bootstrap(tuple(file(name, "x") for name in names)))
+    assert [each.name for each in given.files] == ["MEMORY.md", "USER.md", "AGENTS.md", "SOUL.md", "extra.md"]
+
+
+def test_a_compact_prompt_keeps_the_rules() -> None:
+    small = build_system_prompt(msgspec.structs.replace(inputs("read", "memory_search"), compact=True))
+    left_out = {"tools", "commands"}
+    whole = build_system_prompt(inputs("read", "memory_search")).sections
+    assert list(small.sections) == [section for section in whole if section.name not in left_out]

@@ -52,7 +52,7 @@ async def test_the_argument_names_those_that_may_be_asked() -> None:
     for spec in toolbox(FakeIndex(), theirs()).specs:
         argument = spec.parameters["properties"]["agent"]
         assert (argument["enum"], argument["default"]) == (["main", "research"], "main")
-        assert "agent" not in spec.parameters["required"]
+        assert "agent" not in spec.parameters.get("required", [])
 
 
 @pytest.mark.parametrize("named", [{}, {"agent": "main"}, {"agent": ""}, {"agent": None}])

@@ -476,7 +476,7 @@ def test_they_stand_beside_the_others_and_can_be_denied(tmp_path: Path) -> None:
 
 def test_the_schemas_are_flat_and_closed_and_the_duty_is_in_the_description() -> None:
     search_spec, get_spec = toolbox(FakeIndex()).specs
-    assert "Mandatory before you answer" in search_spec.description
+    assert "mandatory before any answer about the past" in search_spec.description
     assert "disabled" in search_spec.description
     assert list(search_spec.parameters["properties"]) == [
         "query",

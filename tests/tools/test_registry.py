@@ -44,7 +44,7 @@ def test_schemas_are_flat_closed_and_described(toolbox: Toolbox) -> None:
         assert spec.parameters["type"] == "object"
         assert spec.parameters["additionalProperties"] is False
         assert all(item["description"] and "type" in item for item in spec.parameters["properties"].values())
-    required = {spec.name: spec.parameters["required"] for spec in toolbox.specs}
+    required = {spec.name: spec.parameters.get("required", []) for spec in toolbox.specs}
     assert required == {
         "read": ["path"],
         "write": ["path", "content"],
