@@ -93,9 +93,7 @@ class TalkReadArguments(Arguments, frozen=True):
     """Arguments of `sessions_read`."""
 
     place: Annotated[str, Meta(description="sessions/FILE#ENTRY; without #ENTRY its end.")]
-    around: Annotated[
-        int, Meta(description="Lines before and behind.", ge=0, le=MOST_AROUND)
-    ] = AROUND
+    around: Annotated[int, Meta(description="Lines before and behind.", ge=0, le=MOST_AROUND)] = AROUND
 
 
 class SessionsReadTool(AsyncTool[TalkReadArguments]):
