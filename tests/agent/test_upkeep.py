@@ -97,13 +97,13 @@ async def test_a_summary_that_fails_leaves_the_history_whole_and_the_turn_goes_o
     """Reference sheet 7.4."""
     model = PurposeModel(summary=[[UnreachableError("no route")]])
     agent = house.open(model)
-    events = await fill(agent, 7, 600)
+    events = await fill(agent, 9, 600)
     assert compactions(agent) == []
     failed = [event for event in events if isinstance(event, CompactionFinished)]
     assert failed
     assert all(event.status == "failed" and "no route" in event.error for event in failed)
     assert ended(events).status == "done"
-    assert len([line for line in lines(agent) if line["type"] == "message"]) == 14
+    assert len([line for line in lines(agent) if line["type"] == "message"]) == 18
 
 
 async def test_what_failed_is_not_tried_again_in_the_same_turn(house: House) -> None:
