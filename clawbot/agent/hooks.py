@@ -234,8 +234,8 @@ class SessionServices:
         return moment_of(spoke, zone) if spoke > 0 else self._event.timestamp.astimezone(zone)
 
     async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
-        """The answer of `model` ("": the current one) to `prompt` within `seconds`. The end of a session asks behind what
-        begins the next one, too: a server that holds one prompt at a time then keeps that. Raises HookServiceError."""
+        """The answer of `model` ("": the current one) to `prompt` within `seconds`. The end of a session asks behind
+        what begins the next one, too: a server that holds one prompt then keeps that. Raises HookServiceError."""
         now = epoch_ms(self._deps.clock.now())
         begun = None
         if not model and isinstance(self._event, CommandNew | CommandReset | SessionAutoReset):
