@@ -59,6 +59,19 @@ def test_esc_frees_the_server(serve: Serve, machine: Machine) -> None:
     assert server.decoded < 4_000
 
 
+async def test_a_turn_of_another_minute_reads_only_what_is_new(serve: Serve, clock: StillClock) -> None:
+    server = serve(window=16_384, cap=8, template=QWEN)
+    runtime = await opened(server)
+    await say(runtime, "Which port has the staging proxy?")
+    whole = server.tokens_read
+    for minutes in (1, 59):
+        before = server.tokens_read
+        clock.moment += timedelta(minutes=minutes)
+        await say(runtime, "And the other one?")
+        assert server.tokens_read - before <= 60 < whole
+    await runtime.close()
+
+
 async def test_twenty_turns_in_a_small_window(serve: Serve, clock: StillClock) -> None:
     """The workspace is a small one, and there is one tool: the usual ones fill such a window by themselves."""
     workspace = find_home() / "workspace"
