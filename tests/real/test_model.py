@@ -86,8 +86,10 @@ def whole(parts: Sequence[StreamPart]) -> AssistantMessage:
 async def test_the_server_is_found_and_says_its_window(serve: Serve, opened: Opener) -> None:
     server = serve(window=3_072)
     (found,) = await find_local([LLAMA_CPP], server.base)
-    assert (found.ref, found.window, found.images) == ("llamafile/small", 3_072, False)
-    assert (await opened(server)).info.window == 3_072
+    assert (found.ref, found.window, found.images, found.tools) == ("llamafile/small", 3_072, False, False)
+    info = (await opened(server)).info
+    assert (info.window, info.supports_tools) == (3_072, False)
+    assert (await opened(serve(template=QWEN))).info.supports_tools
 
 
 async def test_an_answer_streams_and_its_usage_is_what_the_server_read(serve: Serve, opened: Opener) -> None:
