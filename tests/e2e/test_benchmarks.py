@@ -14,6 +14,7 @@ TINY = {
     "accounting": "--turns 14 --repeats 3",
     "index": "--files 2 --runs 1",
     "longrun": "--turns 60",
+    "real_client": "turns --runs 1 --turns 2",
     "reset": "--tiny --runs 1 --slug 0.1",
     "retrieval": "{notes} --profile lines",
     "startup": "--runs 1",
