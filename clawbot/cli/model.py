@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import draw, json_option, print_json, reports_errors, say, tell
+from clawbot.cli.output import config_option, draw, json_option, print_json, reports_errors, say, tell
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.local_model.gguf import read_head, shown_size
@@ -209,14 +209,15 @@ def stop(name: str | None) -> None:
 @click.argument("name")
 @click.option("--agent", metavar="ID", help="The agent to use (default: main).")
 @click.option("--session", metavar="KEY", help="Which conversation (default: main).")
+@config_option
 @reports_errors
-def use(name: str, agent: str | None, session: str | None) -> None:
+def use(name: str, agent: str | None, session: str | None, file: Path | None) -> None:
     """Let the model NAME answer from now on: in the conversation, as `/model` does."""
     _, shelf = _home()
-    file = shelf.find(name.removeprefix(LOCAL))
+    model = shelf.find(name.removeprefix(LOCAL))
     demand_installed()
     from clawbot.cli.one_turn import run_one_turn
     from clawbot.runtime import RuntimeOptions
 
-    options = RuntimeOptions(agent=agent, session=session).unattended()
-    sys.exit(asyncio.run(run_one_turn(options, f"/model {LOCAL}{file.stem}", as_json=False)))
+    options = RuntimeOptions(config_file=file, agent=agent, session=session).unattended()
+    sys.exit(asyncio.run(run_one_turn(options, f"/model {LOCAL}{model.stem}", as_json=False)))

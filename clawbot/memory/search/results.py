@@ -17,7 +17,7 @@ from clawbot.memory.search.protocols import Budget, Ranked, reordered
 from clawbot.memory.search.rank import RankedLines
 from clawbot.memory.search.table import Columns, LineTable
 from clawbot.memory.store.records import ChunkRow, FileRow, file_of, origin_of
-from clawbot.memory.values import Hit
+from clawbot.memory.values import Hit, Source
 from clawbot.text.language import CJK
 from clawbot.text.tokens import INVISIBLE, plain_forms
 
@@ -269,7 +269,7 @@ class LineResults(Struct, frozen=True):
     def _hit(self, found: Range, best: ChunkRow, score: float, chars: int) -> Hit:
         rows = [self.lines[number].row for number in range(found.first, found.last + 1)]
         file = self.files[file_of(found.first)]
-        snippet = joined(rows)
+        snippet = joined(rows, file.source)
         if len(snippet) > chars:
             # Blank lines exceed the counted characters.
             snippet = cut_around("\n".join(row.text for row in rows), chars, self.words)
@@ -288,13 +288,16 @@ def read_lines(reader: IndexReader, ids: Sequence[int], gap: int) -> dict[int, R
     return {row.id: ResultLine(row, section, flowing) for row, section, flowing in places}
 
 
-def joined(rows: Sequence[ChunkRow]) -> str:
-    """The text of adjacent chunks, with the blank lines between them."""
+def joined(rows: Sequence[ChunkRow], source: Source) -> str:
+    """The text of adjacent chunks, with the blank lines between them. Chunks of a note on the same line are slices of
+    it; those of a transcript are lines of one message."""
     text = rows[0].text
     for before, row in pairwise(rows):
         blank = row.start_line - last_line(before) - 1
-        # Below zero: slices of one line.
-        text += ("\n" * (1 + min(blank, _MOST_BLANK)) if blank >= 0 else " ") + row.text
+        if blank >= 0 or source == "sessions":
+            text += "\n" * (1 + max(0, min(blank, _MOST_BLANK))) + row.text
+        else:
+            text += (" " if text[-1:].isascii() else "") + row.text
     return text
 
 

@@ -237,8 +237,11 @@ def test_a_cut_shows_what_was_found(tmp_path: Path, before: str, said: str, quer
 
 
 def test_slices_of_one_line_are_one_line_again() -> None:
-    rows = [ChunkRow(one, 4, 5, "prose", None, None, 0, text) for one, text in ((1, "Red roses."), (2, "White ones."))]
-    assert joined([*rows, ChunkRow(3, 6, 6, "prose", None, None, 0, "Tulips.")]) == "Red roses. White ones.\n\nTulips."
+    texts = ((1, 4, "Red roses."), (2, 4, "White ones。"), (3, 4, "Blue."), (4, 6, "Tulips."))
+    rows = [ChunkRow(one, line, line, "prose", None, None, 0, text) for one, line, text in texts]
+    assert joined(rows, "memory") == "Red roses. White ones。Blue.\n\nTulips."
+    # In a transcript several lines of a message have the number of its line.
+    assert joined(rows, "sessions") == "Red roses.\nWhite ones。\nBlue.\n\nTulips."
 
 
 def test_blank_lines_are_within_the_budget(tmp_path: Path) -> None:
