@@ -48,9 +48,9 @@ class ServedModel:
                     begun = True
                     yield part
             return
-        except UnreachableError:
+        except UnreachableError as error:
             # It may have died unseen, or with the chat that it belonged to.
-            revived = None if begun else await self._told(self._keeper.revived(server))
+            revived = None if begun else await self._told(self._keeper.revived(server, refused=error.dead))
             if revived is None:
                 raise
         async with aclosing((await self._talker(revived)).stream(request)) as parts:

@@ -105,11 +105,12 @@ class Keeper:
             await asyncio.wait([process.ended])
         return await asyncio.shield(self._begun())
 
-    async def revived(self, server: Running) -> Running | None:
-        """What takes the place of `server`, which could not be reached; None when it answers after all. Raises as
-        `endpoint` does."""
+    async def revived(self, server: Running, *, refused: bool) -> Running | None:
+        """What takes the place of `server`, which could not be reached; None when it answers after all. Where it
+        `refused` the connection, the one that answers now was started anew at its address. Raises as `endpoint` does.
+        """
         if await asyncio.to_thread(answers, server):
-            return None
+            return await self.endpoint() if refused else None
         if self._process is not None and self._process.pid == server.pid:
             self._process.kill()
             await asyncio.wait([self._process.ended])

@@ -188,6 +188,17 @@ async def test_a_chat_starts_it_talks_to_it_and_ends_it(paths: Paths, file: Path
     assert read_running(paths.local_file) == []
 
 
+async def test_a_server_that_was_back_before_it_was_asked_for_is_taken(file: Path, kept: Callable[..., Keeper]) -> None:
+    keeper = kept(file)
+    died = await keeper.endpoint()
+    os.kill(died.pid, signal.SIGKILL)
+    await until(lambda: keeper._running is not None and keeper._running.pid != died.pid)
+    following = await keeper.revived(died, refused=True)
+    assert following is not None
+    assert (following.base, following.pid != died.pid) == (died.base, True)
+    assert await keeper.revived(following, refused=False) is None
+
+
 async def test_auto_takes_what_another_clawbot_serves_with_its_key(
     paths: Paths, file: Path, kept: Callable[..., Keeper]
 ) -> None:
