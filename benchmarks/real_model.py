@@ -86,7 +86,8 @@ def configure(home: Path, server: ModelServer, turns: int) -> None:
     """Settings under which three flushes come in so many turns."""
     grown = turns * 1_000 // (FLUSHES + 1)  # bytes; a turn takes about a thousand
     flush = {"force_flush_transcript_bytes": grown}
-    defaults = {"model": "openai/small", "api_base": server.base, "compaction": {"memory_flush": flush}}
+    asked = {"model": "openai/small", "api_base": server.base, "max_output_tokens": server.cap}
+    defaults = {**asked, "compaction": {"memory_flush": flush}}
     (home / "config.yaml").write_text(json.dumps({"agents": {"defaults": defaults}}), encoding="utf-8")
 
 

@@ -17,7 +17,6 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", help="a GGUF file")
     parser.add_argument("--window", type=int, default=8192, help="tokens")
-    parser.add_argument("--cap", type=int, default=-1, help="the most tokens of an answer")
     parser.add_argument("--template", type=Path, help="a file, instead of the model's own")
     parser.add_argument("--embed", action="store_true", help="vectors instead of words")
     parser.add_argument("--hold", help="a named pipe: loading ends when somebody has opened and closed it")
@@ -36,7 +35,7 @@ def parameters(options: argparse.Namespace) -> xllamacpp.CommonParams:
     params = xllamacpp.CommonParams()
     params.model.path = options.model
     params.model_alias = {"small"}
-    params.n_ctx, params.n_predict, params.n_parallel = options.window, options.cap, 1
+    params.n_ctx, params.n_parallel = options.window, 1
     # With more threads than free cores they wait for one another, and an answer takes ten times as long.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.sampling.temp = 0.0

@@ -46,7 +46,7 @@ def small_model(folder: Path) -> Path:
 class ModelServer:
     """A server of `model`, which it names `small`, on a port of its own. Use it as a context manager.
 
-    `window` and `cap`, the most tokens of an answer, are in tokens; `template` is a file. `embed`: it makes vectors.
+    `window` is in tokens, as is `cap`, which those who call it set as the most of an answer; `template` is a file. `embed`: it makes vectors.
     `hold`: it loads the model until `finish_loading`, and the context is entered as soon as it says so.
     """
 
@@ -56,7 +56,7 @@ class ModelServer:
         folder: Path,
         *,
         window: int = 8_192,
-        cap: int = -1,
+        cap: int | None = None,
         template: Path | None = None,
         embed: bool = False,
         hold: bool = False,
@@ -64,8 +64,9 @@ class ModelServer:
         self._pipe = folder / "hold"
         self._log = folder / "server.log"
         self._holds = hold
+        self.cap = cap
         self._stack = ExitStack()
-        options = [str(model), f"--window={window}", f"--cap={cap}"]
+        options = [str(model), f"--window={window}"]
         options += [f"--template={template}"] if template else []
         options += ["--embed"] if embed else []
         if hold:

@@ -59,7 +59,7 @@ async def opened() -> AsyncIterator[Opener]:
     models: list[ChatModel] = []
 
     async def open_one(server: ModelServer, **settings: Any) -> ChatModel:
-        given = AgentSettings.model_validate({"api_base": server.base, **settings})
+        given = AgentSettings.model_validate({"api_base": server.base, "max_output_tokens": server.cap, **settings})
         models.append(await open_model("openai/small", given, clock=SystemClock()))
         return models[-1]
 

@@ -27,7 +27,8 @@ ALL_BUT_ONE_TOOL = "read, write, edit, list, grep, shell, memory_search, memory_
 
 
 def settings(server: ModelServer, more: str = "") -> str:
-    return f"agents: {{defaults: {{model: openai/small, api_base: '{server.base}', {more}}}}}\n"
+    cap = f"max_output_tokens: {server.cap}, " if server.cap else ""
+    return f"agents: {{defaults: {{model: openai/small, api_base: '{server.base}', {cap}{more}}}}}\n"
 
 
 @pytest.fixture

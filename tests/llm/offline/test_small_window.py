@@ -14,7 +14,7 @@ from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatRequest, StreamPart
 from tests.agent.gate_host import House, PurposeModel, compactions, ended, talk
 
-WINDOW = 7_000
+WINDOW = 5_000
 NOISE = ("append", "/model", "remember that …", "记住:……", "AGENTS.md", "MEMORY.md", "USER.md")
 
 
