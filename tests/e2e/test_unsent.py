@@ -18,7 +18,9 @@ pytestmark = pytest.mark.e2e
 SLOW = """
 turns:
   # What was not answered is sent together with what is said next.
-  - {name: slow, expect: {user: {matches: "^first$"}}, reply: {text: [pondering, {text: " more", after: 600}]}, repeat: forever}
+  - expect: {user: {matches: "^first$"}}
+    reply: {text: [pondering, {text: " more", after: 600}]}
+    repeat: forever
   - {reply: done, repeat: forever}
 """
 WAITING = ("second", "第三条消息", "/new and the fourth")

@@ -46,7 +46,8 @@ def small_model(folder: Path) -> Path:
 class ModelServer:
     """A server of `model`, which it names `small`, on a port of its own. Use it as a context manager.
 
-    `window` is in tokens, as is `cap`, which those who call it set as the most of an answer; `template` is a file. `embed`: it makes vectors.
+    `window` is in tokens, as is `cap`, which its clients set as the most of an answer; `template` is a file. `embed`:
+    it makes vectors.
     `hold`: it loads the model until `finish_loading`, and the context is entered as soon as it says so.
     """
 
