@@ -150,7 +150,7 @@ async def test_what_a_hook_keeps_later_needs_no_session_that_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Later work often goes on just when the transcript is closed; no record of it belongs into the next session."""
-    write_hook(tmp_path / "hooks", "session-memory", LATER)
+    write_hook(tmp_path / "hooks", "session-memory", LATER, head="events: [command:new]")
     agent = await open_agent(tmp_path, PurposeModel(), 0)
     await talk(agent, "plan the api")
     told, rotate = threading.Event(), agent.deps.store.rotate
