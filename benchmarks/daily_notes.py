@@ -1,6 +1,6 @@
 """Daily notes to measure with: as many as wanted, about 12 KB each, always the same for one seed.
 
-Words follow Zipf's law over a made-up vocabulary, between the small words of English; every tenth line is Chinese, and
+Words follow Zipf's law over a made-up vocabulary, between the small words of English; every fifth line is Chinese, and
 some carry identifiers, numbers and dates, as the notes of people who program do.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 NOTE_BYTES = 12_600
 VOCABULARY = 20_000
+CHINESE = 0.2  # the share of lines
 FIRST_DAY = date(1995, 1, 1)
 _ONSETS = "b c d f g h j k l m n p r s t v w br ch cl cr dr fl gr pl pr sh sl sp st th tr"
 _NUCLEI = "a e i o u ai ea ee oa ou"
@@ -66,7 +67,7 @@ class NoteWriter:
         return "".join(words) + "。"
 
     def _line(self) -> str:
-        return self._chinese() if self._random.random() < 0.1 else self._english()
+        return self._chinese() if self._random.random() < CHINESE else self._english()
 
     def note(self, day: date) -> str:
         """One day: headings with the time, list items, paragraphs, a talk, some code."""

@@ -1,9 +1,12 @@
 """What the memory index costs: built from nothing, one file changed, nothing changed, searched, in memory and on disk.
 
 Run: .venv/bin/python benchmarks/index.py [--files 100,1000,10000] [--runs N]
+     .venv/bin/python benchmarks/index.py --pair ../other/.venv/bin/python --files 1000 --runs 11
 
 The notes are made up (`daily_notes.py`), about 12 KB a day. Seconds of whole commands are CPU time (user and system) of
-the process from start to end, since the machines that this runs on are shared; warm searches are wall time.
+the process from start to end, since the machines that this runs on are shared; warm searches are wall time. With
+`--pair` the commands of another checkout take turns with those of this one, on the same notes, beside the least that
+any such command takes: Python alone, and with the libraries that it needs.
 """
 
 from __future__ import annotations
@@ -55,7 +58,8 @@ class Cost:
 class House:
     """A home with a workspace of `files` notes, and the commands run in it."""
 
-    def __init__(self, home: Path, files: int) -> None:
+    def __init__(self, home: Path, files: int, python: str = sys.executable) -> None:
+        self.python = python
         self.home = home
         self.state = home / ".clawbot"
         self.workspace = self.state / "workspace"
@@ -74,8 +78,12 @@ class House:
 
     def run(self, *arguments: str) -> Cost:
         """Run `clawbot memory` with `arguments` and weigh it."""
+        return self.weigh("-m", "clawbot", "memory", *arguments)
+
+    def weigh(self, *arguments: str) -> Cost:
+        """Run Python with `arguments` and weigh it."""
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
-        command = [sys.executable, "-m", "clawbot", "memory", *arguments]
+        command = [self.python, *arguments]
         weighed = subprocess.run(
             [sys.executable, "-c", _WEIGH, *command],
             env=environment,
@@ -85,7 +93,7 @@ class House:
         )
         cpu, wall, memory, code = map(float, weighed.stdout.split())
         if code != 0:
-            raise SystemExit(f"clawbot memory {arguments[0]} failed with {code:.0f}")
+            raise SystemExit(f"{' '.join(arguments)} failed with {code:.0f}")
         return Cost(cpu, wall, memory / 1024)
 
     def change(self, number: int) -> None:
@@ -185,12 +193,7 @@ def measure(files: int, runs: int) -> list[tuple[str, str]]:
         cold = house.run("index")
         disk = house.disk_bytes()
         nothing = median(runs, lambda _: house.run("index"))
-
-        def changed(number: int) -> Cost:
-            house.change(number)
-            return house.run("index")
-
-        one = median(runs, changed)
+        one = median(runs, lambda number: change(house, number))
         search = median(runs, lambda _: house.run("search", house.writer.question()))
         pieces, warm = asyncio.run(warm_search(house))
         stall = asyncio.run(stall_on_screen(house))
@@ -208,13 +211,56 @@ def measure(files: int, runs: int) -> list[tuple[str, str]]:
     ]
 
 
+def change(house: House, number: int) -> Cost:
+    """Change a note and index it."""
+    house.change(number)
+    return house.run("index")
+
+
+def cold(house: House, provider: str) -> Cost:
+    """Index everything anew."""
+    house.set_provider(provider)
+    house.forget()
+    return house.run("index")
+
+
+def pair(files: int, runs: int, other: str) -> None:
+    """Print what the commands of `other`, the Python of another checkout, and of this one take, in turns."""
+    question = NoteWriter().question()
+    needed = "click, msgspec, asyncio, apsw"
+    works: dict[str, tuple[int, Callable[[House, int], Cost]]] = {
+        "python -c pass": (runs, lambda house, _: house.weigh("-c", "pass")),
+        "the same with the libraries of every command": (runs, lambda house, _: house.weigh("-c", f"import {needed}")),
+        "the same with numpy": (runs, lambda house, _: house.weigh("-c", f"import {needed}, numpy")),
+        "cold, keywords only": (1, lambda house, _: cold(house, "none")),
+        "cold, with vectors": (1, lambda house, _: cold(house, "auto")),
+        "nothing changed": (runs, lambda house, _: house.run("index")),
+        "one file changed": (runs, change),
+        "search": (runs, lambda house, _: house.run("search", question)),
+    }
+    with tempfile.TemporaryDirectory() as before, tempfile.TemporaryDirectory() as now:
+        houses = House(Path(before), files, other), House(Path(now), files)
+        print("| CPU s, least / median | before | now | now / before |\n|---|---|---|---|")
+        for name, (count, work) in works.items():
+            costs = [[work(house, number).cpu for house in houses] for number in range(count)]
+            old, new = ([pair[side] for pair in costs] for side in (0, 1))
+            ratio = statistics.median(after / first for first, after in costs)
+            figures = (f"{min(each):.3f} / {statistics.median(each):.3f}" for each in (old, new))
+            print(f"| {name} | {' | '.join(figures)} | {ratio:.2f} |", flush=True)
+
+
 def main() -> None:
     """Measure each size and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", default="100,1000,10000", help="sizes, separated by commas")
     parser.add_argument("--runs", type=int, default=5, help="runs of each short command")
+    parser.add_argument("--pair", metavar="PYTHON", help="the Python of another checkout, to be compared with")
     options = parser.parse_args()
     sizes = [int(size) for size in options.files.split(",")]
+    if options.pair:
+        for size in sizes:
+            pair(size, options.runs, str(Path(options.pair).absolute()))
+        return
     columns = [measure(size, options.runs) for size in sizes]
     print("| | " + " | ".join(f"{size:,} files" for size in sizes) + " |")
     print("|---|" + "---|" * len(sizes))

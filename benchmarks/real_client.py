@@ -1,13 +1,14 @@
-"""What lies between Enter and the request at a server on loopback, with litellm as the client: turns, `chat -p`,
-memory, and a long transcript that is resumed.
+"""What lies between Enter and the request at a server on loopback, with litellm as the client: turns, a long talk,
+`chat -p`, an answer that streams to a terminal, memory, and a long transcript that is resumed.
 
-Run: .venv/bin/python benchmarks/real_client.py [turns|oneshot|memory|resume ...]
+Run: .venv/bin/python benchmarks/real_client.py [turns|talk|oneshot|stream|memory|resume ...]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import pty
@@ -17,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -24,24 +26,53 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from clawbot.clock import SystemClock
+from clawbot.llm.staying import dismiss, staying
 from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.sessions.entries import MessageEntry, encode_entry
+from clawbot.sessions.entries import CompactionEntry, MessageEntry, encode_entry
 from clawbot.sessions.transcript import Transcript
 
 SIZES = (10, 200, 1_500)
 IDLE_SECONDS = 310.0  # the worker ends after 300
-LONG = 190_000  # messages, 144 MB
+MARKS = (100, 500, 1_000, 1_500, 2_000)  # turns of the long talk that are told of
+LONG = 190_000  # messages, 160 MB
+CYCLE, KEPT = 700, 100  # messages between two compactions, and those that each keeps
 WORDS = "the quick brown fox jumps over the lazy dog and looks for its bone in the garden behind the house "
 _TICKS = os.sysconf("SC_CLK_TCK")
-_CHUNKS = (
-    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "All is well."}}]},
-    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-    {"choices": [], "usage": {"prompt_tokens": 9_000, "completion_tokens": 5, "total_tokens": 9_005}},
+_HEAD = {"id": "1", "object": "chat.completion.chunk"}
+_CHUNKS: tuple[dict[str, object], ...] = (
+    {**_HEAD, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "All is well."}}]},
+    {**_HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {**_HEAD, "choices": [], "usage": {"prompt_tokens": 9_000, "completion_tokens": 5, "total_tokens": 9_005}},
 )
-_ANSWER = b"".join(
-    b"data: %s\n\n" % json.dumps({"id": "1", "object": "chat.completion.chunk", **c}).encode() for c in _CHUNKS
+_ANSWER = b"".join(b"data: %s\n\n" % json.dumps(chunk).encode() for chunk in _CHUNKS)
+
+
+STREAM = b"stream, please"
+STREAMED, PIECE, PAUSE = 20_000, 20, 0.005  # characters of an answer and of a piece, seconds between two
+MARKDOWN = (
+    "## Part\n\n"
+    + "A sentence with **bold**, *slanted* and `code` in it, and a [link](https://example.org). " * 3
+    + "\n\n- one\n- two\n  - three\n\n```python\ndef f(x):\n    return x + 1  # comment\n```\n\n"
+    + "| a | b |\n|---|--:|\n| x | 1 |\n\n"
 )
+
+
+async def stream_to(writer: asyncio.StreamWriter) -> None:
+    """Answer in small pieces."""
+    text = (MARKDOWN * (STREAMED // len(MARKDOWN) + 1))[:STREAMED]
+    pieces = [
+        {**_HEAD, "choices": [{"index": 0, "delta": {"content": text[at : at + PIECE]}}]}
+        for at in range(0, STREAMED, PIECE)
+    ]
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+    for chunk in (*pieces, *_CHUNKS[1:]):
+        writer.write(b"data: %s\n\n" % json.dumps(chunk).encode())
+        await writer.drain()
+        await asyncio.sleep(PAUSE)
+    writer.write(b"data: [DONE]\n\n")
+    await writer.drain()
+    writer.close()
 
 
 def serve() -> None:
@@ -51,9 +82,12 @@ def serve() -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
-                await reader.readexactly(int(length[1]) if length else 0)
+                said = await reader.readexactly(int(length[1]) if length else 0)
                 if head.startswith(b"POST"):
                     print(time.monotonic(), flush=True)
+                if STREAM in said:
+                    await stream_to(writer)
+                    continue
                 body = _ANSWER + b"data: [DONE]\n\n" if head.startswith(b"POST") else b'{"data": []}'
                 kind = b"text/event-stream" if head.startswith(b"POST") else b"application/json"
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n" % (kind, len(body)))
@@ -85,15 +119,13 @@ class Server:
 
 
 @contextmanager
-def home_with_server() -> Iterator[tuple[Path, Server]]:
-    """A fresh home whose settings name a fresh server."""
+def home_with_server(keep: int = 0) -> Iterator[tuple[Path, Server]]:
+    """A fresh home whose settings name a fresh server; a worker stays `keep` seconds after a one-shot."""
     server = Server()
     with tempfile.TemporaryDirectory() as folder:
         base = f"http://127.0.0.1:{server.port}/v1"
-        settings = {
-            "agents": {"defaults": {"model": "openai/bench", "api_base": base, "api_key": "bench-key-of-nobody"}}
-        }
-        Path(folder, "config.yaml").write_text(json.dumps(settings))
+        chosen = {"model": "openai/bench", "api_base": base, "api_key": "bench-key-of-nobody", "keep_client": keep}
+        Path(folder, "config.yaml").write_text(json.dumps({"agents": {"defaults": chosen}}))
         try:
             yield Path(folder), server
         finally:
@@ -181,33 +213,75 @@ def turn_rows(count: int) -> None:
             print(f"| {size:,} | " + " | ".join(asyncio.run(turns(size, count, server))) + " |", flush=True)
 
 
+async def talk(count: int, server: Server) -> None:
+    """Print what a turn costs as a talk goes on in the default window, with the compactions that come."""
+    spent, used = [0.0], [0.0]
+    async with talk_of(0) as runtime:
+        for number in range(1, count + 1):
+            async for _ in runtime.agent.submit(f"{number}: {WORDS * 6}"):
+                pass
+            spent.append(time.process_time())
+            used.append(sum(cpu_of(pid) for pid in tree_of(os.getpid())[1:] if pid != server.process.pid))
+            if number in MARKS:
+                program = statistics.median(spent[at] - spent[at - 1] for at in range(number - 19, number + 1))
+                worker = (used[-1] - used[-21]) / 20
+                sent = len(runtime.agent.conversation.items)
+                print(f"| {number:,} | {sent:,} | {program * 1000:.0f} | {worker * 1000:.0f} |", flush=True)
+
+
+def talk_rows(count: int) -> None:
+    """Print the table of a long talk."""
+    print("| turn | messages | CPU program, ms (median of 20) | CPU worker, ms (mean of 20) |\n|---|---|---|---|")
+    with home_with_server() as (home, server):
+        os.environ["CLAWBOT_HOME"] = str(home)
+        threading.Thread(target=_drain_arrivals, args=(server,), daemon=True).start()
+        asyncio.run(talk(count, server))
+
+
+def _drain_arrivals(server: Server) -> None:
+    with contextlib.suppress(ValueError):
+        while True:
+            server.arrival()
+
+
 # -- one shot ----------------------------------------------------------------------------------------------------------
 
 
 def oneshot(runs: int) -> None:
-    """Print what `chat -p` takes until its request is out, and until it has ended; the first run fills caches."""
-    out, whole, cpu = [], [], []
-    with home_with_server() as (home, server):
-        for number in range(runs + 1):
-            began, before = time.monotonic(), os.times()
-            command = [sys.executable, "-m", "clawbot", "chat", "-p", "hi"]
-            subprocess.run(command, env=env_of(home), cwd=home, check=True, stdout=subprocess.DEVNULL)
-            ended, after = time.monotonic(), os.times()
-            arrived = server.arrival()
-            if number:
-                out.append(arrived - began)
-                whole.append(ended - began)
-                cpu.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    figures = " | ".join(f"{statistics.median(values):.2f}" for values in (out, whole, cpu))
-    print(f"| chat -p | request out, s | whole, s | CPU, s |\n|---|---|---|---|\n| | {figures} |")
+    """Print what `chat -p` takes until its request is out, and until it has ended: with a worker of its own, and with
+    one that stays. The first run fills caches, or leaves the worker."""
+    print("| chat -p | request out, s | whole, s | CPU, s | of it worker, s |\n|---|---|---|---|---|")
+    for title, keep in (("first", 0), ("next", 600)):
+        with home_with_server(keep) as (home, server):
+            os.environ["CLAWBOT_HOME"] = str(home)
+            found = [shot(home, server) for _ in range(runs + 1)][1:]
+            dismiss()
+        figures = " | ".join(f"{statistics.median(values):.2f}" for values in zip(*found, strict=True))
+        print(f"| {title} | {figures} |", flush=True)
+
+
+def shot(home: Path, server: Server) -> tuple[float, float, float, float]:
+    """Seconds until the request is out, of the whole command, and of CPU: of all processes, and of a worker that stays
+    (one that ends counts with its command)."""
+    worker = staying()
+    used = cpu_of(worker) if worker else 0.0
+    began, before = time.monotonic(), os.times()
+    command = [sys.executable, "-m", "clawbot", "chat", "-p", "hi"]
+    subprocess.run(command, env=env_of(home), cwd=home, check=True, stdout=subprocess.DEVNULL)
+    ended, after = time.monotonic(), os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    stayed = cpu_of(worker) - used if worker else 0.0
+    return server.arrival() - began, ended - began, cpu + stayed, stayed
 
 
 # -- the screen --------------------------------------------------------------------------------------------------------
 
 
-def at_rest(home: Path, wait: float = 0.0) -> tuple[float, list[float]]:
-    """CPU seconds until the screen and its worker are idle, and the MB of each process `wait` seconds later."""
+@contextmanager
+def screen(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[bytes], int]]]:
+    """The screen on a pty of 120 by 40 cells that is read all the time, once it is there; and what types into it."""
     master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (40, 120))
     command = [sys.executable, "-m", "clawbot", "chat"]
     process = subprocess.Popen(
         command, stdin=slave, stdout=slave, stderr=slave, env=env_of(home), cwd=home, start_new_session=True
@@ -217,17 +291,41 @@ def at_rest(home: Path, wait: float = 0.0) -> tuple[float, list[float]]:
     reader.start()
     try:
         time.sleep(3.0)
-        os.write(master, b"x")
-        spent = settled(process.pid)
-        time.sleep(wait)
+        yield process, lambda keys: os.write(master, keys)
         if process.poll() is not None:
             raise RuntimeError("the screen did not open")
-        return spent, [memory_of(pid) for pid in tree_of(process.pid)]
     finally:
         process.kill()
         process.wait()
         reader.join()
         os.close(master)
+
+
+def at_rest(home: Path, wait: float = 0.0) -> tuple[float, list[float]]:
+    """CPU seconds until the screen and its worker are idle, and the MB of each process `wait` seconds later."""
+    with screen(home) as (process, types):
+        types(b"x")
+        spent = settled(process.pid)
+        time.sleep(wait)
+        return spent, [memory_of(pid) for pid in tree_of(process.pid)]
+
+
+def stream(runs: int) -> None:
+    """Print the CPU that an answer of many characters takes in the program and in all processes, all warm."""
+    print("| characters | CPU program, s | CPU of both, s |\n|---|---|---|")
+    own, both = [], []
+    for _ in range(runs):
+        with home_with_server() as (home, _), screen(home) as (process, types):
+            types(b"hello")
+            settled(process.pid)
+            types(b"\r")
+            before = settled(process.pid)
+            main = cpu_of(process.pid)
+            types(STREAM)
+            types(b"\r")
+            both.append(settled(process.pid) - before)
+            own.append(cpu_of(process.pid) - main)
+    print(f"| {STREAMED:,} | {statistics.median(own):.2f} | {statistics.median(both):.2f} |")
 
 
 def settled(pid: int) -> float:
@@ -261,25 +359,25 @@ def memory(runs: int) -> None:
 
 
 def resume(runs: int) -> None:
-    """Print what the screen takes with an empty session, and with a transcript of 144 MB."""
-    for size in (0, LONG):
+    """Print what the screen and its first key take: an empty session, and transcripts of 160 MB with and without
+    compactions. The first opening, at which memory indexes the talk, is not counted."""
+    print("| transcript | CPU, s | MB |\n|---|---|---|")
+    for name, size, every in (("empty", 0, 0), ("with compactions", LONG, CYCLE), ("without", LONG, 0)):
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
             Path(home, "config.yaml").write_text(
                 "agents: {defaults: {model: offline}}\nsession: {reset: {mode: none}}\n"
             )
             if size:
-                written(home, size)
+                written(home, size, every)
+                at_rest(home)
             found = [at_rest(home) for _ in range(runs)]
             spent = statistics.median(cpu for cpu, _ in found)
-            print(
-                f"{size:,} messages: {spent:.2f} s of CPU, {statistics.median(sum(m) for _, m in found):.0f} MB",
-                flush=True,
-            )
+            print(f"| {name} | {spent:.2f} | {statistics.median(sum(m) for _, m in found):.0f} |", flush=True)
 
 
-def written(home: Path, size: int) -> None:
-    """A session of `size` messages in `home`."""
+def written(home: Path, size: int, every: int = 0) -> None:
+    """A session of `size` messages in `home`, with a compaction after each `every` of them (0: none)."""
     subprocess.run(
         [sys.executable, "-m", "clawbot", "chat", "-p", "hi"], env=env_of(home), check=True, stdout=subprocess.DEVNULL
     )
@@ -291,6 +389,13 @@ def written(home: Path, size: int) -> None:
             entry = MessageEntry(message=long_message(number), id=f"f{number:07x}", parent_id=parent, timestamp=STAMP)
             file.write(encode_entry(entry)[1])
             parent = entry.id
+            if every and number % every == every - 1:
+                kept = f"f{number - KEPT:07x}"
+                cut = CompactionEntry(
+                    summary=WORDS * 20, first_kept_entry_id=kept, id=f"c{number:07x}", parent_id=parent, timestamp=STAMP
+                )
+                file.write(encode_entry(cut)[1])
+                parent = cut.id
 
 
 STAMP = "2026-01-01T00:00:00.000Z"
@@ -306,14 +411,16 @@ def long_message(number: int) -> Message:
 def main() -> None:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", default=["turns", "oneshot", "memory", "resume"])
+    parser.add_argument("what", nargs="*", default=["turns", "talk", "oneshot", "stream", "memory", "resume"])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--turns", type=int, default=20)
     chosen = parser.parse_args()
     tables: dict[str, Callable[[], None]] = {
         "serve": serve,
         "turns": lambda: turn_rows(chosen.turns),
+        "talk": lambda: talk_rows(MARKS[-1]),
         "oneshot": lambda: oneshot(chosen.runs),
+        "stream": lambda: stream(chosen.runs),
         "memory": lambda: memory(chosen.runs),
         "resume": lambda: resume(chosen.runs),
     }

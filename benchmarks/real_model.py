@@ -1,7 +1,8 @@
 """How much of the prompt a real model server reads again, turn by turn: llama.cpp with two layers of a real model.
 
-Twenty turns, twenty seconds of the program's clock between them, three flushes and an edit of MEMORY.md in it. What was
-read is the server's own count; the new text of a call is what its prompt has beyond the last one and the answer to it.
+Twenty turns, twenty seconds of the program's clock between them, three flushes and an edit of MEMORY.md in it, and a
+`/compact` at the end. What was read is the server's own count; the new text of a call is what its prompt has beyond the
+last one and the answer to it, or of a summary, whatever its prompt has behind the conversation.
 
 Run: make test-real, then .venv/bin/python benchmarks/real_model.py [--turns N]
 """
@@ -92,7 +93,8 @@ def configure(home: Path, server: ModelServer, turns: int) -> None:
 
 
 async def talk(home: Path, server: ModelServer, turns: int) -> list[Call]:
-    """Every call of a talk of so many turns; MEMORY.md is edited before the turn at three quarters of it."""
+    """Every call of a talk of so many turns, and of its compaction; MEMORY.md is edited before the turn at three
+    quarters of it."""
     clock = StillClock(datetime(2026, 11, 21, 10, 2, tzinfo=UTC))
     counted: list[CountedModel] = []
 
@@ -111,6 +113,9 @@ async def talk(home: Path, server: ModelServer, turns: int) -> list[Call]:
             async for _ in runtime.agent.submit(SAYING.format(port=8_000 + turn)):
                 pass
             clock.forward(seconds=PAUSE)
+        model.turn = turns + 1
+        async for _ in runtime.agent.submit("/compact"):
+            pass
         await runtime.close()
     return model.calls
 
@@ -125,7 +130,8 @@ def show(calls: list[Call], turns: int) -> None:
     rows = [("turn", "clock", "what", "prompt", "new text", "read", "beside the new text")]
     for call in calls:
         what = "edit of MEMORY.md" if (call.turn, call.purpose) == (edited(turns), "chat") else call.purpose
-        rows.append((*map(str, (call.turn, call.clock, what, call.prompt, call.new, call.read)), str(beside(call))))
+        compared = ("–", call.read, "–") if call.purpose == "summary" else (call.new, call.read, beside(call))
+        rows.append(tuple(map(str, (call.turn, call.clock, what, call.prompt, *compared))))
     rows.insert(1, ("--:", "---", "---", "--:", "--:", "--:", "--:"))
     print("\n".join(f"| {' | '.join(row)} |" for row in rows))
     plain = [call for call in calls if call.purpose == "chat" and call.turn not in (1, edited(turns))]
@@ -134,6 +140,9 @@ def show(calls: list[Call], turns: int) -> None:
     )
     flushes = [beside(call) for call in calls if call.purpose == "flush"]
     print(f"beside the new text, {len(flushes)} calls of flushes: most {max(flushes, default=0)}")
+    print(
+        *(f"a summary: read {call.read:,} of {call.prompt:,}" for call in calls if call.purpose == "summary"), sep="\n"
+    )
     print(f"read in all: {sum(call.read for call in calls):,} of {sum(call.prompt for call in calls):,}")
 
 

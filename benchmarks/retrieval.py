@@ -3,7 +3,8 @@
 Run: .venv/bin/python benchmarks/retrieval.py DIR [--results FILE] [--profile P] [--questions NAME]
 
 DIR holds `questions.jsonl`, one object a line: id, question, gold (path, start_line, end_line) and optionally category
-and workspace (a folder beside the file, "workspace" by default). Questions of the category "adversarial" have no answer
+workspace (a folder beside the file, "workspace" by default) and now (the day on which it is asked, from which "last
+Tuesday" counts; today by default). Questions of the category "adversarial" have no answer
 and are left out of the table.
 """
 
@@ -18,6 +19,8 @@ import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from datetime import time as time_of_day
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +32,11 @@ from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import Hit, SearchRequest
 
 FIRST = 6
-BUDGETS = (1_500, 3_000)
-# More than a model gets, so that the larger budget has something to be filled with.
-RESULTS = 16
-RESULT_CHARS = 4_000
+BUDGETS = (1_500, 2_500, 3_000)
+"""Characters. A model gets 2,500 by default."""
+# More than a model gets, so that any budget can be scored.
+RESULTS = 48
+RESULT_CHARS = 12_000
 SETUPS: dict[str, dict[str, Any]] = {
     "lines": {},
     "lines, keywords only": {"provider": "none"},
@@ -46,13 +50,14 @@ Line = tuple[str, int]
 
 @dataclass(frozen=True)
 class Question:
-    """A question and the lines that answer it."""
+    """A question, the lines that answer it, and the day on which it is asked, if not today."""
 
     id: str
     text: str
     gold: frozenset[Line]
     workspace: str
     counts: bool
+    day: date | None = None
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,20 @@ def read_questions(file: Path) -> list[Question]:
     for row in map(json.loads, filter(str.strip, file.read_text(encoding="utf-8").splitlines())):
         gold = {(g["path"], line) for g in row["gold"] for line in range(g["start_line"], g["end_line"] + 1)}
         counts = row.get("category") != "adversarial"
-        found.append(Question(row["id"], row["question"], frozenset(gold), row.get("workspace", "workspace"), counts))
+        day = date.fromisoformat(row["now"]) if row.get("now") else None
+        workspace = row.get("workspace", "workspace")
+        found.append(Question(row["id"], row["question"], frozenset(gold), workspace, counts, day))
     return found
+
+
+class QuestionClock(SystemClock):
+    """The system's clock, on the day of a question."""
+
+    day: date | None = None
+
+    def now(self) -> datetime:
+        """Noon of the day, else the current time."""
+        return super().now() if self.day is None else datetime.combine(self.day, time_of_day(12), UTC)
 
 
 def lines_of(hit: Hit) -> list[Line]:
@@ -127,7 +144,8 @@ async def ask(workspace: Path, questions: list[Question], setup: dict[str, Any])
         paths = Paths(Path(home))
         here = {"workspace": str(workspace), "timezone": "UTC", "memory_search": setup}
         settings = load_settings(paths, overrides={"agents": {"defaults": here}}).settings
-        index = open_index(settings, MAIN_AGENT, paths, SystemClock(), long_lived=True)
+        clock = QuestionClock()
+        index = open_index(settings, MAIN_AGENT, paths, clock, long_lived=True)
         if index is None:
             raise SystemExit("memory_search.enabled is off")
         texts = Texts(workspace)
@@ -135,6 +153,7 @@ async def ask(workspace: Path, questions: list[Question], setup: dict[str, Any])
             await index.sync()
             await ask_one(index, questions[0].text)
             for question in questions:
+                clock.day = question.day
                 began = time.perf_counter()
                 hits = await ask_one(index, question.text)
                 ms = (time.perf_counter() - began) * 1000

@@ -19,12 +19,14 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.tokens import count_tokens
 from clawbot.local_model.keeper import LocalModelError, demand_installed
 from clawbot.local_model.pull import pull, source_for
+from clawbot.local_model.register import read_running
 from clawbot.local_model.shelf import LocalOffer, Shelf
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import EVERY_SOURCE, TRANSCRIPTS, Progress, SearchRequest, SearchResult, Source
 from clawbot.scheduling.jobs import Job
 from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.plain_lines import Spoken, spoken_around
+from clawbot.sessions.summary import given_title
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.encoding import decoded, encoded_like, encoding_of
 from clawbot.tools.folder import WorkspaceFolder
@@ -109,6 +111,25 @@ class Sessions:
             agent.conversation.session.record = await asyncio.to_thread(self._store.resumed, session.record)
             return changed
 
+    async def rename(self, name: str, title: str) -> None:
+        agent = self._agent
+        async with agent.exclusive():
+            record = await asyncio.to_thread(self._store.find, name)
+            if record.session_id == agent.conversation.session_id:
+                await agent.conversation.rename(title)
+                return
+            async with agent.ended.without(record.session_id):
+                await asyncio.to_thread(self._store.rename, record.key, given_title(title))
+
+    async def delete(self, name: str) -> str:
+        record = await asyncio.to_thread(self._store.find, name)
+        async with self._agent.ended.without(record.session_id):
+            await asyncio.to_thread(self._store.delete, record.key)
+        return record.session_id
+
+    async def restore(self, session_id: str) -> None:
+        await asyncio.to_thread(self._store.restore, session_id)
+
     async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
         return await self._agent.export(form, path, session=session)
 
@@ -142,6 +163,7 @@ class LocalModels:
     """See LocalModelsApi."""
 
     def __init__(self, paths: Paths) -> None:
+        self._paths = paths
         self._shelf = Shelf(paths.models)
 
     @property
@@ -153,10 +175,15 @@ class LocalModels:
         return ""
 
     async def offers(self) -> list[LocalOffer]:
-        return await asyncio.to_thread(self._shelf.offers)
+        return await asyncio.to_thread(self._offers)
+
+    def _offers(self) -> list[LocalOffer]:
+        here = self._shelf.files()
+        served = [running.name for running in read_running(self._paths.local_file) if running.name not in here]
+        return [*(LocalOffer(name, True, "is served here") for name in served), *self._shelf.offers()]
 
     async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
-        if name in await asyncio.to_thread(self._shelf.files):
+        if any(each.here and each.name == name for each in await self.offers()):
             return
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()

@@ -11,6 +11,7 @@ from clawbot.agent.slash import CommandInfo
 from clawbot.agent.status_types import AgentInfo, ContextReport, HistoryItem, HookStatus, RuntimeStatus, Unsent
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
+from clawbot.config.schema_agent import Mode
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
 from clawbot.local_model.shelf import LocalOffer
@@ -60,9 +61,11 @@ class HooksApi(Protocol):
 
 
 class AgentApi(Protocol):
-    """The open conversation. `on_saving` is called on the event loop when `saving` changes."""
+    """The open conversation. `on_saving` is called on the event loop when `saving` changes. `steers`: messages that
+    wait are said in the running turn."""
 
     on_saving: Callable[[], None] | None
+    steers: bool
 
     @property
     def status(self) -> RuntimeStatus:
@@ -95,9 +98,16 @@ class AgentApi(Protocol):
         """Answer an ApprovalRequested event; `command` replaces the command in question, and `network` gives it network
         access. False when the request is no longer open."""
 
+    def set_mode(self, mode: Mode) -> None:
+        """Decide what tools may change, from the next call on."""
+
     def listen(self, tell: Callable[[Event], None] | None) -> None:
         """Call `tell` on the event loop with events that belong to no submission: a reset by the clock, a renamed note,
         a failed hook. None: stop."""
+
+    async def rewind(self, entry_id: str) -> str:
+        """Take the user's message `entry_id` and all that followed out of the conversation, after the running turn;
+        returns its text. The transcript keeps it. Raises SessionStoreError."""
 
     async def warm(self) -> None:
         """Load what the first model call and a reset need, so that the user does not wait for it later."""
@@ -155,6 +165,15 @@ class SessionsApi(Protocol):
 
         Raises UnknownSessionError, SessionLockedError and SessionStoreError; the open conversation then stays.
         """
+
+    async def rename(self, name: str, title: str) -> None:
+        """Give a conversation a title. Raises UnknownSessionError, SessionLockedError and SessionStoreError."""
+
+    async def delete(self, name: str) -> str:
+        """Move a conversation, not the open one, to the trash; returns its id. Raises as `rename`."""
+
+    async def restore(self, session_id: str) -> None:
+        """Bring a deleted conversation back. Raises UnknownSessionError and SessionStoreError."""
 
     async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
         """Write a conversation (`session`, or the open one) as "md" or "json" to `path` and return its path. Raises

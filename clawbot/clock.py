@@ -1,13 +1,18 @@
-"""Time as a parameter: the clock passed to everything that needs "now"."""
+"""Time as a parameter: the clock passed to everything that needs "now"; and days as users write them."""
 
 from __future__ import annotations
 
+import calendar
+import contextlib
+import re
 import time
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Protocol
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_MONTHS = 12
+_DAY = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:T.*)?")
 
 
 class Clock(Protocol):
@@ -108,3 +113,40 @@ def moment_of(milliseconds: int, zone: tzinfo | None = UTC) -> datetime:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone(zone)
     except (ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(0, UTC).astimezone(zone)
+
+
+def first_day(text: str) -> date | None:
+    """The first day of `text`, a year, a month or a day; None for blank text. Raises ValueError with what was
+    expected."""
+    return _day(text, last=False)
+
+
+def last_day(text: str) -> date | None:
+    """The last day of the same. Raises ValueError."""
+    return _day(text, last=True)
+
+
+def _day(text: str, *, last: bool) -> date | None:
+    if not text.strip():
+        return None
+    if found := _DAY.fullmatch(text.strip()):
+        with contextlib.suppress(ValueError):
+            year, month = int(found[1]), int(found[2] or (_MONTHS if last else 1))
+            return date(year, month, int(found[3] or (calendar.monthrange(year, month)[1] if last else 1)))
+    raise ValueError(f"{text.strip()[:40]!r} is no date; expected YYYY-MM-DD, YYYY-MM or YYYY")
+
+
+def age(then: datetime, now: datetime) -> str:
+    """How long ago `then` was, in few words; from a week on its date, in the zone of `now`."""
+    seconds = (now - then).total_seconds()
+    if seconds < 60:
+        return "now"
+    if seconds < 3_600:
+        return f"{seconds // 60:.0f} min"
+    local = then.astimezone(now.tzinfo)
+    days = (now.date() - local.date()).days
+    if days == 0 or seconds < 6 * 3_600:
+        return f"{seconds // 3_600:.0f} h"
+    if days < 7:
+        return "yesterday" if days == 1 else f"{days} days"
+    return f"{local.day} {local:%b}" if local.year == now.year else f"{local.day} {local:%b %Y}"

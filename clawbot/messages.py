@@ -14,18 +14,22 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from clawbot.text.patterns import lazy_re
+
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
 OFFLINE = "offline"
 """The provider name of rule-based answers: their quotes contain nothing that the model itself said."""
 
-_SURROGATES = re.compile("[\ud800-\udfff]+")
+_SURROGATES = lazy_re("[\ud800-\udfff]+")
 
 
 class TextBlock(Struct, frozen=True, tag_field="type", tag="text", omit_defaults=True):
-    """Visible text, as Markdown."""
+    """Visible text, as Markdown. In a message of the user `attached` names what it is the content of (`a.py:1-9 · 9
+    lines`): the model reads it, but the user did not type it."""
 
     text: str
+    attached: str = ""
 
 
 class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking", omit_defaults=True):
@@ -48,11 +52,12 @@ class ToolCallBlock(Struct, frozen=True, tag_field="type", tag="toolCall"):
     malformed: str | None = None
 
 
-class ImageBlock(Struct, frozen=True, tag_field="type", tag="image", rename="camel"):
-    """A picture: `data` is base64."""
+class ImageBlock(Struct, frozen=True, tag_field="type", tag="image", rename="camel", omit_defaults=True):
+    """A picture: `data` is base64. `attached` is its name as for a TextBlock."""
 
     data: str
     mime_type: str
+    attached: str = ""
 
 
 class Cost(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -91,17 +96,32 @@ AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock
 
 class UserMessage(Struct, frozen=True, tag_field="role", tag="user", rename="camel"):
     """A message of the user. `timestamp` is in milliseconds since the epoch, here and below. `scheduled` marks the
-    prompt of a job; `unsent_id` is the id under which the text waited on disk (`sessions/unsent.py`)."""
+    prompt of a job; `unsent_id` is the id under which the text waited on disk (`sessions/unsent.py`). `planning`: it
+    was said in plan mode, of which a model is told behind it."""
 
     content: str | list[UserBlock]
     timestamp: int = 0
     scheduled: bool | UnsetType = UNSET
     unsent_id: str | UnsetType = UNSET
+    planning: bool | UnsetType = UNSET
 
     @property
     def text(self) -> str:
-        """The text blocks, joined by line breaks."""
+        """What was said: the text blocks without what is attached, joined by line breaks."""
         return text_of(self.content)
+
+    @property
+    def sent(self) -> str:
+        """What the model reads: the text blocks with what is attached, apart by a blank line before each of these."""
+        if isinstance(self.content, str):
+            return self.content
+        blocks = [block for block in self.content if isinstance(block, TextBlock)]
+        return "\n".join(f"\n{block.text}" if block.attached else block.text for block in blocks)
+
+    @property
+    def attached(self) -> tuple[str, ...]:
+        """The names of what is attached."""
+        return () if isinstance(self.content, str) else tuple(b.attached for b in self.content if b.attached)
 
 
 class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", rename="camel"):
@@ -133,7 +153,7 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", r
 
 
 class ToolResultMessage(Struct, frozen=True, tag_field="role", tag="toolResult", rename="camel"):
-    """The result of the tool call `tool_call_id`."""
+    """The result of the tool call `tool_call_id`. `summary` and `duration_ms` are told on the screen."""
 
     tool_call_id: str
     tool_name: str
@@ -141,6 +161,8 @@ class ToolResultMessage(Struct, frozen=True, tag_field="role", tag="toolResult",
     is_error: bool = False
     details: Any = None
     timestamp: int = 0
+    summary: str | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
 
     @property
     def text(self) -> str:
@@ -168,7 +190,7 @@ Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMess
 
 NOTES_HEAD = "Notes from the workspace, quoted as this session begins."
 """The first words of the message that quotes notes at the start of a session; each note in it is fenced."""
-_NOTES = re.compile(rf"{re.escape(NOTES_HEAD)}.*\n`{{3,}}\Z", re.DOTALL)
+_NOTES = lazy_re(rf"{re.escape(NOTES_HEAD)}.*\n`{{3,}}\Z", re.DOTALL)
 
 
 def quotes_notes(message: Message) -> bool:
@@ -196,8 +218,8 @@ class Compacted(Struct, frozen=True):
 
 _OPEN, _SHUT = "<summary>\n", "\n</summary>"
 _REQUEST, _REQUEST_SHUT = "<request>\n", "\n</request>"
-_FRAME = re.compile(r"^(?:#.*|[-*] )", re.MULTILINE)
-_LEFT_OUT = re.compile(r"^\[\.\.\. [\d,]+ of [\d,]+ characters left out \.\.\.\]$", re.MULTILINE)
+_FRAME = lazy_re(r"^(?:#.*|[-*] )", re.MULTILINE)
+_LEFT_OUT = lazy_re(r"^\[\.\.\. [\d,]+ of [\d,]+ characters left out \.\.\.\]$", re.MULTILINE)
 
 
 def compacted_text(preamble: str, summary: str, asked: str = "", request: str = "") -> str:
@@ -224,7 +246,7 @@ def read_compacted(text: str) -> Compacted | None:
 
 
 _FIRST_MOMENT = 946_684_800_000  # 2000 in milliseconds: an earlier time was counted in seconds, or is made up
-_SAID_AT = re.compile(r"(?:\A|(?<=\n\n))\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
+_SAID_AT = lazy_re(r"(?:\A|(?<=\n\n))\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
 
 
 def is_timed(message: Message) -> bool:
@@ -264,10 +286,10 @@ class ToolSpec(Struct, frozen=True):
 
 
 def text_of(content: str | Sequence[Any]) -> str:
-    """Join the text blocks of `content` with line breaks; other blocks are left out."""
+    """Join the text blocks of `content` with line breaks; other blocks, and attached ones, are left out."""
     if isinstance(content, str):
         return content
-    return "\n".join(block.text for block in content if isinstance(block, TextBlock))
+    return "\n".join(block.text for block in content if isinstance(block, TextBlock) and not block.attached)
 
 
 def scrub(value: Any) -> Any:

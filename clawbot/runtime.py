@@ -19,6 +19,7 @@ from clawbot.agent.status_types import AgentInfo
 from clawbot.background import Background, jobs_for, take_turn
 from clawbot.config.env import save_key
 from clawbot.hooks.events import RuntimeStart, SessionStart
+from clawbot.llm.process import let_stay
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import PROVIDERS, Provider
 from clawbot.scheduling.jobs import Job, jobs_of
@@ -70,6 +71,8 @@ class Runtime:
             notices: list[Notice] = []
             model = await services.open_first_model(session.record.model_override, notices)
             undo.push_async_callback(model.chat.aclose)
+            if options.warm:
+                let_stay(services.agent_settings.keep_client)
             warming = asyncio.create_task(model.chat.warm()) if options.warm else None
             commands = await asyncio.to_thread(installed_commands)
             conversation = Conversation(services.store, session, services.clock)

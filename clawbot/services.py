@@ -19,25 +19,27 @@ from clawbot.agent.deps import AgentDeps, CurrentModel, RunPrompt
 from clawbot.agent.events import Notice
 from clawbot.agent.status_types import AgentInfo
 from clawbot.agent.summary import open_compaction
+from clawbot.attachments.reading import Attachments
 from clawbot.background import Background
 from clawbot.clock import SystemClock, epoch_ms
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
-from clawbot.config.schema_agent import AgentSettings
+from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.context.workspace import seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import FoundHook, discover, hook_paths
 from clawbot.hooks.dispatch import Dispatcher, LastRun
-from clawbot.indexing import VectorProbe, open_index
+from clawbot.indexing import Listener, VectorProbe, open_index
 from clawbot.llm.asking import complete
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.logs import setup_logging
+from clawbot.mcp.client import MISSING, McpClient
 from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.search.rerank import model_reranker
+from clawbot.memory.search.rerank import ModelReranker
 from clawbot.memory.values import TRANSCRIPTS, Progress
 from clawbot.sessions.reset import policy_of, type_of
 from clawbot.sessions.store import SessionStore
@@ -46,9 +48,10 @@ from clawbot.tools.changing import AskedFiles
 from clawbot.tools.fence import Fence
 from clawbot.tools.memory import AgentMemory, memory_tools
 from clawbot.tools.protocol import AnyTool
-from clawbot.tools.registry import build_toolbox
+from clawbot.tools.registry import Toolbox, build_toolbox
 from clawbot.tools.sandbox.journal import recover
 from clawbot.tools.sessions import session_tools
+from clawbot.updates import look_later
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +59,13 @@ log = logging.getLogger(__name__)
 class RuntimeOptions(Struct, frozen=True, kw_only=True):
     """The choices of a front end. `session` is a key, an id or a prefix of an id; `new` asks for a new conversation.
 
-    `approvals`: somebody can answer questions. `watch`: keep the index up to date by watching the files (useful for
+    `approvals`: somebody can answer questions. `mentions`: `@path` in a message attaches a file.
+    `watch`: keep the index up to date by watching the files (useful for
     more than one search). `background`: run the schedule and automatic session ends. `flush_at_end`: save the
     conversation to memory when the session is closed. `warm`: load what a call of the model needs while the session is
-    opened, since one follows at once.
+    opened, since one follows at once. `approved`: tools whose questions are answered with yes where nobody can be
+    asked. `client`: what the program through which the user talks asks for at the moment, for the prompt.
+    `mode` replaces that of the settings.
     """
 
     agent: str | None = None
@@ -69,10 +75,14 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
     config_file: Path | None = None
     workspace: Path | None = None
     approvals: bool = True
+    mentions: bool = True
     watch: bool = True
     background: bool = True
     flush_at_end: bool = True
     warm: bool = False
+    approved: frozenset[str] = frozenset()
+    client: Callable[[], str] = str
+    mode: Mode | None = None
 
     def unattended(self) -> RuntimeOptions:
         """The same for a single turn with nobody there to answer."""
@@ -80,7 +90,7 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
 
     def elsewhere(self, session: str) -> RuntimeOptions:
         """The same for a turn that the program itself takes in another session."""
-        return structs.replace(self.unattended(), session=session, new=False)
+        return structs.replace(self.unattended(), session=session, new=False, approved=frozenset(), client=str)
 
 
 LEAST_MEMORY = 512 * 1024**2
@@ -134,6 +144,7 @@ class SharedServices:
         own = {self.agent_id: self.memory} if self.memory is not None else {}
         self.vectors = VectorProbe(self.agent_id, own | self.other_memories)
         self.hooks = self._make_hooks()
+        self.mcp = self._make_mcp()
         self.sessions: dict[Agent, Memory] = {}
         self.background: Background | None = None
         self._started = False
@@ -143,6 +154,10 @@ class SharedServices:
         """Add the open session of `agent`, whose front end searches with `memory`. The first one starts the background
         work."""
         self.sessions[agent] = memory
+        await self.start()
+
+    async def start(self) -> None:
+        """Start following the files and load the hooks, once."""
         if self._started:
             return
         self._started = True
@@ -154,6 +169,12 @@ class SharedServices:
         if self.hooks is not None:
             self.hooks.on_failure = self._hook_failed
             await self.hooks.load()
+        if self.options.approvals and (url := self.loaded.settings.updates.url):
+            look_later(url, self.paths.updates_file, self.clock.now(), self._inform)
+        if self.mcp is not None:
+            self.mcp.warn = self._warn
+            # Nobody waits before a screen; a single turn has no next one in which the tools could come.
+            self.mcp.discover_later() if self.options.approvals else await self.mcp.discover()
 
     def remove(self, agent: Agent) -> None:
         """Remove the session of `agent`, which is about to be closed."""
@@ -169,6 +190,8 @@ class SharedServices:
         if self.hooks is not None:
             await self.hooks.close(0.0)
         await self.vectors.close()
+        if self.mcp is not None:
+            await self.mcp.close()
         memories = [self.memory, *self.other_memories.values()]
         await asyncio.gather(*(memory.close() for memory in memories if memory is not None))
 
@@ -183,8 +206,14 @@ class SharedServices:
             self._warn(f"The hook {name} failed at {run.topic}: {run.error}")
 
     def _warn(self, text: str) -> None:
+        self._announce(Notice(level="warning", text=text))
+
+    def _inform(self, text: str) -> None:
+        self._announce(Notice(level="info", text=text))
+
+    def _announce(self, notice: Notice) -> None:
         for agent in self.sessions:
-            agent.announce(Notice(level="warning", text=text))
+            agent.announce(notice)
 
     def _load(self) -> LoadedSettings:
         overrides: dict[str, str] = {}
@@ -228,8 +257,16 @@ class SharedServices:
             self.paths,
             self.clock,
             long_lived=self.options.watch,
-            rerank=model_reranker(self._ask_model) if wanted else None,
+            rerank=ModelReranker(self._ask_model) if wanted else None,
+            listener=self._listener(self.agent_id),
         )
+
+    def _listener(self, agent_id: str) -> Listener:
+        return Listener(lambda problem: self.vectors.report(agent_id, problem), self._conversations)
+
+    def _conversations(self) -> frozenset[str]:
+        """The ids of the open ones."""
+        return frozenset(agent.conversation.session_id for agent in self.sessions)
 
     async def _ask_model(self, system: str, prompt: str) -> str:
         """Ask the model of the first opened session. Raises ModelError."""
@@ -259,7 +296,7 @@ class SharedServices:
         """The memories of other agents that this one may search; each stays untouched until it is searched."""
         settings = self.loaded.settings
         opened = {
-            other: open_index(settings, other, self.paths, self.clock)
+            other: open_index(settings, other, self.paths, self.clock, listener=self._listener(other))
             for other in settings.allowed_agents(self.agent_id)
         }
         return {other: index for other, index in opened.items() if index is not None}
@@ -278,6 +315,15 @@ class SharedServices:
     def _make_hooks(self) -> Dispatcher | None:
         settings = self._hook_settings = self.loaded.settings.hooks
         return Dispatcher(self._find_hooks, self.clock, timeout=settings.timeout) if settings.enabled else None
+
+    def _make_mcp(self) -> McpClient | None:
+        settings = self.loaded.settings.mcp
+        if not settings.named():
+            return None
+        client = McpClient(settings, self.paths, self.clock)
+        if client.missing:
+            self.notices.append(Notice(level="warning", text=MISSING))
+        return client
 
     def _find_hooks(self) -> list[FoundHook]:
         """Discover hooks, re-reading the settings. Blocks."""
@@ -302,6 +348,26 @@ class SharedServices:
             agent = settings.agent(agent_id)
             yield AgentInfo(agent_id, agent.workspace, agent.model, agent_id == self.agent_id)
 
+    def toolbox(self, current: Callable[[], str | None], asked: AskedFiles | None = None) -> Toolbox:
+        """The tools of the agent, also for calls outside a conversation. `current` and `asked` are those of the running
+        one. Imports extensions: blocks."""
+        box = build_toolbox(
+            self.workspace,
+            self.agent_settings,
+            self.clock,
+            self.paths,
+            self._memory_tools(current),
+            fence=self._fence(),
+            asked=asked,
+        )
+        if self.mcp is not None:
+            self.mcp.attach(box, self.agent_settings.tools.deny)
+        return box
+
+    def _attachments(self) -> Attachments:
+        settings = self.agent_settings.attachments
+        return Attachments(self.workspace, settings, state=self.paths.home, fence=self._fence())
+
     def deps(
         self, options: RuntimeOptions, conversation: Conversation, model: CurrentModel, run_prompt: RunPrompt
     ) -> AgentDeps:
@@ -309,15 +375,9 @@ class SharedServices:
         extensions: blocks."""
         record = conversation.session.record
         asked = AskedFiles(self.workspace, self.agent_settings.tools.files.ask)
-        tools = build_toolbox(
-            self.workspace,
-            self.agent_settings,
-            self.clock,
-            self.paths,
-            self._memory_tools(lambda: f"{TRANSCRIPTS}{conversation.session.transcript.path.name}"),
-            fence=self._fence(),
-            asked=asked,
-        )
+        tools = self.toolbox(lambda: f"{TRANSCRIPTS}{conversation.session.transcript.path.name}", asked)
+        if options.mode is not None:
+            tools.permissions.mode = options.mode
         compaction, problem = open_compaction(self.agent_settings.compaction.strategy)
         return AgentDeps(
             agent_id=self.agent_id,
@@ -330,6 +390,8 @@ class SharedServices:
             find_models=self.find_models,
             usual_model=self.usual_model,
             approvals=options.approvals,
+            approved=options.approved,
+            client=options.client,
             flush_at_end=options.flush_at_end,
             recall=self.memory,
             citations=self.loaded.settings.memory.citations,
@@ -339,8 +401,11 @@ class SharedServices:
             compaction=compaction,
             warnings=(*tools.warnings, *([problem] if problem else ())),
             home=self.paths.home,
+            attachments=self._attachments() if options.mentions else None,
             agents=tuple(self._agents()),
             run_prompt=run_prompt,
             reset=policy_of(self.loaded.settings.session.reset_of(type_of(record.key))),
             memory_problem=lambda: self.vectors.problem,
+            mcp=self.mcp.status if self.mcp is not None else tuple,
+            origins=self.loaded.origins,
         )

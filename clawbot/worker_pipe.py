@@ -251,12 +251,12 @@ def serve_frames(
             while (body := read_frame(stream)) is not None:
                 loop.call_soon_threadsafe(take, decoder.decode(body))
         finally:
-            _end_group()
+            end_group()
 
     threading.Thread(target=read, name="read-frames", daemon=True).start()
 
 
-def _end_group() -> None:
+def end_group() -> None:
     """Kill this process and all children left in its session: nothing needs them any more."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)

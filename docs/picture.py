@@ -55,15 +55,6 @@ class EveningClock:
         return time.monotonic()
 
 
-class NamedModel(ScriptedModel):
-    """A scripted model under the name of a real one."""
-
-    @property
-    def info(self) -> ModelInfo:
-        """As `/model` would show it."""
-        return ModelInfo(ref="openai/gpt-6.1-sol", window=200_000)
-
-
 async def draw(home: Path) -> str:
     """Play the talk and return the screen as SVG."""
     notes = home / "workspace" / "memory"
@@ -72,7 +63,8 @@ async def draw(home: Path) -> str:
 
     async def open_runtime() -> Runtime:
         runtime = await Runtime.open(RuntimeOptions(model="offline"))
-        model = NamedModel(ScriptEngine(parse_script(SCRIPT, Path("picture.yaml"))))
+        model = ScriptedModel(ScriptEngine(parse_script(SCRIPT, Path("picture.yaml"))))
+        model.info = ModelInfo(ref="openai/gpt-6.1-sol", window=200_000)
         await runtime.agent.deps.model.replace(model, "picture")
         return runtime
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import clawbot
+from clawbot.text.patterns import lazy_re
 
 PACKAGE = Path(clawbot.__file__).parent
 MODULES = sorted([*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "hooks").rglob("*.py")])
@@ -35,7 +37,8 @@ def patterns(source: str) -> Iterator[str]:
 
 
 def uses_re(source: str) -> bool:
-    return re.search(r"^\s*(?:import re$|import re,|from re import)", source, re.MULTILINE) is not None
+    importing = r"^\s*(?:import re$|import re,|from re import|from clawbot\.text\.patterns import)"
+    return re.search(importing, source, re.MULTILINE) is not None
 
 
 def test_no_pattern_needs_what_re_gets_wrong_before_python_3_11_5() -> None:
@@ -59,3 +62,19 @@ def test_texts_are_found_in_f_strings_too() -> None:
 @pytest.mark.parametrize("pattern", [r"[*+]", r"\++", r"\*+x", r"[^]*]+", r"(?:a)+\+", "a+?"])
 def test_what_is_not(pattern: str) -> None:
     assert not is_possessive(pattern)
+
+
+def test_what_is_compiled_at_its_first_use_compiles() -> None:
+    found = {
+        f"{module}.{name}": each.pattern
+        for module in (importlib.import_module(f"clawbot.{path}") for path in lazy_modules())
+        for name, each in vars(module).items()
+        if type(each) is type(lazy_re(""))
+    }
+    assert len(found) > 80
+
+
+def lazy_modules() -> Iterator[str]:
+    for path in PACKAGE.rglob("*.py"):
+        if "lazy_re(" in path.read_text(encoding="utf-8"):
+            yield ".".join(path.relative_to(PACKAGE).with_suffix("").parts)

@@ -123,10 +123,8 @@ async def test_new_alone_asks_no_model_and_its_text_is_the_first_message(program
     await runtime.close()
 
 
-async def test_what_the_user_said_is_read_from_the_first_key_on(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that `/new` needs to read no more than the last turn of a long talk."""
+def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What is found each time that what the user said is read."""
     whole, reads = UserWords.read, list[list[str]]()
 
     def read(words: UserWords, transcript: Transcript) -> Asked:
@@ -135,11 +133,33 @@ async def test_what_the_user_said_is_read_from_the_first_key_on(
         return asked
 
     monkeypatch.setattr(UserWords, "read", read)
+    return reads
+
+
+async def test_what_the_user_said_is_read_from_the_first_key_on(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that `/new` needs to read no more than the last turn of a long talk."""
+    reads = reads_of(monkeypatch)
     runtime = await Runtime.open(RuntimeOptions(session="main"))
     await runtime.agent.warm()
     await until(lambda: reads == [[]])
     await say(runtime, "the harbour opens at six")
     await until(lambda: reads[1:] == [["the harbour opens at six"]])
+    await runtime.close()
+
+
+async def test_a_very_long_talk_is_read_when_something_was_said_in_it(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first key press costs no more than that of a short one."""
+    reads = reads_of(monkeypatch)
+    monkeypatch.setattr("clawbot.agent.agent.READ_AT_ONCE", 100)
+    runtime = await Runtime.open(RuntimeOptions(session="main"))
+    await runtime.agent.warm()
+    await say(runtime, "the harbour opens at six")
+    await until(lambda: len(reads) > 0)
+    assert reads == [["the harbour opens at six"]]
     await runtime.close()
 
 

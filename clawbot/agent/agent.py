@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -25,6 +26,7 @@ from clawbot.agent.events import (
     SessionChanged,
     TurnEnded,
     TurnStarted,
+    Waiting,
     silent_scope,
 )
 from clawbot.agent.hooks import SessionHooks
@@ -34,6 +36,8 @@ from clawbot.agent.status import report_of, status_of
 from clawbot.agent.status_types import RuntimeStatus
 from clawbot.agent.submissions import Outbox, Submissions
 from clawbot.agent.turn_runner import TurnRunner
+from clawbot.attachments.mentions import mentions
+from clawbot.config.schema_agent import Mode
 from clawbot.context.report import ContextReport
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.errors import ClawbotError
@@ -51,24 +55,30 @@ from clawbot.tools.protocol import Decision
 
 log = logging.getLogger(__name__)
 
+READ_AT_ONCE = 8 * 1024**2
+"""Bytes of a transcript, some 5,000 turns, of which what the user said is read in half a second of CPU."""
+
 
 class Agent:
     """One conversation. `submit` may be called while a turn runs: texts are processed in order. `saving` is true during
     a silent turn, which yields no events; `on_saving` is called on the event loop when it changes. `on_event` receives
-    events that belong to no submission."""
+    events that belong to no submission. `steers`: a message that waits is said in the running turn, once the tools that
+    the model has called are done."""
 
     def __init__(self, deps: AgentDeps, conversation: Conversation) -> None:
         self.deps = deps
         self.conversation = conversation
         self.hooks = SessionHooks(deps, self.conversation, self.announce)
-        self._turns = TurnRunner(deps, self.conversation, self.hooks, self._context, self._set_saving)
+        self._turns = TurnRunner(
+            deps, self.conversation, self.hooks, self._context, self._set_saving, meanwhile=self._said_meanwhile
+        )
         self.outbox = Outbox(conversation.session, deps.clock, self.announce)
-        self._submissions = Submissions(self._take_up, deps.clock, self.outbox.keep)
+        self._submissions = Submissions(self._take_up, deps.clock, self.outbox.keep, self.outbox.drop_soon)
         self.ended = EndedTalks(deps, self._runner_of_ended, self.announce)
         leaves, wake = self._turns.leaves_some, self.ended.wake
         self._resets = Resets(deps, self.conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
         self._closing = False
-        self.saving = False
+        self.saving = self.steers = False
         self.on_saving: Callable[[], None] | None = None
         self.on_event: Callable[[Event], None] | None = None
         self._notes = 0
@@ -117,6 +127,10 @@ class Agent:
     def exclusive(self) -> AbstractAsyncContextManager[object]:
         """Wait until no turn runs, and prevent turns inside the context; a command of the turn itself does not wait."""
         return self._submissions.exclusive()
+
+    def set_mode(self, mode: Mode) -> None:
+        """From the next call of a tool on this decides what may be changed. Only what the user does may call it."""
+        self.deps.tools.permissions.mode = mode
 
     @property
     def status(self) -> RuntimeStatus:
@@ -211,6 +225,17 @@ class Agent:
             await self._take_model(model, wanted)
         return changed
 
+    async def rewind(self, entry_id: str) -> str:
+        """Go on from before the user's message `entry_id`, after the running turn; returns its text. Raises
+        SessionStoreError; then nothing has changed."""
+        async with self.exclusive():
+            # What a crash left open must not be offered again on the branch.
+            await self._turns.gate.settle_crash(silent_scope())
+            text = await self.conversation.rewind(entry_id)
+            self._turns.gate.rewound()
+            self._turns.requests.forget_session()
+        return text
+
     async def _open_for_session(self, ref: str) -> ChatModel | None:
         """The model `ref`; None if it is already in use, or can't be opened, which is reported."""
         if ref == self.deps.model.ref:
@@ -245,8 +270,10 @@ class Agent:
             await self.deps.model.replace(model, ref)
 
     async def warm(self) -> None:
-        """The user starts typing: load what the next model call and the next reset need."""
-        self.hooks.read_along()
+        """The user starts typing: load what the next model call and the next reset need. For the latter a very long
+        transcript is read once something was said in it, since it takes seconds."""
+        if self.conversation.transcript_bytes <= READ_AT_ONCE:
+            self.hooks.read_along()
         await self.deps.model.chat.warm()
 
     async def export(
@@ -313,6 +340,14 @@ class Agent:
         self.saving = saving
         if self.on_saving is not None:
             self.on_saving()
+
+    def _said_meanwhile(self) -> Waiting | None:
+        """The next text that waits, if it may be said in the running turn: no command, which comes between turns, and
+        nothing that may have to ask before it attaches something."""
+        waiting = self._submissions.next_to_say() if self.steers and not self._closing else None
+        if waiting is None or parse_command(waiting.text) is not None or mentions(waiting.text):
+            return None
+        return waiting
 
     def _scope(self) -> Scope:
         """The running submission; a command always belongs to one."""
@@ -384,14 +419,14 @@ class Agent:
                     Notice(level="warning", text=f"The session should have ended, but could not be closed: {error}")
                 )
 
-        def started(entry_id: str) -> None:
+        def started(entry_id: str, attached: Sequence[str]) -> None:
             self.outbox.drop_soon(scope)
-            scope.emit(self._started(text, entry_id))
+            scope.emit(self._started(text, entry_id, attached))
             for notice in self._take_owed():
                 scope.emit(notice)
 
         try:
-            await self._turns.message(text, started, scope)
+            await self._turns.message(text, started, functools.partial(self.outbox.keep, text, scope), scope)
         finally:
             await self.count_notes()
             scope.emit(self._context())
@@ -401,13 +436,14 @@ class Agent:
         owed, self._owed = self._owed, []
         return owed
 
-    def _started(self, text: str, entry_id: str = "") -> TurnStarted:
+    def _started(self, text: str, entry_id: str = "", attached: Sequence[str] = ()) -> TurnStarted:
         return TurnStarted(
             text=text,
             session_key=self.conversation.key,
             session_id=self.conversation.session_id,
             model=self.deps.model.info.ref,
             entry_id=entry_id,
+            attached=tuple(attached),
         )
 
     def _context(self) -> ContextUsed:

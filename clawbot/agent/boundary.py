@@ -142,6 +142,10 @@ class MemoryGate:
             if failed:
                 self._tell_failure(ended, scope)
 
+    def rewound(self) -> None:
+        """The conversation goes on from an earlier place: its records are read anew."""
+        self._session = ""
+
     def compacted(self, entry: CompactionEntry) -> None:
         """Start a new cycle with `entry`."""
         self._state = after_entry(self.state, entry)

@@ -6,7 +6,6 @@ A package offers a command through the entry point group `clawbot.commands`: doc
 from __future__ import annotations
 
 import asyncio
-import difflib
 import functools
 import inspect
 import logging
@@ -18,6 +17,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import (
     ALREADY_COMPACTED,
@@ -30,10 +30,11 @@ from clawbot.agent.events import (
     SessionChanged,
 )
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, parse_command
-from clawbot.agent.status import hooks_text, render_status, status_data
+from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, nearest_command, parse_command
+from clawbot.agent.status import hooks_text, mcp_lines, mode_text, permissions_text, render_status, status_data
 from clawbot.agent.status_types import RuntimeStatus
 from clawbot.agent.submissions import Outbox
+from clawbot.config.schema_agent import MODES
 from clawbot.context.report import ContextReport, render_report
 from clawbot.errors import ClawbotError
 from clawbot.extensions import BrokenExtension, Extension, installed
@@ -87,6 +88,11 @@ class AgentHost(CommandHost, Protocol):
     @property
     def deps(self) -> AgentDeps:
         """What the agent works with."""
+        ...
+
+    @property
+    def conversation(self) -> Conversation:
+        """The open session."""
         ...
 
     @property
@@ -202,8 +208,8 @@ async def run_command(parsed: ParsedCommand, host: AgentHost) -> CommandResult:
     commands = (await asyncio.to_thread(installed_commands)).commands
     found = commands.get(parsed.name)
     if found is None:
-        near = difflib.get_close_matches(parsed.name, commands, n=1)
-        hint = f"Did you mean /{near[0]}? " if near else ""
+        near = nearest_command(f"/{parsed.name}", (f"/{name}" for name in commands))
+        hint = f"Did you mean {near}? " if near else ""
         raise UnknownCommandError(f"There is no command /{parsed.name}.", hint=f"{hint}/help lists them all.")
     return await found.run(host, parsed.argument)
 
@@ -254,9 +260,27 @@ async def _status(host: AgentHost, argument: str) -> CommandResult:
 async def _sessions(host: AgentHost, argument: str) -> CommandResult:
     found = await asyncio.to_thread(host.deps.store.list)
     lines = [
-        f"- **{item.key}** {item.title or '(nothing said yet)'} · {item.turns} turns · {item.ended}" for item in found
+        f"- **{item.key}** {item.title or '(nothing said yet)'} · {_turns(item.turns)} · {item.ended}" for item in found
     ]
     return _said("/sessions", "\n".join(lines) or "No conversations yet.")
+
+
+def _turns(number: int) -> str:
+    return f"{number} turn{'' if number == 1 else 's'}"
+
+
+@command("/rename")
+async def _rename(host: AgentHost, argument: str) -> CommandResult:
+    if not argument.strip():
+        summary = await asyncio.to_thread(host.deps.store.summary, host.conversation.session.record)
+        return _said("/rename", f"Now: **{clean_line(summary.title)}**. `/rename TITLE` gives it another title.")
+    title = await host.conversation.rename(argument)
+    return _said("/rename", f"This conversation is now **{title}**.", {"title": title})
+
+
+@command("/rewind")
+async def _rewind(host: AgentHost, argument: str) -> CommandResult:
+    return _said("/rewind", "The chat screen (`clawbot`) goes back to an earlier message: esc twice.")
 
 
 @command("/unsent")
@@ -295,10 +319,42 @@ async def _hooks(host: AgentHost, argument: str) -> CommandResult:
     return _said("/hooks", hooks_text(found, host.deps.zone), msgspec.to_builtins(found))
 
 
+@command("/mode")
+async def _mode(host: AgentHost, argument: str) -> CommandResult:
+    permissions = host.deps.tools.permissions
+    chosen = next((mode for mode in MODES if mode == argument.lower()), None)
+    if argument and chosen is None:
+        raise ClawbotError(f"There is no mode {clean_line(argument)}.", hint=f"Choose from {', '.join(MODES)}.")
+    permissions.mode = chosen or permissions.mode
+    return _said("/mode", f"Mode {mode_text(permissions.mode)}.", {"mode": permissions.mode})
+
+
+@command("/permissions")
+async def _permissions(host: AgentHost, argument: str) -> CommandResult:
+    tools = host.deps.tools
+    word, _, number = argument.partition(" ")
+    if word == "drop":
+        grants = tools.grants()
+        if not number.isdecimal() or not 1 <= int(number) <= len(grants):
+            raise ClawbotError("There is no such number.", hint="/permissions lists what was always allowed.")
+        tools.take_back(grants[int(number) - 1][1])
+    return _said(
+        "/permissions", permissions_text(host.deps), {"mode": tools.permissions.mode, "always": tools.grants()}
+    )
+
+
 @command("/tools")
 async def _tools(host: AgentHost, argument: str) -> CommandResult:
     lines = [f"- **{spec.name}** {spec.description.partition('. ')[0]}" for spec in host.tool_specs]
     return _said("/tools", "\n".join(lines))
+
+
+@command("/mcp")
+async def _mcp(host: AgentHost, argument: str) -> CommandResult:
+    found = host.deps.mcp()
+    lines = [line for server in found for line in mcp_lines(server)]
+    none = "No MCP servers. `clawbot mcp add NAME -- COMMAND` adds one."
+    return _said("/mcp", "\n".join(lines) or none, msgspec.to_builtins(found))
 
 
 @command("/edit")
@@ -335,6 +391,11 @@ async def _export(host: AgentHost, argument: str) -> CommandResult:
         form, rest = ("json" if argument.endswith(".json") else "md"), argument
     path = await host.export(form, Path(rest.strip()) if rest.strip() else None, with_secrets=with_secrets)
     return _said("/export", f"Written to `{path}`.", {"path": str(path)})
+
+
+@command("/theme")
+async def _theme(host: AgentHost, argument: str) -> CommandResult:
+    return _said("/theme", "The chat screen (`clawbot`) has the themes; `tui.theme` in the settings chooses one.")
 
 
 @command("/copy")

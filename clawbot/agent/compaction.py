@@ -32,13 +32,13 @@ from clawbot.agent.summary import JunkSummaryError, SummaryError, SummaryJob
 from clawbot.clock import epoch_ms
 from clawbot.context.compaction import Cut, Situation, file_lists, is_inflated
 from clawbot.context.truncate import head_and_tail
-from clawbot.context.window import plan_budget
+from clawbot.context.window import copy_limit, plan_budget
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import CompactAfter, CompactBefore
 from clawbot.llm.tokens import count_now
 from clawbot.messages import OFFLINE, AssistantMessage, UserMessage
-from clawbot.sessions.conversation import REQUEST
+from clawbot.sessions.conversation import REQUEST, repair_pairs
 from clawbot.sessions.entries import CompactionEntry
 from clawbot.text.secrets import MARK, left_out
 
@@ -135,8 +135,9 @@ class Compactor:
         return len(prepared.items) - waits
 
     def allowed(self, prepared: PreparedRequest, *, overflown: bool = False) -> int:
-        """Maximum tokens of conversation in a copy for a silent turn."""
-        room = prepared.budget.limit - prepared.measure.fixed - _FLUSH_PROMPT_TOKENS
+        """Maximum tokens of conversation in a copy for a silent turn. A copy of all that was said keeps the beginning
+        that the provider has read, so it may reach into the reserve where the provider's own figures are known."""
+        room = copy_limit(prepared.measure, prepared.budget) - prepared.measure.fixed - _FLUSH_PROMPT_TOKENS
         if overflown:
             # The size of the overflow is unknown.
             room = min(room, (prepared.measure.counted - prepared.measure.fixed) // 2)
@@ -152,7 +153,7 @@ class Compactor:
 
         before = self._conversation.last_compaction
         try:
-            summary = await self._ask(prepared, cut, focus, scope, running)
+            summary = await self._ask(trigger, prepared, cut, focus, scope=scope, running=running)
             finished = await self._store(trigger, prepared, cut, summary, scope)
         except InterruptedTurnError:
             self._tell(CompactionFinished(trigger=trigger, status="interrupted", error="It was stopped."), scope)
@@ -180,26 +181,21 @@ class Compactor:
         )
 
     async def _ask(
-        self, prepared: PreparedRequest, cut: Cut, focus: str, scope: Scope, running: Callable[[int, int], None]
+        self,
+        trigger: CompactionTrigger,
+        prepared: PreparedRequest,
+        cut: Cut,
+        focus: str,
+        *,
+        scope: Scope,
+        running: Callable[[int, int], None],
     ) -> str:
         """The summary of what leaves. Raises SummaryError, ModelError."""
-        settings = self._settings
-        before = self._conversation.last_compaction
-        request = self._request(cut)
-        turn = cut.index if request is None else request
-        job = SummaryJob(
-            items=self._conversation.items[self._first : turn],
-            split=self._conversation.items[turn : cut.index],
-            previous=before.summary if before else "",
-            details=before.details if before else None,
-            focus=focus,
-            window=prepared.budget.window,
-            budget=prepared.budget,
-            timeout=settings.timeout,
-            preserve=settings.recent_turns_preserve,
-            count=count_now,
-            now_ms=epoch_ms(self._deps.clock.now()),
-        )
+        settings, job = self._settings, self._job(prepared, cut, focus)
+        if trigger != "overflow" and settings.model is None and self._deps.model.info.ref != OFFLINE:
+            # After an overflow nobody knows what fits.
+            gone = repair_pairs([item.message for item in prepared.items[: cut.index]])
+            job = structs.replace(job, request=self._requests.request_of(gone))
         async with self._deps.model.borrow(settings.model, scope.cancel) as model:
             if settings.model is not None:
                 window = self._requests.windows.of(model.info).tokens
@@ -210,8 +206,28 @@ class Compactor:
             except JunkSummaryError as error:
                 junk = error
         scope.emit(Notice(level="info", text=f"{junk.message} It was made of extracts instead."))
+        job = structs.replace(job, request=None)
         async with self._deps.model.borrow(OFFLINE, scope.cancel) as offline:
             return await self._deps.compaction.summarise(job, offline, scope.cancel, running)
+
+    def _job(self, prepared: PreparedRequest, cut: Cut, focus: str) -> SummaryJob:
+        before = self._conversation.last_compaction
+        request = self._request(cut)
+        turn = cut.index if request is None else request
+        return SummaryJob(
+            items=self._conversation.items[self._first : turn],
+            split=self._conversation.items[turn : cut.index],
+            previous=before.summary if before else "",
+            details=before.details if before else None,
+            focus=focus,
+            window=prepared.budget.window,
+            budget=prepared.budget,
+            timeout=self._settings.timeout,
+            preserve=self._settings.recent_turns_preserve,
+            count=count_now,
+            now_ms=epoch_ms(self._deps.clock.now()),
+            sent=prepared.measure.beyond + prepared.measure.fixed + sum(prepared.tokens[: cut.index]),
+        )
 
     def _request(self, cut: Cut) -> int | None:
         """The index of the message being answered, if the cut splits that turn."""

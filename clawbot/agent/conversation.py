@@ -9,15 +9,24 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from clawbot.agent.events import Notice, SessionChanged
+from clawbot.agent.offers import carried_over
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, Message, UserMessage, quotes_notes
-from clawbot.sessions.conversation import NOTES, SILENT, ContextItem, context_items
-from clawbot.sessions.entries import CompactionEntry, CustomEntry, CustomMessageEntry, Entry, ModelChangeEntry
+from clawbot.sessions.conversation import NOTES, REWIND, SILENT, ContextItem, context_items
+from clawbot.sessions.entries import (
+    CompactionEntry,
+    CustomEntry,
+    CustomMessageEntry,
+    Entry,
+    MessageEntry,
+    ModelChangeEntry,
+)
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.forgotten import without_forgotten
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
+from clawbot.sessions.summary import given_title
 
 log = logging.getLogger(__name__)
 
@@ -195,6 +204,34 @@ class Conversation:
         await asyncio.to_thread(self.session.transcript.append, entry)
         record = structs.replace(self.session.record, model_override=ref)
         self.session.record = await asyncio.to_thread(self._store.update, record)
+
+    async def rewind(self, entry_id: str) -> str:
+        """Take the user's message `entry_id` and all that followed it out of the context; returns its text. The
+        transcript keeps them, beside the branch that begins here. Raises SessionStoreError; then nothing has changed.
+        """
+        await self.save_rest()
+        text = await asyncio.to_thread(self._branch, entry_id)
+        self._load()
+        self.session.record = structs.replace(self.session.record, total_tokens=None, total_tokens_fresh=False)
+        return text
+
+    def _branch(self, entry_id: str) -> str:
+        transcript = self.session.transcript
+        branch = transcript.branch_before(entry_id)
+        entry = branch.path[branch.at]
+        if not (isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage)):
+            raise SessionStoreError("Only a message of yours can be taken back.", hint="Choose another place.")
+        offers = carried_over(branch.path, context_items(branch.kept))
+        data = {"to": entry_id, "left": branch.path[-1].id, **offers}
+        transcript.go_on_from(branch, CustomEntry(custom_type=REWIND, data=data))
+        return entry.message.text
+
+    async def rename(self, title: str) -> str:
+        """Give the session the user's `title`, "" for none; returns it as it is shown. Raises SessionStoreError."""
+        title = given_title(title)
+        await self.save_rest()
+        self.session.record = await asyncio.to_thread(self._store.named, self.session, title)
+        return title
 
     def begin_anew(self) -> None:
         """Let the age of an empty session count from now. Blocks. Raises SessionStoreError."""

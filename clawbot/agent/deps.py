@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import tzinfo
 from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.agent.status_types import AgentInfo
+from clawbot.agent.status_types import AgentInfo, McpStatus
 from clawbot.agent.summary import BuiltinCompaction, Compaction
+from clawbot.attachments.reading import Attachments
 from clawbot.clock import Clock
+from clawbot.config.paths import DEFAULTS
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import Cancellation
 from clawbot.hooks.dispatch import Dispatcher
@@ -66,13 +68,16 @@ RunPrompt = Callable[[str, str], Awaitable[str]]
 
 class AgentDeps(Struct, frozen=True):
     """The dependencies of an agent. `model` answers, and opens others; `find_models` lists what can be used here;
-    `usual_model` answers in sessions for which no other was chosen. `approvals`: somebody can answer questions;
+    `usual_model` answers in sessions for which no other was chosen. `approvals`: somebody can answer questions; else
+    those of the tools `approved` are allowed; `client` is what the program through which the user talks asks for now;
     `flush_at_end`: memory is offered what was said when the session is closed. `recall` is the memory index, None when
     it is switched off; `citations` is `memory.citations`. `hooks` runs the hooks, None when there are none, and the end
     waits `hooks_patience` seconds for them; `asked` is told which files stand in the prompt; `home` is the state
-    folder; `agents` are those of the settings; `run_prompt` takes a turn in another session, None where none can be
+    folder; `attachments` reads what messages mention, None where `@` is talk; `agents` are those of the settings;
+    `run_prompt` takes a turn in another session, None where none can be
     opened; `compaction` makes room in the context; `reset` says when sessions end by the clock; `memory_problem` why
-    notes are found by words alone now, empty while they are not; `warnings` say what of packages is not used."""
+    notes are found by words alone now, empty while they are not; `mcp` how the MCP servers stand; `warnings` say what
+    of packages is not used; `origins` are those of the settings, by key."""
 
     agent_id: str
     settings: AgentSettings
@@ -84,6 +89,8 @@ class AgentDeps(Struct, frozen=True):
     find_models: Callable[[], Awaitable[list[ModelInfo]]]
     usual_model: str
     approvals: bool = True
+    approved: frozenset[str] = frozenset()
+    client: Callable[[], str] = str
     flush_at_end: bool = True
     recall: MemoryBackend | None = None
     citations: Citations = "auto"
@@ -91,12 +98,21 @@ class AgentDeps(Struct, frozen=True):
     hooks_patience: float = 0.0
     asked: AskedFiles | None = None
     home: Path = Path()
+    attachments: Attachments | None = None
     agents: tuple[AgentInfo, ...] = ()
     run_prompt: RunPrompt | None = None
     compaction: Compaction = BuiltinCompaction()
     reset: ResetPolicy = ResetPolicy(daily_at=None, idle_minutes=None)
     memory_problem: Callable[[], str] = str
+    mcp: Callable[[], tuple[McpStatus, ...]] = tuple
     warnings: tuple[str, ...] = ()
+    origins: Mapping[str, str] = {}
+
+    def origin(self, key: str) -> str:
+        """Where the value of `key` of the agent's settings comes from: `FILE:LINE`, `default` or `command line`."""
+        owners = (self.agent_id, DEFAULTS)
+        found = (self.origins.get(f"agents.{owner}.{key}") for owner in owners)
+        return next(filter(None, found), "default")
 
     @property
     def zone(self) -> tzinfo | None:

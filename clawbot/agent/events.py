@@ -2,14 +2,14 @@
 submission, which says who is told of them.
 
 Order within one submission: `message_queued`? (`note_kept`? `session_changed`)? `notes_quoted`? `turn_started`
-(`text_delta` | `reasoning_delta` | `tool_started` `approval_requested`? `tool_finished` | `model_retry` |
-`model_changed` | `message_finished` | `context_used` | `memory_written` | `compaction_running` |
-`compaction_finished` | `notice`)* `turn_ended`. What comes before `turn_started` is the end of a session by the clock,
-and the quote with which one begins. A slash command yields `turn_started`, then `command_output`, `session_changed`,
-`note_kept`, what memory and compaction tell, or `notice`, and for `/new TEXT` the events of the text. `turn_ended` is
-always the last one. What belongs to no submission (a reset by the clock, a note that got another name, a hook that
-failed) comes by `Runtime.on_event`. The JSON spelling (`clawbot chat -p TEXT --json`) is one object a line with the tag
-in `type` and keys in camelCase.
+(`text_delta` | `reasoning_delta` | `tool_started` `approval_requested`? `tool_output`* `tool_finished` |
+`model_retry` | `model_changed` | `message_finished` | `context_used` | `memory_written` | `compaction_running` |
+`compaction_finished` | `message_steered` | `notice`)* `turn_ended`. What comes before `turn_started` is the end of a
+session by the clock, and the quote with which one begins. A slash command yields `turn_started`, then
+`command_output`, `session_changed`, `note_kept`, what memory and compaction tell, or `notice`, and for `/new TEXT` the
+events of the text. `turn_ended` is always the last one. What belongs to no submission (a reset by the clock, a note
+that got another name, a hook that failed) comes by `Runtime.on_event`. The JSON spelling (`clawbot chat -p TEXT
+--json`) is one object a line with the tag in `type` and keys in camelCase.
 """
 
 from __future__ import annotations
@@ -45,13 +45,24 @@ class MessageQueued(_Event, frozen=True, tag="message_queued"):
 
 
 class TurnStarted(_Event, frozen=True, tag="turn_started"):
-    """The text is taken up. For a message: it is on disk, as the entry `entry_id`; a command has none."""
+    """The text is taken up. For a message: it is on disk, as the entry `entry_id`, with what it mentions `attached` (a
+    line for each); a command has none."""
 
     text: str
     session_key: str
     session_id: str
     model: str
     entry_id: str = ""
+    attached: tuple[str, ...] = ()
+
+
+class MessageSteered(_Event, frozen=True, tag="message_steered"):
+    """A text that waited, as `unsent_id`, is said in the turn that runs: it is on disk as the entry `entry_id`, and the
+    next call of the model has it. Its own submission ends with `turn_ended` when this turn has."""
+
+    text: str
+    entry_id: str
+    unsent_id: str = ""
 
 
 class TextDelta(_Event, frozen=True, tag="text_delta"):
@@ -95,6 +106,14 @@ class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
     network: bool = False
 
 
+class ToolOutput(_Event, frozen=True, tag="tool_output"):
+    """What the running call has printed since it was last told: at most ten times a second, and of a flood only the
+    end. The whole, within the limit of a result, comes with `tool_finished`."""
+
+    call_id: str
+    text: str
+
+
 class ToolFinished(_Event, frozen=True, tag="tool_finished"):
     """The result of a call, as the model sees it. `summary` is its short form (`+2 -0`, `2 notes`)."""
 
@@ -122,6 +141,13 @@ class ModelRetry(_Event, frozen=True, tag="model_retry"):
     attempt: int
     wait: float
     reason: str
+
+
+class ModelLoading(_Event, frozen=True, tag="model_loading"):
+    """The call waits while `model`, which is of this machine, is loaded; `done`: it waits no longer."""
+
+    model: str
+    done: bool = False
 
 
 class ModelChanged(_Event, frozen=True, tag="model_changed"):
@@ -232,13 +258,16 @@ class TurnEnded(_Event, frozen=True, tag="turn_ended"):
 Event = (
     MessageQueued
     | TurnStarted
+    | MessageSteered
     | TextDelta
     | ReasoningDelta
     | ToolStarted
     | ApprovalRequested
+    | ToolOutput
     | ToolFinished
     | MessageFinished
     | ModelRetry
+    | ModelLoading
     | ModelChanged
     | ContextUsed
     | MemoryWritten
@@ -273,6 +302,17 @@ class Scope:
     def go_on(self) -> None:
         """What was stopped was not all of it: what comes next may be stopped by itself."""
         self.cancel = Cancellation()
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A text that waits for the running turn. `announced`: its reader knows; `said`: it was said in that turn, and is
+    not taken up by itself."""
+
+    text: str
+    scope: Scope
+    announced: bool = False
+    said: bool = False
 
 
 def silent_scope() -> Scope:

@@ -42,7 +42,7 @@ from clawbot.sessions.entries import FLUSH, Result
 from clawbot.text.secrets import redact, secret_values
 from clawbot.tools.append_only import AppendOnlyFile, BeforeWrite
 from clawbot.tools.folder import WorkspaceFolder
-from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, Approver, AskingTool, ToolOutcome
+from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, Approver, AskingTool, Tell, ToolOutcome
 from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
@@ -198,10 +198,10 @@ class _FlushTools:
         """One line that names the call."""
         return self._box.title(call)
 
-    async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
+    async def run(self, call: ToolCallBlock, approve: Approver, tell: Tell) -> ToolOutcome:
         """Run one call, or refuse it."""
         if call.name not in self._refused:
-            return await self._box.run(call, approve)
+            return await self._box.run(call, approve, tell)
         text = f"`{call.name}` is refused in this turn: look with tools that read, and write {self._path} by `append`."
         return ToolOutcome(text, is_error=True, summary="refused")
 
@@ -220,7 +220,7 @@ class _Talk:
         # Where the settings deny the session `append`, memory needs it nevertheless.
         added = () if APPEND in names else tuple(spec for spec in box.specs if spec.name == APPEND)
         self._request = structs.replace(
-            setup.request, messages=(), tools=(*setup.request.tools, *added), purpose="flush", max_tokens=None
+            setup.request, messages=(), tools=(*setup.request.tools, *added), purpose="flush"
         )
 
     async def prepare(self) -> ChatRequest:
@@ -323,8 +323,9 @@ class SilentTurn:
 
     async def _flush(self, model: ChatModel, copy: Detached, before_write: BeforeWrite, scope: Scope) -> FlushOutcome:
         deps = self._deps
+        most = None if self._settings.model else await asyncio.to_thread(self._requests.answer_room, copy.messages)
         flush = FlushSetup(
-            request=self._requests.request_of(copy.messages),
+            request=structs.replace(self._requests.request_of(copy.messages), max_tokens=most),
             now=self._moment(copy),
             model=model,
             tools=self._requests.toolbox.read_only,

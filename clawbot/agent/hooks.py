@@ -45,7 +45,7 @@ from clawbot.sessions.messages_tail import Manner, SaidText, UserWords, last_sai
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.secrets import left_out, redact
 from clawbot.text.statements import is_refusal
-from clawbot.tools.protocol import Approver, ToolOutcome
+from clawbot.tools.protocol import Approver, Tell, ToolOutcome
 from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
@@ -341,7 +341,7 @@ class HookedTools:
         """One line that names the call; never raises."""
         return self._tools.title(call)
 
-    async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
+    async def run(self, call: ToolCallBlock, approve: Approver, tell: Tell) -> ToolOutcome:
         """Run one call, unless a hook refuses it. Raises nothing but CancelledError."""
         hooks, clock = self._hooks, self._hooks.deps.clock
         called = {"call_id": call.id, "tool": call.name}
@@ -349,7 +349,7 @@ class HookedTools:
         if refusal := (await hooks.ask(asked)).refusal:
             return ToolOutcome(f"The call was refused by a hook: {refusal}", is_error=True, summary="refused")
         began = clock.monotonic()
-        outcome = await self._tools.run(call, approve)
+        outcome = await self._tools.run(call, approve, tell)
         took = round((clock.monotonic() - began) * 1000)
         done = {"output": outcome.text, "is_error": outcome.is_error, "duration_ms": took}
         hooks.emit(ToolAfter, **called, arguments=dict(call.arguments), **done)

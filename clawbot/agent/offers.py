@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
 
 from msgspec import Struct, structs
 
 from clawbot.messages import UserMessage
-from clawbot.sessions.conversation import ContextItem
+from clawbot.sessions.conversation import REWIND, ContextItem
 from clawbot.sessions.entries import (
     FINAL,
     FLUSH,
@@ -109,11 +110,43 @@ def after_entry(state: OfferState, entry: Entry) -> OfferState:
                 offered_to=state.offered_to or carried,
                 transcript_bytes=state.transcript_bytes or _count(known.get("transcriptBytes")),
             )
+        case CustomEntry(custom_type=kind, data=dict(data)) if kind == REWIND:
+            return _after_rewind(state, data)
         case CustomEntry(custom_type=kind) if kind == OFFER:
             offer = offer_of(entry)
             return state if offer is None else _after_offer(state, offer, entry.timestamp)
         case _:
             return state
+
+
+def _after_rewind(state: OfferState, data: dict[str, object]) -> OfferState:
+    raw = data.get("taken")
+    taken: list[tuple[str, str]] = []
+    for pair in raw if isinstance(raw, list) else []:
+        match pair:
+            case [str(first), str(last)]:
+                taken.append((first, last))
+    return structs.replace(
+        state,
+        taken=(*state.taken, *taken),
+        offered_to=taken[-1][1] if taken else state.offered_to,
+        flushed=state.flushed or data.get("flushed") is True,
+    )
+
+
+def carried_over(path: Sequence[Entry], items: Iterable[ContextItem]) -> dict[str, object]:
+    """What a branch must know of the offers on `path`, which it leaves: which of its `items` memory has had, so that
+    nothing is offered twice."""
+    state = offers_of(path)
+    places = {entry.id: place for place, entry in enumerate(path)}
+    had: set[str] = set()
+    for begin, end in state.taken:
+        if end in places:
+            had.update(entry.id for entry in path[places.get(begin, 0) : places[end] + 1])
+    runs = [
+        [item.entry_id for item in run] for known, run in groupby(items, lambda item: item.entry_id in had) if known
+    ]
+    return {"taken": [[run[0], run[-1]] for run in runs], "flushed": state.flushed}
 
 
 def kept_notes(entries: Iterable[Entry]) -> dict[str, float]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import re
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct, structs
@@ -22,7 +24,7 @@ from clawbot.context.bootstrap import (
     cap_bootstrap,
     read_bootstrap,
 )
-from clawbot.context.counting import TokenCounter, quick_size, weigh_message
+from clawbot.context.counting import Kept, TokenCounter, quick_size, weigh_message
 from clawbot.context.detached import Detached, detach
 from clawbot.context.guard import Guard
 from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
@@ -36,11 +38,11 @@ from clawbot.context.prompt import (
     compact_tools,
 )
 from clawbot.context.pruning import Pruner, marker_of, state_from
-from clawbot.context.window import Measure, NextRequest, Report, Window, WindowBudget, measure, plan_budget, window_of
-from clawbot.llm.protocol import ChatRequest, ModelInfo
+from clawbot.context.window import Measure, NextRequest, Report, Tally, Window, WindowBudget, Windows, plan_budget
+from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import weigh_tokens
-from clawbot.messages import AssistantMessage, Message, ToolSpec, UserMessage, quotes_notes
-from clawbot.sessions.conversation import ContextItem, repair_pairs
+from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolSpec, UserMessage, quotes_notes
+from clawbot.sessions.conversation import ContextItem, Pairing, repair_pairs
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten, without_forgotten
 from clawbot.tools.registry import Toolbox
@@ -89,9 +91,11 @@ class PromptBuilder:
             self._on_files([file.name for file in read.files])
         compact = window < COMPACT_BELOW
         tools = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
+        shown = compact_tools(tools) if compact else tools
         inputs = PromptInputs(
             workspace=deps.workspace,
-            tools=compact_tools(tools) if compact else tools,
+            tools=shown,
+            left_out=tuple(sorted({tool.name for tool in tools} - {tool.name for tool in shown})),
             bootstrap=cap_bootstrap(compact_files(read) if compact else read, self._limits(window)),
             now=deps.clock.now(),
             model=deps.model.info.ref,
@@ -99,6 +103,7 @@ class PromptBuilder:
             notes=privacy.notes,
             citations=deps.citations == "on" or (deps.citations == "auto" and privacy.citations),
             compact=compact,
+            client=deps.client(),
         )
         if tell is not None:
             self._tell_new(inputs.bootstrap.notices, tell)
@@ -120,35 +125,12 @@ class PromptBuilder:
         self._told = set(now)
 
 
-# A smaller window than this is no window that a model has: a limit that an error names below it was misread.
-LEAST_WINDOW = 2_000
-LEARNT = "from an error of the provider"
-
-
-class Windows:
-    """The windows, in tokens. `cap` is `context_tokens` of the settings."""
-
-    def __init__(self, cap: int | None) -> None:
-        self._cap = cap
-        self._learnt: dict[str, int] = {}
-
-    def of(self, model: ModelInfo) -> Window:
-        """The window of `model`: its own, or less where the settings or an error say so."""
-        known = window_of(model, self._cap)
-        learnt = self._learnt.get(model.ref)
-        return Window(learnt, LEARNT, assumed=False) if learnt and learnt < known.tokens else known
-
-    def learn(self, model: ModelInfo, limit: int | None) -> bool:
-        """The provider refused a request because the window has `limit` tokens (None: it did not say). Whether that is
-        less than was known."""
-        if limit is None or not LEAST_WINDOW <= limit < self.of(model).tokens:
-            return False
-        self._learnt[model.ref] = limit
-        return True
-
-
 # Of the window, for a request that would not fit: the last resort, when no compaction could make room.
 _GUARDED = 0.95
+# How many times the messages of the context may be known before those that left are looked for.
+_GONE = 4
+_SHORT_PROMPT = 700  # tokens
+_LEAST_ANSWER = 256  # tokens
 # The share for a view that is to be cut nowhere but in results that are too large by themselves.
 _ALL = 1_000.0
 
@@ -186,15 +168,18 @@ def _request(built: Built, tools: Sequence[ToolSpec], messages: Sequence[Message
 
 class RequestBuilder:
     """The requests of one conversation to the model that answers now. Counting and reading happen in threads; each
-    message is counted once. `prompts` makes the system prompt."""
+    message is looked at once, as long as the conversation only grows. `prompts` makes the system prompt."""
 
     def __init__(self, deps: AgentDeps, conversation: Conversation, prompts: PromptBuilder) -> None:
         self._deps = deps
         self._conversation = conversation
         self._prompts = prompts
         self._settings = settings = deps.settings
-        self.counter = TokenCounter()
         self._counted_for = ""
+        self._count_with(TokenCounter())
+        self._preparing = threading.Lock()
+        self._messages = Kept[ContextItem, Message](lambda item: item.message)
+        self._older, self._newer = Pairing(), Pairing()
         self._pruner = Pruner(settings.context_pruning)
         self._weights = TokenCounter(weigh_tokens)
         self._limit, self._limit_whole, self._guard = (Guard(self._weights.of) for _ in range(3))
@@ -207,6 +192,11 @@ class RequestBuilder:
         self.weighed = 0  # tokens of prompt and tools, as far as they were weighed and not counted yet
         self.built: Built | None = None
         self.prepared: PreparedRequest | None = None
+
+    def _count_with(self, counter: TokenCounter) -> None:
+        self.counter = counter
+        self._tally = Tally(counter)
+        self._tokens, self._whole_tokens = (Kept[ContextItem, int](lambda item: counter.of(item.message)) for _ in "12")
 
     @property
     def toolbox(self) -> Toolbox:
@@ -239,7 +229,8 @@ class RequestBuilder:
             self.built = await self._build()
         self._enter(self._deps.model.info.ref)
         items = list(self._conversation.items)
-        self.prepared = await asyncio.to_thread(self._prepare, self.built, items, self.window.tokens)
+        fresh = self._conversation.fresh_from
+        self.prepared = await asyncio.to_thread(self._prepare, self.built, items, fresh, self.window.tokens)
         return self.prepared
 
     def request_of(self, messages: Sequence[Message]) -> ChatRequest:
@@ -247,6 +238,14 @@ class RequestBuilder:
         if self.built is None:
             return ChatRequest(system="", messages=tuple(messages))
         return _request(self.built, self._tools_of(self.built), messages)
+
+    def answer_room(self, messages: Sequence[Message]) -> int | None:
+        """The most tokens of an answer to a short prompt behind `messages`, where these reach into the reserve: some
+        servers refuse what could exceed the window. None where they don't. Blocks."""
+        if (last := self.current) is None:
+            return None
+        taken = last.measure.fixed + last.measure.beyond + sum(map(self.counter.of, messages)) + _SHORT_PROMPT
+        return max(_LEAST_ANSWER, (last.budget.window - taken) * 2 // 3) if taken > last.budget.limit else None
 
     def question(self, text: str) -> ChatRequest | None:
         """The request that asks `text` behind what each request of the session begins with, prompt and tools; None
@@ -259,58 +258,62 @@ class RequestBuilder:
     def _tools_of(self, built: Built) -> Sequence[ToolSpec]:
         return built.inputs.tools if self._deps.model.info.supports_tools else ()
 
-    def _prepare(self, built: Built, items: list[ContextItem], window: int) -> PreparedRequest:
-        tools = self._tools_of(built)
-        weight = _weigh(built, tools)
-        pruned = self._pruner.view(items, now_ms=epoch_ms(self._deps.clock.now()), window=window)
-        seen = self._limit.view(pruned, window=window, fixed=weight, share=_ALL)
-        whole = seen if pruned == items else self._limit_whole.view(items, window=window, fixed=weight, share=_ALL)
-        view = self._view(built, tools, seen)
-        figures = measure(view, self.counter, self._report)
-        sent = figures.counted
-        if figures.used > window * _GUARDED:
-            view, sent = self._guarded(seen, built, tools, figures, window)
-        tokens = [self.counter.of(item.message) for item in seen]
-        prepared = PreparedRequest(
-            built=built,
-            items=seen,
-            tokens=tokens,
-            whole=whole,
-            whole_tokens=tokens if whole is seen else [self.counter.of(item.message) for item in whole],
-            view=view,
-            sent=sent,
-            measure=figures,
-            budget=plan_budget(window, self._settings.compaction, fixed=figures.fixed),
-        )
-        parts = (items, seen) if whole is seen else (items, seen, whole)
-        present = [*view.messages, *(item.message for part in parts for item in part)]
-        self.counter.forget_except(present)
-        self._weights.forget_except(present)
-        return prepared
+    def _prepare(self, built: Built, items: list[ContextItem], fresh: int, window: int) -> PreparedRequest:
+        with self._preparing:
+            weight = _weigh(built, self._tools_of(built))
+            pruned = self._pruner.view(items, now_ms=epoch_ms(self._deps.clock.now()), window=window)
+            seen = self._limit.view(pruned, window=window, fixed=weight, share=_ALL)
+            whole = seen if pruned == items else self._limit_whole.view(items, window=window, fixed=weight, share=_ALL)
+            messages = self._messages.of(seen)
+            older, newer = self._older.of(messages[:fresh]), self._newer.of(messages[fresh:])
+            view = self._view(built, older, newer)
+            figures = self._tally.measure(view, self._report)
+            sent = figures.counted
+            if figures.used > window * _GUARDED:
+                view, sent = self._guarded(seen, fresh, built, figures, window)
+            tokens = self._tokens.of(seen)
+            self._forget_gone(view.messages, items, seen, whole)
+            return PreparedRequest(
+                built=built,
+                items=seen,
+                tokens=tokens,
+                whole=whole,
+                whole_tokens=tokens if whole is seen else self._whole_tokens.of(whole),
+                view=view,
+                sent=sent,
+                measure=figures,
+                budget=plan_budget(window, self._settings.compaction, fixed=figures.fixed),
+            )
 
-    def _view(self, built: Built, tools: Sequence[ToolSpec], seen: Sequence[ContextItem]) -> NextRequest:
-        """What a call with `seen` sends. Pairs are made whole on both sides of the last compaction: it parts none."""
-        fresh = self._conversation.fresh_from
-        older, newer = (repair_pairs([item.message for item in part]) for part in (seen[:fresh], seen[fresh:]))
-        summary = self._conversation.has_summary
-        return NextRequest(built.prompt, tools, (*older, *newer), summary, len(older), self._counted_for)
+    def _forget_gone(self, sent: Sequence[Message], *parts: Sequence[ContextItem]) -> None:
+        """Drop what is known of messages that are in none of `parts`, once they are many: finding them takes a look at
+        all."""
+        most = _GONE * max(map(len, parts))
+        for counter in (self.counter, self._weights):
+            counter.forget_except(itertools.chain(sent, (item.message for part in parts for item in part)), most)
+
+    def _view(self, built: Built, older: Sequence[Message], newer: Sequence[Message]) -> NextRequest:
+        """What a call sends of the messages up to the last compaction, if any, and since: it parts no pairs."""
+        messages = (*older, *newer)
+        return NextRequest(built.prompt, self._tools_of(built), messages, bool(older), len(older), self._counted_for)
 
     def _guarded(
-        self, seen: Sequence[ContextItem], built: Built, tools: Sequence[ToolSpec], figures: Measure, window: int
+        self, seen: Sequence[ContextItem], fresh: int, built: Built, figures: Measure, window: int
     ) -> tuple[NextRequest, int]:
         """A view that fits, and its tokens: old results go that memory may not have been offered yet, so nothing but
         this one request is made of it."""
-        weight = _weigh(built, tools)
+        weight = _weigh(built, self._tools_of(built))
         weighed = weight + sum(self._weights.of(item.message) for item in seen)
         share = _GUARDED * weighed / figures.used
-        view = self._view(built, tools, self._guard.view(seen, window=window, fixed=weight, share=share))
+        messages = [item.message for item in self._guard.view(seen, window=window, fixed=weight, share=share)]
+        view = self._view(built, repair_pairs(messages[:fresh]), repair_pairs(messages[fresh:]))
         return view, figures.fixed + sum(self.counter.of(message) for message in view.messages)
 
     def _enter(self, model: str) -> None:
         """Forget what was known of another session or counted for another model."""
         if self._counted_for != model:
             self._counted_for = model
-            self.counter = TokenCounter(ref=model)
+            self._count_with(TokenCounter(ref=model))
             self._report = None
         if self._session != self._conversation.session_id:
             self._session = self._conversation.session_id
@@ -342,8 +345,9 @@ class RequestBuilder:
 
     @property
     def cache(self) -> CacheUse | None:
-        """How much of the last prompt the provider had read before, and what broke that last; None before it said."""
-        return self._cache.use
+        """How much of the last prompt the provider had read before, and what broke that last; None before it said, and
+        for the offline model, which has none."""
+        return None if self._deps.model.info.ref == OFFLINE else self._cache.use
 
     def pruning_record(self) -> CustomEntry | None:
         """What a later start must know of the pruning, unless the transcript has it: it counts as written then."""
@@ -362,6 +366,11 @@ class RequestBuilder:
         """What was counted is no figure for what comes next: another context, or another model."""
         self._report = None
         self.prepared = None
+
+    def forget_session(self) -> None:
+        """The session goes on from an earlier place: what was counted and pruned in it is read anew."""
+        self._session = ""
+        self.forget_figures()
 
     def forget_turn(self) -> None:
         """The next request is made from the workspace read anew."""

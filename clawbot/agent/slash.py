@@ -6,7 +6,9 @@ it. What a command does is in clawbot.agent.commands; the screen shows what it d
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -38,11 +40,16 @@ COMMANDS = (
     CommandInfo("/context", "[detail|json]", "Show where the tokens of the context window go.", "bare"),
     CommandInfo("/status", "", "Show the model, the session, the context, the memory and the cost."),
     CommandInfo("/sessions", "", "List the conversations; pick one to resume.", "bare"),
+    CommandInfo("/rename", "[title]", "Give this conversation a title for the list of sessions."),
+    CommandInfo("/rewind", "", "Go back to an earlier message, edit it and go on; files stay as they are.", "always"),
     CommandInfo("/unsent", "", "Send, edit or drop what was typed and not sent before the program ended.", "always"),
     CommandInfo("/model", "[name]", "Choose the model that answers: `provider/name`, `offline` or `auto`.", "bare"),
     CommandInfo("/agent", "[ID]", "Talk to another agent, with a workspace and a memory of its own.", "always"),
     CommandInfo("/hooks", "", "Show the hooks: which are ready, what is missing, how each ran last.", "bare"),
+    CommandInfo("/mode", "[plan|ask|edits]", "Choose what may be changed: nothing, after a question, files.", "always"),
+    CommandInfo("/permissions", "[drop N]", "Show what tools may do and why; take back what was always allowed."),
     CommandInfo("/tools", "", "List what the model can do."),
+    CommandInfo("/mcp", "", "Show the MCP servers: their state, their tools, what went wrong last."),
     CommandInfo(
         "/edit", "FILE", "Edit a workspace file such as AGENTS.md; the next message sees the change.", "always"
     ),
@@ -51,6 +58,12 @@ COMMANDS = (
     ),
     CommandInfo(
         "/export", "[md|json] [path]", "Write this conversation to a file; `--with-secrets` leaves nothing out."
+    ),
+    CommandInfo(
+        "/theme",
+        "[name]",
+        "Choose the colours of the screen, which are kept: `light`, `dark`, `auto` or a theme.",
+        "always",
     ),
     CommandInfo("/copy", "", "Copy the last reply to the clipboard, over SSH too.", "always"),
     CommandInfo("/help", "", "Show the commands and keys.", "bare"),
@@ -61,6 +74,21 @@ _ALIASES = {"exit": "quit"}
 
 RESETS = frozenset({"new", "reset"})
 """The commands whose text is said in the session that they begin; it may have several lines."""
+
+
+_ENDING = frozenset({"/new", "/reset", "/quit", "/compact"})
+_NEAR, _ALMOST = 0.7, 0.85
+
+
+def nearest_command(name: str, known: Iterable[str]) -> str | None:
+    """The command that `name` was probably meant to be, all with their slashes; None if none is near. One that ends or
+    shortens the conversation must be nearer than others."""
+    found = difflib.get_close_matches(name, sorted(known), n=3, cutoff=_NEAR)
+    return next((each for each in found if each not in _ENDING or _likeness(name, each) >= _ALMOST), None)
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 class ParsedCommand(Struct, frozen=True):

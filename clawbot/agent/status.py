@@ -13,13 +13,14 @@ from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.offers import OfferState
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
-from clawbot.agent.status_types import HookStatus, RuntimeStatus
+from clawbot.agent.status_types import HookStatus, McpStatus, RuntimeStatus
 from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report, cache_line, moment, outcome
 from clawbot.context.window import plan_budget
 from clawbot.text.sanitize import clean_line
 from clawbot.text.visible import messages
 
 READY, OFF, MISSING, BROKEN = "ready", "off", "missing", "broken"
+MCP_TOOLS_CHARS = 400  # of a list of tools
 NEVER = "never"
 NO_HOOKS = "No hooks: there are none, or `hooks.enabled` is off in the settings."
 _WORDS = {"ok": "ok", "failed": "failed", "timeout": "timed out", "exited": "its process ended", "cancelled": "stopped"}
@@ -77,6 +78,7 @@ def status_of(
         unsent=unsent,
         memory_problem=deps.memory_problem(),
         cache=requests.cache,
+        mode=deps.tools.permissions.mode,
     )
 
 
@@ -195,6 +197,16 @@ def hooks_text(hooks: Sequence[HookStatus], zone: tzinfo | None) -> str:
     return "\n".join(line for hook in hooks for line in _lines(hook, zone)) or NO_HOOKS
 
 
+def mcp_lines(server: McpStatus) -> list[str]:
+    """A line for an MCP server, as Markdown, and below it its tools and what is wrong. Its words are cleaned."""
+    known = (
+        f"{len(server.tools)} tool{'' if len(server.tools) == 1 else 's'}" if server.known else "tools not known yet"
+    )
+    lines = [f"- **{server.name}** {server.state} · {known} · {clean_line(server.target)}"]
+    tools = clean_line(", ".join(server.tools), MCP_TOOLS_CHARS)
+    return lines + [f"  - {clean_line(text)}" for text in (tools, *server.warnings, server.problem) if text]
+
+
 def _lines(hook: HookStatus, zone: tzinfo | None) -> list[str]:
     events = ", ".join(hook.events) or "no events"
     lines = [f"- **{hook.name}** {state_of(hook)} · {events} · {_last(hook, zone)} · {hook.source}"]
@@ -206,3 +218,39 @@ def _last(hook: HookStatus, zone: tzinfo | None) -> str:
     if hook.at is None:
         return NEVER
     return f"{hook.topic}: {result_of(hook)}, {hook.at.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+_MODES = {
+    "plan": "nothing is changed; the answer ends with a plan",
+    "ask": "each change of a file, command and tool of a server is asked about first",
+    "edits": "files are changed unasked; commands ask as the settings say",
+}
+
+
+def mode_text(mode: str) -> str:
+    """`mode`, and what it means."""
+    return f"**{mode}**: {_MODES[mode]}"
+
+
+def permissions_text(deps: AgentDeps) -> str:
+    """What tools may do, where each rule comes from, and what the user allowed for always, as Markdown."""
+    permissions, settings = deps.tools.permissions, deps.settings
+    rules = [
+        (way, rule, f"permissions.{way}")
+        for way, given in (("deny", settings.permissions.deny), ("ask", settings.permissions.ask))
+        for rule in given
+    ]
+    rules += [("allow", rule, "permissions.allow") for rule in settings.permissions.allow]
+    rules += [("deny", name, "tools.deny") for name in settings.tools.deny]
+    rules += [("allow", f"shell({each})", "tools.shell.allow") for each in settings.tools.shell.allow]
+    rules += [("ask", f"changes of files: {word}", "tools.files.ask") for word in settings.tools.files.ask]
+    rules.append((settings.tools.shell.approval, "shell", "tools.shell.approval"))
+    lines = [f"Mode {mode_text(permissions.mode)}.", ""]
+    lines += [f"- {way} `{rule}` · {deps.origin(key)}" for way, rule, key in rules]
+    grants = deps.tools.grants()
+    lines += ["", "Always allowed until clawbot ends:" if grants else "Nothing was always allowed since the start.", ""]
+    lines += [
+        f"{number}. `{f'{tool} {grant}'.strip()}` · `/permissions drop {number}` takes it back"
+        for number, (tool, grant) in enumerate(grants, 1)
+    ]
+    return "\n".join(lines).strip()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.config.schema_agent import Mode
 from clawbot.context.prefix import CacheUse
 from clawbot.context.report import ContextReport, LastFlush
 from clawbot.context.window import WindowBudget
@@ -23,7 +24,7 @@ class RuntimeStatus(Struct, frozen=True):
     memory files. `budget` has the marks of the window (None: unknown); `compactions` counts those of the session;
     `window_source` says where the window is known from, as a half sentence; `unsent` counts what was typed and not
     sent before the program ended last; `memory_problem` says why notes are found by words alone; `cache` is
-    None until a provider reported a call."""
+    None until a provider reported a call; `mode` says what tools may change unasked."""
 
     agent_id: str
     session_key: str
@@ -44,6 +45,7 @@ class RuntimeStatus(Struct, frozen=True):
     unsent: int = 0
     memory_problem: str = ""
     cache: CacheUse | None = None
+    mode: Mode = "edits"
 
 
 class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):
@@ -65,6 +67,20 @@ class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):
     error: str = ""
     duration_ms: int = 0
     at: datetime | None = None
+
+
+class McpStatus(Struct, frozen=True, rename="camel", kw_only=True):
+    """An MCP server as `/mcp` shows it. `target` is its program or address; `state` is stopped, starting, ready or
+    failed; `known`: its tools were listed once. `tools` name the approval of each, `warnings` say which are left out,
+    `problem` what went wrong last, as the end of a sentence that begins with the name."""
+
+    name: str
+    target: str
+    state: str
+    known: bool
+    tools: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    problem: str = ""
 
 
 class AgentInfo(Struct, frozen=True):

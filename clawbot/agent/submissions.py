@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 
 from msgspec import structs
 
-from clawbot.agent.events import Event, MessageQueued, Notice, Origin, Scope, TurnEnded
+from clawbot.agent.events import Event, MessageQueued, Notice, Origin, Scope, TurnEnded, Waiting
 from clawbot.clock import Clock, epoch_ms
 from clawbot.deadline import Cancellation
 from clawbot.messages import scrub
@@ -24,19 +24,22 @@ log = logging.getLogger(__name__)
 
 class Submissions:
     """One runs, the others wait in their order. `take_up` runs one and says how it ended, `keep` has a text of the
-    user on disk that must wait; they raise nothing, and `keep` ends in the order in which it is called."""
+    user on disk that must wait; they raise nothing, and `keep` ends in the order in which it is called. `said` is told
+    of a text that was said in the turn before its own."""
 
     def __init__(
         self,
         take_up: Callable[[str, Scope], Awaitable[TurnEnded]],
         clock: Clock,
         keep: Callable[[str, Scope], Awaitable[None]] | None = None,
+        said: Callable[[Scope], None] = lambda scope: None,
     ) -> None:
         self._take_up = take_up
         self._clock = clock
         self._keep = keep
+        self._said = said
         self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._waiting: list[Waiting] = []
         self._driver: asyncio.Task[None] | None = None
         self.running: Scope | None = None
 
@@ -68,6 +71,12 @@ class Submissions:
         self.running.cancel.request()
         return True
 
+    def next_to_say(self) -> Waiting | None:
+        """The first text that waits and was not said yet, if it is one of the user's that is announced as waiting: to
+        say it in the turn that runs, set `said`."""
+        left = next((each for each in self._waiting if not each.said), None)
+        return left if left is not None and left.announced and left.scope.origin == "user" else None
+
     def exclusive(self) -> AbstractAsyncContextManager[object]:
         """Wait until nothing runs, and keep it so inside the context. What a submission asks for does not wait for
         it."""
@@ -86,15 +95,22 @@ class Submissions:
     async def _drive(self, text: str, scope: Scope) -> None:
         # The lock is free for a moment between two turns: who waits already goes first.
         if self._turn.locked() or self._waiting:
-            self._waiting += 1
-            position = self._waiting
+            waiting = Waiting(text, scope)
+            self._waiting.append(waiting)
+            position = len(self._waiting)
             try:
                 if self._keep is not None and scope.origin == "user":
                     await self._keep(text, scope)
                 scope.emit(MessageQueued(text=text, position=position, unsent_id=scope.unsent_id))
+                waiting.announced = True
                 await self._turn.acquire()
             finally:
-                self._waiting -= 1
+                self._waiting.remove(waiting)
+            if waiting.said:
+                self._turn.release()
+                self._said(scope)
+                scope.emit(TurnEnded(status="done"))
+                return
         else:
             await self._turn.acquire()
         began = self._clock.monotonic()

@@ -77,6 +77,10 @@ class JunkSummaryError(SummaryError):
     """What the model wrote is no summary, and would be none if it were asked again; another model may do better."""
 
 
+class NoSummaryError(JunkSummaryError):
+    """The model went on with the conversation, called a tool, or said nothing."""
+
+
 class SummaryJob(Struct, frozen=True, kw_only=True):
     """What is to be summarised.
 
@@ -85,6 +89,8 @@ class SummaryJob(Struct, frozen=True, kw_only=True):
     what the user asked to keep above all. `window` (an upper bound; the model may know that its own is smaller) and
     `budget` are in tokens; `timeout` is for the whole job, in seconds. The user's last `preserve` messages are
     carried word for word. `count` counts tokens and may block. `now_ms` is the time, in milliseconds since the epoch.
+    `request` is what the session sent of it, in so many `sent` tokens: a provider has read that already, so the summary
+    is asked for behind it where that fits (None: never).
     """
 
     items: Sequence[ContextItem]
@@ -98,6 +104,8 @@ class SummaryJob(Struct, frozen=True, kw_only=True):
     split: Sequence[ContextItem] = ()
     focus: str = ""
     now_ms: int = 0
+    request: ChatRequest | None = None
+    sent: int = 0
 
 
 class Compaction(Protocol):
@@ -236,6 +244,33 @@ class _Writer:
                 count=job.count,
             )
         )
+        summary = await self._behind_the_talk(material) if material.texts else ""
+        if not summary:
+            summary = await self._in_stages(material)
+        whole = "\n\n".join(filter(None, (summary, material.appendix)))
+        return (await self._in_thread(functools.partial(without_secrets, whole, material.secrets)))[0]
+
+    async def _behind_the_talk(self, material: Material) -> str:
+        """The summary that is asked for behind the session's own request; "" where it does not fit behind that, or
+        the model answered with none: as text, nothing of the conversation looks like the model's own."""
+        if self._job.request is None:
+            return ""
+        everything = _Stage(material.conversation(material.texts, 0), len(material.texts))
+        task = structs.replace(self._task(material, everything, material.previous, 1, 1), behind=True)
+        asked = await self._in_thread(functools.partial(self._job.count, prompt_for(task)))
+        if self._job.sent + asked + min(RETRY_MARGIN, self._window // 20) + self._answer_tokens > self._window:
+            return ""
+        self._progress(1, 1)
+        try:
+            return await self._stage(task, material, everything.stop)
+        except ContextOverflowError as error:
+            self._window = min(error.limit or self._window, self._window)
+        except NoSummaryError as error:
+            _logger.info("asked behind the conversation: %s", error)
+        return ""
+
+    async def _in_stages(self, material: Material) -> str:
+        """The summary of the conversation as text, in as many calls as it takes."""
         summary, done, passed = material.previous, 0, 0
         size = self._size(self._window, material)
         while done < len(material.texts):
@@ -252,8 +287,7 @@ class _Writer:
                 done = stage.stop
         if not material.texts:
             summary = await self._in_thread(functools.partial(self._fitted, summary, material, 0))
-        whole = "\n\n".join(filter(None, (summary, material.appendix)))
-        return (await self._in_thread(functools.partial(without_secrets, whole, material.secrets)))[0]
+        return summary
 
     def _plan(self, material: Material, done: int, size: int) -> list[_Stage]:
         """The stages of the messages from `done` on. Blocks."""
@@ -292,7 +326,8 @@ class _Writer:
 
     async def _stage(self, task: Task, material: Material, stop: int) -> str:
         """One stage's summary, checked and fitted. A bad one is asked for again with the reasons: always when it is no
-        summary, else at the last stage alone, since each later one works it over anyway."""
+        summary, else at the last stage alone, since each later one works it over anyway. Behind the conversation, none
+        raises NoSummaryError at once."""
         wanted = material.names(stop)
         best: tuple[int, str, bool] | None = None
         failure = ""
@@ -306,9 +341,12 @@ class _Writer:
             cut_off, said = answer.stop_reason == "length", answer.text
             judge = functools.partial(problems, said, wanted, split=task.split, cut_off=cut_off)
             found = await self._in_thread(judge)
-            failure = is_no_summary(said)
+            failure = is_no_summary(said, headed=task.behind)
             if not failure and (best is None or len(found) <= best[0]):
                 best = (len(found), said, cut_off)
+            if failure and task.behind and best is None:
+                worse = await self._in_thread(functools.partial(junk, said, task.conversation))
+                raise (JunkSummaryError if worse else NoSummaryError)(f"No summary was written: {worse or failure}.")
             if not found or (best is not None and task.part < task.parts):
                 break
             task = structs.replace(task, reasons=tuple(found))
@@ -326,13 +364,13 @@ class _Writer:
         return fit(mended, material.room, self._job.count)
 
     async def _ask(self, task: Task) -> AssistantMessage:
-        request = ChatRequest(
-            system=SYSTEM,
-            messages=(UserMessage(prompt_for(task), self._job.now_ms),),
-            stable_prefix=len(SYSTEM),
-            purpose="summary",
-            max_tokens=self._answer_tokens,
-        )
+        given, most = self._job.request, self._answer_tokens
+        if given is not None and task.behind:
+            messages = (*given.messages, UserMessage(prompt_for(task)))
+            request = structs.replace(given, messages=messages, purpose="summary", max_tokens=most)
+        else:
+            messages = (UserMessage(prompt_for(task), self._job.now_ms),)
+            request = ChatRequest(SYSTEM, messages, stable_prefix=len(SYSTEM), purpose="summary", max_tokens=most)
         return await ask(self._model, request, self._cancel)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

@@ -13,10 +13,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from contextlib import aclosing
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from clawbot.agent.events import (
     ModelChanged,
+    ModelLoading,
     ModelRetry,
     Notice,
     ReasoningDelta,
@@ -32,6 +33,7 @@ from clawbot.llm.protocol import (
     ChatRequest,
     FallbackPart,
     FinalPart,
+    LoadingPart,
     ReasoningPart,
     RetryPart,
     StreamPart,
@@ -48,7 +50,7 @@ from clawbot.messages import (
 )
 from clawbot.sessions.silence import CONTEXT, completed, end_of, spoken, start_of
 from clawbot.text.secrets import redact
-from clawbot.tools.protocol import Approver, ToolOutcome
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, Tell, ToolOutcome
 
 log = logging.getLogger(__name__)
 
@@ -97,12 +99,30 @@ class Committed(Struct, frozen=True):
     message: AssistantMessage | ToolResultMessage
 
 
-TurnStep = TextDelta | ReasoningDelta | ToolStarted | ToolFinished | ModelRetry | ModelChanged | Notice | Committed
+TurnStep = (
+    TextDelta
+    | ReasoningDelta
+    | ToolStarted
+    | ToolFinished
+    | ModelRetry
+    | ModelLoading
+    | ModelChanged
+    | Notice
+    | Committed
+)
 
 
 async def never(_error: ContextOverflowError) -> bool:
     """The default for `recover`: gives up."""
     return False
+
+
+async def nothing_said() -> None:
+    """The default for `steer`: nobody says anything in between."""
+
+
+def unheard(_call_id: str, _text: str) -> None:
+    """The default for `tell`: nobody hears of it."""
 
 
 class TurnTools(Protocol):
@@ -112,16 +132,17 @@ class TurnTools(Protocol):
         """One line that names the call; never raises."""
         ...
 
-    async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
-        """Run one call. Raises nothing but CancelledError."""
+    async def run(self, call: ToolCallBlock, approve: Approver, tell: Tell) -> ToolOutcome:
+        """Run one call, and tell what it prints meanwhile. Raises nothing but CancelledError."""
         ...
 
 
 class TurnSetup(Struct, frozen=True):
     """What a turn works with. `prepare` makes the request of the next model call from what was said and committed so
     far; `recover` makes that smaller when it did not fit into the model's window, and says whether it could; `approve`
-    asks the user for a call of `call_id`; `max_rounds` bounds the calls of the model, `max_calls` the tool calls that
-    are run of one answer."""
+    asks the user for a call of `call_id`; `tell` receives what such a call prints while it runs; `steer` commits what
+    the user said meanwhile, once the tools of a round ran; `max_rounds` bounds the calls of the model, `max_calls` the
+    tool calls that are run of one answer."""
 
     model: ChatModel
     tools: TurnTools
@@ -130,6 +151,8 @@ class TurnSetup(Struct, frozen=True):
     clock: Clock
     max_rounds: int
     recover: Callable[[ContextOverflowError], Awaitable[bool]] = never
+    steer: Callable[[], Awaitable[None]] = nothing_said
+    tell: Callable[[str, str], None] = unheard
     max_calls: int = 100
 
 
@@ -154,6 +177,7 @@ async def run_turn(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[Tur
                 yield result
         if cancel.requested:
             raise InterruptedTurnError
+        await setup.steer()
     yield Notice(
         level="warning",
         text=f"Stopped after {setup.max_rounds} rounds of tool calls (tools.max_rounds in the config). "
@@ -237,6 +261,8 @@ class _Partial:
                 return ReasoningDelta(text=text)
             case RetryPart(attempt=attempt, wait=wait, reason=reason):
                 return ModelRetry(attempt=attempt, wait=wait, reason=reason)
+            case LoadingPart(model=model, done=done):
+                return ModelLoading(model=model, done=done)
             case FallbackPart(model=model, reason=reason, discard=discard):
                 if discard:
                     self._text.clear()
@@ -295,27 +321,52 @@ def _left_out(most: int) -> ToolOutcome:
     return ToolOutcome(text, is_error=True, summary="not run")
 
 
+class _Stopwatch:
+    """Measures a call without the time in which it waits for the user's answer."""
+
+    def __init__(self, clock: Clock, approve: Approver) -> None:
+        self._clock = clock
+        self._approve = approve
+        self._began = clock.monotonic()
+        self._waited = 0.0
+
+    async def approve(self, question: ApprovalQuestion) -> ApprovalAnswer:
+        """Ask the user."""
+        asked = self._clock.monotonic()
+        try:
+            return await self._approve(question)
+        finally:
+            self._waited += self._clock.monotonic() - asked
+
+    @property
+    def milliseconds(self) -> int:
+        """So far."""
+        return round((self._clock.monotonic() - self._began - self._waited) * 1000)
+
+
 async def _run_tools(
     calls: Sequence[ToolCallBlock], setup: TurnSetup, cancel: Cancellation
 ) -> AsyncGenerator[TurnStep, None]:
     """Run the calls one after the other; each gets a result, also those that an interrupt or their number left out."""
     for number, call in enumerate(calls):
         yield ToolStarted(call_id=call.id, name=call.name, title=setup.tools.title(call), arguments=call.arguments)
-        began = setup.clock.monotonic()
+        watch = _Stopwatch(setup.clock, setup.approve(call.id))
+        tell = functools.partial(setup.tell, call.id)
         try:
             if number < setup.max_calls:
-                outcome = await cancel.run(functools.partial(setup.tools.run, call, setup.approve(call.id)))
+                outcome = await cancel.run(functools.partial(setup.tools.run, call, watch.approve, tell))
             else:
                 outcome = _left_out(setup.max_calls)
         except InterruptedTurnError:
             outcome = ToolOutcome("Interrupted by the user.", is_error=True, summary="interrupted")
+        took = watch.milliseconds
         yield ToolFinished(
             call_id=call.id,
             name=call.name,
             output=outcome.text,
             is_error=outcome.is_error,
             summary=outcome.summary,
-            duration_ms=round((setup.clock.monotonic() - began) * 1000),
+            duration_ms=took,
             details=outcome.details,
         )
         if outcome.notice:
@@ -328,5 +379,7 @@ async def _run_tools(
                 is_error=outcome.is_error,
                 details=outcome.details,
                 timestamp=epoch_ms(setup.clock.now()),
+                summary=outcome.summary or UNSET,
+                duration_ms=took,
             )
         )

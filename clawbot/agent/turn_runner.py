@@ -6,7 +6,7 @@ import asyncio
 import functools
 import logging
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 
 from msgspec import UNSET, structs
@@ -23,15 +23,19 @@ from clawbot.agent.events import (
     Emit,
     Event,
     MessageFinished,
+    MessageSteered,
     NotesQuoted,
     Notice,
     Scope,
+    ToolOutput,
+    Waiting,
     silent_scope,
 )
 from clawbot.agent.flush import SilentTurn
 from clawbot.agent.hooks import HookedTools, SessionHooks
 from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
+from clawbot.attachments.reading import Attached
 from clawbot.clock import epoch_ms
 from clawbot.context.privacy import privacy_of
 from clawbot.context.startup import startup_quote
@@ -44,7 +48,7 @@ from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
 from clawbot.sessions.entries import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
-from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, Decision
+from clawbot.tools.protocol import DECLINED, ApprovalAnswer, ApprovalQuestion, Approver, Decision
 
 log = logging.getLogger(__name__)
 
@@ -54,16 +58,29 @@ TOO_LARGE_HINT = (
 )
 
 
-class Approvals:
-    """The open questions of one conversation. A question is an event with an id, the answer a call."""
+ATTACH = "attach"
+"""The call id of questions about what a message mentions: no tool asks them."""
+ATTACHED_SHARE = 2  # characters of attachments for a token of the window: half of it, in English
 
-    def __init__(self, *, answered: bool) -> None:
+NOTHING = Attached()
+
+Keep = Callable[[], Awaitable[None]]
+
+
+class Approvals:
+    """The open questions of one conversation. A question is an event with an id, the answer a call. Not `answered`:
+    nobody can be asked, and only the questions of the tools `approved` are allowed."""
+
+    def __init__(self, *, answered: bool, approved: Collection[str] = ()) -> None:
         self._answered = answered
+        self._approved = approved
         self._open: dict[str, asyncio.Future[ApprovalAnswer]] = {}
 
     async def ask(self, question: ApprovalQuestion, call_id: str, emit: Callable[[Event], None]) -> ApprovalAnswer:
         """Put `question` to the user and wait. Where nobody can answer, it is refused with the way to allow it."""
         if not self._answered:
+            if question.tool in self._approved:
+                return ApprovalAnswer("once")
             return ApprovalAnswer("deny", reason=f"Nobody can be asked here. {question.remedy}".rstrip())
         request_id = uuid.uuid4().hex[:8]
         answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
@@ -81,7 +98,7 @@ class Approvals:
         waiting = self._open.get(request_id)
         if waiting is None or waiting.done():
             return False
-        reason = "The user declined." if decision == "deny" else ""
+        reason = DECLINED if decision == "deny" else ""
         waiting.set_result(ApprovalAnswer(decision, command=command, reason=reason, network=network))
         return True
 
@@ -91,7 +108,8 @@ class TurnRunner:
     model is sent, `policy` keeps that within the window.
 
     `figures` says how full the context is; `saving` is told when memory begins to take something, and when it ends.
-    `ended`: nobody talks in it any more, and memory alone is to see it.
+    `ended`: nobody talks in it any more, and memory alone is to see it. `meanwhile` gives the next text that the user
+    wants said in the turn that runs.
     """
 
     def __init__(
@@ -103,7 +121,9 @@ class TurnRunner:
         saving: Callable[[bool], None],
         *,
         ended: bool = False,
+        meanwhile: Callable[[], Waiting | None] = lambda: None,
     ) -> None:
+        self._meanwhile = meanwhile
         self._deps = deps
         self._conversation = conversation
         self._hooks = hooks
@@ -120,16 +140,20 @@ class TurnRunner:
         )
         compactor = Compactor(deps, conversation, self.requests, self.gate, hooks, figures=figures)
         self.policy = ContextPolicy(deps, conversation, self.requests, self.gate, compactor)
-        self.approvals = Approvals(answered=deps.approvals)
+        self.approvals = Approvals(answered=deps.approvals, approved=deps.approved)
 
-    async def message(self, text: str, started: Callable[[str], None], scope: Scope) -> None:
-        """Answer `text`; `started` is called with its entry's id when it is on disk. Raises
-        InterruptedTurnError, ModelError and SessionStoreError; what was said by then is kept."""
+    async def message(self, text: str, started: Callable[[str, Sequence[str]], None], keep: Keep, scope: Scope) -> None:
+        """Answer `text`; `started` is called with its entry's id and the names of what is attached when it is on disk;
+        `keep` has the text on disk while the user is asked before. Raises InterruptedTurnError, ModelError and
+        SessionStoreError; what was said by then is kept."""
         await self._quote_notes(scope)
-        now, job = epoch_ms(self._deps.clock.now()), scope.origin == "schedule"
-        message = UserMessage(content=text, timestamp=now, scheduled=job or UNSET, unsent_id=scope.unsent_id or UNSET)
+        attached = await self._attach(text, keep, scope)
+        job = scope.origin == "schedule"
+        message = self._user_message(text, scope, attached)
         entry_id = await self._conversation.add_user(message)
-        started(entry_id)
+        started(entry_id, message.attached)
+        for problem in attached.problems:
+            scope.emit(Notice(level="warning", text=problem))
         self._hooks.emit(MessageReceived, text=text, entry_id=entry_id, origin=scope.origin)
         self.requests.forget_turn()
         try:
@@ -139,6 +163,28 @@ class TurnRunner:
                 await self._leave_out_silence(entry_id)
         finally:
             await self.settle(scope.emit)
+
+    async def _attach(self, text: str, keep: Keep, scope: Scope) -> Attached:
+        """The content of what `text` mentions."""
+        deps = self._deps
+        if deps.attachments is None:
+            return Attached()
+        asks = self._approver(scope, ATTACH)
+
+        async def approve(question: ApprovalQuestion) -> ApprovalAnswer:
+            await keep()
+            return await asks(question)
+
+        return await scope.cancel.run(
+            functools.partial(
+                deps.attachments.attach,
+                text,
+                privacy_of(self._conversation.session.record.key),
+                approve,
+                pictures=deps.model.info.supports_images,
+                room=self.requests.window.tokens * ATTACHED_SHARE,
+            )
+        )
 
     async def _leave_out_silence(self, first: str) -> None:
         """A job's turn, from the entry `first` on, that only looked and had nothing to say is no part of the context:
@@ -182,10 +228,12 @@ class TurnRunner:
             tools=HookedTools(self.requests.toolbox, self._hooks),
             prepare=prepare,
             approve=functools.partial(self._approver, scope),
+            tell=lambda call_id, text: scope.emit(ToolOutput(call_id=call_id, text=text)),
             clock=self._deps.clock,
             max_rounds=self._deps.settings.tools.max_rounds,
             max_calls=self._deps.settings.tools.max_calls,
             recover=functools.partial(self.policy.recover, scope),
+            steer=functools.partial(self._say_waiting, scope),
         )
         try:
             async with aclosing(run_turn(setup, scope.cancel)) as steps:
@@ -196,6 +244,26 @@ class TurnRunner:
                         scope.emit(step)
         except ContextOverflowError as error:
             raise self._explained(error) from error
+
+    async def _say_waiting(self, scope: Scope) -> None:
+        """Say in the running turn what the user typed meanwhile. Raises SessionStoreError; what is not stored waits
+        on."""
+        while (waiting := self._meanwhile()) is not None:
+            said, unsent_id = waiting.text, waiting.scope.unsent_id
+            entry_id = await self._conversation.add_user(self._user_message(said, waiting.scope))
+            waiting.said = True
+            scope.emit(MessageSteered(text=said, entry_id=entry_id, unsent_id=unsent_id))
+            self._hooks.emit(MessageReceived, text=said, entry_id=entry_id, origin=waiting.scope.origin)
+
+    def _user_message(self, text: str, scope: Scope, attached: Attached = NOTHING) -> UserMessage:
+        planning = self._deps.tools.permissions.mode == "plan"
+        return UserMessage(
+            content=[TextBlock(text), *attached.blocks] if attached.blocks else text,
+            timestamp=epoch_ms(self._deps.clock.now()),
+            scheduled=scope.origin == "schedule" or UNSET,
+            unsent_id=scope.unsent_id or UNSET,
+            planning=planning or UNSET,
+        )
 
     def _explained(self, error: ContextOverflowError) -> ContextOverflowError:
         """`error` with where the tokens go, and what can be done about it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +12,18 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from clawbot.cli.output import reports_errors, say
+from clawbot.config.paths import Paths, find_home
+from clawbot.config.reading import MAX_BYTES
+from clawbot.files import read_plain
 
 if TYPE_CHECKING:
+    from clawbot.config.schema_agent import Mode
     from clawbot.runtime import Runtime, RuntimeOptions
+
+
+# What textual-serve sets for a screen that it shows in a browser.
+BROWSER = "textual.drivers.web_driver:WebDriver"
+_HUNG_UP = 128 + 1  # the exit code after SIGHUP
 
 
 class Choices(TypedDict):
@@ -25,24 +35,31 @@ class Choices(TypedDict):
     model: str | None
     config_file: Path | None
     workspace: Path | None
+    mode: Mode | None
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-p", "--print", "prompt", metavar="TEXT", help="One turn without a screen; `-` reads stdin.")
 @click.option("--json", "as_json", is_flag=True, help="With -p: print one event a line as JSON.")
+@click.option("--plain", is_flag=True, help="The chat in lines, for screen readers and simple terminals.")
 @click.option("--agent", metavar="ID", help="The agent to use (default: main).")
 @click.option("--session", metavar="KEY", help="The conversation: its key, its id or a prefix of its id.")
 @click.option("--new", is_flag=True, help="Start a new conversation beside the others.")
 @click.option("--model", metavar="M", help="auto, offline, provider/model or script:FILE.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Use this config file.")
 @click.option("--workspace", type=click.Path(path_type=Path), help="Use this folder as workspace.")
+@click.option(
+    "--mode", type=click.Choice(["plan", "ask", "edits"]), help="What may be changed (default: the settings)."
+)
 @reports_errors
 def command(
     prompt: str | None,
     as_json: bool,
+    plain: bool,
     **chosen: Unpack[Choices],
 ) -> None:
-    """Talk to the agent. Without -p it opens the screen; the conversation continues where it was left.
+    """Talk to the agent. Without -p it opens the screen, or a chat in lines (--plain, `tui.plain`, TERM=dumb); the
+    conversation continues where it was left.
 
     With -p only the reply is printed on stdout; a slash command works too (-p "/new").
     """
@@ -51,7 +68,7 @@ def command(
     if prompt is None:
         if as_json:
             raise click.UsageError("--json goes with -p.")
-        sys.exit(_open_screen(chosen))
+        sys.exit(_open(chosen, plain=plain))
     from clawbot.cli.one_turn import run_one_turn
 
     text = _read_stdin() if prompt == "-" else prompt
@@ -64,13 +81,49 @@ def _read_stdin() -> str:
     return sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
 
 
-def _open_screen(chosen: Choices) -> int:
-    """Open the TUI; when it has closed, print how to come back."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+def _open(chosen: Choices, *, plain: bool) -> int:
+    """Open the chat; when it has closed, print how to come back."""
+    in_browser = os.environ.get("TEXTUAL_DRIVER") == BROWSER
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) and not in_browser:
         raise click.UsageError("The screen needs a terminal. Without one: clawbot chat -p TEXT, or -p - for stdin.")
-    from clawbot.tui.run import run_chat
-
     opened: list[Runtime] = []
+    if not in_browser and (plain or _only_prints(os.environ.get("TERM", "")) or _is_plain(chosen["config_file"])):
+        code = _open_lines(chosen, opened)
+    else:
+        code = _open_screen(chosen, opened)
+    # A window that was closed takes no words.
+    if opened and code != _HUNG_UP:
+        say(f"Resume with: {_resume_command(opened[-1])}")
+    return code
+
+
+def _only_prints(term: str) -> bool:
+    """Whether a terminal of the kind `term` can't draw."""
+    return term in ("", "dumb", "unknown")
+
+
+def _is_plain(config_file: Path | None) -> bool:
+    """Whether the settings ask for the chat in lines. Most do not name it, and are not read before the first paint."""
+    paths = Paths(find_home())
+    try:
+        if b"plain" not in read_plain(config_file or paths.config_file, MAX_BYTES):
+            return False
+    except OSError:  # which is told when the settings are loaded
+        return False
+    from clawbot.config.load import load_settings
+
+    return load_settings(paths, config_file=config_file).settings.tui.plain
+
+
+def _open_lines(chosen: Choices, opened: list[Runtime]) -> int:
+    from clawbot.cli.line_chat import run_line_chat
+
+    return asyncio.run(run_line_chat(_load_runtime(chosen)[0], opened.append))
+
+
+def _open_screen(chosen: Choices, opened: list[Runtime]) -> int:
+    """Open the TUI; `opened` gets each runtime."""
+    from clawbot.tui.run import run_chat
 
     async def open_runtime(agent: str | None = None) -> Runtime:
         # The prompt is already on the screen: imports here must not block the keyboard.
@@ -78,10 +131,7 @@ def _open_screen(chosen: Choices) -> int:
         opened.append(await runtime.open(options))
         return opened[-1]
 
-    code = run_chat(open_runtime)
-    if opened:
-        say(f"Resume with: {_resume_command(opened[-1])}")
-    return code
+    return run_chat(open_runtime)
 
 
 def _chosen_for(agent: str | None, chosen: Choices, opened: Sequence[Runtime]) -> Choices:
@@ -98,6 +148,7 @@ def _chosen_for(agent: str | None, chosen: Choices, opened: Sequence[Runtime]) -
         model=chosen["model"],
         config_file=chosen["config_file"],
         workspace=chosen["workspace"] if is_first else None,
+        mode=chosen["mode"],
     )
 
 

@@ -35,7 +35,7 @@ def show(file: Path | None, as_json: bool) -> None:
         files = [str(path) for path in loaded.files]
         print_json({"settings": values, "origins": loaded.origins, "files": files, "notices": loaded.notices})
         return
-    say("\n".join(_lines(values, loaded.origins)))
+    say("\n".join(lines_of(values, loaded.origins)))
     _print_notices(loaded)
 
 
@@ -90,7 +90,7 @@ def masked(value: Any, name: str = "") -> Any:
     return value
 
 
-def _lines(values: Mapping[str, Any], origins: Mapping[str, str], path: KeyPath = ()) -> Iterator[str]:
+def lines_of(values: Mapping[str, Any], origins: Mapping[str, str], path: KeyPath = ()) -> Iterator[str]:
     """YAML that can be loaded again, with the origin of each value as a comment. Inherited values are left out."""
     indent = "  " * len(path)
     for key, value in values.items():
@@ -100,5 +100,5 @@ def _lines(values: Mapping[str, Any], origins: Mapping[str, str], path: KeyPath 
             first, *rest = scalar({} if isinstance(value, dict) else value, indent).split("\n")
             yield from [f"{indent}{key}: {first}  # {origin}", *rest]
         elif isinstance(value, dict):
-            below = list(_lines(value, origins, place))
+            below = list(lines_of(value, origins, place))
             yield from [f"{indent}{key}:", *below] if below else []

@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -47,6 +47,8 @@ CHECKS: tuple[Check, ...] = (
     setup.agents,
     setup.model,
     setup.local_servers,
+    setup.mcp_servers,
+    setup.client,
     storage.state_folder,
     storage.workspace,
     storage.log_file,
@@ -129,19 +131,24 @@ async def _examine(check: Check, here: Here) -> Findings:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
         message = redact(f"this check itself failed: {type(error).__name__}: {error} ({where})")
-        fix = "report it with `clawbot doctor --json`"
+        fix = "report it with `clawbot feedback`"
         return [Finding(getattr(check, "__name__", "check"), "problem", message, fix)]
 
 
 def _print(findings: Sequence[Finding]) -> None:
+    for state, line in lines_of(findings):
+        _say(line, *([Coloured(f"{state:<7}", COLOURS[state])] if state else []))
+
+
+def lines_of(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    """The report: for each line the state that stands before it, empty for none, and the rest."""
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
-        state = Coloured(f"{finding.state:<7}", COLOURS[finding.state])
-        _say(f"  {finding.check:<{width}}  {finding.message}", state)
+        yield finding.state, f"  {finding.check:<{width}}  {finding.message}"
         if finding.fix:
-            _say(f"{'':<7}  {'':<{width}}  {'how' if finding.state == 'ok' else 'fix'}: {finding.fix}")
+            yield "", f"{'':<7}  {'':<{width}}  {'how' if finding.state == 'ok' else 'fix'}: {finding.fix}"
     count = Counter(finding.state for finding in findings)
-    _say(f"\n{count['ok']} ok, {count['warning']} to look at, {count['problem']} to mend")
+    yield "", f"\n{count['ok']} ok, {count['warning']} to look at, {count['problem']} to mend"
 
 
 def _say(line: str, *before: Coloured) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
-from collections.abc import Iterator
+import sys
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from clawbot import __version__
-from clawbot.cli.output import dependable_streams
+from clawbot.cli.output import dependable_streams, say
+from clawbot.collector import collecting_later
 
 # The subcommand, its module, and the line in `--help`, shown without importing the module.
 COMMANDS = {
@@ -24,23 +24,14 @@ COMMANDS = {
     "schedule": ("clawbot.cli.schedule", "List the scheduled jobs; run those that are due."),
     "config": ("clawbot.cli.config", "Show, check and locate the settings."),
     "doctor": ("clawbot.cli.doctor", "Check what works here and how to fix the rest."),
+    "feedback": ("clawbot.cli.feedback", "Write what a bug report needs into a file, without secrets and talks."),
     "model": ("clawbot.cli.model", "Get a model that runs on this machine; serve it."),
+    "serve": ("clawbot.cli.serve", "Serve the agents over HTTP; print the token for it."),
+    "mcp": ("clawbot.cli.mcp", "The memory as an MCP server; servers for the agent: add, list, test."),
     "script": ("clawbot.cli.script", "Serve a scripted model for tests."),
     "completion": ("clawbot.cli.completion", "Print the shell completion script."),
 }
 DEFAULT = "chat"
-
-
-@contextlib.contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Disable the garbage collector during imports: their objects stay, and scanning them repeatedly takes 10 ms."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class LazyGroup(click.Group):
@@ -54,8 +45,11 @@ class LazyGroup(click.Group):
         """Import the module of `cmd_name` and return its `command`. Raises TypeError if that is not one."""
         if cmd_name not in COMMANDS:
             return None
-        with _collecting_later():
-            found = importlib.import_module(COMMANDS[cmd_name][0]).command
+        module = sys.modules.get(COMMANDS[cmd_name][0])
+        if module is None:
+            with collecting_later():
+                module = importlib.import_module(COMMANDS[cmd_name][0])
+        found = module.command
         if not isinstance(found, click.Command):
             raise TypeError(f"{COMMANDS[cmd_name][0]}.command is no click command")
         return found
@@ -80,10 +74,19 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="clawbot")
-def root() -> None:
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, help="Print the version.")
+@click.option("--verbose", is_flag=True, help="With --version: also the machine, the libraries and the terminal.")
+@click.pass_context
+def root(context: click.Context, version: bool, verbose: bool) -> None:
     """A local AI agent in the terminal that does not forget."""
+    if version:
+        say(f"clawbot, version {__version__}")
+        if verbose:
+            say(importlib.import_module("clawbot.cli.about").about())
+        context.exit()
+    if context.invoked_subcommand is None:
+        raise click.UsageError("--verbose goes with --version.")
 
 
 def main(**extra: Any) -> None:

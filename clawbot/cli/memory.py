@@ -22,11 +22,11 @@ from clawbot.cli import memory_output as output
 from clawbot.cli.memory_open import AgentResult, Place, ProgressLine, Watching
 from clawbot.cli.output import config_option, fail, json_option, print_json, print_json_line, reports_errors, say, tell
 from clawbot.cli.searching import OFF, day_option, search_and_print
+from clawbot.clock import first_day, last_day
 from clawbot.config.paths import MAIN_AGENT
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import IndexStatus, SyncReport, VerifyReport
 from clawbot.text.sanitize import clean_line
-from clawbot.tools.memory import first_day, last_day
 
 if TYPE_CHECKING:
     from clawbot.forget import ForgetOutcome, ForgottenPart, Left, Request
@@ -68,7 +68,7 @@ def search(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bo
 
     With --json: an object with results (an array of path, startLine, endLine, score, snippet, source, line: of the best
     one, said: entry, who, at; null for notes), mode (hybrid, fts-only, vector-only), provider, model, fallback (from,
-    reason; or null), partial, notes.
+    reason, since: where the builtin index answers for another backend; or null), partial, notes.
     """
     search_and_print(query, agent_id, file, as_json=as_json, **bounds)
 
@@ -86,7 +86,7 @@ def status(deep: bool, agent_id: str | None, file: Path | None, as_json: bool) -
     tokens, textBytes, diskBytes, dirty, pendingVectors, lastSync, provider, requestedProvider, model, remote, mode,
     profile, dimensions, identity, dbPath, workspaceDir, sources, extraPaths, sourceCounts, fts, vector, cache,
     fallback, rebuilding, busy; null when switched off), scan (sources, totalFiles, issues), embeddingProbe (with
-    --deep: ok, error, seconds), indexError.
+    --deep: ok, error, seconds), indexError. rerankProblem in status says why no model orders the results.
     """
     place = Place.find(file)
     found = asyncio.run(place.each(agent_id, lambda _, index: index.status(deep=deep)))

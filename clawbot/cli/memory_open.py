@@ -9,21 +9,23 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TextIO, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TextIO, TypeVar
 
 from msgspec import Struct
 
 from clawbot.cli.output import draw, write_line
 from clawbot.clock import Clock, SystemClock
 from clawbot.config.env import load_env
-from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
-from clawbot.config.schema import Settings
+from clawbot.config.snapshot import quick_settings
 from clawbot.errors import ClawbotError
 from clawbot.indexing import open_index
 from clawbot.logs import setup_logging
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import IndexStatus, Progress, SyncReport
+
+if TYPE_CHECKING:
+    from clawbot.config.schema import Settings
 
 T = TypeVar("T")
 
@@ -52,7 +54,7 @@ class Place:
         """
         paths = Paths(find_home())
         load_env(paths)
-        settings = load_settings(paths, config_file=config_file).settings
+        settings = quick_settings(paths, config_file=config_file)
         logging = settings.logging
         setup_logging(paths.log_file, logging.level, logging.max_bytes, logging.backups)
         return cls(settings, paths)

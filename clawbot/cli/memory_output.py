@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Fallback, Hit, IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
+from clawbot.memory.values import Hit, IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
 from clawbot.text.sanitize import clean, clean_line
 
 LABEL = 12
@@ -38,16 +38,17 @@ def _well_formed(value: Any) -> Any:
 def search_data(result: SearchResult) -> dict[str, Any]:
     """The JSON form of a search result."""
     found: dict[str, Any] = plain(result)
-    return {"results": found.pop("hits"), **found}
+    hits = [{key: value for key, value in hit.items() if key != "earlier" or value} for hit in found.pop("hits")]
+    return {"results": hits, **found}
 
 
 def hit_lines(result: SearchResult) -> Iterator[str]:
-    """Each hit as `0.873 path:start-end`, messages as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`; its text, and a
-    blank line."""
+    """Each hit as `0.873 path:start-end`, messages as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`, with
+    `(earlier)` where a later result tells something else; its text, and a blank line."""
     if not result.hits:
         yield "No matches."
     for hit in result.hits:
-        yield f"{hit.score:.3f} {clean_line(_place(hit))}"
+        yield f"{hit.score:.3f} {clean_line(_place(hit))}{' (earlier)' if hit.earlier else ''}"
         yield clean(hit.snippet).strip("\n")
         yield ""
 
@@ -62,15 +63,10 @@ def _place(hit: Hit) -> str:
 def search_remarks(result: SearchResult) -> Iterator[str]:
     """Remarks about the search, for stderr."""
     if result.fallback is not None:
-        yield not_used(result.fallback)
+        yield clean_line(result.fallback.in_words)
     if result.partial:
         yield "Not everything was searched."
     yield from result.warnings
-
-
-def not_used(fallback: Fallback) -> str:
-    """Which embedding provider was not used, and why."""
-    return f"{fallback.from_} was not used: {fallback.reason}"
 
 
 # -- index -------------------------------------------------------------------------------------------------------------
@@ -98,7 +94,7 @@ def sync_line(report: SyncReport) -> str:
 def sync_remarks(report: SyncReport) -> Iterator[str]:
     """Remarks about a sync, for stderr."""
     if report.fallback is not None:
-        yield clean_line(not_used(report.fallback))
+        yield clean_line(report.fallback.in_words)
     yield from issue_lines(report.issues)
 
 
@@ -148,10 +144,12 @@ def status_lines(agent_id: str, status: IndexStatus, zone: tzinfo | None, keys: 
     the environment to its variable."""
     yield f"Memory of {agent_id}"
     rows = [
+        ("instead", _instead(status)),
         ("notes", _notes(status)),
         *_sources(status),
         ("words", _words(status)),
         ("vectors", _vectors(status)),
+        ("order", clean_line(status.rerank_problem)),
         ("state", _state(status, zone)),
         ("settings", clean_line(status.identity)),
         ("database", _database(status)),
@@ -167,6 +165,12 @@ def status_lines(agent_id: str, status: IndexStatus, zone: tzinfo | None, keys: 
             yield f"  {name:<{LABEL}}{text}"
     for line in issue_lines(status.issues):
         yield f"  {'problem':<{LABEL}}{line}"
+
+
+def _instead(status: IndexStatus) -> str:
+    """What the builtin index stands in for."""
+    fallback = status.fallback
+    return clean_line(fallback.in_words) if fallback is not None and fallback.since is not None else ""
 
 
 def _notes(status: IndexStatus) -> str:
@@ -196,8 +200,8 @@ def _database(status: IndexStatus) -> str:
 
 
 def _vectors(status: IndexStatus) -> str:
-    if status.fallback is not None:
-        return f"none: {clean_line(not_used(status.fallback))}"
+    if status.fallback is not None and status.fallback.since is None:
+        return f"none: {clean_line(status.fallback.in_words)}"
     if status.provider == "none":
         return "none: searching by words alone"
     dimensions = status.details.get("dimensions")

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -13,10 +14,12 @@ import click
 from clawbot.cli.output import config_option, draw, json_option, print_json, reports_errors, say, tell
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
+from clawbot.llm.staying import dismiss
 from clawbot.local_model.gguf import read_head, shown_size
 from clawbot.local_model.keeper import INSTALL, Keeper, demand_installed, is_installed
+from clawbot.local_model.machine import total_memory
 from clawbot.local_model.register import Running, answers, read_running
-from clawbot.local_model.shelf import LOCAL, OFFERS, SUFFIX, Shelf, total_memory
+from clawbot.local_model.shelf import LOCAL, OFFERS, SUFFIX, Shelf
 
 
 @click.group(name="model")
@@ -49,7 +52,7 @@ def list_models(as_json: bool) -> None:
     say("")
     say(f"To be had with `clawbot model pull NAME` (this machine: {shown_size(total_memory())} of memory):")
     for offer in OFFERS:
-        say(f"  {offer.name:<12} for machines with {offer.machine:>2} GB of memory  {offer.licence}")
+        say(f"  {offer.name:<12} for machines with {offer.machine:>2} GB of memory  {offer.licence}  from {offer.host}")
     if not is_installed():
         say(f"To run one, install what serves it: {INSTALL}")
 
@@ -103,8 +106,9 @@ def _end_line() -> None:
 @click.argument("file", metavar="FILE.gguf|NAME")
 @click.option("--ctx", type=click.IntRange(512), metavar="N", help="The window in tokens (up to 16,384 that fit).")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; 0 takes a free one.")
+@click.option("--threads", type=click.IntRange(1, 1024), metavar="N", help="The threads (as many as cores are free).")
 @reports_errors
-def serve(file: str, ctx: int | None, port: int) -> None:
+def serve(file: str, ctx: int | None, port: int, threads: int | None) -> None:
     """Serve a model on loopback until Ctrl+C, SIGTERM or `clawbot model stop`.
 
     It asks for a key, which is in local.json of the home, where `auto` finds both. A server that dies is started anew.
@@ -113,11 +117,13 @@ def serve(file: str, ctx: int | None, port: int) -> None:
     path = Path(file).expanduser().absolute() if Path(file).suffix == SUFFIX or "/" in file else shelf.find(file)
     read_head(path)
     demand_installed()
-    sys.exit(asyncio.run(_serve(paths, path, ctx, port)))
+    sys.exit(
+        asyncio.run(_serve(paths, lambda: Keeper(paths, path, window=ctx, port=port, threads=threads, chat=False)))
+    )
 
 
-async def _serve(paths: Paths, file: Path, ctx: int | None, port: int) -> int:
-    keeper = Keeper(paths, file, window=ctx, port=port, chat=False)
+async def _serve(paths: Paths, make: Callable[[], Keeper]) -> int:
+    keeper = make()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, keeper.over.set)
@@ -148,6 +154,7 @@ async def _until_over(paths: Paths, keeper: Keeper) -> Running:
     say(
         f"serving {running.name} on {running.base} (window {running.window:,} tokens; the key is in {paths.local_file})"
     )
+    tell("Talk to it in another terminal: clawbot. Ctrl+C ends it.")
     return running
 
 
@@ -190,11 +197,17 @@ def _shown(running: Running, alive: bool) -> dict[str, object]:
 @click.argument("name", required=False)
 @reports_errors
 def stop(name: str | None) -> None:
-    """Stop serving NAME, or all models. A chat keeps its own until it ends."""
+    """Stop serving NAME, or all models. A chat keeps its own until it ends.
+
+    Without NAME also ends the process that `clawbot chat -p` left to call models.
+    """
     paths, _ = _home()
     wanted = (name or "").removeprefix(LOCAL)
     found = [each for each in read_running(paths.local_file) if not wanted or each.name == wanted]
-    if not found:
+    left = None if wanted else dismiss()
+    if left is not None:
+        say(f"What calls models ends when its calls are over{f' (process {left})' if left else ''}.")
+    elif not found:
         raise ClawbotError(f"{wanted or 'No model'} is {'not ' if wanted else ''}served here.")
     for running in found:
         # Only while its server answers: the number of a process may belong to another one by now.
@@ -203,6 +216,8 @@ def stop(name: str | None) -> None:
         elif answers(running):
             os.kill(running.keeper, signal.SIGTERM)
             say(f"{running.name} is being stopped.")
+        else:
+            say(f"{running.name} does not answer: if process {running.keeper} is a clawbot, end that.")
 
 
 @command.command()

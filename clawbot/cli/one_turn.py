@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 
 from msgspec import structs
 
@@ -12,12 +13,13 @@ from clawbot.agent.events import (
     CompactionFinished,
     Event,
     MessageFinished,
+    ModelLoading,
     ModelRetry,
     Notice,
     ToolStarted,
     TurnEnded,
 )
-from clawbot.cli.output import print_json_line, say_content, tell
+from clawbot.cli.output import draw, print_json_line, say_content, tell
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.plain_lines import is_command
 from clawbot.text.visible import were_not_sent
@@ -28,9 +30,13 @@ class _Printer:
 
     def __init__(self) -> None:
         self._reply = ""
+        self._drawn = False  # a line on the terminal that goes with the next event
         self.ended: TurnEnded | None = None
 
     def take(self, event: Event) -> None:
+        if self._drawn:
+            draw(sys.stderr)
+            self._drawn = False
         match event:
             case MessageFinished(text=text):
                 self._reply = text
@@ -44,10 +50,21 @@ class _Printer:
                 _warn(f"earlier turns could not be summarised: {error}")
             case ModelRetry(wait=wait, reason=reason):
                 _warn(f"{reason} Trying again in {wait:.0f} s.")
+            case ModelLoading(model=model, done=False):
+                self._load(model)
             case TurnEnded():
                 self._finish(event)
             case _:
                 pass
+
+    def _load(self, model: str) -> None:
+        """Say that `model` is loaded; on a terminal until the next event."""
+        text = f"loading {model} ..."
+        self._drawn = sys.stderr.isatty()
+        if self._drawn:
+            draw(sys.stderr, f"clawbot: {text}")
+        else:
+            _warn(text)
 
     def _finish(self, event: TurnEnded) -> None:
         self.ended = event

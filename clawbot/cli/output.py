@@ -66,6 +66,29 @@ def say_content(text: str) -> None:
     click.echo(clean(text) if sys.stdout.isatty() else text)
 
 
+class Speech:
+    """Foreign text on stdout as it streams, between lines of our own."""
+
+    def __init__(self) -> None:
+        self._cleaner = StreamCleaner()
+        self.is_open = False
+        """Whether the last line is not ended."""
+
+    def write(self, text: str) -> None:
+        """Print the next piece of a text."""
+        shown = self._cleaner.feed(text) if sys.stdout.isatty() else text
+        if shown:
+            click.echo(shown, nl=False)
+            self.is_open = not shown.endswith("\n")
+
+    def end(self) -> None:
+        """End the text, and its line."""
+        self._cleaner = StreamCleaner()
+        if self.is_open:
+            click.echo()
+        self.is_open = False
+
+
 def say_bytes(pieces: Iterable[bytes]) -> None:
     """Like `say_content`, for UTF-8 text in pieces."""
     if not sys.stdout.isatty():

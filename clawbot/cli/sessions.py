@@ -1,9 +1,8 @@
-"""`clawbot sessions`: list, show, search, export and repair conversations, open ones included."""
+"""`clawbot sessions`: list, show, search, export, rename, delete and repair conversations, open ones included."""
 
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 from clawbot.cli.completion import session_names
 from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, say_bytes, tell
 from clawbot.cli.searching import day_option, search_and_print
-from clawbot.clock import SystemClock, moment_of
+from clawbot.clock import SystemClock, age, first_day, last_day, moment_of
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
@@ -26,14 +25,15 @@ from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.errors import Problem, UnknownSessionError
 from clawbot.sessions.export import to_json, to_markdown
 from clawbot.sessions.listing import OPEN, SessionSummary
+from clawbot.sessions.names import short_name
 from clawbot.sessions.repair import RepairReport, repair
 from clawbot.sessions.store import SessionStore
+from clawbot.sessions.summary import given_title
 from clawbot.sessions.transcript import Transcript
 from clawbot.sessions.unsent import UnsentFile, said_before
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.text.secrets import Redactor, left_out, redact
 from clawbot.text.visible import were_not_sent
-from clawbot.tools.memory import first_day, last_day
 
 F = TypeVar("F", bound=Callable[..., Any])
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ SHOWN = 50
 PAGE = 500
 # Lines of a tool's output in `show`; `export` has all.
 OUTPUT_LINES = 12
-NARROWEST_TITLE = 20
+WEEK = 7
 
 _agent = click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", help="Whose sessions.")
 
@@ -55,7 +55,7 @@ def agent_option(function: F) -> F:
 
 @click.group()
 def command() -> None:
-    """List, show, search, export and repair conversations."""
+    """List, show, search, export, rename, delete and repair conversations."""
 
 
 @command.command("list")
@@ -173,6 +173,52 @@ def search_sessions(query: tuple[str, ...], as_json: bool, agent_id: str, file: 
     search_and_print(query, agent_id, file, as_json=as_json, only="sessions", **bounds)
 
 
+@command.command()
+@click.argument("name", shell_complete=session_names)
+@click.argument("title", nargs=-1, required=True)
+@agent_option
+@reports_errors
+def rename(name: str, title: tuple[str, ...], agent_id: str, file: Path | None) -> None:
+    """Give the session NAME the title TITLE. `clawbot` has /rename for the open one."""
+    given = given_title(" ".join(title))
+    _store(agent_id, file).rename(name, given)
+    say(f"{clean_line(name)} is now: {clean_line(redact(given))}")
+
+
+@command.command()
+@click.argument("name", shell_complete=session_names)
+@agent_option
+@reports_errors
+def delete(name: str, agent_id: str, file: Path | None) -> None:
+    """Move the session NAME to the trash: it is found and listed no more. Notes that came of it stay.
+
+    The transcript is in the folder that is printed, until you remove it.
+    """
+    store = _store(agent_id, file)
+    session_id = store.find(name).session_id
+    place = store.delete(name)
+    say(f"Moved to {clean_line(str(place))}")
+    tell(f"clawbot: `clawbot sessions restore {session_id}` brings it back.")
+
+
+@command.command()
+@click.argument("session_id", required=False)
+@agent_option
+@reports_errors
+def restore(session_id: str | None, agent_id: str, file: Path | None) -> None:
+    """Bring the deleted session SESSION_ID back; without one, list the deleted ones."""
+    store = _store(agent_id, file)
+    if session_id is not None:
+        say(f"{short_name(store.restore(session_id).key)} is back.")
+        return
+    found = store.trash.records()
+    for record in found:
+        parts = (record.session_id, short_name(record.key), redact(record.label or ""))
+        say("  ".join(clean_line(part) for part in parts if part))
+    if not found:
+        say("No deleted sessions.")
+
+
 @command.command("repair")
 @click.argument("name", required=False, shell_complete=session_names)
 @json_option
@@ -257,13 +303,16 @@ def _plain_item(item: HistoryItem) -> dict[str, Any]:
 def _row(summary: SessionSummary, agent: str, name_width: int) -> str:
     turns = f"{summary.turns} turn{'' if summary.turns == 1 else 's'}"
     state = "in use" if summary.locked else "" if summary.ended == OPEN else f"ended: {summary.ended}"
-    details = f"({', '.join(part for part in (turns, state) if part)})"
+    details = f"({', '.join(part for part in (_age(summary), turns, state) if part)})"
     parts = [f"{summary.updated_at:%Y-%m-%d %H:%M}", agent, summary.name.ljust(name_width), summary.session_id[:8]]
     line = clean("  ".join(part for part in parts if part))
-    room = max(NARROWEST_TITLE, shutil.get_terminal_size().columns - len(line) - len(details) - 4)
-    title = clean_line(redact(summary.title))
-    shown = title if len(title) <= room else f"{title[: room - 1]}…"
-    return "  ".join(part for part in (line, shown, details) if part)
+    return "  ".join(part for part in (line, details, clean_line(redact(summary.title))) if part)
+
+
+def _age(summary: SessionSummary) -> str:
+    """How long ago the session was used; nothing beside its date from a week on."""
+    now = SystemClock(summary.updated_at.tzinfo).now()
+    return age(summary.updated_at, now) if (now - summary.updated_at).days < WEEK else ""
 
 
 def _shown(item: HistoryItem, zone: tzinfo | None) -> str:

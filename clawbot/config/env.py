@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from clawbot.config.errors import config_error
 from clawbot.config.paths import Paths
-from clawbot.config.source import read_text
+from clawbot.config.reading import read_text
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
+from clawbot.text.patterns import lazy_re
 
 if TYPE_CHECKING:
     from dotenv.parser import Binding
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # NUL would end the variable; lone surrogates can't be encoded in UTF-8.
-_UNWRITABLE = re.compile(r"[\x00\ud800-\udfff]")
+_UNWRITABLE = lazy_re(r"[\x00\ud800-\udfff]")
 
 
 def load_env(paths: Paths) -> list[str]:

@@ -12,7 +12,6 @@ from pydantic_core import PydanticCustomError
 
 from clawbot.config.errors import ConfigProblem
 from clawbot.config.paths import DEFAULTS
-from clawbot.config.schema_memory import backend_names
 from clawbot.config.schema_schedule import HEARTBEAT
 from clawbot.config.source import KeyPath, Layer, Mark, dotted
 from clawbot.config.spelling import to_snake
@@ -20,7 +19,7 @@ from clawbot.config.values import format_duration, parse_duration
 
 # Keys without a counterpart, and those that the other program's setup writes. `*` is an agent.
 IGNORED = (
-    ("there is no server here, `clawbot` runs in the terminal", "gateway"),
+    ("the server here is `clawbot serve`, with settings of its own (`serve`)", "gateway"),
     ("`/new` and `/reset` begin a new session", "session.reset_triggers"),
     ("sessions and their index lie in the state folder", "session.store session.main_key session.maintenance"),
     (
@@ -31,7 +30,13 @@ IGNORED = (
         session.parent_fork_max_tokens agents.*.envelope_timezone
         """,
     ),
-    ("there is no backend qmd here, and the builtin index is used", "memory.qmd"),
+    ("files beside the workspace's memory are named in memory_search.extra_paths", "memory.qmd.paths"),
+    ("memory_search.sources says what is searched", "memory.qmd.include_default_memory memory.qmd.sessions.enabled"),
+    ("exported transcripts lie in the state folder, as memory/qmd/<agent>/sessions", "memory.qmd.sessions.export_dir"),
+    ("memory_search.query.max_injected_chars goes for every backend", "memory.qmd.limits.max_injected_chars"),
+    ("the kind of a session decides whether it may know the notes (docs/context.md)", "memory.qmd.scope"),
+    ("qmd's own server is used where it runs (memory.qmd.daemon_port)", "memory.qmd.mcporter"),
+    ("a chat never waits for the first update", "memory.qmd.update.wait_for_boot_sync"),
     (
         "the index lies in the state folder, as memory/<agent>.sqlite, and can be deleted",
         "agents.*.memory_search.store",
@@ -255,7 +260,7 @@ def modernise(layer: Layer) -> tuple[Layer, list[ConfigProblem], list[str]]:
     for old, new in RENAMED:
         for path in mover.find(old):
             mover.move(path, _filled(new, old, path))
-    for rule in (_hours, _bare_ttl, _wildcards, _local_provider, _session_memory, _backend, heartbeats):
+    for rule in (_hours, _bare_ttl, _wildcards, _local_provider, _session_memory, heartbeats):
         rule(mover)
     for why, patterns in IGNORED:
         for pattern in patterns.split():
@@ -358,13 +363,6 @@ def _sources(mover: Mover, path: KeyPath) -> list[object]:
             if found[1] == agent and isinstance(listed, list):
                 return listed
     return ["memory"]
-
-
-def _backend(mover: Mover) -> None:
-    """An unknown memory backend must not stop the program: the builtin index searches the same files."""
-    for path in mover.find("memory.backend"):
-        if mover.at(path) == "qmd" and "qmd" not in backend_names():
-            mover.ignore(path, "there is no backend qmd here, and the builtin index is used")
 
 
 def _told(pattern: str) -> str:

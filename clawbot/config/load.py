@@ -5,7 +5,8 @@ Plain pydantic rather than pydantic-settings, which takes 120 ms longer to impor
 origins nor two spellings of a key.
 
 `hooks.json` in the state folder records the hooks that `clawbot hooks enable` and `disable` switched, by name. It
-overrides the user's settings file, which is never changed.
+overrides the user's settings file, which is never changed. So do the MCP servers of `mcp.json`
+(clawbot.config.mcp_file).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import zoneinfo
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,8 +26,13 @@ from pydantic_core import ErrorDetails
 
 from clawbot.config.errors import ConfigError, ConfigProblem, config_error
 from clawbot.config.legacy import modernise
+from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
+from clawbot.config.mcp_file import read_servers
+from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS
 from clawbot.config.paths import DEFAULTS, Paths, shipped
 from clawbot.config.schema import Settings, deep_merge
+from clawbot.config.schema_backends import BrokenBackend, MemorySettings
+from clawbot.config.schema_context import BUILTIN_COMPACTION
 from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer
 from clawbot.config.spelling import explain, extras_of, is_secret, items_of, keys_of, respell, section_of, unknown_agent
 from clawbot.config.values import SettingsSection
@@ -94,6 +100,9 @@ def _is_known(name: str) -> bool:
 DEFAULT = "default"
 COMMAND_LINE = "command line"
 _MAPPING_KEY = "[key]"
+_OF_BACKENDS = frozenset(
+    {"backend", *(name for name, field in MemorySettings.model_fields.items() if section_of(field.annotation))}
+)
 
 
 class LoadedSettings(NamedTuple):
@@ -101,13 +110,15 @@ class LoadedSettings(NamedTuple):
 
     `origins`: "default", "FILE:LINE" or "command line" by dotted key, for each key present in a layer (keys that an
     agent inherits are under agents.defaults). `files`: the user's files that were read. `notices`: one line for each
-    migrated key, and for an unknown time zone of the machine.
+    migrated key, and for an unknown time zone of the machine. `lasting`: the settings follow from the files alone and
+    hold no secret, so that they may be kept (clawbot.config.snapshot).
     """
 
     settings: Settings
     origins: dict[str, str]
     files: tuple[Path, ...] = ()
     notices: tuple[str, ...] = ()
+    lasting: bool = False
 
 
 def load_settings(
@@ -130,20 +141,27 @@ def load_settings(
     except FileNotFoundError as error:
         if config_file is not None:
             raise config_error(str(config_file), "does not exist") from error
-    for over in (_switches(paths.switches_file), _command_line(overrides or {})):
+    for over in (_switches(paths.switches_file), _added_servers(paths.mcp_file), _command_line(overrides or {})):
         layer, found = respell(over, Settings)
         layers.append(layer)
         problems += found
     whole = _join(layers)
     settings, found = _validate(whole, paths)
     problems += found
+    if problems and all(map(_is_of_backend, problems)):
+        settings, broken = _without_broken_backend(whole, paths, problems)
+        notices += broken
+        problems = []
     if settings is None or problems:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
-    _remember_secrets(settings)
+    secrets = list(_secrets_in(settings))
+    for secret in secrets:
+        remember_secret(secret)
     goes_by_machine = any(settings.agent(agent_id).timezone is None for agent_id in settings.agent_ids)
     if goes_by_machine and (problem := zone_problem(os.environ)):
         notices.append(problem)
-    return LoadedSettings(settings, _origins(whole), files, tuple(notices))
+    lasting = not secrets and _is_of_program(settings)
+    return LoadedSettings(settings, _origins(whole), files, tuple(notices), lasting)
 
 
 def _read(file: Path, *, origin: str | None = None) -> tuple[Layer, list[ConfigProblem], list[str]]:
@@ -171,6 +189,15 @@ def _switches(file: Path) -> Layer:
     return Layer(data, dict(_marks_of(data, Mark(ORIGIN, str(file)))))
 
 
+def _added_servers(file: Path) -> Layer:
+    """The MCP servers of `mcp.json` as a layer of settings."""
+    try:
+        data: dict[str, Any] = {"mcp": {"servers": read_servers(file).servers}}
+    except FileNotFoundError:
+        data = {}
+    return Layer(data, dict(_marks_of(data, Mark(MCP_ORIGIN, str(file)))))
+
+
 def _marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:
     yield path, mark
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -195,6 +222,29 @@ def _validate(whole: Layer, paths: Paths) -> tuple[Settings | None, list[ConfigP
         # Agents inherit errors of the defaults: report each place once.
         found = {_problem(detail, whole): None for detail in error.errors(include_url=False)}
         return None, list(found)
+
+
+def _is_of_backend(problem: ConfigProblem) -> bool:
+    """Whether it concerns only how the memory is searched: then the builtin index does, and the program starts."""
+    memory, _, rest = problem.key.partition(".")
+    return memory == "memory" and rest.partition(".")[0] in _OF_BACKENDS
+
+
+def _without_broken_backend(
+    whole: Layer, paths: Paths, problems: Sequence[ConfigProblem]
+) -> tuple[Settings | None, list[str]]:
+    """The settings without the sections with `problems`, and a notice for each. A configured backend whose section is
+    left out is marked as broken."""
+    memory = dict(whole.data["memory"])
+    wanted = str(memory.get("backend", BUILTIN_BACKEND))
+    left_out = {problem.key.split(".")[1]: str(problem) for problem in reversed(problems)}
+    kept = {key: value for key, value in memory.items() if key not in left_out}
+    settings, others = _validate(Layer({**whole.data, "memory": kept}, whole.marks), paths)
+    reason = left_out.get("backend") or left_out.get(wanted)
+    if settings is not None and not others and reason is not None:
+        settings.memory.break_backend(BrokenBackend(wanted, reason))
+    instead = "the section is left out" if reason is None else "the builtin index answers instead"
+    return settings, [f"{problem}; {instead}" for problem in problems]
 
 
 def _unknown_agents(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
@@ -256,16 +306,22 @@ def _leaves(data: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:
             yield (*path, key)
 
 
-def _remember_secrets(value: Any, name: str = "") -> None:
-    """Redact every key in the settings from the log and error texts; those of hooks are recognised by name."""
+def _is_of_program(settings: Settings) -> bool:
+    """Whether everything named in `settings` comes with the program rather than with an installed package."""
+    own_parts = all(each.compaction.strategy == BUILTIN_COMPACTION for each in settings.agents.values())
+    return own_parts and settings.memory.backend in OWN_BACKENDS and settings.memory.broken is None
+
+
+def _secrets_in(value: Any, name: str = "") -> Iterator[str]:
+    """Every key in the settings, to be redacted from the log and error texts; those of hooks are recognised by name."""
     if isinstance(value, SecretStr):
-        remember_secret(value.get_secret_value())
+        yield value.get_secret_value()
     elif isinstance(value, str) and is_secret_name(name):
-        remember_secret(value)
+        yield value
     elif isinstance(value, SettingsSection):
         for key in type(value).model_fields:
-            _remember_secrets(getattr(value, key))
-        _remember_secrets(value.model_extra)
+            yield from _secrets_in(getattr(value, key))
+        yield from _secrets_in(value.model_extra)
     elif isinstance(value, dict):
         for key, item in value.items():
-            _remember_secrets(item, key)
+            yield from _secrets_in(item, key)

@@ -63,10 +63,16 @@ class Paths:
         self.agents = home / "agents"
         self.hooks = home / "hooks"
         self.switches_file = home / "hooks.json"
+        self.mcp_file = home / "mcp.json"
+        self.mcp_tools = home / "mcp-tools"
         self.schedule_file = home / "schedule.json"
         self.history_file = home / "history.jsonl"
+        self.look_file = home / "look.json"
+        self.run = home / "run"
         self.models = home / "models"
         self.local_file = home / "local.json"
+        self.updates_file = home / "updates.json"
+        self.serve_token = home / "serve.token"
         self.local_log = self.logs / "local-model.log"
 
     def ensure_home(self) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from clawbot.config.errors import ConfigError, config_error
+from clawbot.config.errors import ConfigError
+from clawbot.config.names import AgentLookup
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.config.schema_backends import MemorySettings
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.config.schema_memory import BUILTIN_BACKEND, check_backend
+from clawbot.config.schema_mcp import McpSettings
 from clawbot.config.schema_schedule import ScheduleSettings
-from clawbot.config.values import ClockTime, Positive, SettingsSection, Size, expected
+from clawbot.config.schema_serve import ServeSettings
+from clawbot.config.values import ClockTime, Positive, SettingsSection, Size, Switch, check_address, expected
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,22 +112,62 @@ class SessionSettings(SettingsSection):
         return self.reset.model_copy(update=other.model_dump(exclude_none=True))
 
 
-class MemorySettings(SettingsSection):
-    """Memory as a whole."""
-
-    backend: Annotated[str, AfterValidator(check_backend)] = BUILTIN_BACKEND
-    """What searches the memory files: `builtin`, or the name of an installed package's backend."""
-    citations: Literal["auto", "on", "off"] = "auto"
-    """Whether results show their source as file and line; auto: in private sessions only."""
+ThemeName = Literal[
+    "auto",
+    "light",
+    "dark",
+    "clawbot-light",
+    "clawbot-dark",
+    "ansi-dark",
+    "ansi-light",
+    "atom-one-dark",
+    "atom-one-light",
+    "catppuccin-frappe",
+    "catppuccin-latte",
+    "catppuccin-macchiato",
+    "catppuccin-mocha",
+    "dracula",
+    "flexoki",
+    "gruvbox",
+    "monokai",
+    "nord",
+    "rose-pine",
+    "rose-pine-dawn",
+    "rose-pine-moon",
+    "solarized-dark",
+    "solarized-light",
+    "textual-dark",
+    "textual-light",
+    "tokyo-night",
+]
 
 
 class TuiSettings(SettingsSection):
     """The screen."""
 
-    theme: str = "auto"
-    """auto, light, dark, or the name of a theme."""
+    theme: ThemeName = "auto"
+    """auto (as the terminal is), light, dark, or the name of a theme. One chosen on the screen (F2, /theme) is kept and
+    comes first, until this is changed."""
+    queue: Literal["wait", "steer"] = "wait"
+    """What happens with a message that is sent while a turn runs. wait: it is answered in a turn of its own; steer: the
+    model hears it after the tools that it has called, if it called any."""
+    notify: Literal["off", "unfocused", "always"] = "unfocused"
+    """When the terminal calls you, by its bell and a notice where it has one, at the end of a long turn and when a
+    question waits: never, while you look elsewhere, or always."""
+    plain: Switch = False
+    """The chat in lines instead of the screen, for screen readers. A terminal that can't draw always gets it."""
+    motion: Switch = True
+    """Signs that move while the machine works; off: they stand still."""
     editor: Literal["builtin", "external"] = "builtin"
     """What /edit opens; external uses $VISUAL or $EDITOR."""
+
+
+class UpdateSettings(SettingsSection):
+    """Notices of newer versions of the program."""
+
+    url: Annotated[str, AfterValidator(check_address)] | None = None
+    """The address that an open chat asks once a day. Its answer is JSON (`version`, or `info` with a `version`), or the
+    version alone. null: nobody is asked."""
 
 
 class LoggingSettings(SettingsSection):
@@ -139,7 +181,7 @@ class LoggingSettings(SettingsSection):
     """Number of old files to keep."""
 
 
-class Settings(SettingsSection):
+class Settings(SettingsSection, AgentLookup):
     """The settings of the program."""
 
     agents: Annotated[dict[Annotated[str, AfterValidator(_check_entry)], AgentSettings], BeforeValidator(_inherit)] = (
@@ -155,25 +197,13 @@ class Settings(SettingsSection):
     """Scheduled jobs by name. docs/schedule.md has examples."""
     memory: MemorySettings = MemorySettings()
     """Memory as a whole."""
+    mcp: McpSettings = McpSettings()
+    """Tools of MCP servers."""
     tui: TuiSettings = TuiSettings()
     """The screen."""
+    serve: ServeSettings = ServeSettings()
+    """The server, `clawbot serve`. docs/serve.md describes it."""
+    updates: UpdateSettings = UpdateSettings()
+    """Notices of newer versions of the program."""
     logging: LoggingSettings = LoggingSettings()
     """The log file."""
-
-    @property
-    def agent_ids(self) -> list[str]:
-        """All agents, main first."""
-        return [MAIN_AGENT, *(name for name in self.agents if name not in (DEFAULTS, MAIN_AGENT))]
-
-    def allowed_agents(self, agent_id: str) -> list[str]:
-        """The other agents whose workspace `agent_id` may read and whose memory it may search."""
-        return [other for other in dict.fromkeys(self.agent(agent_id).tools.agents) if other != agent_id]
-
-    def agent(self, agent_id: str) -> AgentSettings:
-        """The settings of `agent_id`: its own entry over the defaults. Raises ConfigError for an unknown agent."""
-        check_agent_id(agent_id)
-        if agent_id in self.agents:
-            return self.agents[agent_id]
-        near = get_close_matches(agent_id, self.agent_ids, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"Add `agents: {{{agent_id}: {{}}}}` to your config.yaml first."
-        raise config_error("", f"there is no agent {agent_id!r} (there are: {', '.join(self.agent_ids)})", hint=hint)

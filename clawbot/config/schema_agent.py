@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from clawbot.config.schema_context import (
+    AttachmentSettings,
     BootstrapSettings,
     CompactionSettings,
     ContextPruningSettings,
@@ -145,6 +147,47 @@ class ToolSettings(SettingsSection):
     """The tool `shell`."""
 
 
+Mode = Literal["plan", "ask", "edits"]
+MODES: tuple[Mode, ...] = ("plan", "ask", "edits")
+
+_RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*?-]{1,80})(?:\((?P<pattern>.{1,500})\))?")
+_WITH_PATTERN = ("write", "edit", "append", "shell")
+
+
+def split_rule(text: str) -> tuple[str, str]:
+    """The tool of a rule and its pattern, "" without one. Raises ValueError for what is no rule."""
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise expected("a tool (`write`, `mcp__*`), or one with a pattern: `write(src/**)`, `shell(git push)`")
+    if match["pattern"] and match["tool"] not in _WITH_PATTERN:
+        raise expected(f"a pattern with {', '.join(_WITH_PATTERN)} only; other tools are named without one")
+    return match["tool"], match["pattern"] or ""
+
+
+def _check_rule(text: str) -> str:
+    split_rule(text)
+    return text
+
+
+ToolRule = Annotated[str, AfterValidator(_check_rule)]
+
+
+class PermissionSettings(SettingsSection):
+    """What tools may do unasked. Of the rules that fit a call `deny` wins over `ask`, and `ask` over `allow`. A rule is
+    a tool or a pattern of names (`mcp__*`), with a glob of files for write, edit and append (`write(src/**)`), and a
+    command for shell (`shell(git push)`)."""
+
+    mode: Mode = "edits"
+    """The mode at the start: `plan` changes nothing, `ask` asks before each change but those of notes, `edits` as the
+    settings say. `--mode`, `/mode` and Shift+Tab change it."""
+    allow: list[ToolRule] = Field([])
+    """Calls that run unasked; commands as in `tools.shell.allow`. Instruction files are asked about all the same."""
+    ask: list[ToolRule] = Field([])
+    """Calls that always ask, in any mode."""
+    deny: list[ToolRule] = Field([])
+    """Calls that never run. A command is searched for what it starts; where that can't be read in full, it asks."""
+
+
 class AgentSettings(SettingsSection):
     """One agent. `agents.defaults` holds what all agents share; the other entries override it."""
 
@@ -180,10 +223,17 @@ class AgentSettings(SettingsSection):
     """How long a model call may stay without data before it counts as failed."""
     retries: RetrySettings = RetrySettings()
     """How a failed call is retried."""
+    keep_client: Annotated[Duration, Field(ge=0)] = 300.0
+    """How long the process that calls the model stays after `clawbot chat -p`, for the next command; 0 for not at all.
+    """
     bootstrap: BootstrapSettings = BootstrapSettings()
     """How much of AGENTS.md, SOUL.md and the like the model sees."""
     startup_context: StartupContextSettings = StartupContextSettings()
     """The latest notes, quoted at the start of a session."""
+    permissions: PermissionSettings = PermissionSettings()
+    """What tools may do unasked."""
+    attachments: AttachmentSettings = AttachmentSettings()
+    """What `@path` in a message attaches to it."""
     tools: ToolSettings = ToolSettings()
     """What the model may do."""
     compaction: CompactionSettings = CompactionSettings()

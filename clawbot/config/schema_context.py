@@ -53,6 +53,21 @@ class BootstrapSettings(SettingsSection):
     """Characters of all files together."""
 
 
+class AttachmentSettings(SettingsSection):
+    """What `@path` in a message attaches to it: files, ranges of lines (`@a.py:10-40`), folders, pictures."""
+
+    enabled: Switch = True
+    """Whether anything is attached."""
+    max_chars: Positive = 40_000
+    """Characters of one file or folder; the rest is left out, which is said."""
+    total_max_chars: Positive = 120_000
+    """Characters of all that one message attaches; never more than half of the model's window."""
+    folder_entries: Positive = 200
+    """Entries that are listed of a folder."""
+    image_max_bytes: Annotated[Size, Field(ge=1)] = 5 * 1024**2
+    """Size of a picture; a larger one is not attached."""
+
+
 class StartupContextSettings(SettingsSection):
     """The latest notes, quoted to the model when a session begins."""
 

@@ -24,27 +24,36 @@ from clawbot.config.values import (
     VariableName,
     expected,
 )
-from clawbot.extensions import installed
 from clawbot.text.secrets import redact
 
 Weight = Annotated[float, Field(ge=-100, le=100)]
+
+Hash = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
 
 
 class LineWeights(SettingsSection):
     """How lines are ranked in the profile `lines`. For comparison: a rare matching word scores about 8 before its
     weight."""
 
-    term: Weight = 0.33
+    term: Weight = 0.39
     """A word of the question in the line or near it, times its rarity (0 to 8)."""
     section: Weight = 0.20
     """The same anywhere under the line's heading: the topic of the section."""
-    meaning: Weight = 7.0
+    note: Weight = 0.05
+    """The same anywhere in the line's file: its subject."""
+    together: Weight = 2.4
+    """Square of the share of the question's words (0 to 1) in the line or near it."""
+    meaning: Weight = 6.3
     """Cosine similarity of the question and the line with its neighbours."""
+    note_meaning: Weight = 2.0
+    """Cosine similarity of the question and the nearest line of the same file."""
+    echo: Weight = 1.5
+    """Cosine similarity of the line and the three best lines."""
     exact: Weight = 9.0
     """Rare words of the question in the line itself, as typed, by their share of the question."""
     rare: Weight = 6.0
     """Rarity (0 to 8) from which a word counts as rare."""
-    speaker: Weight = 3.0
+    speaker: Weight = 3.7
     """The line is said by somebody named in the question."""
     speaker_near: Weight = 3.0
     """Somebody named in the question speaks under the same heading."""
@@ -52,6 +61,8 @@ class LineWeights(SettingsSection):
     """The note is dated with, or the line mentions, a day named in the question."""
     when: Weight = 2.4
     """The line has words of date or time, and the question asks when."""
+    number: Weight = 3.0
+    """The line has a number, and the question asks how many or how much."""
     question: Weight = -0.5
     """The line is itself a question: the answer is elsewhere."""
     answer: Weight = 0.14
@@ -72,8 +83,12 @@ class LineWeights(SettingsSection):
     """Weight of a word two lines after."""
     same_meaning: Share = 0.7
     """Weight of a synonym relative to the word itself."""
+    translated: Share = 0.7
+    """Weight of a word of another language relative to the question's word."""
     broader: Share = 0.35
     """Weight of a broader word (drink for coffee)."""
+    misspelt: Share = 0.7
+    """Weight of a word of the notes that is a slip away from a word that no note has."""
     begun: Share = 0.6
     """Weight of a word that starts with the word being typed."""
     begun_stem: Share = 0.3
@@ -84,7 +99,7 @@ class LineWeights(SettingsSection):
     """Candidate lines by vectors, in a one-shot search of a large index."""
     by_day: Positive = 300
     """Candidate lines by a day named in the question."""
-    promising: Positive = 200
+    promising: Positive = 300
     """Lines scored exactly when the whole index is in memory."""
     postings: Positive = 20_000
     """Lines read for one word; in a large index a fifth of all. Words in more lines say little."""
@@ -113,24 +128,6 @@ class LineWeights(SettingsSection):
 
 
 Source = Literal["memory", "sessions"]
-
-BUILTIN_BACKEND = "builtin"
-BACKEND_GROUP = "clawbot.memory_backends"
-"""The entry point group for backends of installed packages."""
-
-
-def backend_names() -> list[str]:
-    """Valid values of `memory.backend`: `builtin` and those of installed packages. Imports none of them; blocks."""
-    offered = {extension.name for extension in installed(BACKEND_GROUP)}
-    return [BUILTIN_BACKEND, *sorted(offered - {BUILTIN_BACKEND})]
-
-
-def check_backend(name: str) -> str:
-    """Return `name` if there is such a backend. Raises ValueError."""
-    if name != BUILTIN_BACKEND and name not in (known := backend_names()):
-        raise expected(f"a memory backend that is installed ({', '.join(known)})")
-    return name
-
 
 NO_PROVIDERS = ("auto", "offline", "none")
 """Values that name no remote embedding provider: local embeddings, or words alone."""
@@ -274,16 +271,45 @@ class HybridSettings(SettingsSection):
         return self
 
 
+class OnnxSettings(SettingsSection):
+    """The model of `rerank: onnx`, from the package `clawbot[rerank]`."""
+
+    model: str | None = None
+    """A folder with model.onnx and tokenizer.json, or the URL of the first: a cross-encoder, or a model that makes
+    vectors of sentences."""
+    sha256: Hash | None = None
+    """The SHA-256 of the model; required with a URL."""
+    tokenizer: str | None = None
+    """The URL of tokenizer.json, with the URL of a model."""
+    tokenizer_sha256: Hash | None = None
+    """Its SHA-256; required with a URL."""
+    threads: Annotated[int, Field(ge=1, le=64)] = 2
+    """How many threads compute."""
+    timeout: Duration = 3.0
+    """Time limit, after which the order stays as it was."""
+
+    @model_validator(mode="after")
+    def _address_has_hashes(self) -> Self:
+        if self.is_url and not (self.sha256 and self.tokenizer and self.tokenizer_sha256):
+            raise expected("sha256, tokenizer and tokenizer_sha256 with the URL of a model", show=False)
+        return self
+
+    @property
+    def is_url(self) -> bool:
+        """Whether the model has to be downloaded."""
+        return self.model is not None and "://" in self.model
+
+
 class QuerySettings(SettingsSection):
     """What a search returns."""
 
-    max_results: Positive = 6
-    """Number of results of one search."""
+    max_results: Positive | None = None
+    """Maximum number of results of one search; null for the profile's own (lines 24, classic 6)."""
     max_chars: Positive = 2_500
     """Characters of all results together, in the profile `lines`."""
     min_score: Share | None = None
     """Results with a lower score are dropped; null for the profile's own (lines 0, classic 0.35)."""
-    max_injected_chars: Positive = 4_000
+    max_injected_chars: Positive = 6_000
     """Characters that one search may add to the context, with file names and line numbers, whatever the model
     requests."""
     timeout: Duration = 30.0
@@ -293,14 +319,22 @@ class QuerySettings(SettingsSection):
     """How long a search waits for the indexing of earlier changes."""
     wait_for_vectors: Duration = 2.0
     """How long `clawbot memory search` computes missing vectors before it answers."""
-    rerank: Literal["off", "model"] = "off"
-    """`model`: the agent's model orders the first results."""
+    rerank: Literal["off", "model", "onnx"] = "off"
+    """Who orders the first results: `model`, the agent's model; `onnx`, a small model on this machine."""
+    onnx: OnnxSettings = OnnxSettings()
+    """The small model."""
     transcript_weight: Share = 0.7
     """Factor on the score of text from a conversation, relative to a note."""
     hybrid: HybridSettings = HybridSettings()
     """How vector search and word search are combined."""
     lines: LineWeights = LineWeights()
     """How lines are ranked, in the profile `lines`. The numbers were learned together: change one at a time."""
+
+    @model_validator(mode="after")
+    def _reader_is_named(self) -> Self:
+        if self.rerank == "onnx" and self.onnx.model is None:
+            raise expected("onnx.model with rerank: onnx", show=False)
+        return self
 
 
 class SessionSyncSettings(SettingsSection):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from clawbot.config.errors import ConfigError, ConfigProblem, config_error
+from clawbot.config.reading import read_text
 from clawbot.text.secrets import redact
 
 _SUFFIXES = (".json", ".json5", ".jsonc")
@@ -67,8 +68,7 @@ def _joined(found: re.Match[str]) -> str:
 
 KeyPath = tuple[str | int, ...]
 
-# Far above any real file; they stop /dev/zero and exponential aliases.
-_MAX_BYTES = 1024**2
+# Far above any real file; they stop exponential aliases.
 _MAX_VALUES = 100_000
 _MAX_DEPTH = 100
 # libyaml's parser crashes on tens of thousands of nested brackets.
@@ -113,37 +113,6 @@ def resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
 _Loader: Any = type(
     "_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {"yaml_implicit_resolvers": resolvers()}
 )
-
-
-def read_text(path: Path, *, limit: int = _MAX_BYTES) -> str:
-    """The text of `path`. Raises FileNotFoundError, and ConfigError if it cannot be read as UTF-8."""
-    place = str(path)
-    try:
-        # Reading a pipe would block, and it would be empty the second time.
-        if path.is_fifo():
-            raise config_error(place, "is a pipe; expected a file")
-        with path.open("rb") as stream:
-            data = stream.read(limit + 1)
-    except FileNotFoundError:
-        raise
-    except IsADirectoryError as error:
-        raise config_error(place, "is a folder; expected a file") from error
-    except NotADirectoryError as error:
-        raise config_error(
-            place,
-            "cannot be read: a file stands where a folder should be",
-            hint="Move that file away, or name another folder (CLAWBOT_HOME, --config).",
-        ) from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise config_error(place, f"cannot be read: {reason}") from error
-    if len(data) > limit:
-        raise config_error(place, f"is larger than {limit // 1024} KB")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise config_error(f"{place}:{line}", "is not UTF-8 text", hint="Save the file as UTF-8.") from error
 
 
 def read_layer(path: Path, *, origin: str | None = None) -> tuple[Layer, list[ConfigProblem]]:

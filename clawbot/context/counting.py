@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -71,13 +72,12 @@ class TokenCounter:
         """The tokens of a tool's description with its schema, as compact JSON."""
         return self.text(msgspec.json.encode({"type": "function", "function": spec}).decode())
 
-    def forget_except(self, messages: Iterable[Message]) -> None:
-        """Drop all other messages, and texts not used since the last call."""
-        kept = set(map(id, messages))
-        # Mostly nothing left, which the keys tell in a tenth of the time that a copy takes.
-        if not self._messages.keys() <= kept:
-            self._messages = {key: known for key, known in self._messages.items() if key in kept}
+    def forget_except(self, messages: Iterable[Message], most: int = 0) -> None:
+        """Drop texts not used since the last call, and if more than `most` messages are known, all but `messages`."""
         self._older_texts, self._texts = self._texts, {}
+        if len(self._messages) > most:
+            kept = set(map(id, messages))
+            self._messages = {key: known for key, known in self._messages.items() if key in kept}
 
     def _of_message(self, message: Message) -> int:
         match message:
@@ -92,7 +92,7 @@ class TokenCounter:
                 return MESSAGE_TOKENS + _of_time(message) + self._count(text) if text.strip() else 0
             case UserMessage(content=blocks):
                 pictures = sum(isinstance(block, ImageBlock) for block in blocks) * IMAGE_TOKENS
-                return MESSAGE_TOKENS + _of_time(message) + self._count(message.text) + pictures if blocks else 0
+                return MESSAGE_TOKENS + _of_time(message) + self._count(message.sent) + pictures if blocks else 0
 
     def _of_answer(self, message: AssistantMessage) -> int:
         """A failed or truncated answer is sent without its calls and reasoning."""
@@ -126,6 +126,28 @@ def _of_time(message: Message) -> int:
     return TIME_TOKENS if is_timed(message) else 0
 
 
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+class Kept(Generic[T, V]):
+    """The `value` of each member of a list that mostly grows at its end: only what was added since the last call is
+    looked at. Members are immutable."""
+
+    def __init__(self, value: Callable[[T], V]) -> None:
+        self._value = value
+        self._known: tuple[list[T], list[V]] = ([], [])
+
+    def of(self, members: Sequence[T]) -> list[V]:
+        """The values in their order, as a list of the caller's own."""
+        before, values = self._known
+        # Lists are compared by identity first, which takes microseconds for thousands.
+        known = len(before) if list(members[: len(before)]) == before else 0
+        values = [*values[:known], *map(self._value, members[known:])]
+        self._known = (list(members), values)
+        return values.copy()
+
+
 class Reuse:
     """Reuses the objects of the last view for equal items."""
 
@@ -139,6 +161,8 @@ class Reuse:
     def settle(self, items: Sequence[ContextItem], view: Sequence[ContextItem]) -> list[ContextItem]:
         """`view`, parallel to `items`, with the objects of the last view where they are equal."""
         before, self._stand_ins = self._stand_ins, {}
+        if items is view or list(items) == list(view):
+            return list(items)
         return [shown if shown is item else self._known(before, shown) for item, shown in zip(items, view, strict=True)]
 
     def _known(self, before: dict[tuple[str, str], ContextItem], item: ContextItem) -> ContextItem:

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import compress
 
 from msgspec import structs
 
-from clawbot.context.counting import Reuse, weigh_message
+from clawbot.context.counting import Kept, Reuse, weigh_message
 from clawbot.context.truncate import cut_before
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolResultMessage
@@ -40,12 +41,14 @@ Weigher = Callable[[Message], int]
 
 
 class Guard:
-    """Keeps the same objects for what stays the same from call to call. `tokens` says how many a message has; an exact
-    counter may block."""
+    """Keeps the same objects for what stays the same from call to call, and looks at what was added alone while there
+    is nothing to cut. `tokens` says how many a message has; an exact counter may block."""
 
     def __init__(self, tokens: Weigher = weigh_message) -> None:
         self._tokens = tokens
         self._reuse = Reuse()
+        self._sizes = Kept[ContextItem, int](lambda item: tokens(item.message))
+        self._may_be_cut = Kept[ContextItem, bool](lambda item: _is_cuttable(item.message))
 
     def view(
         self, items: Sequence[ContextItem], *, window: int, fixed: int, share: float = TOTAL_SHARE
@@ -56,9 +59,14 @@ class Guard:
         window is for everything. Where compaction comes at a higher mark, `share` should be that mark: what is removed
         here was offered to nobody.
         """
-        view = _View(items, self._tokens)
-        view.cut_large(max(LEAST_TOKENS, int((window - fixed) * RESULT_SHARE)))
+        sizes = self._sizes.of(items)
+        limit = max(LEAST_TOKENS, int((window - fixed) * RESULT_SHARE))
         budget = max(LEAST_TOKENS, int(window * share) - fixed)
+        largest = max(compress(sizes, self._may_be_cut.of(items)), default=0)
+        if largest <= limit and sum(sizes) <= budget:
+            return self._reuse.settle(items, items)
+        view = _View(items, sizes, self._tokens)
+        view.cut_large(limit)
         if view.total > budget:
             view.remove_seen(budget)
         if view.total > budget:
@@ -69,11 +77,11 @@ class Guard:
 class _View:
     """Items with their sizes in tokens, while results are made smaller."""
 
-    def __init__(self, items: Sequence[ContextItem], tokens: Weigher) -> None:
+    def __init__(self, items: Sequence[ContextItem], sizes: list[int], tokens: Weigher) -> None:
         self.items = list(items)
         self._tokens = tokens
-        self._sizes = [tokens(item.message) for item in items]
-        self.total = sum(self._sizes)
+        self._sizes = sizes
+        self.total = sum(sizes)
         answers = (index for index, item in enumerate(items) if isinstance(item.message, AssistantMessage))
         last = max(answers, default=-1)
         results = [index for index, item in enumerate(items) if isinstance(item.message, ToolResultMessage)]
@@ -130,6 +138,10 @@ def _largest_size(sizes: Sequence[int], room: int) -> int:
         room -= size
         left -= 1
     return max(sizes, default=0)
+
+
+def _is_cuttable(message: Message) -> bool:
+    return isinstance(message, ToolResultMessage) and not _has_pictures(message)
 
 
 def _has_pictures(result: ToolResultMessage) -> bool:

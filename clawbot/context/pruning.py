@@ -88,6 +88,8 @@ def prune(
         trimmed, cleared = _choose(items, settings, window)
         touched_at = now_ms if trimmed or cleared else state.touched_at
         state = PruneState(touched_at, trimmed, cleared)
+    if not (state.trimmed or state.cleared):
+        return list(items), state
     return [_view(item, settings, state) for item in items], state
 
 

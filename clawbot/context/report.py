@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from clawbot.context.counting import TokenCounter
 from clawbot.context.prefix import CacheUse
-from clawbot.context.prompt import PromptInputs, prompt_literal
+from clawbot.context.prompt import COMPACT_BELOW, PromptInputs, prompt_literal
 from clawbot.context.startup import read_quoted
 from clawbot.context.window import Measure, NextRequest, Window, WindowBudget
 from clawbot.messages import quotes_notes
@@ -64,8 +64,9 @@ class LastFlush(Struct, frozen=True, rename="camel"):
 class ContextReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """The window, in tokens. `parts` sum up to `window` unless the context is larger. `window_source` says where the
     window is known from, as a half sentence; `assumed` that nobody knows it. `unaccounted` is what the provider counted
-    beyond the parts. `notes` are the files that the session begins with, as far as they are quoted. `flush_at` and
-    `compact_at` are marks in the window, 0 when they never come."""
+    beyond the parts. `tools_left_out` names tools that a small window has no room for. `notes` are the files that the
+    session begins with, as far as they are quoted. `flush_at` and `compact_at` are marks in the window, 0 when they
+    never come."""
 
     model: str
     window: int
@@ -86,6 +87,7 @@ class ContextReport(Struct, frozen=True, kw_only=True, rename="camel"):
     bootstrap_files: tuple[Tokens, ...] = ()
     notes: tuple[Tokens, ...] = ()
     tools: tuple[Tokens, ...] = ()
+    tools_left_out: tuple[str, ...] = ()
     sections: tuple[Size, ...] = ()
     files: tuple[FileSize, ...] = ()
     pruned: int = 0
@@ -137,6 +139,7 @@ def build_report(given: ReportInputs, counter: TokenCounter) -> ContextReport:
         bootstrap_files=tuple(Tokens(file.name, counter.text(file.text)) for file in files if not file.missing),
         notes=tuple(Tokens(note.path, counter.text(note.text)) for note in notes),
         tools=tuple(Tokens(tool.name, counter.tool(tool)) for tool in request.tools),
+        tools_left_out=given.prompt.left_out,
         sections=tuple(Size(section.name, len(section.text)) for section in request.prompt.sections),
         files=tuple(
             FileSize(file.name, str(file.path), file.missing, file.raw_chars, len(file.text), file.truncated)
@@ -226,6 +229,7 @@ def render_report(report: ContextReport, *, detail: bool = False, zone: tzinfo |
         f"{report.used:,} of {report.window:,} tokens in use, {certainty(report)}.",
         " · ".join(_next(report, zone)),
         *([cache_line(report.cache, zone)] if report.cache else ()),
+        *([left_out_line(report)] if report.tools_left_out else ()),
     ]
     return "\n\n".join([*blocks, *(_details(report) if detail else ())])
 
@@ -263,6 +267,11 @@ def cache_line(use: CacheUse, zone: tzinfo | None) -> str:
     """How much of the last prompt the provider had read before, and what broke that last."""
     text = f"{use.cached:,} of the last {use.prompt:,} prompt tokens came from the provider's cache"
     return f"{text} · broken last {moment(use.broken_at, zone)} by {use.broken_by}" if use.broken_by else text
+
+
+def left_out_line(report: ContextReport) -> str:
+    """Which tools a small window has no room for."""
+    return f"Tools left out in a window below {COMPACT_BELOW:,} tokens: {', '.join(report.tools_left_out)}"
 
 
 def _last_flush(flush: LastFlush, zone: tzinfo | None) -> str:

@@ -3,10 +3,12 @@ is too large."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
-from clawbot.context.counting import MESSAGE_TOKENS, PRIMING_TOKENS, TokenCounter
+from clawbot.context.counting import MESSAGE_TOKENS, PRIMING_TOKENS, Kept, TokenCounter
 from clawbot.context.prompt import SystemPrompt
 from clawbot.llm.protocol import CAPPED, ModelInfo
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage, ToolSpec, Usage, quotes_notes
@@ -54,6 +56,33 @@ def window_of(info: ModelInfo, cap: int | None) -> Window:
     return Window(info.window, info.window_source, False)
 
 
+LEAST_WINDOW = 2_000
+"""Tokens. No model has a smaller window: a limit below it that an error names was misread."""
+LEARNT = "from an error of the provider"
+
+
+class Windows:
+    """The windows, in tokens. `cap` is `context_tokens` of the settings."""
+
+    def __init__(self, cap: int | None) -> None:
+        self._cap = cap
+        self._learnt: dict[str, int] = {}
+
+    def of(self, model: ModelInfo) -> Window:
+        """The window of `model`: its own, or less where the settings or an error say so."""
+        known = window_of(model, self._cap)
+        learnt = self._learnt.get(model.ref)
+        return Window(learnt, LEARNT, assumed=False) if learnt and learnt < known.tokens else known
+
+    def learn(self, model: ModelInfo, limit: int | None) -> bool:
+        """The provider refused a request because the window has `limit` tokens (None: it did not say). Whether that is
+        less than was known."""
+        if limit is None or not LEAST_WINDOW <= limit < self.of(model).tokens:
+            return False
+        self._learnt[model.ref] = limit
+        return True
+
+
 def plan_budget(window: int, settings: CompactionSettings, fixed: int = 0) -> WindowBudget:
     """The marks of a window of `window` tokens, of which prompt and tools take `fixed`.
 
@@ -78,6 +107,8 @@ def plan_budget(window: int, settings: CompactionSettings, fixed: int = 0) -> Wi
 
 BOOTSTRAP_SECTION = "project context"
 """The section of the system prompt that holds the workspace files."""
+LEAST_NOTES = 1_500
+"""Tokens of the reserve that a silent turn keeps for what it reads and writes, at least."""
 MOST_FAILURES = 3
 """After this many failed flushes in a cycle, none is tried until the next."""
 # The plausible ratio of a provider's count to ours. Less than half means that the server left out its cache.
@@ -114,6 +145,11 @@ class Measure(NamedTuple):
         """The tokens that compaction can't reduce."""
         return self.system + self.bootstrap + self.tools
 
+    @property
+    def beyond(self) -> int:
+        """The tokens that the provider counts more than we do."""
+        return max(0, self.used - self.counted)
+
 
 class NextRequest(NamedTuple):
     """What the next call would send. `has_summary`: the first message is the summary of what was compacted.
@@ -136,25 +172,60 @@ class Report(NamedTuple):
     counted: int
 
 
-def measure(request: NextRequest, counter: TokenCounter, report: Report | None = None) -> Measure:
-    """The size of `request`. Blocks while `counter` meets new texts.
+class Tally:
+    """Measures the requests of a conversation that grows: of each only what was added is looked at. `counter` counts
+    what it meets first, which blocks."""
 
-    It starts from `report`, or else from the count in the last good answer. What was added (or pruned) since is counted
-    and scaled by the ratio of the provider's tokens to ours.
-    """
-    counts = [counter.of(message) for message in request.messages]
-    parts = _parts(request, counts, counter)
-    newest_first = range(len(counts) - 1, request.fresh_from - 1, -1)
-    stale = request.fresh_from > 0 and not any(_is_good(request.messages[index]) for index in newest_first)
-    if report is None:
-        good = (index for index in newest_first if _is_good(request.messages[index]))
-        own = (index for index in good if _is_of(request.model, request.messages[index]))
-        last = next((index for index in own if _prompt_tokens(request.messages[index])), None)
-        if last is not None:
-            report = Report(_prompt_tokens(request.messages[last]), parts.fixed + sum(counts[:last]))
+    def __init__(self, counter: TokenCounter) -> None:
+        self._counter = counter
+        self._counts = Kept(counter.of)
+        self._results = Kept[Message, bool](lambda message: isinstance(message, ToolResultMessage))
+        self._notes = Kept(quotes_notes)
+        self._good = Kept(_is_good)
+
+    def measure(self, request: NextRequest, report: Report | None = None) -> Measure:
+        """The size of `request`.
+
+        It starts from `report`, or else from the count in the last good answer. What was added (or pruned) since is
+        counted and scaled by the ratio of the provider's tokens to ours.
+        """
+        counts = self._counts.of(request.messages)
+        parts = self._parts(request, counts)
+        good = list(compress(range(len(counts)), self._good.of(request.messages)))
+        fresh = good[bisect_left(good, request.fresh_from) :]
+        stale = request.fresh_from > 0 and not fresh
+        if report is None:
+            own = (index for index in reversed(fresh) if _is_of(request.model, request.messages[index]))
+            last = next((index for index in own if _prompt_tokens(request.messages[index])), None)
+            if last is not None:
+                report = Report(_prompt_tokens(request.messages[last]), parts.fixed + sum(counts[:last]))
+        return _against(report, parts, request.messages, counts, stale=stale)
+
+    def _parts(self, request: NextRequest, counts: Sequence[int]) -> Measure:
+        """What was counted, by its kind."""
+        first = 1 if request.has_summary and counts else 0
+        results = sum(compress(counts[first:], self._results.of(request.messages)[first:]))
+        notes = sum(compress(counts[first:], self._notes.of(request.messages)[first:]))
+        return _fixed_parts(request, self._counter)._replace(
+            summary=sum(counts[:first]),
+            notes=notes,
+            messages=sum(counts[first:]) - results - notes,
+            tool_results=results,
+        )
+
+
+def measure(request: NextRequest, counter: TokenCounter, report: Report | None = None) -> Measure:
+    """The size of one `request` (see `Tally`)."""
+    return Tally(counter).measure(request, report)
+
+
+def _against(
+    report: Report | None, parts: Measure, messages: Sequence[Message], counts: Sequence[int], *, stale: bool
+) -> Measure:
+    """`parts` with the best figure for the whole, given the provider's `report` of an earlier request."""
     if stale or report is None or report.prompt_tokens < report.counted * _LEAST_RATIO:
         return parts._replace(used=parts.counted, stale=stale)
-    answer = _reported_answer(request.messages, counts, report)
+    answer = _reported_answer(messages, counts, report)
     since = parts.counted - report.counted
     if answer is not None:
         since -= counts[-1]
@@ -187,8 +258,15 @@ def should_compact(measure: Measure, budget: WindowBudget, *, running: bool = Fa
     return measure.used > (budget.window if measure.stale else limit)
 
 
-def _parts(request: NextRequest, counts: Sequence[int], counter: TokenCounter) -> Measure:
-    """What was counted, by its kind."""
+def copy_limit(measure: Measure, budget: WindowBudget) -> int:
+    """Where the prompt of a silent turn ends at the latest, by our count: at the limit, or within the reserve where the
+    provider's own figures are known. It keeps a quarter of the reserve for its answers."""
+    kept = max(budget.reserve // 4, min(budget.reserve, LEAST_NOTES))
+    return max(budget.limit, budget.window - kept - measure.beyond if measure.reported else 0)
+
+
+def _fixed_parts(request: NextRequest, counter: TokenCounter) -> Measure:
+    """What prompt and tools take."""
     system = bootstrap = 0
     for number, section in enumerate(request.prompt.sections, start=1):
         # Sections are joined by an empty line, which tokenizers take together with what stands before it.
@@ -198,18 +276,14 @@ def _parts(request: NextRequest, counts: Sequence[int], counter: TokenCounter) -
             bootstrap += tokens
         else:
             system += tokens
-    first = 1 if request.has_summary and counts else 0
-    pairs = list(zip(request.messages[first:], counts[first:], strict=True))
-    results = sum(tokens for message, tokens in pairs if isinstance(message, ToolResultMessage))
-    notes = sum(tokens for message, tokens in pairs if quotes_notes(message))
     return Measure(
         system=system + (MESSAGE_TOKENS if request.prompt.text.strip() else 0) + PRIMING_TOKENS,
         bootstrap=bootstrap,
         tools=sum(map(counter.tool, request.tools)),
-        summary=sum(counts[:first]),
-        notes=notes,
-        messages=sum(counts[first:]) - results - notes,
-        tool_results=results,
+        summary=0,
+        notes=0,
+        messages=0,
+        tool_results=0,
         used=0,
         exact=False,
         stale=False,

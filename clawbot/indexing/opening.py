@@ -7,13 +7,15 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from clawbot.clock import Clock
+from clawbot.config.names import BUILTIN_BACKEND, MILVUS_BACKEND
 from clawbot.config.paths import Paths
-from clawbot.config.schema import Settings
-from clawbot.config.schema_agent import AgentSettings
-from clawbot.config.schema_memory import BUILTIN_BACKEND
-from clawbot.indexing.packages import open_packaged
 from clawbot.memory.backend import BackendContext, MemoryBackend
+from clawbot.memory.backends.guard import ScopeGuard
+from clawbot.memory.backends.pool import BackendPool
+from clawbot.memory.backends.self_healing import Primary, SelfHealingBackend, Surroundings
 from clawbot.memory.documents.library import Library
 from clawbot.memory.documents.memory_files import DocumentSource, MemoryDocuments
 from clawbot.memory.documents.walking import Closed
@@ -25,14 +27,24 @@ from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError
 from clawbot.memory.index import AUTO, MemoryIndex
 from clawbot.memory.index_context import IndexContext
 from clawbot.memory.values import Reranker
-from clawbot.tools.agent_fence import foreign_fence
-from clawbot.tools.fence import Bounds
 
 if TYPE_CHECKING:
+    from clawbot.config.schema import Settings
+    from clawbot.config.schema_agent import AgentSettings
     from clawbot.indexing.remote import RemoteEmbedder
     from clawbot.llm.embedding import LiteLLMEmbedder
 
 NONE = "none"
+
+
+class Listener(Struct, frozen=True):
+    """Whom a memory tells its problems, each once (`tell`), and which conversations are open (`conversations`)."""
+
+    tell: Callable[[str], None] = lambda _: None
+    conversations: Callable[[], frozenset[str]] = frozenset
+
+
+SILENT = Listener()
 
 
 def open_index(
@@ -43,23 +55,48 @@ def open_index(
     *,
     long_lived: bool = False,
     rerank: Reranker | None = None,
+    listener: Listener = SILENT,
 ) -> MemoryBackend | None:
     """The memory of `agent_id` with the configured backend; None if `memory_search.enabled` is off. Touches no file
     yet.
 
     `long_lived`: more than one search is expected. `rerank` orders results if the settings ask for it. An embedding
-    provider that can't be used is not an error: search falls back to words, and search and status say why. A packaged
-    backend that can't be opened reports the reason when it is used. Raises ConfigError for an unknown agent.
+    provider that can't be used is not an error: search falls back to words, and search and status say why. While
+    another backend than the builtin one can't be opened or fails, the builtin one answers, and `listener` is told.
+    Raises ConfigError for an unknown agent.
     """
     agent = settings.agent(agent_id)
     if not agent.memory_search.enabled:
         return None
+    context = backend_context(settings, agent_id, paths, clock, long_lived=long_lived, rerank=rerank)
+    broken = settings.memory.broken
+    name = broken.name if broken is not None else settings.memory.backend
+    return open_builtin(context) if name == BUILTIN_BACKEND else _self_healing(name, context, listener)
+
+
+def backend_context(
+    settings: Settings,
+    agent_id: str,
+    paths: Paths,
+    clock: Clock,
+    *,
+    long_lived: bool = False,
+    rerank: Reranker | None = None,
+) -> BackendContext:
+    """What a backend gets to know of `agent_id`. Raises ConfigError for an unknown agent."""
+    agent = settings.agent(agent_id)
     documents = memory_documents(settings, agent_id, paths)
     transcripts = _transcripts(agent, agent_id, paths, clock)
+    if agent.memory_search.query.rerank == "onnx":
+        # Deferred import: few configurations use it.
+        from clawbot.memory.search.onnx_model import OnnxReranker
+
+        rerank = OnnxReranker(agent.memory_search.query.onnx, paths.models / "rerank")
     named = (documents, *transcripts) if "memory" in agent.memory_search.sources else transcripts
-    context = BackendContext(
+    return BackendContext(
         agent_id=agent_id,
         agent=agent,
+        memory=settings.memory,
         paths=paths,
         clock=clock,
         documents=documents,
@@ -67,8 +104,54 @@ def open_index(
         long_lived=long_lived,
         rerank=rerank,
     )
-    name = settings.memory.backend
-    return open_builtin(context) if name == BUILTIN_BACKEND else open_packaged(name, context)
+
+
+_POOL = BackendPool()
+
+
+def _self_healing(name: str, context: BackendContext, listener: Listener) -> MemoryBackend:
+    """The backend `name`, with the builtin one behind it."""
+    query = context.agent.memory_search.query
+    key = (
+        name,
+        context.agent_id,
+        context.paths.home,
+        context.agent.model_dump_json(),
+        context.memory.model_dump_json(),
+        context.long_lived,
+        context.rerank,
+    )
+    return SelfHealingBackend(
+        Primary(name, lambda: _configured(name, context), key, _POOL),
+        lambda: open_builtin(context),
+        ScopeGuard(context.documents, context.sources, query.max_injected_chars, has_others=name == MILVUS_BACKEND),
+        Surroundings(
+            clock=context.clock, limit=query.timeout, tell=listener.tell, conversations=listener.conversations
+        ),
+    )
+
+
+def _configured(name: str, context: BackendContext) -> MemoryBackend:
+    """The backend `name`. Imports it: blocks. Raises ClawbotError."""
+    # Deferred import: the builtin index does without the list of installed packages.
+    from clawbot.indexing.packages import open_configured
+
+    is_milvus = name == MILVUS_BACKEND and context.memory.broken is None
+    return open_milvus(context) if is_milvus else open_configured(context)
+
+
+def open_milvus(context: BackendContext) -> MemoryBackend:
+    """The memory in Milvus. Implements `BackendFactory`."""
+    # Deferred import: few configurations use it.
+    from clawbot.memory.backends.milvus.backend import MilvusBackend
+
+    return MilvusBackend(context, _handle(context, CurrentCache()))
+
+
+def _handle(context: BackendContext, cache: CurrentCache) -> EmbedderHandle:
+    clock = context.clock
+    opener = _opener(context.agent, context.paths, clock, cache)
+    return EmbedderHandle(context.agent.memory_search.provider, opener, clock)
 
 
 def open_builtin(context: BackendContext) -> MemoryBackend:
@@ -84,14 +167,15 @@ def open_builtin(context: BackendContext) -> MemoryBackend:
         clock,
         cache,
     )
-    handle = EmbedderHandle(search.provider, _opener(context.agent, context.paths, clock, cache), clock)
-    return MemoryIndex(index_context, handle, long_lived=context.long_lived, rerank=context.rerank)
+    return MemoryIndex(index_context, _handle(context, cache), long_lived=context.long_lived, rerank=context.rerank)
 
 
 def memory_documents(settings: Settings, agent_id: str, paths: Paths) -> MemoryDocuments:
     """The memory files of `agent_id`, with or without an index. Raises ConfigError."""
     agent = settings.agent(agent_id)
-    return MemoryDocuments(agent.workspace, agent.memory_search.extra_paths, _closed(settings, agent_id, paths))
+    search = agent.memory_search
+    closed = _closed(settings, agent_id, paths)
+    return MemoryDocuments(agent.workspace, search.extra_paths, closed, watch=search.sync.watch)
 
 
 def _closed(settings: Settings, agent_id: str, paths: Paths) -> Callable[[], Closed] | None:
@@ -101,6 +185,10 @@ def _closed(settings: Settings, agent_id: str, paths: Paths) -> Callable[[], Clo
 
     def closed() -> Closed:
         """Blocks."""
+        # Deferred import: one agent alone needs no fence.
+        from clawbot.tools.agent_fence import foreign_fence
+        from clawbot.tools.fence import Bounds
+
         fence = foreign_fence(settings, agent_id, paths)
         return Bounds(settings.agent(agent_id).workspace, fence).why_denied
 
@@ -172,6 +260,8 @@ class VectorProbe:
         self._memories = dict(memories)
         self._task: asyncio.Task[None] | None = None
         self._patience = 0.0
+        self._tell: Callable[[str], None] | None = None
+        self._told: set[tuple[str, str]] = set()
 
     @property
     def problem(self) -> str:
@@ -183,7 +273,8 @@ class VectorProbe:
         """Probe in the background and `tell` about each memory whose provider can't work. `deep`: send it one word;
         otherwise only local problems are found."""
         self._patience = 0.0 if deep else LOOK_SECONDS
-        self._task = asyncio.get_running_loop().create_task(self._run(tell, deep=deep))
+        self._tell = tell
+        self._task = asyncio.get_running_loop().create_task(self._run(deep=deep))
 
     async def close(self) -> None:
         """Cancel the probes that have not finished."""
@@ -192,12 +283,18 @@ class VectorProbe:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _run(self, tell: Callable[[str], None], *, deep: bool) -> None:
+    async def _run(self, *, deep: bool) -> None:
         for agent_id, memory in self._memories.items():
             try:
                 problem = await memory.probe(deep=deep)
             except Exception:
                 log.exception("the memory of %s could not be probed", agent_id)
                 continue
-            if problem:
-                tell(f"{'memory' if agent_id == self._agent_id else f'memory of {agent_id}'}: {problem}")
+            self.report(agent_id, problem)
+
+    def report(self, agent_id: str, problem: str) -> None:
+        """Tell a problem of the memory of `agent_id`, unless it has been told. Before `start` it waits for the
+        probe."""
+        if problem and self._tell is not None and (agent_id, problem) not in self._told:
+            self._told.add((agent_id, problem))
+            self._tell(f"{'memory' if agent_id == self._agent_id else f'memory of {agent_id}'}: {problem}")

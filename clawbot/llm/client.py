@@ -22,9 +22,9 @@ from clawbot.llm.failures import to_error
 from clawbot.llm.frames import CallFailed, Complete, Deltas
 from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
 from clawbot.llm.protocol import CAPPED, ChatRequest, FinalPart, ModelInfo, ReasoningPart, RetryPart, StreamPart
-from clawbot.llm.providers import answerer, is_loopback, key_names, provider_name
+from clawbot.llm.providers import answerer, base_of_environment, is_loopback, key_names, provider_name
 from clawbot.llm.tokens import Prices
-from clawbot.llm.wire import to_openai
+from clawbot.llm.wire import Speller
 from clawbot.text.secrets import remember_secret
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ async def with_retries(
     RetryPart stands between. A server that loads its model is asked until it has, which is told once and counts for no
     attempt. Raises what the last attempt raised, and any error after visible text.
     """
-    number, patience = 1, policy.loading
+    retries, told = Retries(policy), False
     while True:
         visible = False
         try:
@@ -74,22 +74,37 @@ async def with_retries(
                     visible = visible or not isinstance(part, ReasoningPart | FinalPart)
                     yield part
             return
-        except LoadingError as error:
-            wait = min(_LOADING_WAIT, patience)
-            if visible or not wait:
-                raise
-            if patience == policy.loading:
-                yield RetryPart(number + 1, wait, error.message)
-            patience -= wait
         except ModelError as error:
-            pause = None if visible else wait_before_next(error, number, policy)
-            if pause is None:
+            wait = None if visible else retries.after(error)
+            if wait is None:
                 raise
-            wait = pause
-            _logger.info("attempt %d failed (%s), the next follows in %.1f s", number, error.kind, wait)
-            yield RetryPart(number + 1, wait, error.message)
-            number += 1
+            loads = isinstance(error, LoadingError)
+            if not (loads and told):
+                yield RetryPart(retries.number + loads, wait, error.message)
+            told = told or loads
         await sleep(wait)
+
+
+class Retries:
+    """The attempts of one call; `number` is that of the next one, or of the one that runs."""
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
+        self._patience = policy.loading
+        self.number = 1
+
+    def after(self, error: ModelError) -> float | None:
+        """Seconds to wait, now that an attempt ended with `error`; None when there is to be no other. A server that
+        loads its model is asked until it has, which counts for no attempt."""
+        if isinstance(error, LoadingError):
+            wait = min(_LOADING_WAIT, self._patience)
+            self._patience -= wait
+            return wait or None
+        pause = wait_before_next(error, self.number, self._policy)
+        if pause is not None:
+            _logger.info("attempt %d failed (%s), the next follows in %.1f s", self.number, error.kind, pause)
+            self.number += 1
+        return pause
 
 
 def wait_before_next(error: ModelError, number: int, policy: RetryPolicy) -> float | None:
@@ -164,9 +179,11 @@ class Target(Struct, frozen=True):
 
 
 def target_for(ref: str, model: str, *, base: str | None, secret: SecretStr | None, key_env: str | None) -> Target:
-    """Where `model` is called: with the key of the settings (`secret`, or the variable `key_env`), else with one of the
-    environment that is its provider's. A server on this machine has no use for that."""
+    """Where `model` is called: at `base`, or where the environment says; with the key of the settings (`secret`, or the
+    variable `key_env`), else with one of the environment that is its provider's. A server on this machine has no use
+    for that, unless the environment names both."""
     usual = () if base and is_loopback(base) else key_names(model)
+    base = base or base_of_environment(model)
     return Target(
         ref=ref,
         model=model,
@@ -242,6 +259,7 @@ class LiteLLMModel:
         self.info = info
         self._options = options
         self._prices = prices
+        self._speller = Speller()
         self._again = ask
         self._questions = _QUESTIONS
         self._asking: asyncio.Task[None] | None = None
@@ -316,7 +334,7 @@ class LiteLLMModel:
     async def _call(self, request: ChatRequest) -> Complete:
         """The call for the worker, which runs after this."""
         identity = await self.worker.next_id()
-        body = to_openai(request, self._target.ref, self._target.base, tools=self.info.supports_tools)
+        body = self._speller.body(request, self._target.ref, self._target.base, tools=self.info.supports_tools)
         if cap := answer_cap(self._options, self._target.base, self.info.window):
             body["max_tokens"] = min(cap, body.get("max_tokens", cap))
         arguments = {**body, **self._target.arguments(), "timeout": self._options.timeout}

@@ -24,15 +24,16 @@ from clawbot.llm.batches import Batches, BatchText, Excess
 from clawbot.llm.client import (
     LOADING_SECONDS,
     ClientOptions,
+    Retries,
     Target,
     client_options,
     target_for,
-    wait_before_next,
 )
 from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
     ContextOverflowError,
+    LoadingError,
     ModelError,
     RateLimitError,
     RefusedError,
@@ -73,7 +74,6 @@ ELSEWHERE = "memory_search.provider: offline needs no provider."
 """The way out that every error names."""
 _PROBE = -1
 """The place of a word that only asks whether the model takes any."""
-_REFUSED = re.compile(r"refused|connect call failed", re.IGNORECASE)
 _KNOCK_SECONDS = 0.5
 _FORM = re.compile(r"encoding_format|base64")
 # litellm takes a text for Gemini that begins so for the address of a file, and would send that instead.
@@ -208,7 +208,7 @@ class LiteLLMEmbedder:
 
     async def _persistently(self, batch: Sequence[BatchText], purpose: Purpose) -> list[bytes]:
         """The rows of a batch, repeating the call as the settings say."""
-        number = 1
+        retries = Retries(self._options.policy)
         while True:
             if purpose == "document":
                 await asyncio.sleep(self._resume_at - asyncio.get_running_loop().time())
@@ -217,22 +217,20 @@ class LiteLLMEmbedder:
             except _UnpackedError:
                 continue
             except ModelError as error:
-                wait = self._wait_after(error, number, purpose)
+                wait = self._wait_after(error, retries, purpose)
                 if wait is None:
                     raise
-                _logger.info("attempt %d failed (%s), the next follows in %.1f s", number, error.kind, wait)
             await asyncio.sleep(wait)
-            number += 1
 
-    def _wait_after(self, error: ModelError, number: int, purpose: Purpose) -> float | None:
-        """Seconds to wait after attempt `number`; None to give up. A rate limit holds back all calls for documents."""
-        wait = wait_before_next(error, number, self._options.policy)
+    def _wait_after(self, error: ModelError, retries: Retries, purpose: Purpose) -> float | None:
+        """Seconds to wait after an attempt; None to give up. A rate limit holds back all calls for documents."""
+        wait = retries.after(error)
         if wait is None:
             return None
         if purpose == "query":
-            if _REFUSED.search(error.message):
+            if isinstance(error, LoadingError):
                 return None
-            return wait if number < QUERY_ATTEMPTS and wait <= LONGEST_QUERY_WAIT else None
+            return wait if retries.number <= QUERY_ATTEMPTS and wait <= LONGEST_QUERY_WAIT else None
         if isinstance(error, RateLimitError):
             self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + wait)
         return wait
@@ -251,7 +249,7 @@ class LiteLLMEmbedder:
         except TimeoutError:
             return  # it is busy, and may answer all the same
         except OSError as error:
-            raise self._unreachable("the connection was refused.") from error
+            raise self._worded(Failure("APIConnectionError", str(error), refused=True)) from error
 
     def _unreachable(self, what: str) -> UnreachableError:
         hint = f"Is the server at {self.address} running? {ELSEWHERE}" if self.address else ELSEWHERE
@@ -327,13 +325,17 @@ class LiteLLMEmbedder:
         if "encoding_format" in request.arguments and failure.status in (400, 422) and _FORM.search(failure.message):
             self._packed = False
             return _UnpackedError()
-        ref, base = self._target.ref, self._target.base
-        error = to_error(failure, ref=ref, base=base, now=self._options.clock.now())
-        error.hint = _hint(error, failure, self._target)
+        error = self._worded(failure)
         if not _is_too_large(error, failure):
             return error
         limit = stated_limit(failure.message)
         return _TooLargeError(error, Excess(limit, stated_size(failure.message)))
+
+    def _worded(self, failure: Failure) -> ModelError:
+        ref, base = self._target.ref, self._target.base
+        error = to_error(failure, ref=ref, base=base, now=self._options.clock.now())
+        error.hint = _hint(error, failure, self._target)
+        return error
 
 
 def _is_too_large(error: ModelError, failure: Failure) -> bool:

@@ -4,8 +4,9 @@ The environment that litellm reads while it is imported is set by `llm.worker` b
 `_skip_mcp_handler` keeps calls with tools working without the `mcp` extra (a test holds that), `max_retries=0` leaves
 repeating to the main process, and `stream_chunk_builder` (a quarter of a second at the end of a long answer) is never
 reached, because the chunks that litellm gathers for it are taken away. OpenAI's SDK, which litellm sends most calls
-with, would walk every message at every call (a tenth of a millisecond each); litellm's own handler does not, but takes
-`[DONE]` in a text for the end of the answer.
+with, would walk every message at every call (a tenth of a millisecond each), and litellm does so in places, which is
+kept off; litellm's own handler walks less, but takes `[DONE]` in a text for the end of the answer. To price an answer
+that has not begun, litellm would load a vocabulary (40 MB), or download one.
 """
 
 from __future__ import annotations
@@ -13,19 +14,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import litellm
+import msgspec
+from openai import _base_client
 from openai.resources.chat.completions import completions
 
 from clawbot.deadline import deadline
 from clawbot.llm.failures import Failure
 from clawbot.llm.frames import Complete, Embed
 from clawbot.llm.rows import Rows, to_rows
-from clawbot.llm.scripted import ScriptEngine, ScriptMismatch, load_script
-from clawbot.llm.scripted.provider import ScriptProvider
 from clawbot.llm.tokens import merge_usage
 from clawbot.logs import silence_libraries
 
@@ -42,6 +42,8 @@ DRAIN_SECONDS = 5.0
 """How long a finished answer is held back for the usage that may follow."""
 _HELLO = [{"role": "user", "content": "hello"}]
 _logger = logging.getLogger(__name__)
+# Encodes what is more than JSON, too.
+_theirs: Callable[[Any], bytes] = getattr(_base_client, "openapi_dumps", msgspec.json.encode)
 
 
 class Sink(Protocol):
@@ -53,7 +55,7 @@ class Sink(Protocol):
 
 
 class LiteLLMEngine:
-    """Makes calls with litellm, and plays scripts behind it."""
+    """Makes calls with litellm."""
 
     def __init__(self) -> None:
         litellm.suppress_debug_info = True
@@ -62,17 +64,15 @@ class LiteLLMEngine:
         litellm.disable_streaming_logging = True
         for callbacks in ("callbacks", "input_callback", "success_callback", "failure_callback"):
             setattr(litellm, callbacks, [])
+        litellm.disable_hf_tokenizer_download = True
         silence_libraries()
         _send_as_it_is()
-        self._scripts: dict[int, ScriptEngine] = {}
+        _count_nothing()
         asyncio.run(_rehearse())
 
     async def stream(self, call: Complete, out: Sink) -> None:
         """Make `call`, handing its chunks to `out`. The connection is closed when this returns or raises."""
-        arguments = dict(call.arguments)
-        if call.script is not None:
-            arguments["model"] = f"{_script_provider(call.script)}/{arguments['model']}"
-        stream = await litellm.acompletion(**arguments, **_ALWAYS)
+        stream = await litellm.acompletion(**call.arguments, **_ALWAYS)
         try:
             await _pump(stream, call.max_chars, out)
         finally:
@@ -85,10 +85,7 @@ class LiteLLMEngine:
         return await asyncio.to_thread(to_rows, response.data, len(request.arguments["input"]))
 
     def failure_of(self, error: BaseException, *, streaming: bool) -> Failure:
-        """What an exception of `stream` or of a script is to the main process."""
-        for cause in _causes(error):
-            if isinstance(cause, ScriptMismatch):
-                return Failure(name=type(cause).__name__, message=cause.message)
+        """What an exception of `stream` or `embed` is to the main process."""
         refused = any(getattr(cause, "errno", None) == errno.ECONNREFUSED for cause in _causes(error))
         original = getattr(error, "original_exception", None)
         if isinstance(original, Exception):
@@ -103,25 +100,19 @@ class LiteLLMEngine:
             refused=refused,
         )
 
-    def open_script(self, number: int, path: str) -> None:
-        """Load the script `path`, to be called by its `number`. Blocks. Raises ScriptFileError."""
-        self._scripts[number] = ScriptEngine(load_script(Path(path)))
-        litellm.custom_provider_map = [
-            {"provider": _script_provider(number), "custom_handler": ScriptProvider(litellm, engine)}
-            for number, engine in self._scripts.items()
-        ]
-
-    def close_script(self, number: int) -> None:
-        """Close a script. Raises ScriptUnused when turns are left, ScriptMismatch when a request did not fit."""
-        self._scripts.pop(number).finish()
-
 
 def _send_as_it_is() -> None:
-    """Keep OpenAI's SDK from looking through a body for keys to rename and files to read: it is plain JSON already."""
-    if hasattr(completions, "async_maybe_transform"):
-        completions.async_maybe_transform = _as_it_is
-    else:
-        _logger.warning("OpenAI's SDK sends in another way than before; calls in long talks will be slower")
+    """Keep both libraries from walking every message of a body that is plain JSON already: for keys to rename and files
+    to read, for marks in ids that `wire` took out, and in pure Python to encode them."""
+    for module, name, ours in (
+        (completions, "async_maybe_transform", _as_it_is),
+        (litellm.utils, "_remove_thought_signatures_from_messages", _with_these_ids),
+        (_base_client, "openapi_dumps", _encoded),
+    ):
+        if hasattr(module, name):
+            setattr(module, name, ours)
+        else:
+            _logger.warning("a library has no %s any more; calls in long talks will be slower", name)
 
 
 async def _as_it_is(data: object, expected_type: object) -> Any | None:
@@ -130,20 +121,55 @@ async def _as_it_is(data: object, expected_type: object) -> Any | None:
     return data
 
 
+def _with_these_ids(messages: list[Any], thought_signature_separator: str) -> list[Any]:
+    """In place of a function of litellm, with its arguments."""
+    del thought_signature_separator
+    return messages
+
+
+def _encoded(obj: Any) -> bytes:
+    """In place of a function of the SDK, with its arguments."""
+    try:
+        return msgspec.json.encode(obj)
+    except (TypeError, ValueError):
+        return _theirs(obj)
+
+
+def _count_nothing() -> None:
+    """Keep litellm from loading a vocabulary: prices and tokens are counted in the main process."""
+    litellm.response_cost_calculator = _unpriced
+    litellm.main.encoding = _Vocabulary()
+
+
+def _unpriced(**_: object) -> None:
+    """In place of a function of litellm, which may return None."""
+
+
+class _Vocabulary:
+    """litellm's vocabulary, loaded when something is really asked of it: litellm hands it to nearly every call."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(litellm.utils.get_default_encoding(), name)
+
+
+class _Nowhere:
+    """A sink for a call that is not for its answer."""
+
+    def add(self, chunk: dict[str, Any]) -> None:
+        """Forget a chunk."""
+
+
 async def _rehearse() -> None:
-    """Make a call that goes nowhere: litellm loads much of itself at the first one, which would cost half a second."""
+    """Make a call that goes nowhere: litellm loads much of itself at the first one, which would cost a tenth of a
+    second."""
     try:
         stream = await litellm.acompletion(
             model="openai/rehearsal", messages=_HELLO, mock_response="hello", api_key="none", **_ALWAYS
         )
-        async for _ in stream:
-            pass
+        await _pump(stream, len(_HELLO[0]["content"]), _Nowhere())
+        await stream.aclose()
     except Exception:
         _logger.exception("the rehearsal failed; the first call will be slower")
-
-
-def _script_provider(number: int) -> str:
-    return f"script{number}"
 
 
 async def _pump(stream: Any, max_chars: int, out: Sink) -> None:
@@ -187,6 +213,8 @@ async def _drain(stream: Any, usage: dict[str, Any]) -> None:
         async with deadline(DRAIN_SECONDS):
             async for chunk in rest:
                 _merge(chunk.get("usage") if isinstance(chunk, Mapping) else getattr(chunk, "usage", None), usage)
+    except TimeoutError:
+        _logger.info("no usage came within %s s after the end of an answer", DRAIN_SECONDS)
     except Exception:
         # The answer is complete, so a connection that breaks now costs its figures at most.
         _logger.exception("no usage after the end of an answer")

@@ -35,7 +35,7 @@ from clawbot.llm.models import (
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, ChatRequest, FallbackPart, ModelInfo, StreamPart, TextPart, ToolCallPart
 from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, is_vendors_own, local_server
-from clawbot.llm.scripted import load_script
+from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.model import ScriptModel
 from clawbot.llm.served import ServedModel
 from clawbot.local_model.register import Running
@@ -241,9 +241,12 @@ class _Opener:
         except ClawbotError as error:
             raise RefusedError(error.message, hint=error.hint) from error
 
+        # Its keeper knows when it has loaded.
+        options = replace(self._options, policy=replace(self._options.policy, loading=0.0))
+
         def connect(server: Running) -> LiteLLMModel:
             name = f"{LLAMA_CPP.name}/{server.name}"
-            return LiteLLMModel(Target(ref, name, base=server.base, key=server.key), info, self._options)
+            return LiteLLMModel(Target(ref, name, base=server.base, key=server.key), info, options)
 
         return ServedModel(paths, file, info, connect)
 
@@ -267,8 +270,7 @@ class _Opener:
         return {name: value for name, value in named.items() if value is not None} | settings.options
 
     async def _script(self, name: str) -> ScriptModel:
-        # Absolute: the worker process reads it too.
         script = await asyncio.to_thread(lambda: load_script(Path(name).expanduser().absolute()))
         window, source = capped(script.window, "from the script", self._settings)
         info = ModelInfo(f"{SCRIPT}{name}", reason="chosen", window=window, supports_images=True, window_source=source)
-        return ScriptModel(script, info, self._options)
+        return ScriptModel(ScriptEngine(script), info, self._options)

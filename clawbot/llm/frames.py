@@ -11,15 +11,11 @@ from clawbot.llm.failures import Failure
 
 
 class Complete(Struct, frozen=True, tag="complete"):
-    """Call a model: `arguments` are litellm's. The worker closes a stream after `max_chars` characters of answer.
-
-    `script` is the id of a script opened before, for a call that it answers.
-    """
+    """Call a model: `arguments` are litellm's. The worker closes a stream after `max_chars` characters of answer."""
 
     id: int
     arguments: dict[str, Any]
     max_chars: int
-    script: int | None = None
 
 
 class Embed(Struct, frozen=True, tag="embed"):
@@ -34,21 +30,6 @@ class CancelCall(Struct, frozen=True, tag="cancel"):
     first."""
 
     id: int
-
-
-class OpenScript(Struct, frozen=True, tag="open_script"):
-    """Load the script `path` under the number `script`. Answered by `Ended` or `CallFailed`."""
-
-    id: int
-    script: int
-    path: str
-
-
-class CloseScript(Struct, frozen=True, tag="close_script"):
-    """Close a script. Answered by `Ended`, or `CallFailed` when turns are left."""
-
-    id: int
-    script: int
 
 
 class Alive(Struct, frozen=True, tag="alive"):
@@ -90,8 +71,14 @@ class WorkerReady(Struct, frozen=True, tag="ready"):
     """litellm is loaded, or cannot be: then every call says so."""
 
 
-Request = Complete | Embed | CancelCall | OpenScript | CloseScript
-Report = Alive | Deltas | Embedded | Ended | CallFailed | WorkerReady
+class Logged(Struct, frozen=True, tag="logged"):
+    """Lines for the log, from a worker that has no stderr of its parent's."""
+
+    text: str
+
+
+Request = Complete | Embed | CancelCall
+Report = Alive | Deltas | Embedded | Ended | CallFailed | WorkerReady | Logged
 
 request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 report_decoder: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report)

@@ -21,12 +21,23 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.llm.local import FROM_SERVER, LocalModel, find_local, listed_models, served_model
 from clawbot.llm.protocol import CAPPED, ModelInfo
-from clawbot.llm.providers import KEYS, LLAMA_CPP, PROVIDERS, Provider, is_vendors_own, local_server, provider_name
+from clawbot.llm.providers import (
+    KEYS,
+    LLAMA_CPP,
+    PROVIDERS,
+    Provider,
+    base_of_environment,
+    is_vendors_own,
+    key_names,
+    local_server,
+    provider_name,
+)
 from clawbot.llm.tokens import Prices, Tier
 from clawbot.local_model.gguf import read_head, window_for
 from clawbot.local_model.keeper import is_installed
+from clawbot.local_model.machine import free_memory
 from clawbot.local_model.register import read_running
-from clawbot.local_model.shelf import LOCAL, Shelf, free_memory
+from clawbot.local_model.shelf import LOCAL, Shelf
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
@@ -85,6 +96,8 @@ async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Us
     full, reason = normal_ref(ref), reason or "chosen"
     server = local_server(full)
     base, key = (settings.api_base, _own_key(settings)) if is_own(ref, settings) else (None, None)
+    if base is None and (base := base_of_environment(full)):
+        key = key or next((found for name in key_names(full) if (found := os.environ.get(name, "").strip())), None)
     if server is not None:
         for model in await find_local([server], base, key):
             # llama.cpp answers to any name.

@@ -2,7 +2,7 @@
 
 The worker (with litellm in it: 2 seconds of CPU and 164 MB) is shared by all models of an event loop and starts at the
 first `warm` or call. When it dies, its calls fail, and the next call starts another. It is ended when nobody called for
-a while: its memory is more than twice that of everything else.
+a while: its memory is more than twice that of everything else. Where one stays (`llm.staying`), that one serves.
 """
 
 from __future__ import annotations
@@ -16,8 +16,18 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from clawbot.deadline import deadline
-from clawbot.llm.frames import CallFailed, CancelCall, Ended, OpenScript, Report, Request, WorkerReady, report_decoder
-from clawbot.worker_pipe import WorkerProcess, module_command
+from clawbot.llm import staying
+from clawbot.llm.frames import (
+    CallFailed,
+    CancelCall,
+    Ended,
+    Logged,
+    Report,
+    Request,
+    WorkerReady,
+    report_decoder,
+)
+from clawbot.worker_pipe import LONGEST_LINE, WorkerProcess, module_command
 
 CANCEL_SECONDS = 3.0
 """How long the worker may take to close a connection; then it is killed, which closes it for sure."""
@@ -45,18 +55,22 @@ class _Channel:
 
 
 class WorkerClient:
-    """One worker process and the calls that run in it."""
+    """One worker process and the calls that run in it.
+
+    `stay`: a worker that it starts stays for so many seconds after the last client (0: none). `alone`: it shares none.
+    """
 
     def __init__(self) -> None:
         self._ids = itertools.count(1)
         self._channels: dict[int, _Channel] = {}
-        self._process: WorkerProcess[Report] | None = None
+        self._process: WorkerProcess[Report] | staying.Connection | None = None
         self._ready = asyncio.Event()
         self._starting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
-        self._plays = False  # scripts: how far one was played lives in the process
         self.users = 0
+        self.stay = 0.0
+        self.alone = False
 
     @property
     def pid(self) -> int | None:
@@ -82,7 +96,6 @@ class WorkerClient:
         seconds. Closing the generator cancels the call and waits until its connection is closed.
         """
         channel = self._channels[request.id] = _Channel()
-        self._plays = self._plays or isinstance(request, OpenScript)
         try:
             self._send(request)
             while True:
@@ -104,7 +117,7 @@ class WorkerClient:
     def _rest(self) -> None:
         """End the process unless somebody wants something of it in time."""
         self._stir()
-        if self._process is not None and not self._channels and not self._plays:
+        if self._process is not None and not self._channels:
             self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._retire)
 
     def _stir(self) -> None:
@@ -150,14 +163,29 @@ class WorkerClient:
             if self._process is not None:
                 return
             self._ready = asyncio.Event()
-            process = WorkerProcess(_logger, report_decoder, self._take)
-            try:
-                await process.start(module_command("clawbot.llm.worker"))
-            except OSError as error:
-                _logger.exception("the worker could not be started")
-                raise WorkerLostError from error
+            process = await self._shared_one() or await self._own_one()
             self._process = process
             process.ended.add_done_callback(self._end)
+
+    async def _shared_one(self) -> staying.Connection | None:
+        """The worker that stays here, or one that will; None where this client shares none, or can't."""
+        if self.alone:
+            return None
+        found = await staying.join(self._take, self.stay)
+        if found is None and self.stay:
+            # A worker that can't stay is no loss: the caller starts one of its own.
+            with contextlib.suppress(OSError, NotImplementedError):
+                found = await staying.launch(self._take, self.stay)
+        return found
+
+    async def _own_one(self) -> WorkerProcess[Report]:
+        process = WorkerProcess(_logger, report_decoder, self._take)
+        try:
+            await process.start(module_command("clawbot.llm.worker"))
+        except OSError as error:
+            _logger.exception("the worker could not be started")
+            raise WorkerLostError from error
+        return process
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -168,6 +196,9 @@ class WorkerClient:
     def _take(self, report: Report) -> None:
         if isinstance(report, WorkerReady):
             self._ready.set()
+        elif isinstance(report, Logged):
+            for line in report.text.splitlines():
+                _logger.info("%s", line[:LONGEST_LINE])
         elif (channel := self._channels.get(report.id)) is not None:
             channel.put(report)
 
@@ -175,10 +206,11 @@ class WorkerClient:
         """The process is gone: fail what is left."""
         if self._process is None or self._process.ended is not ended:
             return  # it was retired, and what is left is another's
+        if isinstance(self._process, staying.Connection) and not self._process.greeted:
+            self.alone = True  # it can't be launched so; one of this client's own says in the log why
         if self._channels:
             _logger.error("the worker ended with status %d during %d calls", ended.result(), len(self._channels))
         self._process = None
-        self._plays = False
         self._ready.set()
         for channel in list(self._channels.values()):
             if not channel.over.is_set():
@@ -196,6 +228,14 @@ def acquire_worker() -> WorkerClient:
         worker = _shared[loop] = WorkerClient()
     worker.users += 1
     return worker
+
+
+def let_stay(seconds: float) -> None:
+    """Have a worker that is started on this event loop stay for the next program, so long after its last client. Before
+    its first use."""
+    worker = _shared.get(asyncio.get_running_loop())
+    if worker is not None:
+        worker.stay = seconds
 
 
 async def release_worker(worker: WorkerClient) -> None:

@@ -60,6 +60,13 @@ class RetryPart(Struct, frozen=True, tag="retry"):
     reason: str
 
 
+class LoadingPart(Struct, frozen=True, tag="loading"):
+    """The call waits while `model`, which is of this machine, is loaded; `done`: the call goes on, or fails."""
+
+    model: str
+    done: bool = False
+
+
 class FallbackPart(Struct, frozen=True, tag="fallback"):
     """The call goes on with another model of the fallback list, because of `reason`.
 
@@ -79,7 +86,7 @@ class FinalPart(Struct, frozen=True, tag="final"):
     notice: str = ""
 
 
-StreamPart = TextPart | ReasoningPart | ToolCallPart | RetryPart | FallbackPart | FinalPart
+StreamPart = TextPart | ReasoningPart | ToolCallPart | RetryPart | LoadingPart | FallbackPart | FinalPart
 
 
 class ModelInfo(Struct, frozen=True, rename="camel"):

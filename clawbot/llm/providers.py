@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -163,6 +164,23 @@ _DOMAINS: dict[str, tuple[str, ...]] = {
     "xai": ("x.ai",),
     "zai": ("z.ai", "bigmodel.cn"),
 }
+
+
+# The variables by which the environment names another address of a vendor, where it is not NAME_API_BASE; litellm goes
+# by them.
+_BASES: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+    "cohere_chat": ("COHERE_API_BASE",),
+    "fireworks_ai": ("FIREWORKS_API_BASE",),
+}
+
+
+def base_of_environment(ref: str) -> str | None:
+    """The address that a variable of the environment names for all models of the vendor of `ref`; None without one."""
+    name = provider_name(ref)
+    names = _BASES.get(name, (f"{name.upper()}_API_BASE",)) if name in _BY_NAME else ()
+    return next((base for variable in names if (base := os.environ.get(variable, "").strip())), None)
 
 
 def is_loopback(base: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from clawbot.text.patterns import lazy_re
 
 SAME_WORDS = 20
 TIMES = 10
@@ -10,7 +10,7 @@ TIMES = 10
 `I'm you.`, or ten times the same paragraph."""
 
 # A rule of dashes is one word, a script without spaces has a word in each character, and no word is endless.
-_WORD = re.compile(r"[\u2e80-\ud7ff\uf900-\ufaff]|[^\W\u2e80-\ud7ff\uf900-\ufaff]{1,24}|[^\w\s]{1,200}")
+_WORD = lazy_re(r"[\u2e80-\ud7ff\uf900-\ufaff]|[^\W\u2e80-\ud7ff\uf900-\ufaff]{1,24}|[^\w\s]{1,200}")
 
 
 class RepetitionGuard:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.llm.client import LiteLLMModel
 from clawbot.llm.errors import UnreachableError
-from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
+from clawbot.llm.protocol import ChatRequest, LoadingPart, ModelInfo, RetryPart, StreamPart
 from clawbot.local_model.keeper import acquire_keeper, release_keeper
 from clawbot.local_model.register import Running
 
 TITLE = "The local model"
+SHOWN_AFTER = 0.3
+"""Seconds that a server may take before it is told that the model is loaded: one that runs is found at once."""
 FoundT = TypeVar("FoundT")
 
 
@@ -40,47 +43,74 @@ class ServedModel:
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`, once the server has loaded the model. Raises ModelError."""
-        server = await self._told(self._keeper.endpoint())
-        begun = False
+        finding = asyncio.create_task(self._told(self._keeper.endpoint()))
+        async with aclosing(self._shown(finding)) as loading:
+            async for each in loading:
+                yield each
+        server, heard = await finding, False
         try:
             async with aclosing((await self._talker(server)).stream(request)) as parts:
                 async for part in parts:
-                    begun = True
+                    heard = heard or not isinstance(part, RetryPart)
                     yield part
             return
         except UnreachableError as error:
-            # It may have died unseen, or with the chat that it belonged to.
-            revived = None if begun else await self._told(self._keeper.revived(server, refused=error.dead))
-            if revived is None:
+            if heard:
                 raise
+            refusal = error
+        async with aclosing(self._once_more(request, server, refusal)) as parts:
+            async for part in parts:
+                yield part
+
+    async def _once_more(
+        self, request: ChatRequest, server: Running, refusal: UnreachableError
+    ) -> AsyncGenerator[StreamPart, None]:
+        """Answer after a `refusal`: `server` may have died unseen, or with the chat that it belonged to."""
+        reviving = asyncio.create_task(self._told(self._keeper.revived(server, refused=refusal.dead)))
+        async with aclosing(self._shown(reviving)) as loading:
+            async for each in loading:
+                yield each
+        if (revived := await reviving) is None:
+            raise refusal
         async with aclosing((await self._talker(revived)).stream(request)) as parts:
             async for part in parts:
                 yield part
 
-    async def _told(self, found: Awaitable[FoundT]) -> FoundT:
+    async def _shown(self, found: asyncio.Task[Any]) -> AsyncGenerator[StreamPart, None]:
+        """What the user is told until `found` is done, whatever comes of it. Who closes this gives `found` up."""
+        try:
+            await asyncio.wait([found], timeout=SHOWN_AFTER)
+            if not found.done():
+                yield LoadingPart(self._file.stem)
+                await asyncio.wait([found])
+                yield LoadingPart(self._file.stem, done=True)
+        finally:
+            found.cancel()
+
+    async def _told(self, found: Coroutine[Any, Any, FoundT]) -> FoundT:
         """What is `found`, a server. Raises UnreachableError that says why there is none."""
         try:
             return await found
         except ClawbotError as error:
             raise UnreachableError(error.message, provider=TITLE, hint=error.hint) from error
         except OSError as error:
-            raise UnreachableError(f"{self._file}: {error.strerror or error}.", provider=TITLE) from error
+            where = error.filename or self._file
+            raise UnreachableError(f"{where}: {error.strerror or error}.", provider=TITLE) from error
 
     async def _talker(self, server: Running) -> LiteLLMModel:
         """What talks to `server`: another one than before may have another address and key."""
         if self._model is None or server != self._server:
-            await self._disconnect()
-            self._server, self._model = server, self._connect(server)
+            # Before the old one goes: the last to leave ends the process in which litellm is loaded.
+            old, self._model, self._server = self._model, self._connect(server), server
+            if old is not None:
+                await old.aclose()
         return self._model
-
-    async def _disconnect(self) -> None:
-        model, self._model = self._model, None
-        if model is not None:
-            await model.aclose()
 
     async def aclose(self) -> None:
         """End the server, unless another model uses it."""
+        model, self._model = self._model, None
         try:
-            await self._disconnect()
+            if model is not None:
+                await model.aclose()
         finally:
             await release_keeper(self._file)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +21,7 @@ from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
     ImageBlock,
+    Message,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -37,7 +39,6 @@ class WireRules(Struct, frozen=True):
     """How a conversation is spelled for one family of models.
 
     `id_keep` is the class of characters allowed in a tool call id and `id_length` its longest length (`id_exact`:
-    its only one). `leading_user`: the first turn must be the user's. `merge_users`: no two user turns in a row, and
     its only one). `leading_user`: the first turn must be the user's. `merge_users`: no two user turns in a row, and
     `merge_answers`: no two answers. `assistant_after_tool`: no user turn right after a tool result. `single_calls`: one
     call in a turn, its result behind it. `tool_turns`: calls and results go as such, else as words. `cache_marks`: the
@@ -134,6 +135,12 @@ class CallIds:
         self._taken: set[str] = set()
         self._open: defaultdict[str, deque[str]] = defaultdict(deque)
 
+    def copy(self) -> CallIds:
+        """One that spells as this one would, of calls that are all answered or left."""
+        copied = CallIds(self._rules)
+        copied._taken = self._taken.copy()
+        return copied
+
     def begin(self) -> None:
         """An assistant message begins: calls before it that were not answered stay so."""
         self._open.clear()
@@ -183,29 +190,74 @@ RETURNED = "(The tool {name} returned:)\n{text}"
 _CACHE_MARK = {"type": "ephemeral"}
 
 
-def to_openai(
-    request: ChatRequest, ref: str = "openai/", base: str | None = None, *, tools: bool = True
-) -> dict[str, Any]:
-    """`messages` and, when there are any, `tools` and `max_tokens` as OpenAI's chat completions spell them.
+class Speller:
+    """Spells requests that mostly continue the last one: only what was said since then is looked at."""
 
-    `ref` (`provider/model`), `base` (its address) and `tools` (whether it can call any) pick the rules of `rules_for`.
-    Calls of answers that broke off are not trusted: they are left out, and so are results that belong to no call.
-    Nothing with empty content is ever sent.
-    """
-    rules = rules_for(ref, base, tools=tools)
-    spelled = list(_spell(request, rules, ref))
-    if rules.single_calls:
-        spelled = list(_one_by_one(spelled))
-    turns = _order(_join(spelled, rules), rules)
-    system = _system(request, rules)
-    if rules.cache_marks:
-        _mark_ends(turns)
-    body: dict[str, Any] = {"messages": [*system, *turns]}
-    if request.tools:
-        body["tools"] = [_tool(spec) for spec in request.tools]
-    if request.max_tokens is not None:
-        body["max_tokens"] = request.max_tokens
-    return body
+    def __init__(self) -> None:
+        self._known: _Spelled | None = None
+
+    def body(self, request: ChatRequest, ref: str, base: str | None = None, *, tools: bool = True) -> dict[str, Any]:
+        """`messages` and, when there are any, `tools` and `max_tokens` as OpenAI's chat completions spell them.
+
+        `ref` (`provider/model`), `base` (its address) and `tools` (whether it can call any) pick the rules of
+        `rules_for`. Calls of answers that broke off are not trusted: they are left out, and so are results that belong
+        to no call. Nothing with empty content is ever sent.
+        """
+        rules = rules_for(ref, base, tools=tools)
+        turns = self._turns(request, rules, ref)
+        if rules.cache_marks:
+            _mark_ends(turns)
+        body: dict[str, Any] = {"messages": [*_system(request, rules), *turns]}
+        if request.tools:
+            body["tools"] = [_tool(spec) for spec in request.tools]
+        if request.max_tokens is not None:
+            body["max_tokens"] = request.max_tokens
+        return body
+
+    def _turns(self, request: ChatRequest, rules: WireRules, ref: str) -> list[WireMessage]:
+        known = self._known
+        if known is None or not known.begins(request, rules, ref):
+            known = self._known = _Spelled(request.zone, rules, ref)
+        # What follows an answer does not change how anything before it is spelled.
+        said = request.messages
+        answers = (at for at in range(len(said) - 1, len(known.messages), -1) if isinstance(said[at], AssistantMessage))
+        known.add(said[len(known.messages) : next(answers, len(known.messages))])
+        rest = known.copy()
+        rest.add(said[len(known.messages) :])
+        return rest.turns
+
+
+class _Spelled:
+    """The `turns` in which `messages` are spelled by `rules` for the model `ref`, with times in `zone`."""
+
+    def __init__(self, zone: tzinfo | None, rules: WireRules, ref: str) -> None:
+        self.messages: tuple[Message, ...] = ()
+        self.turns: list[WireMessage] = []
+        self._ids = CallIds(rules)
+        self._zone, self._rules, self._ref = zone, rules, ref
+
+    def begins(self, request: ChatRequest, rules: WireRules, ref: str) -> bool:
+        """Whether `request` begins with the messages and goes on with an answer, and is spelled in the same way."""
+        size, said = len(self.messages), request.messages
+        # A result that came late would belong to a call that is spelled without.
+        goes_on = not size or (len(said) > size and isinstance(said[size], AssistantMessage))
+        same = (self._zone, self._rules, self._ref) == (request.zone, rules, ref)
+        return same and goes_on and said[:size] == self.messages
+
+    def copy(self) -> _Spelled:
+        """One that can go on by itself."""
+        copied = _Spelled(self._zone, self._rules, self._ref)
+        copied.messages, copied.turns, copied._ids = self.messages, self.turns.copy(), self._ids.copy()
+        return copied
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Spell what comes next: an answer, unless nothing was spelled yet."""
+        spelled: Iterable[WireMessage] = _spell(messages, self._ids, self._rules, self._ref, self._zone)
+        if self._rules.single_calls:
+            spelled = _one_by_one(list(spelled))
+        for turn in spelled:
+            _append(self.turns, turn, self._rules)
+        self.messages = (*self.messages, *messages)
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -226,10 +278,11 @@ def _system(request: ChatRequest, rules: WireRules) -> list[WireMessage]:
     return [{"role": "system", "content": [block for block in blocks if block["text"].strip()]}]
 
 
-def _spell(request: ChatRequest, rules: WireRules, ref: str) -> Iterator[WireMessage]:
-    ids = CallIds(rules)
+def _spell(
+    messages: Iterable[Message], ids: CallIds, rules: WireRules, ref: str, zone: tzinfo | None
+) -> Iterator[WireMessage]:
     pictures: list[dict[str, Any]] = []
-    for message in request.messages:
+    for message in messages:
         if isinstance(message, ToolResultMessage):
             yield from _result(message, ids, rules, pictures)
             continue
@@ -240,25 +293,32 @@ def _spell(request: ChatRequest, rules: WireRules, ref: str) -> Iterator[WireMes
         if isinstance(message, AssistantMessage):
             yield from _assistant(message, ids, rules, ref)
         else:
-            yield from _user(message, said_at(message, request.zone) if request.zone else "")
+            yield from _user(message, said_at(message, zone) if zone else "")
     if pictures:
         yield {"role": "user", "content": pictures}
 
 
+PLANNING = (
+    "\n\n[Plan mode: nothing can be changed now. Look at what you need, then answer with a plan under the heading "
+    "`## Plan`, or ask.]"
+)
+
+
 def _user(message: UserMessage | BashExecutionMessage, said: str) -> Iterator[WireMessage]:
     """`said`: what tells when it was said."""
+    planning = PLANNING if isinstance(message, UserMessage) and message.planning is True else ""
     if isinstance(message, BashExecutionMessage) or isinstance(message.content, str):
         if message.text.strip():
-            yield {"role": "user", "content": said + message.text}
+            yield {"role": "user", "content": said + message.text + planning}
         return
     blocks = [
         _block(block) for block in message.content if not (isinstance(block, TextBlock) and not block.text.strip())
     ]
     if blocks and all(block["type"] == "text" for block in blocks):
-        yield {"role": "user", "content": said + message.text}
+        yield {"role": "user", "content": said + message.sent + planning}
     elif blocks:
-        time = [{"type": "text", "text": said}] if said else []
-        yield {"role": "user", "content": [*time, *blocks]}
+        before, behind = ([{"type": "text", "text": text}] if text else [] for text in (said, planning))
+        yield {"role": "user", "content": [*before, *blocks, *behind]}
 
 
 def _block(block: TextBlock | ImageBlock) -> dict[str, Any]:
@@ -342,17 +402,18 @@ def _parted(turn: WireMessage, results: dict[str, WireMessage]) -> Iterator[Wire
         first = {"role": "assistant", "content": None}
 
 
-def _join(turns: Iterable[WireMessage], rules: WireRules) -> list[WireMessage]:
-    """Turns of one side in a row become one, where the rules want that."""
-    joined: list[WireMessage] = []
-    wanted = {"user": rules.merge_users, "assistant": rules.merge_answers}
-    for turn in turns:
-        last = joined[-1] if joined else None
-        if last is None or last["role"] != turn["role"] or not wanted.get(turn["role"]):
-            joined.append(turn)
-        else:
-            joined[-1] = _joined(last, turn)
-    return joined
+def _append(turns: list[WireMessage], turn: WireMessage, rules: WireRules) -> None:
+    """Add `turn` where the rules want it: turns of one side in a row may have to be one, or one to stand between."""
+    last = turns[-1]["role"] if turns else None
+    merge = {"user": rules.merge_users, "assistant": rules.merge_answers}
+    if last == turn["role"] and merge.get(last):
+        turns[-1] = _joined(turns[-1], turn)
+        return
+    if last is None and rules.leading_user and turn["role"] != "user":
+        turns.append({"role": "user", "content": OPENING_TURN})
+    if last == "tool" and rules.assistant_after_tool and turn["role"] == "user":
+        turns.append({"role": "assistant", "content": AFTER_TOOLS})
+    turns.append(turn)
 
 
 def _joined(first: WireMessage, second: WireMessage) -> WireMessage:
@@ -372,30 +433,18 @@ def _as_blocks(content: Any) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
-def _order(turns: list[WireMessage], rules: WireRules) -> list[WireMessage]:
-    ordered: list[WireMessage] = []
-    if rules.leading_user and turns and turns[0]["role"] != "user":
-        ordered.append({"role": "user", "content": OPENING_TURN})
-    for turn in turns:
-        if rules.assistant_after_tool and ordered and ordered[-1]["role"] == "tool" and turn["role"] == "user":
-            ordered.append({"role": "assistant", "content": AFTER_TOOLS})
-        ordered.append(turn)
-    return ordered
-
-
 def _mark_ends(turns: list[WireMessage]) -> None:
     """Have the provider cache the conversation up to its end, and read it up to where the request before ended: the
     turn before the last answer. Looking back by itself it passes over no more than 20 blocks, which a round of many
     tool calls exceeds."""
-    answers = [at for at, turn in enumerate(turns[:-1]) if turn["role"] == "assistant"]
-    for at in {len(turns) - 1, answers[-1] - 1 if answers else -1}:
+    answer = next((at for at in range(len(turns) - 2, -1, -1) if turns[at]["role"] == "assistant"), 0)
+    for at in {len(turns) - 1, answer - 1}:
         if at >= 0:
-            _mark(turns[at])
+            turns[at] = _marked(turns[at])
 
 
-def _mark(turn: WireMessage) -> None:
+def _marked(turn: WireMessage) -> WireMessage:
     if turn["role"] == "user":
-        turn["content"] = _as_blocks(turn["content"])
-        turn["content"][-1] = {**turn["content"][-1], "cache_control": _CACHE_MARK}
-    elif turn["role"] == "tool":
-        turn["cache_control"] = _CACHE_MARK
+        *before, last = _as_blocks(turn["content"])
+        return {**turn, "content": [*before, {**last, "cache_control": _CACHE_MARK}]}
+    return {**turn, "cache_control": _CACHE_MARK} if turn["role"] == "tool" else turn

@@ -1,40 +1,41 @@
 """The worker process: litellm lives here and nowhere else, `python -m clawbot.llm.worker`.
 
-It takes requests and sends reports (`llm.frames`) over the pipes of `clawbot.worker_pipe`. Whatever a library prints
-goes to stderr, which the parent logs.
+It takes requests and sends reports (`llm.frames`) over the pipes of `clawbot.worker_pipe`, or where it stays over the
+sockets of `llm.staying`. Whatever a library prints goes to stderr, which the parent logs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import math
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from clawbot.collector import collecting_later
 from clawbot.llm.failures import LOAD_ERROR, Failure
 from clawbot.llm.frames import (
     Alive,
     CallFailed,
     CancelCall,
-    CloseScript,
     Complete,
     Deltas,
     Embed,
     Embedded,
     Ended,
-    OpenScript,
     Report,
     Request,
     WorkerReady,
     request_decoder,
 )
+from clawbot.llm.host import House, first_client
 from clawbot.llm.rows import Rows
+from clawbot.llm.staying import STAY
 from clawbot.llm.tokens import vocabulary_folder
 from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
@@ -131,16 +132,15 @@ def _only_text(chunk: dict[str, Any]) -> dict[str, Any] | None:
 
 
 class Worker:
-    """Serves requests, several at once. The pipe is blocking: a parent that does not read holds the models' streams
-    back."""
+    """Serves the requests of one client, several at once. A pipe is blocking: a parent that does not read holds the
+    models' streams back."""
 
-    def __init__(self, send: Callable[[Report], None]) -> None:
-        """Begins to load litellm. Needs a running event loop."""
+    def __init__(self, send: Callable[[Report], None], loaded: asyncio.Future[LiteLLMEngine]) -> None:
+        """`loaded` gets the engine. Needs a running event loop."""
         self._send = send
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._loaded: asyncio.Future[LiteLLMEngine] = asyncio.get_running_loop().create_future()
+        self._loaded = loaded
         self._loaded.add_done_callback(self._report_loaded)
-        _load_in_thread(self._loaded)
 
     def _report_loaded(self, loaded: asyncio.Future[LiteLLMEngine]) -> None:
         if loaded.exception() is not None:
@@ -158,7 +158,12 @@ class Worker:
         self._tasks[request.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
 
-    async def _serve(self, request: Complete | Embed | OpenScript | CloseScript) -> None:
+    def close(self) -> None:
+        """End all calls: nobody wants their answers."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _serve(self, request: Complete | Embed) -> None:
         out = CallReports(self._send, request.id)
         engine: LiteLLMEngine | None = None
         try:
@@ -181,18 +186,12 @@ class Worker:
             self._send(Ended(request.id))
 
 
-async def _perform(
-    engine: LiteLLMEngine, request: Complete | Embed | OpenScript | CloseScript, out: CallReports
-) -> None:
+async def _perform(engine: LiteLLMEngine, request: Complete | Embed, out: CallReports) -> None:
     if isinstance(request, Complete):
         out.keep_alive(min(BEAT_SECONDS, request.arguments.get("timeout", math.inf) / 2))
         await engine.stream(request, out)
-    elif isinstance(request, Embed):
-        out.add_rows(await engine.embed(request))
-    elif isinstance(request, OpenScript):
-        await asyncio.to_thread(engine.open_script, request.script, request.path)
     else:
-        await asyncio.to_thread(engine.close_script, request.script)
+        out.add_rows(await engine.embed(request))
 
 
 def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
@@ -203,21 +202,18 @@ def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
         if sys.platform == "linux":
             # A thread of its own, since a priority that was given away cannot be taken back.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_WHILE_LOADING)
-        # A quarter of the loading would be the search for garbage among a million objects that stay.
-        gc.disable()
         try:
-            from clawbot.llm.engine import LiteLLMEngine
+            # A quarter of the loading would be the search for garbage among a million objects that stay, and each later
+            # one would hold up the streams for a tenth of a second.
+            with collecting_later():
+                from clawbot.llm.engine import LiteLLMEngine
 
-            engine = LiteLLMEngine()
+                engine = LiteLLMEngine()
         except Exception as error:
             _logger.exception("litellm could not be loaded")
             loop.call_soon_threadsafe(loaded.set_exception, error)
         else:
             loop.call_soon_threadsafe(loaded.set_result, engine)
-        finally:
-            # No later search looks at what was loaded: it would hold up the streams for a tenth of a second each time.
-            gc.freeze()
-            gc.enable()
 
     threading.Thread(target=load, name="load-litellm", daemon=True).start()
 
@@ -235,20 +231,56 @@ def _prepare_environment() -> None:
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
 
 
+def _loading() -> asyncio.Future[LiteLLMEngine]:
+    """What gets the engine, which begins to load."""
+    loaded: asyncio.Future[LiteLLMEngine] = asyncio.get_running_loop().create_future()
+    _load_in_thread(loaded)
+    return loaded
+
+
 async def _serve() -> None:
+    """Serve the parent, with which it ends."""
     requests, reports = claim_pipes()
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    worker = Worker(FrameWriter(reports).send)
+    _log_to(logging.StreamHandler(sys.stderr))
+    worker = Worker(FrameWriter(reports).send, _loading())
     serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take)
     await asyncio.Event().wait()
 
 
+async def _stay(first: socket.socket) -> None:
+    """Serve who comes, the `first` one to begin with, until nobody has come for a while."""
+    loaded = _loading()
+    house = House(lambda send: Worker(send, loaded))
+    _log_to(_Teller(house))
+    await house.open(first)
+    loaded.add_done_callback(lambda _: house.leave() if loaded.exception() else None)
+    await asyncio.Event().wait()
+
+
+class _Teller(logging.Handler):
+    """Has a client log what is logged here."""
+
+    def __init__(self, house: House) -> None:
+        super().__init__()
+        self._house = house
+        self._loop = asyncio.get_running_loop()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record."""
+        self._loop.call_soon_threadsafe(self._house.tell, self.format(record))
+
+
+def _log_to(handler: logging.Handler) -> None:
+    logging.basicConfig(handlers=[handler], level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+
+
 def main() -> None:
-    """Run until the pipe closes."""
+    """Run until the pipe closes, or as `llm.staying` says."""
     # Ctrl+C in the terminal is the parent's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepare_environment()
-    asyncio.run(_serve())
+    # Before there is a loop, since it closes what it does not know.
+    asyncio.run(_stay(first_client()) if sys.argv[1:] == [STAY] else _serve())
 
 
 if __name__ == "__main__":

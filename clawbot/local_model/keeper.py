@@ -7,19 +7,22 @@ import contextlib
 import logging
 import os
 import secrets
+import socket
 import sys
 from collections import deque
 from importlib.util import find_spec
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.files import ensure_private_dir
 from clawbot.local_model.gguf import read_head, window_for
-from clawbot.local_model.register import Running, add_running, answers, is_there, read_running, remove_running
+from clawbot.local_model.machine import free_cores, free_memory, usable_cores
+from clawbot.local_model.register import Running, add_running, alone, answers, is_there, read_running, remove_running
 from clawbot.local_model.server import LOOPBACK, Answer, Failed, Order, Serving, answer_decoder
-from clawbot.local_model.shelf import free_memory
 from clawbot.text.secrets import remember_secret
 from clawbot.worker_pipe import WorkerProcess, module_command
 
@@ -52,18 +55,26 @@ def demand_installed() -> None:
 class Keeper:
     """The server of `file`, or that of another process for the same file.
 
-    `window` None: what fits, up to 16,384 tokens. `port` 0: a free one, kept when it is started anew. `chat`: it ends
-    with a chat.
+    `window` None: what fits, up to 16,384 tokens. `port` 0: a free one, kept when it is started anew if it can be.
+    `threads` None: as many as cores are free. `chat`: it ends with a chat.
     """
 
     def __init__(
-        self, paths: Paths, file: Path, *, window: int | None = None, port: int = 0, chat: bool = True
+        self,
+        paths: Paths,
+        file: Path,
+        *,
+        window: int | None = None,
+        port: int = 0,
+        threads: int | None = None,
+        chat: bool = True,
     ) -> None:
         """Starts nothing. Needs a running event loop."""
         self._paths = paths
         self._file = file
         self._window = window
-        self._port = port
+        self._wanted_port = self._port = port
+        self._threads = threads
         self._chat = chat
         self._key = secrets.token_urlsafe(32)
         remember_secret(self._key)
@@ -126,7 +137,10 @@ class Keeper:
         await self._let_go()
 
     def _of_others(self) -> Running | None:
-        """The server of another process for the same file."""
+        """The server of another process for the same file. What `model serve` has begun keeps its address: for that
+        one there is no other."""
+        if self._running is not None and not self._chat:
+            return None
         found = [each for each in read_running(self._paths.local_file) if each.file == str(self._file)]
         return next((each for each in found if each.keeper != os.getpid() and answers(each)), None)
 
@@ -134,26 +148,54 @@ class Keeper:
         if (other := await asyncio.to_thread(self._of_others)) is not None:
             return other
         demand_installed()
-        window = await asyncio.to_thread(self._measure)
+        await asyncio.to_thread(ensure_private_dir, self._paths.logs)
+        register = self._paths.local_file
+        lock = register.with_name(f"{register.name}.lock")
+        # One loads at a time: chats that begin together get one server, and each sees the memory that is left.
+        async with alone(lock):
+            return await asyncio.to_thread(self._of_others) or await self._start_own()
+
+    async def _start_own(self) -> Running:
+        order = await asyncio.to_thread(self._order)
         await self._let_go()
-        answer = await self._launch(window)
-        if isinstance(answer, Failed) and self._port:
+        answer = await self._launch(order)
+        if isinstance(answer, Failed) and self._port and not self._wanted_port:
             # Somebody else may have taken the port meanwhile.
             await self._let_go()
             self._port = 0
-            answer = await self._launch(window)
+            answer = await self._launch(replace(order, port=0))
         if isinstance(answer, Failed):
             await self._let_go()
             raise LocalModelError(
                 f"{self._file} can't be served: {answer.problem}.", hint=f"The log says more: {self._paths.local_log}"
             )
-        return await self._write_down(answer, window)
+        return await self._write_down(answer, order.window)
 
-    def _measure(self) -> int:
-        ensure_private_dir(self._paths.logs)
-        return window_for(read_head(self._file), free_memory(), self._window)
+    def _order(self) -> Order:
+        """What the server is to do. Blocks."""
+        if self._wanted_port:
+            _demand_free(self._wanted_port)
+        window = window_for(read_head(self._file), free_memory(), self._window)
+        threads, readers = self._measure_cores()
+        return Order(
+            file=str(self._file),
+            name=self._file.stem,
+            window=window,
+            port=self._port,
+            key=self._key,
+            log=str(self._paths.local_log),
+            threads=threads,
+            readers=readers,
+        )
 
-    async def _launch(self, window: int) -> Answer:
+    def _measure_cores(self) -> tuple[int, int]:
+        """How many threads answer, and how many read a prompt, which loses less by waiting; 0: the library knows."""
+        usable = usable_cores()
+        if self._threads is not None or usable is None:
+            return self._threads or 0, self._threads or 0
+        return free_cores(usable, os.getloadavg()[0], os.cpu_count() or usable), usable
+
+    async def _launch(self, order: Order) -> Answer:
         """Start the process, and wait until the model is loaded or can't be."""
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -163,8 +205,7 @@ class Keeper:
 
         self._process = process = WorkerProcess(_logger, answer_decoder, take)
         await process.start(module_command("clawbot.local_model.server"))
-        log = self._paths.local_log
-        process.send(Order(str(self._file), self._file.stem, window, self._port, self._key, str(log)))
+        process.send(order)
         process.ended.add_done_callback(lambda ended: take(Failed(f"its process ended with status {ended.result()}")))
         return await answered
 
@@ -173,7 +214,7 @@ class Keeper:
         if process is None or process.pid is None:
             raise LocalModelError("The server ended as soon as it had started.")
         self._port = answer.port
-        self._running = running = Running(
+        running = Running(
             name=self._file.stem,
             file=str(self._file),
             base=f"http://{LOOPBACK}:{answer.port}/v1",
@@ -183,7 +224,15 @@ class Keeper:
             keeper=os.getpid(),
             chat=self._chat,
         )
-        await asyncio.to_thread(add_running, self._paths.local_file, running)
+        try:
+            await asyncio.to_thread(add_running, self._paths.local_file, running)
+        except OSError as error:
+            await self._let_go()
+            raise LocalModelError(
+                f"{self._paths.local_file} can't be written: {error.strerror or error}.",
+                hint="Every clawbot finds the server by it. Make room or mend that, then try again.",
+            ) from error
+        self._running = running
         process.ended.add_done_callback(self._died)
         return running
 
@@ -191,9 +240,11 @@ class Keeper:
         """Start it anew, unless that is of no use."""
         if self._closed:
             return
-        _logger.warning("the server of %s ended with status %d", self._file.stem, ended.result())
         self._deaths.append(asyncio.get_running_loop().time())
-        if self.died_too_often:
+        enough = self.died_too_often
+        more = "" if enough else "; it is started anew"
+        _logger.warning("the server of %s ended with status %d%s", self._file.stem, ended.result(), more)
+        if enough:
             self.over.set()
         else:
             self.begin()
@@ -206,6 +257,19 @@ class Keeper:
                 await asyncio.to_thread(remove_running, self._paths.local_file, running.pid)
         if process is not None:
             await process.close()
+
+
+def _demand_free(port: int) -> None:
+    """Raises LocalModelError when another program listens at `port` of this machine."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise LocalModelError(
+                f"Port {port} of {LOOPBACK} can't be had: {error.strerror}.",
+                hint="Choose another one, or leave --port out.",
+            ) from error
 
 
 def _note(task: asyncio.Task[Running]) -> None:

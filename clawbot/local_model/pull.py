@@ -20,8 +20,9 @@ from msgspec import Struct
 
 from clawbot.errors import ClawbotError
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atomic
-from clawbot.local_model.gguf import MAGIC, OVERHEAD_BYTES, shown_size
-from clawbot.local_model.shelf import Known, Shelf, offer_of, total_memory
+from clawbot.local_model.gguf import OVERHEAD_BYTES, shown_size
+from clawbot.local_model.machine import total_memory
+from clawbot.local_model.shelf import Known, Shelf, is_offered, offer_of
 
 PART = ".part"
 SOURCE = ".part.json"
@@ -31,9 +32,10 @@ SPARE = 256 * 1024**2
 """Bytes that stay free on the disk: a full one stops transcripts, too."""
 SILENCE = 30.0
 """Seconds in which a server has to send something."""
+_PAGES = "Check the address: huggingface.co has files at /resolve/, and pages that show them at /blob/."
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
-_AGAIN = "Run the same command again: it goes on from there."
+_AGAIN = "Try again: it goes on from there."
 
 
 class PullError(ClawbotError):
@@ -140,10 +142,9 @@ class _Pull:
                 self._fetch(part)
                 return
             except _CutError as cut:
-                if _length(part) <= before:
-                    raise PullError(
-                        f"{self._url}: {cut}. {shown_size(_length(part))} are here.", hint=_AGAIN
-                    ) from cut.__cause__
+                if (there := _length(part)) <= before:
+                    hint = f"{shown_size(there)} are here. {_AGAIN}" if there else "Check the network and the address."
+                    raise PullError(f"{self._url}: {cut}.", hint=hint) from cut.__cause__
 
     def _fetch(self, part: BinaryIO) -> None:
         there = _length(part)
@@ -161,11 +162,10 @@ class _Pull:
         done = body.start
         self._watch(done, body.size)
         for piece in body.pieces:
-            if done == 0 and not piece.startswith(MAGIC[: len(piece)]):
+            if done == 0 and not piece.startswith(self._shelf.begins[: len(piece)]):
                 self._part.unlink(missing_ok=True)
-                raise PullError(
-                    f"{self._url} is no GGUF file: it begins with {piece[:12]!r}.", hint="Check the address."
-                )
+                self._begun.unlink(missing_ok=True)
+                raise PullError(f"{self._url} is {_what_is_no_model(piece)}.", hint=_PAGES)
             part.write(piece)
             done += len(piece)
             self._watch(done, body.size)
@@ -193,8 +193,13 @@ class _Pull:
 
     def _check(self, path: Path, done: str) -> Known:
         """The file as it is. Raises PullError when it is not what it must be; `done` then says what was done."""
-        known = self._shelf.known().get(self._source.name)
-        recorded = known.sha256 if known is not None and known.url == self._url else None
+        on_record = self._shelf.known()
+        # The same address gives the same file, whatever it is called here.
+        known = next(
+            (each for name, each in on_record.items() if name == self._source.name and each.url == self._url),
+            next((each for each in on_record.values() if each.url == self._url), None),
+        )
+        recorded = known.sha256 if known is not None else None
         expected = (self._source.sha256 or recorded or "").lower()
         found = _sha256(path)
         if expected and found != expected:
@@ -224,6 +229,16 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         except BlockingIOError:
             raise PullError(f"{path} is being written by another process.", hint="Wait for that one.") from None
         yield stream
+
+
+def _what_is_no_model(data: bytes) -> str:
+    """Half a sentence on a file that begins with `data`."""
+    begin = data[:64].lstrip().lower()
+    if begin.startswith((b"<!doctype", b"<html")):
+        return "a web page, not a GGUF file"
+    if begin.startswith(b"version https://git-lfs"):
+        return "a pointer to a file, not the GGUF file"
+    return f"no GGUF file: it begins with {data[:12]!r}"
 
 
 def _length(part: BinaryIO) -> int:
@@ -279,6 +294,10 @@ def _http_body(status: int, headers: dict[str, str], url: str, pieces: Iterator[
         return _Body(int(found[2]), int(found[2]), etag, iter(()))
     if status == 200:
         return _Body(0, int(length) if length.isdigit() else None, etag, pieces)
+    if status in (404, 410):
+        moved = is_offered(url)
+        hint = "It has moved since this list was made: pull its new address." if moved else "Check the address."
+        raise PullError(f"{_bare(url)}: there is no such file (status {status}).", hint=hint)
     closed = status in (401, 403)
     hint = "The model may ask for an account there." if closed else "Check the address, or try again later."
     raise PullError(f"{_bare(url)}: the server answered with status {status}.", hint=hint)

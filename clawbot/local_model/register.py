@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,6 +16,8 @@ from msgspec import Struct
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, locked, write_atomic
 
+POLL_SECONDS = 0.2
+"""How often it is looked whether another process has loaded its model."""
 ANSWER_SECONDS = 2.0
 """A server that reads a long prompt answers other requests all the same."""
 
@@ -65,6 +70,25 @@ def answers(running: Running) -> bool:
             connection.close()
     except (OSError, HTTPException, ValueError):
         return False
+
+
+@asynccontextmanager
+async def alone(path: Path) -> AsyncIterator[None]:
+    """Hold the lock file `path`, once nobody else does: for as long as a model is loaded. Raises OSError.
+
+    Uses flock directly: importing filelock takes longer than the commands that only look which models there are.
+    """
+    handle = await asyncio.to_thread(os.open, path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(POLL_SECONDS)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _change(path: Path, change: Callable[[list[Running]], list[Running]]) -> None:

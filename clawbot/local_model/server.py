@@ -4,6 +4,7 @@ keeper. What the keeper orders, the key too, comes through that pipe, so no list
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from pathlib import Path
@@ -24,7 +25,8 @@ BROKEN = "llama.cpp can't load it"
 
 
 class Order(Struct, frozen=True, tag="order"):
-    """What is to be served: `window` in tokens, `port` 0 for a free one."""
+    """What is to be served: `window` in tokens, `port` 0 for a free one. An answer is made by so many `threads`, a
+    prompt read by so many `readers`; 0: as many as the library likes."""
 
     file: str
     name: str
@@ -32,6 +34,8 @@ class Order(Struct, frozen=True, tag="order"):
     port: int
     key: str
     log: str
+    threads: int = 0
+    readers: int = 0
 
 
 class Serving(Struct, frozen=True, tag="serving"):
@@ -71,10 +75,14 @@ async def _run() -> None:
 
 
 def _print_to(log: Path) -> None:
-    """Let the library's words, and a crash's, go to the file `log`."""
-    if log.exists() and log.stat().st_size > LARGEST_LOG:
-        log.replace(log.with_name(f"{log.name}.1"))
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+    """Let the library's words, and a crash's, go to the file `log`; where it can't be made, to the log of clawbot."""
+    try:
+        if log.exists() and log.stat().st_size > LARGEST_LOG:
+            log.replace(log.with_name(f"{log.name}.1"))
+        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+    except OSError as error:
+        logging.getLogger(__name__).warning("%s: %s", log, error.strerror)
+        return
     os.dup2(handle, 1)
     os.dup2(handle, 2)
 
@@ -90,6 +98,8 @@ def _start(order: Order) -> tuple[object | None, Answer]:
         params.n_ctx = order.window
         params.n_parallel = 1
         params.cache_ram_mib = PROMPTS_MIB
+        params.cpuparams.n_threads = order.threads or params.cpuparams.n_threads
+        params.cpuparams_batch.n_threads = order.readers or params.cpuparams_batch.n_threads
         params.hostnames = [LOOPBACK]
         params.port = order.port
         params.api_keys = [order.key]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
+from clawbot.local_model.gguf import MAGIC
 
 SUFFIX = ".gguf"
 LOCAL = "local/"
@@ -28,6 +29,11 @@ class Offer(Struct, frozen=True):
     url: str
     licence: str
     machine: int
+
+    @property
+    def host(self) -> str:
+        """Who has it."""
+        return urlsplit(self.url).hostname or ""
 
 
 _HUB = "https://huggingface.co/bartowski/Qwen_{0}-GGUF/resolve/main/Qwen_{0}-Q4_K_M.gguf"
@@ -58,14 +64,17 @@ class Known(Struct, frozen=True):
 class Shelf:
     """The folder of the models. Everything blocks; a folder that is not there is empty."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, suffix: str = SUFFIX, begins: bytes = MAGIC) -> None:
+        """A file ends with `suffix` and has `begins` as its first bytes."""
         self.folder = folder
+        self.suffix = suffix
+        self.begins = begins
 
     def files(self) -> dict[str, Path]:
         """The models by name, in the order of their names."""
         if not self.folder.is_dir():
             return {}
-        return {path.stem: path for path in sorted(self.folder.glob(f"*{SUFFIX}")) if path.is_file()}
+        return {path.stem: path for path in sorted(self.folder.glob(f"*{self.suffix}")) if path.is_file()}
 
     def offers(self) -> list[LocalOffer]:
         """The models that are here, then those that can be had by name."""
@@ -73,18 +82,18 @@ class Shelf:
         found = [LocalOffer(name, True, "is here") for name in here]
         others = [offer for offer in OFFERS if offer.name not in here]
         return found + [
-            LocalOffer(each.name, False, f"to be had, for {each.machine} GB of memory and more, {each.licence}")
+            LocalOffer(each.name, False, f"{each.machine} GB of memory and more · {each.licence} · from {each.host}")
             for each in others
         ]
 
     def path(self, name: str) -> Path:
         """Where the model `name` lies or would lie. Raises ClawbotError for a name that is none."""
-        name = name.removesuffix(SUFFIX)
+        name = name.removesuffix(self.suffix)
         if not _NAME.fullmatch(name):
             raise ClawbotError(
                 f"{name!r} is no name of a model: letters, digits, `.`, `+`, `-` and `_`.", hint="Choose one: --name."
             )
-        return self.folder / f"{name}{SUFFIX}"
+        return self.folder / f"{name}{self.suffix}"
 
     def find(self, name: str) -> Path:
         """The file of the model `name`. Raises ClawbotError when there is none."""
@@ -116,25 +125,6 @@ def offer_of(name: str) -> Offer | None:
     return next((offer for offer in OFFERS if offer.name == name), None)
 
 
-def total_memory() -> int:
-    """Bytes of memory that this machine has, or this container may use."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(total, _group_limit() or total)
-
-
-def free_memory() -> int:
-    """Bytes of memory that a program could take now; where the system does not say, all there is."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return total_memory()
-    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
-    return min(int(found) * 1024, total_memory()) if found else total_memory()
-
-
-def _group_limit() -> int | None:
-    try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
+def is_offered(url: str) -> bool:
+    """Whether the address stands in the list of what can be had by name."""
+    return any(offer.url == url for offer in OFFERS)

@@ -39,6 +39,7 @@ from clawbot.memory.values import (
 if TYPE_CHECKING:
     from clawbot.config.paths import Paths
     from clawbot.config.schema_agent import AgentSettings
+    from clawbot.config.schema_backends import MemorySettings
     from clawbot.memory.values import Reranker
 
 DEFAULT_LINES = 120
@@ -59,11 +60,12 @@ class BackendContext(Struct, frozen=True, kw_only=True):
     (`documents`), and the transcripts if the settings include them; both exclude what belongs to other agents. The
     backend's own files belong below `paths.home / "memory"` (mode 0600), and may be deleted at any time. `long_lived`:
     more than one search is expected, by a user who should not wait. `rerank` orders results with a model; None unless
-    enabled.
+    enabled. `memory` are the settings of memory as a whole, with those of each backend.
     """
 
     agent_id: str
     agent: AgentSettings
+    memory: MemorySettings
     paths: Paths
     clock: Clock
     documents: MemoryDocuments

@@ -25,7 +25,7 @@ from clawbot.memory.store.records import Identity, Totals
 from clawbot.memory.store.replacement import SIDE_FILES, building_path
 from clawbot.memory.sync.round import known_files
 from clawbot.memory.sync.synchroniser import Synchroniser
-from clawbot.memory.sync.watcher import Watcher
+from clawbot.memory.sync.watcher import SyncReminder
 from clawbot.memory.values import (
     BuiltinDetails,
     CacheStatus,
@@ -48,9 +48,6 @@ log = logging.getLogger(__name__)
 
 AUTO = "auto"
 """The setting of the provider that uses whatever is available."""
-
-MINUTE = 60.0
-"""Seconds."""
 
 REVIEWED_FILES = 500
 """Maximum number of unindexed files read to report why: a tenth of a second."""
@@ -79,10 +76,7 @@ class MemoryIndex(FileBackend):
         self._searcher = Searcher(context, handle, self._sync, self._pool, rerank, long_lived=long_lived)
         self._searcher.query_embedder.on_arrival = self._vector_arrived
         self._arrivals = 0
-        self._watcher: Watcher | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._starting: asyncio.Task[None] | None = None
+        self._reminder = SyncReminder(context.library.sources, context.settings.sync, self._sync.request)
         self._closed = False
 
     @property
@@ -136,6 +130,7 @@ class MemoryIndex(FileBackend):
             found,
             busy=self._sync.busy,
             embedding_probe=probe,
+            rerank_problem=await self._searcher.rerank_problem(),
             issues=(*issues, *self._own_issues(), *found.issues),
         )
 
@@ -180,14 +175,7 @@ class MemoryIndex(FileBackend):
 
     def start(self) -> None:
         """Start watching the files and syncing in the background. Needs a running loop."""
-        self._loop = asyncio.get_running_loop()
-        sync = self._context.settings.sync
-        if sync.watch and self._watcher is None:
-            self._watcher = Watcher(self._context.library.sources, sync.watch_debounce_ms / 1000, self._request)
-            self._starting = self._loop.create_task(self._watcher.start())
-        if sync.on_session_start:
-            self._request()
-        self._plan_interval()
+        self._reminder.start()
 
     async def close(self) -> None:
         """Stop within a second; the next process continues from there.
@@ -195,29 +183,10 @@ class MemoryIndex(FileBackend):
         Never fails: the index can be rebuilt, so errors are only logged.
         """
         self._closed = True
-        self._loop = None
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._watcher is not None:
-            if self._starting is not None:
-                await asyncio.wait([self._starting])
-            await _ended(self._watcher.stop())
+        await _ended(self._reminder.stop())
         await asyncio.gather(_ended(self._sync.close()), _ended(self._searcher.close()))
         await _ended(self._pool.close())
         await _ended(self._handle.aclose())
-
-    def _request(self) -> None:
-        if self._loop is not None:
-            self._sync.request()
-
-    def _plan_interval(self) -> None:
-        minutes = self._context.settings.sync.interval_minutes
-        if minutes and self._loop is not None:
-            self._timer = self._loop.call_later(MINUTE * minutes, self._interval_over)
-
-    def _interval_over(self) -> None:
-        self._request()
-        self._plan_interval()
 
     def _progressed(self, progress: Progress | None) -> None:
         self._searcher.progress = progress
@@ -231,8 +200,8 @@ class MemoryIndex(FileBackend):
     def _own_issues(self) -> tuple[Issue, ...]:
         """Issues of the index itself and of watching its files."""
         found = [Issue(str(self._context.db), str(self._sync.error))] if self._sync.error else []
-        if self._watcher is not None and self._watcher.problem:
-            found.append(Issue(str(self._context.workspace), self._watcher.problem))
+        if self._reminder.problem:
+            found.append(Issue(str(self._context.workspace), self._reminder.problem))
         return tuple(found)
 
     async def _holdings(self) -> tuple[Holdings, tuple[Issue, ...]]:

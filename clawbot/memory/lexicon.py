@@ -4,47 +4,50 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator, Set
+from functools import cached_property, lru_cache
 from itertools import chain, product, zip_longest
 from pathlib import Path
 
+from msgspec import Struct
+
+from clawbot.text.inflection import Language
 from clawbot.text.stems import bases
 
 CONCEPTS = Path(__file__).with_name("concepts.txt")
 # Length of the longest entries, in words for English and in characters for Chinese.
 PHRASE_WORDS = 4
 CHINESE_CHARACTERS = 8
+_CHINESE_PHRASE = 4
 PER_WORD = 24
 IN_ALL = 60
 
+_FIRST_WORD = re.compile(r", | > | \| ")
 _LATIN = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*(?:\+\+|#)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(Struct, frozen=True):
     """An additional word for a word of the query.
 
     `source` is the query's word or phrase (case-folded), `word` the thesaurus' word for it; `broader`: `word` is more
-    general than `source` (coffee: drink).
+    general than `source` (coffee: drink). `translated`: it is of another language, and occurs as `forms` in the notes.
     """
 
     source: str
     word: str
     broader: bool
+    translated: bool = False
+    forms: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Concept:
+class Concept(Struct, frozen=True):
     """One line of the file: the words for the concept itself, and those for narrower ones."""
 
     words: tuple[str, ...]
     narrower: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A word of the file that occurs in a query: as spelled in the query, and in the file."""
 
     source: str
@@ -60,6 +63,7 @@ class Lexicon:
         # Most words occur in one line: a plain number takes a third of the memory of a tuple.
         self._first: dict[str, int] = {}
         self._further: dict[str, list[int]] = {}
+        self._words: set[str] = set()
         first = self._first
         flat = plain("\n".join(self._lines)).replace(" | ", ", ").replace(" > ", ", ")
         for number, line in enumerate(flat.split("\n")):
@@ -88,9 +92,34 @@ class Lexicon:
                 kept.setdefault(expansion.word, expansion)
         return tuple(expansion for group in groups for expansion in group if kept.get(expansion.word) is expansion)
 
+    def knows(self, word: str) -> bool:
+        """Whether `word` (case-folded) is a word of an entry, or of a phrase among them."""
+        return word in self.words()
+
+    def words(self) -> Set[str]:
+        """The words of all entries, those of phrases each."""
+        if not self._words:
+            self._words = set(" ".join(self._first).split())
+        return self._words
+
     def concepts(self) -> Iterator[Concept]:
         """Every concept of the file, in its order."""
         return map(concept, self._lines)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each concept by its first word."""
+        return {_FIRST_WORD.split(line, 1)[0]: number for number, line in enumerate(self._lines)}
+
+    def concepts_in(self, text: str) -> Iterator[tuple[str, list[int]]]:
+        """The words and phrases of `text` that stand for concepts, and the numbers of these."""
+        for match in dict.fromkeys(self._matches(fold(text))):
+            numbers = (self._first[match.word], *self._further.get(match.word, ()))
+            yield match.source, [n for n in numbers if match.word in map(plain, concept(self._lines[n]).words)]
+
+    def words_of(self, number: int) -> list[tuple[str, Language]]:
+        """The words for a concept in English and Chinese."""
+        return [(word, "en" if word.isascii() else "zh") for word in concept(self._lines[number]).words]
 
     def _others(self, match: Match, said: set[str]) -> list[Expansion]:
         equal: list[str] = [match.word]
@@ -113,8 +142,10 @@ class Lexicon:
         at = 0
         while at < len(text):
             token = _LATIN.match(text, at)
-            if chinese := self._chinese(text, at):
+            if chinese := self._chinese(text, at, CHINESE_CHARACTERS):
                 yield Match(chinese, chinese)
+                if len(chinese) >= _CHINESE_PHRASE:
+                    yield from self._parts(chinese)
                 at += len(chinese)
             elif token is None:
                 at += 1
@@ -124,9 +155,18 @@ class Lexicon:
             else:
                 at = token.end()
 
-    def _chinese(self, text: str, at: int) -> str:
+    def _parts(self, phrase: str) -> Iterator[Match]:
+        """The words of a Chinese phrase: the notes may have them apart (航班延误: the flight was delayed)."""
+        at = 0
+        while at < len(phrase):
+            part = self._chinese(phrase, at, len(phrase) - 1)
+            if len(part) > 1:
+                yield Match(part, part)
+            at += len(part) or 1
+
+    def _chinese(self, text: str, at: int, longest: int) -> str:
         """The longest word with Chinese characters at `at`; some begin with a Latin letter (T恤)."""
-        for length in range(min(CHINESE_CHARACTERS, len(text) - at), 0, -1):
+        for length in range(min(longest, len(text) - at), 0, -1):
             word = text[at : at + length]
             if word in self._first and not word.isascii():
                 return word

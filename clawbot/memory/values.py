@@ -4,9 +4,9 @@ it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -21,8 +21,19 @@ Mode = Literal["hybrid", "fts-only", "vector-only"]
 ChunkKind = Literal["prose", "dialogue", "item", "code", "heading", "table"]
 """The kind of a chunk. The neighbours of items and rows say little about them; those of prose and dialogue, much."""
 
-Reranker = Callable[[str, Sequence[str]], Awaitable[Sequence[int] | None]]
-"""A question and texts in, the positions of the texts (from 0) out, best first; None: unchanged."""
+
+class Reranker(Protocol):
+    """Orders texts by how well they answer a question."""
+
+    async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int] | None:
+        """The positions of `texts` (from 0), best first; None: unchanged. `queries` are a question and other wordings
+        of it. Raises ClawbotError when it can't say."""
+        ...
+
+    async def problem(self) -> str:
+        """Why it can't work, with the remedy; empty if it can."""
+        ...
+
 
 MAX_QUERIES = 4
 """Maximum number of wordings per search."""
@@ -73,7 +84,8 @@ class Hit(Struct, frozen=True, rename="camel"):
     """A result: lines `start_line` to `end_line` (from 1, inclusive) of `path`, and their text.
 
     `score` is 0 to 1, `line` the best line. For transcripts the lines are those of the JSONL file, and `said` is the
-    speaker and time of the best one. `origin` says who wrote the text.
+    speaker and time of the best one. `origin` says who wrote the text. `earlier`: another result
+    says something else about the same thing, for a later day.
     """
 
     path: str
@@ -85,6 +97,7 @@ class Hit(Struct, frozen=True, rename="camel"):
     line: int = 0
     said: SaidBy | None = None
     origin: Origin = "file"
+    earlier: bool = False
 
     @property
     def place(self) -> str:
@@ -95,11 +108,20 @@ class Hit(Struct, frozen=True, rename="camel"):
         return f"{self.path}#L{self.start_line}{end}"
 
 
-class Fallback(Struct, frozen=True, rename="camel"):
-    """What could not be used and why: `from_` is the provider (`from` in JSON)."""
+class Fallback(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What could not be used and why: `from_` (`from` in JSON) is the provider of vectors; or the backend, in whose
+    place the builtin index has answered `since` then."""
 
     from_: str = field(name="from")
     reason: str
+    since: datetime | None = None
+
+    @property
+    def in_words(self) -> str:
+        """What it means, as a sentence."""
+        if self.since is None:
+            return f"{self.from_} was not used: {self.reason}"
+        return f"{self.from_} has not answered since {self.since:%H:%M}, the builtin index does: {self.reason}"
 
 
 class SearchResult(Struct, frozen=True, rename="camel"):
@@ -206,8 +228,9 @@ class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     `requested_provider` is the setting, `provider` the one in use ("none" without vectors), `remote` whether texts
     leave this machine. `tokens` approximates the indexed text in a model's context, `text_bytes` is its size,
     `disk_bytes` the size of the index. `dirty`: files changed since the last sync; `pending_vectors` chunks wait for
-    their vector. `identity` describes how the index was built. Only a deep status sets `embedding_probe`. `details` are
-    facts of this backend, by their JSON names, as plain data.
+    their vector. `identity` describes how the index was built. Only a deep status sets `embedding_probe`.
+    `rerank_problem`: why the configured model does not order results. `details` are facts of this backend, by their
+    JSON names, as plain data.
     """
 
     provider: str
@@ -236,6 +259,7 @@ class IndexStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     fallback: Fallback | None = None
     issues: tuple[Issue, ...] = ()
     embedding_probe: Probe | None = None
+    rerank_problem: str = ""
     details: Mapping[str, Any] = {}
 
 

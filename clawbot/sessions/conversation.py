@@ -49,6 +49,12 @@ SILENT = "clawbot.silent-turn"
 `data.first` up to the record are left out of the context."""
 
 
+REWIND = "clawbot.rewind"
+"""The type of the record with which a branch begins: the user took the message `data.to` back, and what followed it up
+to `data.left`. `data.taken` are the first and last entries of what memory had been offered of the rest, and
+`data.flushed` whether the threshold had."""
+
+
 class ContextItem(Struct, frozen=True):
     """A message for the model, and the id of its entry (the compaction's for a summary)."""
 
@@ -186,6 +192,11 @@ class _Turn:
         self.message = message
         self.results: list[ToolResultMessage | None] = [None] * len(message.tool_calls)
 
+    @property
+    def waits(self) -> bool:
+        """Whether a call has no result yet."""
+        return None in self.results
+
     def takes(self, result: ToolResultMessage) -> bool:
         """Assign `result` to the first call of its id without one; returns whether there is one."""
         for index, call in enumerate(self.message.tool_calls):
@@ -201,6 +212,46 @@ class _Turn:
             yield result or _missing(call, self.message.timestamp)
 
 
+class Pairing:
+    """`repair_pairs` of messages that mostly grow at their end: only what was added since the last call is looked at.
+    For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._seen: list[Message] = []
+        self._kept: list[Message | _Turn] = []  # what `_whole` does not hold
+        self._turns: list[_Turn] = []  # with a call that has no result yet
+        self._whole: list[Message] = []  # up to the first of those
+
+    def of(self, messages: Sequence[Message]) -> list[Message]:
+        """`messages`, repaired."""
+        if list(messages[: len(self._seen)]) != self._seen:
+            self._begin()
+        for message in messages[len(self._seen) :]:
+            self._take(message)
+        self._seen = list(messages)
+        self._turns = [turn for turn in self._turns if turn.waits]
+        settled = self._kept.index(self._turns[0]) if self._turns else len(self._kept)
+        self._whole += _flat(self._kept[:settled])
+        del self._kept[:settled]
+        return [*self._whole, *_flat(self._kept)]
+
+    def _take(self, message: Message) -> None:
+        if isinstance(message, AssistantMessage):
+            sound = _without_broken_calls(message)
+            if sound.tool_calls:
+                self._turns.append(_Turn(sound))
+                self._kept.append(self._turns[-1])
+            elif sound.text.strip():
+                self._kept.append(sound)
+        elif isinstance(message, ToolResultMessage):
+            any(turn.takes(message) for turn in reversed(self._turns))
+        else:
+            self._kept.append(message)
+
+
 def repair_pairs(messages: Sequence[Message]) -> list[Message]:
     """`messages` with exactly one result directly after each call, and no result without a call.
 
@@ -208,21 +259,11 @@ def repair_pairs(messages: Sequence[Message]) -> list[Message]:
     results without a call are dropped; a missing one is replaced by an error. Calls of failed or interrupted answers
     are dropped, and so is an answer that is empty without them.
     """
-    kept: list[Message | _Turn] = []
-    turns: list[_Turn] = []
-    for message in messages:
-        if isinstance(message, AssistantMessage):
-            sound = _without_broken_calls(message)
-            if sound.tool_calls:
-                turns.append(_Turn(sound))
-                kept.append(turns[-1])
-            elif sound.text.strip():
-                kept.append(sound)
-        elif isinstance(message, ToolResultMessage):
-            any(turn.takes(message) for turn in reversed(turns))
-        else:
-            kept.append(message)
-    return [message for item in kept for message in (item.messages() if isinstance(item, _Turn) else [item])]
+    return Pairing().of(messages)
+
+
+def _flat(kept: Iterable[Message | _Turn]) -> list[Message]:
+    return [message for item in kept for message in (item.messages() if isinstance(item, _Turn) else (item,))]
 
 
 def _without_broken_calls(message: AssistantMessage) -> AssistantMessage:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
+from clawbot.text.patterns import lazy_re
 
 QUOTED = "[quoted: {place}]"
 """Replaces a quote: its source, `memory/2026-11-20.md:4`, or the name of a tool."""
@@ -25,19 +26,19 @@ REFERENCE = r"\[(?:quoted|output of)[ :][^\]\n]*\]"
 _SAME_SHARE = 0.8  # share of matching lines in a code block: models sometimes omit or shorten one
 _LOOKED_AT = 500_000  # characters of one result that are compared; longer quotes fit in no window
 _SHORTEST = 2  # minimum characters that identify a line
-_BLOCK = re.compile(
+_BLOCK = lazy_re(
     r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>(?:.*\n)*?)(?P=fence)[`~]*[ \t]*$|^(?P<quote>[ \t]*>.*(?:\n[ \t]*>.*)*)$",
     re.MULTILINE,
 )
-_SOURCE = re.compile(
+_SOURCE = lazy_re(
     r"^[ \t>]*[-–—]{1,2}[ \t]*`?(?P<place>[^\n`]{1,400}\.md(?:[:#]L?\d+(?:-L?\d+)?)?)`?[ \t]*$", re.MULTILINE
 )
-_LED_IN = re.compile(rf"([:：])[ \t]*\n+(?={REFERENCE})")
-_NAMED = re.compile(r"`([^`\n]{1,400}\.md)`")
-_FILE = re.compile(r"[^/.]\.\w+(?::\d+)?$")
-_QUOTE_MARK = re.compile(r"^[ \t]*(?:>[ \t]?)+")
-_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
-_PLACED = re.compile(r"(?P<path>[^:\n]{1,400}\.\w{1,8}):(?P<line>\d{1,7}):(?P<text>.*)")
+_LED_IN = lazy_re(rf"([:：])[ \t]*\n+(?={REFERENCE})")
+_NAMED = lazy_re(r"`([^`\n]{1,400}\.md)`")
+_FILE = lazy_re(r"[^/.]\.\w+(?::\d+)?$")
+_QUOTE_MARK = lazy_re(r"^[ \t]*(?:>[ \t]?)+")
+_EDGES = lazy_re(r"^[\W_]+|[\W_]+$")
+_PLACED = lazy_re(r"(?P<path>[^:\n]{1,400}\.\w{1,8}):(?P<line>\d{1,7}):(?P<text>.*)")
 
 
 def without_echo(message: AssistantMessage, turn: Sequence[Message], *, quotes_only: bool = False) -> str:

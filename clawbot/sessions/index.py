@@ -75,11 +75,12 @@ Rebuild = Callable[[], list[SessionRecord]]
 
 
 class IndexState:
-    """The index as read. `records` are by key; `problems` were survived while reading; `unused` are empty transcripts
-    left by a kill."""
+    """The index as read. `records` are by key; `names` are the files beside it, known once it was settled; `problems`
+    were survived while reading; `unused` are empty transcripts left by a kill."""
 
     def __init__(self) -> None:
         self.records: dict[str, SessionRecord] = {}
+        self.names: frozenset[str] = frozenset()
         self.problems: list[Problem] = []
         self.unused: set[Path] = set()
         self.unreadable = False

@@ -21,6 +21,7 @@ from clawbot.sessions.silence import names_token, spoken_message
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.secrets import clean_talk, without_known
 
+_BATCH = 200  # texts looked at together: of a long talk only some are kept
 _PAGE = 60  # items of history read together: a turn with tools has a handful
 _MOST_WORDS = 128  # maximum user texts kept of a session
 _LONGEST_WORDS = 2_000  # maximum characters of each: more is pasted text
@@ -110,21 +111,19 @@ class UserWords:
         with self._lock:
             if transcript.path != self._path:
                 self._begin(transcript.path)
-            unread = self._unread(transcript)
+            on_path, items = transcript.history_after(self._settled)
+            if not on_path:
+                self._begin(transcript.path)
+            unread: list[SaidText] = []
+            for turn in _turns_onward(items):
+                unread += _said_in(turn, "user", answers_freely)
+                if len(unread) > _BATCH:
+                    self._take(unread[:-1])
+                    del unread[:-1]
             self._take(unread[:-1])
             last, secrets = _clean(unread[-1:], self._secrets)
             kept = _remembered([*self._kept, *map(_shortened, last)], transcript.path)
             return Asked(tuple(structs.replace(one, text=without_known(one.text, secrets)) for one in kept), secrets)
-
-    def _unread(self, transcript: Transcript) -> list[SaidText]:
-        found: list[SaidText] = []
-        for turn in _turns(transcript):
-            if turn and turn[-1].entry_id == self._settled:
-                break
-            found += _said_in(turn, "user", answers_freely)
-        else:
-            self._begin(transcript.path)
-        return found[::-1]
 
     def _take(self, texts: Sequence[SaidText]) -> None:
         clean, self._secrets = _clean(texts, self._secrets)
@@ -173,6 +172,17 @@ def _turns(transcript: Transcript) -> Iterator[list[HistoryItem]]:
             yield turn
             turn = []
     yield turn
+
+
+def _turns_onward(items: Iterable[HistoryItem]) -> Iterator[list[HistoryItem]]:
+    """`_turns` of `items` whose first comes first: first turn first, but the last item of each first, too."""
+    turn: list[HistoryItem] = []
+    for item in items:
+        if turn and isinstance(item.message, UserMessage) and item.message.text.strip():
+            yield turn[::-1]
+            turn = []
+        turn.append(item)
+    yield turn[::-1]
 
 
 def _said_in(

@@ -91,6 +91,15 @@ def read_entry(
     return structs.replace(entry, id=span.id, parent_id=parent_id)
 
 
+def read_at(source: ByteSource, start: int, end: int) -> Entry:
+    """Decode the entry between two bytes, which are those of a span; its problems were reported with that."""
+    raw = source.read(start, end)
+    head = decode_head(raw)
+    entry = None if head is None else decode_entry(raw, head.type)
+    span = None if head is None else _span(RawLine(start, end, raw), head)
+    return structs.replace(entry or OtherEntry(kind=""), id=span.id if span else "")
+
+
 def whole_end(source: ByteSource, size: int) -> int:
     """The byte offset at which the complete lines of a file of `size` bytes end and an unfinished last one begins.
 

@@ -20,6 +20,7 @@ from clawbot.sessions.lines import LARGEST_BLOCK, ByteSource, line_end, line_num
 from clawbot.sessions.offsets import read_entry, spans_backwards
 from clawbot.sessions.silence import names_token, spoken, was_cut
 from clawbot.sessions.transcript import SUFFIX
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import clean_talk
 
 Speaker = Literal["user", "agent"]
@@ -30,12 +31,12 @@ LINE_CHARS = 700
 # Related programs rename a transcript like this, followed by the time, when a session is reset.
 _ARCHIVED = f"{SUFFIX}.reset."
 # One word of letters after the slash, on one line: `/usr/bin/x is broken` is a message.
-_COMMAND = re.compile(r"/[A-Za-z][\w-]*(?:[ \t][^\n]*)?")
+_COMMAND = lazy_re(r"/[A-Za-z][\w-]*(?:[ \t][^\n]*)?")
 _NAMES: dict[Speaker, str] = {"user": "User", "agent": "Assistant"}
-_PARAGRAPH = re.compile(r"\n\s*\n")
+_PARAGRAPH = lazy_re(r"\n\s*\n")
 # A reference that replaces a quote or a tool's output.
-_REFERENCE = re.compile(rf"[ \t]*{REFERENCE}[ \t]*$", re.MULTILINE)
-_MAY_ECHO = re.compile(r">|```|~~~")
+_REFERENCE = lazy_re(rf"[ \t]*{REFERENCE}[ \t]*$", re.MULTILINE)
+_MAY_ECHO = lazy_re(r">|```|~~~")
 # How far after a part the answer to its last question is searched.
 _LOOK_AHEAD_BYTES = 1024 * 1024
 # Bytes read first around an entry: a dozen turns.

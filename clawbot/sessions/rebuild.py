@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import os
+from collections.abc import Iterable, Mapping
 from datetime import tzinfo
 from pathlib import Path
 
@@ -17,21 +18,30 @@ from clawbot.sessions.summary import TranscriptSummary, is_blank, read_header, s
 from clawbot.sessions.transcript import SUFFIX
 
 
-def transcripts_in(folder: Path) -> list[Path]:
-    """The transcripts in `folder`, sorted by name; none if the folder does not exist. Raises OSError."""
+def names_in(folder: Path) -> frozenset[str]:
+    """The names of all files in `folder`; none if it does not exist. Raises OSError."""
     try:
-        names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(SUFFIX))
+        with os.scandir(folder) as entries:
+            return frozenset(entry.name for entry in entries)
     except FileNotFoundError:
-        return []
-    return [folder / name for name in names if is_session_id(name.removesuffix(SUFFIX)) and (folder / name).is_file()]
+        return frozenset()
+
+
+def transcripts_in(folder: Path, names: Iterable[str] | None = None) -> list[Path]:
+    """The transcripts in `folder`, or those of its `names`, sorted by name. Raises OSError."""
+    found = sorted(name for name in (names_in(folder) if names is None else names) if name.endswith(SUFFIX))
+    return [folder / name for name in found if is_session_id(name.removesuffix(SUFFIX)) and (folder / name).is_file()]
+
+
+def file_of(record: SessionRecord) -> str:
+    """The name of the transcript of `record`, whatever path the record contains."""
+    name = (record.session_file or "").rpartition("/")[2]
+    return name if name.endswith(SUFFIX) and is_session_id(name) else f"{record.session_id}{SUFFIX}"
 
 
 def transcript_of(folder: Path, record: SessionRecord) -> Path:
-    """The transcript of `record`: always in `folder`, whatever path the record contains."""
-    name = Path(record.session_file).name if record.session_file else ""
-    if name.endswith(SUFFIX) and is_session_id(name):
-        return folder / name
-    return folder / f"{record.session_id}{SUFFIX}"
+    """The transcript of `record`: always in `folder`."""
+    return folder / file_of(record)
 
 
 def parent_of(folder: Path, header: Header | None) -> Path | None:
@@ -69,21 +79,19 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
 
 
 def adopt(state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None) -> None:
-    """Add the transcripts in `folder` that `state` lacks and whose key is free, as a rebuild would.
+    """Add the transcripts in `folder` that the settled `state` lacks and whose key is free, as a rebuild would.
 
     So a readable index that has lost records (emptied, of another version, without file names) does not start
     conversations over. If it has no session at all, transcripts without a key are added too. Raises SessionStoreError.
     """
     own = [record for key, record in state.records.items() if key.startswith(f"agent:{agent_id}:")]
-    listed = {transcript_of(folder, record): record.key for record in own}
+    listed = {file_of(record): record.key for record in own}
     try:
-        headers = {
-            path: read_header(path) for path in transcripts_in(folder) if path not in listed.keys() | state.unused
-        }
-        present = {path for path in listed if path.exists()}
+        strays = transcripts_in(folder, state.names - listed.keys())
+        headers = {path: read_header(path) for path in strays if path not in state.unused}
     except OSError as error:
         raise store_error("read", folder, error) from error
-    held = {key for path, key in listed.items() if path in present}
+    held = {key for name, key in listed.items() if name in state.names}
     claimed = {_claimed(header, agent_id) for header in headers.values()} - held - {""}
     if not headers or (held and not claimed):
         return
@@ -102,15 +110,16 @@ def adopt(state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None) -
         state.problems.append(Problem(str(folder / FILE_NAME), what))
 
 
-def unlisted_records(folder: Path, agent_id: str, listed: Container[Path]) -> dict[str, SessionRecord]:
-    """Records by key for the transcripts in `folder` that are not `listed`, named by their ids.
+def unlisted_records(state: IndexState, folder: Path, agent_id: str) -> dict[str, SessionRecord]:
+    """Records by key for the transcripts in `folder` that the settled `state` does not know, named by their ids.
 
     Raises SessionStoreError.
     """
     found = {}
+    listed = {file_of(record) for record in state.records.values()}
     try:
-        for path in transcripts_in(folder):
-            if path not in listed:
+        for path in transcripts_in(folder, state.names - listed):
+            if path not in state.unused:
                 header, changed = read_header(path), int(path.stat().st_mtime * 1000)
                 name = path.name.removesuffix(SUFFIX)
                 record = SessionRecord(

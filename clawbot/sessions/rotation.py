@@ -21,7 +21,7 @@ from clawbot.sessions.forgotten import Forgotten
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
 from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, is_free, remove_left_over
 from clawbot.sessions.names import fresh_key, short_name
-from clawbot.sessions.rebuild import parent_of, record_of, transcript_of, transcripts_in, with_choices_of
+from clawbot.sessions.rebuild import file_of, names_in, parent_of, record_of, transcripts_in, with_choices_of
 from clawbot.sessions.summary import End, is_blank, read_end, read_header, survey
 from clawbot.sessions.transcript import SUFFIX
 
@@ -61,15 +61,16 @@ def hand_over(state: IndexState, old: SessionRecord, heir: SessionRecord, end: E
 def settle(
     state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None, *, busy: Callable[[Path], bool]
 ) -> None:
-    """Complete rotations in `folder` that a kill interrupted.
+    """List `folder`, and complete rotations in it that a kill interrupted.
 
     The successor of a marked session gets its key, unless it is `busy`. Files that are not sessions are recorded as
     unused. Raises SessionStoreError.
     """
-    live = {transcript_of(folder, record): record for record in state.records.values()}
+    files = {file_of(record): record for record in state.records.values()}
     try:
-        strays = {path: read_header(path) for path in transcripts_in(folder) if path not in live}
-        live = {path: record for path, record in live.items() if record.ended_reason is None}
+        state.names = names_in(folder)
+        strays = {path: read_header(path) for path in transcripts_in(folder, state.names - files.keys())}
+        live = {folder / name: record for name, record in files.items() if strays and record.ended_reason is None}
         for path, header in sorted(strays.items(), key=lambda stray: stray[1].timestamp if stray[1] else ""):
             parent = parent_of(folder, header)
             old = live.get(parent) if parent else None
@@ -108,15 +109,16 @@ def bury(state: IndexState, forgotten: Forgotten, agent_id: str, zone: tzinfo | 
 
 def clean_up(state: IndexState, folder: Path) -> None:
     """Remove what a kill left in `folder` and nobody holds: unused transcripts, locks of deleted ones, files not
-    renamed yet. The caller holds the index. Failures become problems of `state`."""
-    locked = {path.with_name(path.name.removesuffix(LOCK_SUFFIX)) for path in folder.glob(f"*{SUFFIX}{LOCK_SUFFIX}")}
-    for path in state.unused | {path for path in locked if not path.exists()}:
+    renamed yet. The caller holds the settled index. Failures become problems of `state`."""
+    locked = {name.removesuffix(LOCK_SUFFIX) for name in state.names if name.endswith(f"{SUFFIX}{LOCK_SUFFIX}")}
+    for path in state.unused | {folder / name for name in locked - state.names}:
         if is_free(path):
             _remove(path, state)
-    for path in folder.glob(".*.tmp"):
-        transcript, is_note, _ = path.name[1:].partition(_NOTE)
-        if path.name.startswith(f".{FILE_NAME}.") or (is_note and is_free(folder / f"{transcript}{SUFFIX}")):
-            _remove(path, state)
+    for name in state.names:
+        if name.startswith(".") and name.endswith(".tmp"):
+            transcript, is_note, _ = name[1:].partition(_NOTE)
+            if name.startswith(f".{FILE_NAME}.") or (is_note and is_free(folder / f"{transcript}{SUFFIX}")):
+                _remove(folder / name, state)
 
 
 def _remove(path: Path, state: IndexState) -> None:

@@ -16,6 +16,7 @@ from itertools import product
 from msgspec import structs
 
 from clawbot.messages import AssistantBlock, AssistantMessage, TextBlock
+from clawbot.text.patterns import lazy_re
 
 
 def begun(*parts: str) -> str:
@@ -36,7 +37,7 @@ OPENING = "[*_\"'“”`]{0,3}"
 _CLOSES = "[*_\"'“”`.!。！…]"
 CLOSING = f"(?:{_CLOSES}{{4}}|{_CLOSES}{{0,3}}(?!{_CLOSES}))"
 
-_CUT = re.compile(rf"(?<!\w)(?:NO_(?:{begun(*'REPL')})?|HEARTBEAT_O?)\Z")
+_CUT = lazy_re(rf"(?<!\w)(?:NO_(?:{begun(*'REPL')})?|HEARTBEAT_O?)\Z")
 
 
 def completed(text: str) -> str:
@@ -54,11 +55,11 @@ CONTEXT = 24
 # Match this many characters at a time: a model may repeat a token endlessly.
 _WINDOW = 2_000
 _GAP = r"(?:(?<!\s)\s+|(?<=[。！？…]))"
-_LAST = re.compile(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*)+\Z", re.IGNORECASE)
-_MAYBE_LAST = re.compile(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*)*{OPENING}(?:{TOKEN_BEGUN})?\Z", re.IGNORECASE)
-_ONE = re.compile(rf"(?P<opening>{OPENING})(?P<token>{TOKEN})(?P<closing>{CLOSING})", re.IGNORECASE)
-_LIST_MARK = re.compile(r"(?:\A|\n)[ \t]*\d+[.)]\Z")
-_LAST_WORD = re.compile(r"[^\s,;:()\"'“”]+\Z")
+_LAST = lazy_re(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*)+\Z", re.IGNORECASE)
+_MAYBE_LAST = lazy_re(rf"{_GAP}(?:{OPENING}{TOKEN}{CLOSING}\s*)*{OPENING}(?:{TOKEN_BEGUN})?\Z", re.IGNORECASE)
+_ONE = lazy_re(rf"(?P<opening>{OPENING})(?P<token>{TOKEN})(?P<closing>{CLOSING})", re.IGNORECASE)
+_LIST_MARK = lazy_re(r"(?:\A|\n)[ \t]*\d+[.)]\Z")
+_LAST_WORD = lazy_re(r"[^\s,;:()\"'“”]+\Z")
 
 # Punctuation that announces a token on this or the next line: `the answer is:`.
 _ANNOUNCES = frozenset(":：,，、;；(（")
@@ -120,9 +121,9 @@ _EDGE = r"[\W_]*(?:(?:(?<=<)|(?<=</))[a-z]{1,10}>[\W_]*)*"
 # A fence may name its language, and the token may be the value of a JSON object's one key `action`.
 _LANGUAGE = r"(?<=```)[a-z]{1,10}[ \t]*\r?"
 _DRESS = rf'{_EDGE}(?:{_LANGUAGE}\n{_EDGE})?(?:(?<=")action"{_EDGE})?'
-_SILENT = re.compile(rf"{_DRESS}(?:{TOKEN}{_EDGE})+\Z", re.IGNORECASE)
+_SILENT = lazy_re(rf"{_DRESS}(?:{TOKEN}{_EDGE})+\Z", re.IGNORECASE)
 _ACTION_BEGUN, _TAG_BEGUN = rf"""(?<="){begun(*'action"')}""", "(?<=[</])[a-z]{1,10}"
-_MAYBE_SILENT = re.compile(
+_MAYBE_SILENT = lazy_re(
     rf"{_DRESS}(?:{TOKEN}{_EDGE})*(?:{TOKEN_BEGUN}|{_LANGUAGE}|{_ACTION_BEGUN}|{_TAG_BEGUN})?\Z", re.IGNORECASE
 )
 
@@ -139,15 +140,15 @@ _SENTENCES = (
     *(who + does for who, does in product(*_CHINESE)),
 )
 _ENGLISH = rf"(?:(?:{'|'.join(_WHO)}) (?:{'|'.join(_DOES)})|{'|'.join(_IS)})(?:{'|'.join(_WHEN[:0:-1])})?"
-_SENTENCE = re.compile(rf"(?:{_ENGLISH}|(?:{'|'.join(_CHINESE[0])})(?:{'|'.join(_CHINESE[1])}))(?!\w)")
+_SENTENCE = lazy_re(rf"(?:{_ENGLISH}|(?:{'|'.join(_CHINESE[0])})(?:{'|'.join(_CHINESE[1])}))(?!\w)")
 _HEAD = 60
 # Text that begins with more punctuation than this is a drawing.
 _MOST_EDGE = 400
-_LEADING_EDGE = re.compile(r"[\W_]*")
+_LEADING_EDGE = lazy_re(r"[\W_]*")
 
-_TAG = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
-_LABEL = re.compile(r"\s*(?:thinking|thought|reasoning|思考|推理)[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
-_LABEL_BEGUN = re.compile(
+_TAG = lazy_re(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_LABEL = lazy_re(r"\s*(?:thinking|thought|reasoning|思考|推理)[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
+_LABEL_BEGUN = lazy_re(
     rf"\s*(?:thinking|thought|reasoning|思考|推理|{begun(*'thinking')}|{begun(*'thought')}|{begun(*'reasoning')}|思|推)"
     r"[ \t]*\Z",
     re.IGNORECASE,
@@ -202,12 +203,12 @@ def _head(text: str) -> tuple[int, str]:
     return start, "".join(char.lower() if char.isascii() else char for char in head)
 
 
-_OWN_LINES = re.compile(rf"(?:\s*{OPENING}{TOKEN}{CLOSING}[ \t]*\r?\n)+", re.IGNORECASE)
+_OWN_LINES = lazy_re(rf"(?:\s*{OPENING}{TOKEN}{CLOSING}[ \t]*\r?\n)+", re.IGNORECASE)
 # On the answer's line only a bare upper-case token counts: `no_reply: false` is a setting.
-_BARE = re.compile(rf"(?:\s*{TOKEN})+")
-_STOP = re.compile(r"[.!]+\s+|[。！…]+\s*")
-_DASH = re.compile(r"[ \t]*[—–]+\s*|[ \t]+-+[ \t]+")
-_BLANKS = re.compile(r"[ \t]*[:：][ \t]*|[ \t]*")
+_BARE = lazy_re(rf"(?:\s*{TOKEN})+")
+_STOP = lazy_re(r"[.!]+\s+|[。！…]+\s*")
+_DASH = lazy_re(r"[ \t]*[—–]+\s*|[ \t]+-+[ \t]+")
+_BLANKS = lazy_re(r"[ \t]*[:：][ \t]*|[ \t]*")
 # Suffixes with which a token becomes an ordinary word.
 _ENDINGS = frozenset({"s", "d", "ed", "er", "ing"})
 # Words that continue a sentence with the token as its subject, where neither space nor capital tells.
@@ -280,9 +281,9 @@ def _begins_anew(text: str, *, glued: bool, ended: bool) -> bool | None:
     return first.isalpha() and first not in _CONTINUES
 
 
-_HINT = re.compile(r"NO\\?_|HEARTBEAT\\?_", re.IGNORECASE)
-_NAMED = re.compile(rf"(?<!\w){TOKEN}(?!\w)")
-_ASKS = re.compile(
+_HINT = lazy_re(r"NO\\?_|HEARTBEAT\\?_", re.IGNORECASE)
+_NAMED = lazy_re(rf"(?<!\w){TOKEN}(?!\w)")
+_ASKS = lazy_re(
     rf"pre-compaction memory flush|\b(?:reply|answer|respond)\b[^.\n]{{0,40}}\b{TOKEN}(?!\w)", re.IGNORECASE
 )
 # Prompts of programs begin with their purpose.

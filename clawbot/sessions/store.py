@@ -7,28 +7,29 @@ All calls block and are thread-safe; call them in a thread from the event loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import tzinfo
 from pathlib import Path
 from typing import Self
 
 from msgspec import structs
 
-from clawbot.clock import Clock, epoch_ms
+from clawbot.clock import Clock, epoch_ms, moment_of
 from clawbot.files import ensure_private_dir
 from clawbot.messages import UserMessage
-from clawbot.sessions.entries import CustomEntry, MessageEntry, iso_ms
+from clawbot.sessions.entries import CustomEntry, MessageEntry, SessionInfoEntry, iso_ms
 from clawbot.sessions.errors import ForgottenSessionError, Problem, SessionStoreError, store_error
 from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
 from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.listing import SessionSummary, pick, pick_or_new, summarise
-from clawbot.sessions.locks import SessionLock, is_free
+from clawbot.sessions.locks import SessionLock, is_free, remove_left_over
 from clawbot.sessions.names import MAIN, fresh_key, key_for, short_name
 from clawbot.sessions.rebuild import adopt, rebuild_records, transcript_of, unlisted_records
 from clawbot.sessions.rotation import bury, clean_up, hand_over, key_of_ended, settle, successor
 from clawbot.sessions.summary import END_MARK, End
 from clawbot.sessions.transcript import SUFFIX, Transcript
+from clawbot.sessions.trash import Trash
 
 
 class OpenSession:
@@ -70,6 +71,7 @@ class SessionStore:
         self.agent_id = agent_id
         self._clock = clock
         self._cwd = cwd
+        self.trash = Trash(folder)
         self._index = SessionIndex(folder, clock, lambda: rebuild_records(folder, agent_id, self._zone))
 
     def current(self, name: str = MAIN) -> SessionRecord | None:
@@ -208,6 +210,46 @@ class SessionStore:
         """Store `record` under its key with the current time; returns the new record."""
         return self._put(structs.replace(record, updated_at=epoch_ms(self._clock.now())))
 
+    def rename(self, name: str, title: str) -> SessionRecord:
+        """Give the session `name` the title `title`, as `named` does; returns its record. Raises SessionLockedError
+        while it is open elsewhere."""
+        record = self.find(name)
+        with self.borrow(record) as opened:
+            return self.named(opened, title)
+
+    def named(self, opened: OpenSession, title: str) -> SessionRecord:
+        """Record `title`, the user's name for the open session, in its transcript and in the index; returns the new
+        record. "" takes the name away."""
+        opened.transcript.append(SessionInfoEntry(name=title), sync=True)
+        return self._put(structs.replace(opened.record, label=title or None))
+
+    def delete(self, name: str) -> Path:
+        """Move the session `name` to the trash; returns the folder there. Raises SessionLockedError while it is open.
+
+        The index may be restored from the transcripts at any time, so they go first.
+        """
+        record = self.find(name)
+        path = self.path_of(record)
+        with ExitStack() as undo, self._editing() as state:
+            self._locked(path, record, undo)
+            place = self.trash.take(record, path)
+            state.drop(record.key)
+        # The next start cleans up what can't be removed now.
+        with suppress(SessionStoreError):
+            remove_left_over(path)
+        return place
+
+    def restore(self, session_id: str) -> SessionRecord:
+        """Bring a deleted session back; returns its record. Its key is another one if that was taken since."""
+        with self._editing() as state:
+            record = self.trash.give_back(session_id, self.folder)
+            if record.key in state.records:
+                stem = f"{short_name(record.key)}-"
+                key = fresh_key(self.agent_id, moment_of(record.updated_at, self._zone), self._known(state), stem)
+                record = structs.replace(record, key=key)
+            state.put(record)
+        return record
+
     def records(self) -> Sequence[SessionRecord]:
         """All sessions, including transcripts missing from the index; last used first."""
         known = self._known(self._read())
@@ -240,10 +282,10 @@ class SessionStore:
         if dry_run and not self.folder.is_dir():
             return []
         state = self._read()
-        unlisted = self._unlisted(state)
+        unlisted = unlisted_records(state, self.folder, self.agent_id)
         if not dry_run and (unlisted or state.changed or state.unreadable):
             with self._editing() as state:
-                unlisted = self._unlisted(state)
+                unlisted = unlisted_records(state, self.folder, self.agent_id)
                 for record in unlisted.values():
                     state.put(record)
         added = [Problem(str(self.path_of(record)), "was not in the index; added") for record in unlisted.values()]
@@ -260,10 +302,14 @@ class SessionStore:
 
     def _read(self) -> IndexState:
         state = self._index.read()
-        settle(state, self.folder, self.agent_id, self._zone, busy=lambda _path: False)
+        self._complete(state, lambda _path: False)
+        return state
+
+    def _complete(self, state: IndexState, busy: Callable[[Path], bool]) -> None:
+        """Bring `state` in line with the transcripts in the folder. Those that are `busy` get no key."""
+        settle(state, self.folder, self.agent_id, self._zone, busy=busy)
         adopt(state, self.folder, self.agent_id, self._zone)
         bury(state, self._forgotten(), self.agent_id, self._zone)
-        return state
 
     def _forgotten(self) -> Forgotten:
         try:
@@ -272,24 +318,26 @@ class SessionStore:
             raise store_error("read", self.folder / FORGOTTEN_FILE, error) from error
 
     def _put(self, record: SessionRecord) -> SessionRecord:
-        with self._editing() as state:
+        with self._editing(record) as state:
             state.put(record)
         return record
 
     @contextmanager
-    def _editing(self) -> Iterator[IndexState]:
+    def _editing(self, known: SessionRecord | None = None) -> Iterator[IndexState]:
+        """The index, to be changed. While it has the session `known`, it has lost nothing since that was opened: the
+        folder is not searched, which takes long with thousands of sessions."""
         try:
             ensure_private_dir(self.folder)
         except OSError as error:
             raise store_error("use the folder", self.folder, error) from error
         with self._index.edit() as state:
-            settle(state, self.folder, self.agent_id, self._zone, busy=lambda path: not is_free(path))
-            adopt(state, self.folder, self.agent_id, self._zone)
-            bury(state, self._forgotten(), self.agent_id, self._zone)
+            found = state.records.get(known.key) if known is not None else None
+            if known is None or found is None or found.session_id != known.session_id:
+                self._complete(state, lambda path: not is_free(path))
             yield state
 
     def _known(self, state: IndexState) -> dict[str, SessionRecord]:
-        return {**self._unlisted(state), **state.records}
+        return {**unlisted_records(state, self.folder, self.agent_id), **state.records}
 
     def _check_remembered(self, record: SessionRecord) -> None:
         if record.session_id in self._forgotten().sessions:
@@ -297,10 +345,6 @@ class SessionStore:
                 f"Session {short_name(record.key)} was forgotten.",
                 hint="`clawbot sessions show` has its transcript; start a fresh one with --new.",
             )
-
-    def _unlisted(self, state: IndexState) -> dict[str, SessionRecord]:
-        listed = {self.path_of(record) for record in state.records.values()}
-        return unlisted_records(self.folder, self.agent_id, listed | state.unused)
 
     def _begin(self, record: SessionRecord, undo: ExitStack, *, parent: Path | None = None) -> OpenSession:
         """Create and lock the transcript of `record`; `undo` reverts it."""

@@ -33,7 +33,14 @@ from clawbot.sessions.silence import asks_for_silence
 from clawbot.text.secrets import redact
 
 TITLE_CHARS = 60
+LONGEST_TITLE = 120
 _MARKUP = re.compile(r"^[\s#>*`\-]+")
+
+
+def given_title(text: str) -> str:
+    """`text`, given to a session as its title: redacted, on one line of at most `LONGEST_TITLE` characters."""
+    shown = "".join(char if char.isprintable() else " " for char in redact(text[: LONGEST_TITLE * 8]))
+    return " ".join(shown.split())[:LONGEST_TITLE].rstrip()
 
 
 def title_of(text: str) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -32,7 +33,7 @@ from clawbot.sessions.entries import (
 )
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error
 from clawbot.sessions.lines import ByteSource, LineAppender, first_line, line_numbers
-from clawbot.sessions.offsets import EntrySpan, nth_span, read_entry, spans_backwards, tail, walk, whole_end
+from clawbot.sessions.offsets import EntrySpan, nth_span, read_at, read_entry, spans_backwards, tail, walk, whole_end
 
 # A result is stored up to the first number of characters, and each of its blocks at least up to the second.
 RESULT_CHARS = 400_000
@@ -72,6 +73,15 @@ MOST_PROBLEMS = 100
 MOST_PLACES = 256
 # An odd factor, so that different places in a file of up to 4 GiB never give the same id.
 _SPREAD = 0x9E3779B1
+
+
+class TranscriptBranch(NamedTuple):
+    """A `path` from the root to the last entry, and the place `at` in it before which another branch begins; `kept` are
+    the entries that are read of that branch."""
+
+    path: list[Entry]
+    at: int
+    kept: list[Entry]
 
 
 class Transcript:
@@ -224,6 +234,37 @@ class Transcript:
                 self._forget_before(stored)
             return stored
 
+    def branch_before(self, entry_id: str) -> TranscriptBranch:
+        """The path of the conversation, and what of it would be read if it ended before the entry `entry_id`. Reads the
+        whole path. Raises SessionStoreError, also for an entry that is not on it."""
+        with self._lock:
+            try:
+                spans = list(self._walk(self._end, UNSET))
+                at = next((index for index, span in enumerate(spans) if span.id == entry_id), None)
+                if at is None:
+                    raise SessionStoreError(
+                        f"{entry_id} is no part of this conversation.", hint="Choose another place."
+                    )
+                path = self._decoded(spans[::-1])
+                found = tail(iter(spans[at + 1 :]), self._first_kept)
+                return TranscriptBranch(path, len(spans) - 1 - at, self._decoded(found.spans))
+            except OSError as error:
+                raise store_error("read", self.path, error) from error
+
+    def go_on_from(self, branch: TranscriptBranch, mark: E) -> E:
+        """Go on at the end of `branch` with `mark`, which is on disk when this returns: from then on the last line of
+        the file belongs to it. What followed stays in the file. Raises SessionStoreError; then nothing has changed."""
+        with self._lock:
+            left = self.entries
+            self.entries = branch.kept
+            try:
+                return self.append(mark, sync=True)
+            except BaseException:
+                self.entries = left
+                raise
+            finally:
+                self._ids = {entry.id for entry in self.entries}
+
     def history(self, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
         """The last `limit` items before the entry `before` (None: the end) for the screen, oldest first.
 
@@ -235,6 +276,33 @@ class Transcript:
                 return list(islice(self._items_before(before), max(0, limit)))[::-1]
             except OSError as error:
                 raise store_error("read", self.path, error) from error
+
+    def history_after(self, entry_id: str) -> tuple[bool, Iterator[HistoryItem]]:
+        """What follows the entry `entry_id` ("": everything) for a reader, oldest first, and whether that entry is on
+        the path; if not, everything. Of a long transcript only positions are kept. Raises SessionStoreError, also while
+        it is read."""
+        starts, ends = array("Q"), array("Q")
+        try:
+            with self._lock:
+                for span in self._walk(self._end, UNSET):
+                    if span.id == entry_id:
+                        return True, self._items_at(starts, ends)
+                    starts.append(span.start)
+                    ends.append(span.end)
+        except OSError as error:
+            raise store_error("read", self.path, error) from error
+        return not entry_id, self._items_at(starts, ends)
+
+    def _items_at(self, starts: Sequence[int], ends: Sequence[int]) -> Iterator[HistoryItem]:
+        """The items between these bytes, the last one first."""
+        try:
+            for start, end in zip(reversed(starts), reversed(ends), strict=True):
+                with self._lock:
+                    item = history_item(read_at(self._source, start, end))
+                if item is not None:
+                    yield item
+        except OSError as error:
+            raise store_error("read", self.path, error) from error
 
     def _load(self, *, writable: bool) -> None:
         self._appender = LineAppender(self.path) if writable else None
@@ -252,12 +320,18 @@ class Transcript:
         found = tail(self._walk(end, UNSET), self._first_kept)
         if found.compaction is not None and found.missing:
             self._report(found.compaction.start, f"what it kept begins at {found.missing}, which is missing")
-        parent = found.spans[0].parent_id if found.spans else None
-        for span in found.spans:
-            entry = read_entry(self._source, span, self._report, None if parent is UNSET else parent)
-            self.entries.append(entry)
-            parent = entry.id
+        self.entries = self._decoded(found.spans)
         self._ids = {entry.id for entry in self.entries}
+
+    def _decoded(self, spans: Sequence[EntrySpan]) -> list[Entry]:
+        """The entries of a part of a path, oldest first."""
+        entries: list[Entry] = []
+        parent = spans[0].parent_id if spans else None
+        for span in spans:
+            entry = read_entry(self._source, span, self._report, None if parent is UNSET else parent)
+            entries.append(entry)
+            parent = entry.id
+        return entries
 
     def _load_end(self) -> None:
         """Handle an unfinished last line, and set the end of the valid lines."""

@@ -4,7 +4,6 @@ and checked at the end of the test."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -13,14 +12,12 @@ from typing import Any
 
 import yaml
 
-from clawbot.clock import Clock, SystemClock, epoch_ms
-from clawbot.llm.collect import DeltaCollector
-from clawbot.llm.errors import ModelError
-from clawbot.llm.failures import Failure, to_error
+from clawbot.clock import Clock, SystemClock
+from clawbot.llm.client import ClientOptions, RetryPolicy
 from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
-from clawbot.llm.scripted import ScriptedFault, ScriptEngine, load_script
+from clawbot.llm.scripted import ScriptEngine, load_script
+from clawbot.llm.scripted.model import ScriptModel
 from clawbot.llm.scripted.server import serve_script
-from clawbot.llm.wire import to_openai
 
 
 class ServerThread:
@@ -58,63 +55,22 @@ class ServerThread:
             self._ready.set()
 
 
-PROVIDER = "script"
+class ScriptedModel(ScriptModel):
+    """Answers with the turns of `engine`, as `script:FILE` does, and without retries.
 
-
-class ScriptedModel:
-    """Answers with the turns of `engine`, with the request encoding and stream collection of a real model.
-
-    Scripted faults are raised as the `llm.errors` of a real provider, without retries. A request that does not match
-    the script raises ScriptMismatch. `requests` holds the requests in order.
+    A request that does not match the script raises ScriptMismatch. `requests` holds the requests in order.
     """
 
     def __init__(self, engine: ScriptEngine, *, clock: Clock | None = None) -> None:
-        self.engine = engine
-        self.requests: list[ChatRequest] = []
-        self._clock = clock or SystemClock()
-        self._ref = f"{PROVIDER}:{engine.script.path}"
-
-    @property
-    def info(self) -> ModelInfo:
-        """The script's file, model name and window."""
-        window = self.engine.script.window
+        window = engine.script.window
         source = "from the script" if window else ""
-        return ModelInfo(ref=self._ref, reason="scripted", window=window, window_source=source)
+        info = ModelInfo(f"script:{engine.script.path}", reason="scripted", window=window, window_source=source)
+        super().__init__(engine, info, ClientOptions(clock or SystemClock(), RetryPolicy(attempts=1, loading=0.0)))
+        self.requests: list[ChatRequest] = []
 
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request` with the next turn of the script. Raises ScriptMismatch and the scripted errors."""
+    def _attempt(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         self.requests.append(request)
-        model = self.engine.script.model
-        collector = DeltaCollector(provider=PROVIDER, model=model, timestamp=epoch_ms(self._clock.now()))
-        body = {"model": model, **to_openai(request)}
-        shown = False
-        async with contextlib.aclosing(self.engine.reply(body)) as chunks:
-            try:
-                async for chunk in chunks:
-                    for part in collector.feed(chunk):
-                        shown = True
-                        yield part
-            except ScriptedFault as fault:
-                raise self._error(fault, streaming=shown) from fault
-        for last in collector.finish():
-            yield last
-
-    async def warm(self) -> None:
-        """Nothing needs to be loaded."""
-
-    async def aclose(self) -> None:
-        """Raise ScriptMismatch or ScriptUnused if the script was not followed to its end."""
-        self.engine.finish()
-
-    def _error(self, fault: ScriptedFault, *, streaming: bool) -> ModelError:
-        failure = Failure(
-            name="APIConnectionError" if fault.kind == "drop" else "",
-            message=fault.message,
-            status=fault.status,
-            retry_after=fault.headers.get("Retry-After", ""),
-            streaming=streaming,
-        )
-        return to_error(failure, ref=f"{PROVIDER}/{self.engine.script.model}", now=self._clock.now())
+        return super()._attempt(request)
 
 
 Turns = Sequence[Mapping[str, Any]]

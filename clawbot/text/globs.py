@@ -9,11 +9,12 @@ from functools import lru_cache
 
 from clawbot.errors import ClawbotError
 from clawbot.text.names import composed
+from clawbot.text.patterns import lazy_re
 
 MAX_CHARACTERS = 500
 """Longer globs are refused: a model may send any."""
 
-_PART = re.compile(r"(?:\*\*/)+|\*+|\?|\[[!^]?\]?[^\]/]*\]|\{[^{}/]*\}|.", re.DOTALL)
+_PART = lazy_re(r"(?:\*\*/)+|\*+|\?|\[[!^]?\]?[^\]/]*\]|\{[^{}/]*\}|.", re.DOTALL)
 _NO_CLASSES = ("[]", "[!]", "[^]")
 Part = str | tuple[tuple[str, ...], ...]
 """A wildcard or a character; or the alternatives of braces, each a sequence of parts."""

@@ -1,4 +1,4 @@
-"""Scripts of characters, language detection, text folding, and stop words in English, Chinese, Japanese and Korean.
+"""Scripts of characters, language detection, text folding, and the stop words of eight languages.
 
 The stop words of questions come first: searches ignore them. Titles of conversations also ignore those at the end.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import Literal
+
+from clawbot.text.patterns import lazy_re
 
 Language = Literal["en", "zh"]
 
@@ -33,10 +35,10 @@ CJK = rf"\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0
 _SAMPLE = 4_000
 """Characters of a text used to detect its language."""
 
-_NOT_PROSE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|[\w~./\\-]*[./\\][\w./\\-]+", re.DOTALL)
-_HAN_CHAR = re.compile(f"[{HAN}]")
-_KANA = re.compile(f"[{HIRAGANA}{KATAKANA}]")
-_WORD = re.compile(f"[^\\W\\d_{HAN}{HIRAGANA}{KATAKANA}]+")
+_NOT_PROSE = lazy_re(r"```.*?```|`[^`\n]*`|https?://\S+|[\w~./\\-]*[./\\][\w./\\-]+", re.DOTALL)
+_HAN_CHAR = lazy_re(f"[{HAN}]")
+_KANA = lazy_re(f"[{HIRAGANA}{KATAKANA}]")
+_WORD = lazy_re(f"[^\\W\\d_{HAN}{HIRAGANA}{KATAKANA}]+")
 
 _PLAIN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
     ord(fancy): plain
@@ -88,6 +90,37 @@ STOP_WORDS = _words(
     """
 )
 """English words in lower case and without apostrophes."""
+
+FOREIGN_STOP_WORDS = _words(
+    """
+    aber afin ai ainsi algo alguna algunas alguno algunos algún alle allem allen aller alles alors als ante après
+    aquel aquella au auch aucun aucune auf auquel aura aus aussi autre autres aux avait avant avec avez avoir avons
+    bei beim bis bist cada ce ceci cela celle celles celui ces cet cette ceux chaque chez combien como cual cuales
+    cuando cuanta cuantas cuanto cuantos cuál cuáles cuándo cuánta cuántas cuánto cuántos cómo da dabei damit dann
+    dans daran darauf daraus dass daß dein deine deinem deinen deiner del dem denn depuis der deren desde dessen
+    deux dich dir doch dois doit donc donde du durch dónde ein eine einem einen einer eines einige el ella ellas
+    elle elles ellos encore entre er era eran eres esa esas ese eso esos esta estas este esto estos estoy está
+    están et euch euer eure eux faire faut fue fueron für gegen gehabt gewesen gibt habe haben había han hasta
+    hatte hatten hattest hay hätte ich ihm ihn ihnen ihr ihre ihrem ihren ihrer il ils ins ist je jede jedem jeden
+    jeder jedes jetzt jusque kann kannst können könnte laquelle las lequel les lesquelles lesquels leur leurs lo
+    lors lorsque los lui machen macht mais mein meine meinem meinen meiner mes mich mir mis mit moi moins muss
+    musste muy más müssen nach nada ne nicht nichts noch nos nosotros notre nous nun nur ob oder ohne otra otras
+    otro otros ou où par para parce pero peu peut poco por porque pour pourquoi qu quand que quel quelle quelles
+    quels qui quien quienes quién quiénes quoi qué sa según sehr sein seine seinem seinen seiner seit ser sera sich
+    sido sie sind sinon sobre soll sollen sollte sont sous soy su suis sus sí ta también tan tengo tes tiene tienen
+    toda todas todo todos toi toujours tous toute toutes tus tú um un una unas und une uno unos uns unser unsere
+    unserem unseren unter usted va vamos vers viel viele vielen voici vom von vor vos votre vous wann waren warum
+    weil welche welchem welchen welcher welches wenn wer werde werden weshalb wie wieder wieso wieviel wir wird wo
+    wofür woher wohin wollen womit worden wurde wurden würde zu zum zur zwischen à él étaient était été être über
+    """
+)
+"""German, Spanish and French words that say little; those that are English words or names as well are in
+SHARED_STOP_WORDS."""
+
+SHARED_STOP_WORDS = _words(
+    "ab al comment das de des die el en es fait ha hab hace hat la le ma man pas plus se si son sur te va war"
+)
+"""Such words that are also English words or names: they say little only in a question that is not English."""
 
 NAMES_LIKE_STOP_WORDS = frozenset({"Will", "May", "IT", "US", "WHO"})
 """Stop words that are names in this spelling, except at the start of a sentence."""

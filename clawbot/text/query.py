@@ -24,11 +24,14 @@ from clawbot.text.language import (
     CJK,
     CJK_PARTICLES,
     CJK_WEAK,
+    FOREIGN_STOP_WORDS,
     HIRAGANA,
     IDEOGRAPHS,
     NAMES_LIKE_STOP_WORDS,
+    SHARED_STOP_WORDS,
     STOP_WORDS,
 )
+from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import camel_parts, cjk_run, fts_quote, plain_forms, spread_text, tokens_of, words_of
 
 Kind = Literal["word", "phrase", "identifier", "number", "cjk"]
@@ -82,14 +85,15 @@ def any_of(spellings: Iterable[str]) -> str:
 PART = 0.5
 """The weight of parts of an identifier or a quoted phrase relative to the whole."""
 
-_PART = re.compile(r"[^\W_]+")
-_CONTRACTION = re.compile(r"(.+?)(?:n['’]t|['’](?:s|m|re|ve|ll|d))", re.IGNORECASE)
-_VERSION = re.compile(r"v?(\d+(?:\.\d+)+)", re.IGNORECASE)
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
-_DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}")
-_NUMBER = re.compile(r"v?\d[\d.,:/-]*", re.IGNORECASE)
-_LETTERS_AND_DIGITS = re.compile(r"(\d+)([^\W\d_]+)|([^\W\d_]+)(\d+)")
-_DIGITS = re.compile(r"[1-9]\d{4,11}")
+_STOP_WORDS = STOP_WORDS | FOREIGN_STOP_WORDS
+_PART = lazy_re(r"[^\W_]+")
+_CONTRACTION = lazy_re(r"(.+?)(?:n['’]t|['’](?:s|m|re|ve|ll|d))", re.IGNORECASE)
+_VERSION = lazy_re(r"v?(\d+(?:\.\d+)+)", re.IGNORECASE)
+_GROUPED = lazy_re(r"\d{1,3}(?:,\d{3})+")
+_DATE = lazy_re(r"\d{4}([-/.])\d{1,2}\1\d{1,2}")
+_NUMBER = lazy_re(r"v?\d[\d.,:/-]*", re.IGNORECASE)
+_LETTERS_AND_DIGITS = lazy_re(r"(\d+)([^\W\d_]+)|([^\W\d_]+)(\d+)")
+_DIGITS = lazy_re(r"[1-9]\d{4,11}")
 _PLUMBING = frozenset({"http", "https", "www", "com"})
 _MAX_PARTS = 32
 _MAX_JOINED = 40
@@ -119,7 +123,7 @@ def is_stop(token: str, *, starts: bool) -> bool:
     if base in NAMES_LIKE_STOP_WORDS and not starts:
         return False
     plain = re.sub("['’]", "", token).lower()
-    return plain in STOP_WORDS or all(part.lower() in STOP_WORDS for part in _PART.findall(base))
+    return plain in _STOP_WORDS or all(part.lower() in _STOP_WORDS for part in _PART.findall(base))
 
 
 def latin_found(token: str, unit: str = "") -> QueryTerms:
@@ -177,7 +181,7 @@ def _worth_asking(part: str) -> bool:
     """Whether a part of an identifier is specific enough by itself."""
     if part.isdigit():
         return len(part) >= _LONG_NUMBER
-    return len(part) > 1 and part.lower() not in STOP_WORDS | _PLUMBING
+    return len(part) > 1 and part.lower() not in _STOP_WORDS | _PLUMBING
 
 
 WEAK_PAIR = 0.4
@@ -272,9 +276,9 @@ MAX_TERMS = 64
 
 _MAX_PHRASE = 200
 _QUOTES = (('"', '"'), ("“", "”"), ("「", "」"), ("『", "』"), ("《", "》"))
-_QUOTED = re.compile("|".join(rf"{left}([^{right}\n]{{1,{_MAX_PHRASE}}}){right}" for left, right in _QUOTES))
-_SCRUB = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-_SENTENCE_START = re.compile(r"(?:^|[.!?。！？:\n])[\s\"“'(]*$")
+_QUOTED = lazy_re("|".join(rf"{left}([^{right}\n]{{1,{_MAX_PHRASE}}}){right}" for left, right in _QUOTES))
+_SCRUB = lazy_re(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_SENTENCE_START = lazy_re(r"(?:^|[.!?。！？:\n])[\s\"“'(]*$")
 _LOOK_BACK = 8
 _SHORT = 2
 
@@ -295,14 +299,24 @@ def parse_query(text: str) -> Query:
     """Parse the question `text`. Never fails; text without words has no terms."""
     raw = _SCRUB.sub(" ", text[:MAX_QUERY_CHARS]).strip()
     tokens = _tokens(plain_forms(raw))
-    found = [_found(token) for token in tokens]
-    if not any(stretch.terms for stretch in found):
-        found = [cjk_all(token.text) if token.is_cjk else latin_found(token.text) for token in tokens]
+    shared = SHARED_STOP_WORDS if _is_foreign(tokens) else frozenset()
+    found = [QueryTerms() if token.text.lower() in shared else _found(token) for token in tokens]
     quoted = [group for match in _QUOTED.finditer(raw) for group in match.groups() if group]
     phrases = [_phrase(inner) for inner in quoted if words_of(inner)]
+    if not any(stretch.terms for stretch in found):
+        found = [cjk_all(token.text) if token.is_cjk else latin_found(token.text) for token in tokens]
+        # "off by one": together they may say much.
+        latin = [base_of(token.text).lower() for token in tokens if not token.is_cjk]
+        phrases += [_phrase(" ".join(latin))] if not phrases and 1 < len(latin) == len(tokens) else []
     words = _lighter((term for stretch in found for term in stretch.terms), set(words_of(" ".join(quoted))))
     content = dict.fromkeys(word for stretch in found for word in stretch.content)
     return Query(raw, _bounded([*phrases, *words]), tuple(content), _names(tokens))
+
+
+def _is_foreign(tokens: Iterable[_Token]) -> bool:
+    """Whether more of the words that say little are German, Spanish or French than English."""
+    words = [token.text.lower() for token in tokens]
+    return sum(word in FOREIGN_STOP_WORDS for word in words) > sum(word in STOP_WORDS for word in words)
 
 
 def _tokens(text: str) -> list[_Token]:

@@ -6,30 +6,30 @@ right-to-left runs are isolated, and bidi overrides are removed.
 
 from __future__ import annotations
 
-import re
+from clawbot.text.patterns import lazy_re
 
 BINARY_MARK = "[binary data omitted]"
 BINARY_AT = 12  # replacement characters in one line
 HELD_MAX = 2048  # the maximum length of an escape sequence
 
-_ESCAPE = re.compile(
+_ESCAPE = lazy_re(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links, clipboard
     r"|\x1b[PX^_][^\x1b\n]*\x1b\\"  # DCS, SOS, PM, APC
     r"|\x1b[ -/]*[0-~]"  # everything of two or three characters
 )
-_UNFINISHED = re.compile(
+_UNFINISHED = lazy_re(
     r"(?:\x1b\[[0-?]*[ -/]*|\x1b\][^\x07\x1b\n]*\x1b?|\x1b[PX^_][^\x1b\n]*\x1b?|\x1b[ -/]*|\r)\Z",
 )
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
-_NEWLINE = re.compile("\r\n?|\u2028|\u2029|\x0b|\x0c|\x85")
-_SUSPICIOUS = re.compile(
+_CONTROL = lazy_re("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
+_NEWLINE = lazy_re("\r\n?|\u2028|\u2029|\x0b|\x0c|\x85")
+_SUSPICIOUS = lazy_re(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffd]"
 )
-_STEERING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
+_STEERING = lazy_re("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
 _RTL = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
-_RTL_WORD = re.compile(f"[{_RTL}]+")
-_RTL_RUN = re.compile(f"[{_RTL}]+(?:[^\\S\n]*[{_RTL}]+)*")
+_RTL_WORD = lazy_re(f"[{_RTL}]+")
+_RTL_RUN = lazy_re(f"[{_RTL}]+(?:[^\\S\n]*[{_RTL}]+)*")
 TAB = 4
 
 

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from clawbot.text.patterns import lazy_re
+
 Span = tuple[int, int, str]
 """Start and end in characters, and the kind."""
 
@@ -27,12 +29,12 @@ class _Shape(NamedTuple):
 
 def _issued(kind: str, marks: str, pattern: str) -> _Shape:
     """A standalone key, not inside a longer word."""
-    return _Shape(kind, tuple(marks.split()), re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})", re.ASCII))
+    return _Shape(kind, tuple(marks.split()), lazy_re(rf"(?<![A-Za-z0-9])(?:{pattern})", re.ASCII))
 
 
 def _within(kind: str, marks: str, pattern: str) -> _Shape:
     """A pattern whose group `secret` is the secret."""
-    return _Shape(kind, tuple(marks.split()), re.compile(pattern, re.IGNORECASE | re.ASCII))
+    return _Shape(kind, tuple(marks.split()), lazy_re(pattern, re.IGNORECASE | re.ASCII))
 
 
 _SHAPES = (
@@ -116,25 +118,25 @@ _SHAPES = (
     ),
 )
 
-_PEM = re.compile(r"-{4,5} ?BEGIN ([A-Z0-9 ]{0,40})-{4,5}|PuTTY-User-Key-File-\d")
-_PEM_END = re.compile(r"-{4,5} ?END [A-Z0-9 ]{0,40}-{4,5}|Private-MAC: [0-9a-f]{1,80}")
+_PEM = lazy_re(r"-{4,5} ?BEGIN ([A-Z0-9 ]{0,40})-{4,5}|PuTTY-User-Key-File-\d")
+_PEM_END = lazy_re(r"-{4,5} ?END [A-Z0-9 ]{0,40}-{4,5}|Private-MAC: [0-9a-f]{1,80}")
 # A body without its end: long runs of Base64, with real or escaped whitespace.
-_PEM_BODY = re.compile(r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{20,200}(?![A-Za-z0-9+/=]))*")
+_PEM_BODY = lazy_re(r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{20,200}(?![A-Za-z0-9+/=]))*")
 _LONGEST_PEM = 20_000
-_RUN = re.compile(r"(?<![\w+/.-])[A-Za-z0-9_+-]{32,120}(?![\w+/.-])={0,2}", re.ASCII)
-_IN_ADDRESS = re.compile(r"[?&#][\w.-]{1,40}=\Z")
-_CARD = re.compile(r"(?<![A-Za-z0-9_.+#/=-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![A-Za-z0-9_-]|\.\d)", re.ASCII)
+_RUN = lazy_re(r"(?<![\w+/.-])[A-Za-z0-9_+-]{32,120}(?![\w+/.-])={0,2}", re.ASCII)
+_IN_ADDRESS = lazy_re(r"[?&#][\w.-]{1,40}=\Z")
+_CARD = lazy_re(r"(?<![A-Za-z0-9_.+#/=-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![A-Za-z0-9_-]|\.\d)", re.ASCII)
 # First digits and lengths of the networks: Visa, Mastercard, American Express, Discover, JCB, Diners, UnionPay.
-_NETWORK = re.compile(
+_NETWORK = lazy_re(
     r"4\d{15}|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}|6(?:011|5\d\d|4[4-9]\d)\d{12}"
     r"|35(?:2[89]|[3-8]\d)\d{12}|3(?:0[0-5]|[689]\d)\d{11}|62\d{14,17}"
 )
 # One number in ten passes the check by chance.
-_NUMBERED = re.compile(
+_NUMBERED = lazy_re(
     r"(?:\b(?:order|invoice|tracking|shipment|parcel|ticket|reference|serial|case|imei|isbn)\b|订单|单号|编号|发票|流水|序列号)[^\n\d]{0,20}\Z",
     re.IGNORECASE,
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_re(
     r"[<{\[%*•].{0,300}|\$[({]?[A-Za-z_].{0,300}|x{3,99}|\.{3,99}|(?:your|my)[_-].{0,300}"
     r"|(?:db[_-]?)?(?:password|passwd|pass|pwd|pw|secret|token|key|user|username)",
     re.IGNORECASE | re.DOTALL,
@@ -171,6 +173,8 @@ def is_placeholder(value: str) -> bool:
 def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
     """The blocks of keys and certificates (RFC 7468, PuTTY): start, end and label, including truncated ones."""
     at = 0
+    if "BEGIN" not in text and "PuTTY" not in text:
+        return
     while begin := _PEM.search(text, at):
         label = begin[1] if begin[1] is not None else "PRIVATE"
         limit = min(len(text), begin.end() + _LONGEST_PEM)

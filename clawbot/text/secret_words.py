@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from clawbot.text.language import COMMON_HAN as HAN
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secret_shapes import Span, is_placeholder
 
 How = Literal["equals", "colon", "row", "is", "set", "bare", "option"]
@@ -53,7 +54,7 @@ _WORDS = """
 # English words that follow `the password is` and are not the value.
 _NO_VALUES = frozenset(_WORDS.split())
 # Descriptions of a secret: that it is hashed, its length, its location.
-_ABOUT_IT = re.compile(
+_ABOUT_IT = lazy_re(
     r"(?:[a-z-]{2,30}(?<!e)ed|[a-z-]{2,30}ly"
     r"|\d+[ _-]?(?:chars?|characters?|digits?|letters?|bits?|bytes?|times?|words?|days?|hours?|minutes?|attempts?)?"
     r"|sha-?\d{1,3}|md5|bcrypt|argon2\w{0,2}|pbkdf2|scrypt|aes-?\d{0,3}|rsa-?\d{0,4}|hs256|rs256|ed25519|utf-?8|base64"
@@ -63,24 +64,24 @@ _ABOUT_IT = re.compile(
     re.IGNORECASE,
 )
 # A value computed by code: `input(…)`, `settings.api_key`, `user_password`.
-_CODE = re.compile(
+_CODE = lazy_re(
     r"[A-Za-z_][\w.]*[(\[].*|(?:self|os|process|args|config|settings|env|request|options|opts|this|data|event)\..*"
     r"|(?:[A-Za-z]\w*_)?(?:password|passwd|pwd|pw|token|secret|key|value|input)\d?",
     re.IGNORECASE | re.DOTALL,
 )
-_HAN_ABOUT = re.compile(
+_HAN_ABOUT = lazy_re(
     rf"[不没很太必一由用在空对错否要被加明保强弱随默旧新同多少最这那什哪谁我你他她它自可能需临公安正无未放存写记请见][{HAN}]*"
     rf"|[{HAN}]*的[{HAN}]*|[{HAN}]*[吗呢么了]"
 )
-_INNER = re.compile(r"[a-z][A-Z]")
-_SYMBOL = re.compile(r"[!@#$%^&*+=~?]")
-_DIGITS = re.compile(r"[#*]?\d{3,10}[#*]?")
-_GOES_ON = re.compile(
+_INNER = lazy_re(r"[a-z][A-Z]")
+_SYMBOL = lazy_re(r"[!@#$%^&*+=~?]")
+_DIGITS = lazy_re(r"[#*]?\d{3,10}[#*]?")
+_GOES_ON = lazy_re(
     r"\s*(?:\Z|[^\w\s]|\n|(?:for|at|on|of|in|to|and|or|but|so|now|since|because|please|if|when|too|until|from|by)\b)",
     re.IGNORECASE,
 )
 # A Chinese value must end its clause: `密码是123456吗`, but not `密码是2026年改的`.
-_HAN_ENDS = re.compile(rf"(?![{HAN}])|[了吗哦啊呢吧和或,]")
+_HAN_ENDS = lazy_re(rf"(?![{HAN}])|[了吗哦啊呢吧和或,]")
 
 
 def is_value(value: str, after: str, told: Told) -> bool:
@@ -154,7 +155,7 @@ def _is_password(value: str, after: str, how: How) -> bool:
 
 
 # Names of secrets. Those of `firm` always mean one, those of `loose` possibly something else.
-_NAME = re.compile(
+_NAME = lazy_re(
     r"(?P<firm>pass(?:word|wd|code|phrase|[ _-]phrase)s?|pwd|(?<![A-Za-z])(?:wi-?fi|wlan|wpa2?)[ _-]?key"
     r"|api[ _-]?keys?|(?:secret|access|private|encryption|signing|account|master|recovery)[ _-]?keys?"
     r"|(?:access|auth|refresh|bearer|api|bot|session|id|security)[ _-]?token|client[ _-]?secret"
@@ -178,42 +179,38 @@ _SCOPE = (
     r"|(?:在|给|用于)[^,.;\n]{1,16}?)?"
 )
 _QUOTE = r"\\?[\"'`]"
-_ASSIGNED = re.compile(
+_ASSIGNED = lazy_re(
     rf"{_SCOPE}(?:{_QUOTE})?[\])]?[*_]{{0,2}}\s{{0,3}}(?P<sign>=>|:=|={{1,3}}|:|\|)[*_]{{0,2}}\s{{0,3}}", re.IGNORECASE
 )
-_IS = re.compile(
+_IS = lazy_re(
     rf"{_SCOPE}(?:'s|\s(?:is|was|are|will be|should be|reads|being))\s{{1,3}}"
     r"(?:(?:now|just|still|simply|currently|actually|again|always|either|called)\s)?(?::\s?)?"
     rf"|{_SCOPE}[^,.;:\n{HAN}]{{0,12}}(?:现在|已经|还|都|应该|依然|仍然|就)?(?:是|为|叫做?|设[为成]|设置[为成]|改[为成]了?|换[为成]了?|变成了?)"
     r"了?:?\s{0,2}",
     re.IGNORECASE,
 )
-_SET = re.compile(
+_SET = lazy_re(
     rf"{_SCOPE}(?P<done>\s(?:(?:is|was|be|been|got|gets)\s)?(?:(?:re)?set|changed|updated|switched))?\s(?:back\s)?to\s(?:be\s)?",
     re.IGNORECASE,
 )
-_SETS = re.compile(
-    r"\b(?:chang|set|reset|updat|switch|rotat|mak)(?:e|es|ed|ing|ting)?\b[^.!?\n]{0,60}\Z", re.IGNORECASE
-)
-_BARE = re.compile(rf"\s{{1,2}}|(?<=[{HAN}])")
-_OPTION = re.compile(r"--[\w-]{0,30}\Z")
-_SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s{1,3}", re.IGNORECASE)
-_ALSO = re.compile(r"\s{0,2}(?:,|/|\band\b|\bor\b|和|或|,)\s{0,2}(?:[\"'`])?", re.IGNORECASE)
+_SETS = lazy_re(r"\b(?:chang|set|reset|updat|switch|rotat|mak)(?:e|es|ed|ing|ting)?\b[^.!?\n]{0,60}\Z", re.IGNORECASE)
+_BARE = lazy_re(rf"\s{{1,2}}|(?<=[{HAN}])")
+_OPTION = lazy_re(r"--[\w-]{0,30}\Z")
+_SCHEME = lazy_re(r"(?:Bearer|Basic|Token)\s{1,3}", re.IGNORECASE)
+_ALSO = lazy_re(r"\s{0,2}(?:,|/|\band\b|\bor\b|和|或|,)\s{0,2}(?:[\"'`])?", re.IGNORECASE)
 
-_QUOTED = re.compile(r"\\?([\"'`])(?P<value>[^\n]{1,200}?)\\?\1")
-_WORD = re.compile(rf"[*_]{{0,2}}(?P<value>[^\s\"',;\\)}}\]<>|`{HAN}]{{1,300}})")
-_HAN_VALUE = re.compile(rf"[{HAN}]{{2,12}}(?=\s{{0,2}}(?:[,.;!\"'`)\]}}|\\\n]|\Z))")
-_SEED = re.compile(r"(?:[a-z]{3,8}\s{1,2}){7,23}[a-z]{3,8}|(?:[a-z]{2,12}\s){2,11}[a-z]{2,12}(?=\s*(?:[.,;!\n]|\Z))")
-_HAN_SEED = re.compile(rf"(?:[{HAN}]{{1,4}} ){{3,23}}[{HAN}]{{1,4}}|(?:[a-z]{{3,8}}\s){{3,23}}[a-z]{{3,8}}")
-_LINK = re.compile(
+_QUOTED = lazy_re(r"\\?([\"'`])(?P<value>[^\n]{1,200}?)\\?\1")
+_WORD = lazy_re(rf"[*_]{{0,2}}(?P<value>[^\s\"',;\\)}}\]<>|`{HAN}]{{1,300}})")
+_HAN_VALUE = lazy_re(rf"[{HAN}]{{2,12}}(?=\s{{0,2}}(?:[,.;!\"'`)\]}}|\\\n]|\Z))")
+_SEED = lazy_re(r"(?:[a-z]{3,8}\s{1,2}){7,23}[a-z]{3,8}|(?:[a-z]{2,12}\s){2,11}[a-z]{2,12}(?=\s*(?:[.,;!\n]|\Z))")
+_HAN_SEED = lazy_re(rf"(?:[{HAN}]{{1,4}} ){{3,23}}[{HAN}]{{1,4}}|(?:[a-z]{{3,8}}\s){{3,23}}[a-z]{{3,8}}")
+_LINK = lazy_re(
     rf"[\"'`]?\s{{0,2}}(?:(?<=\s)(?:is|was|as|=)\s(?:(?:my|the|our|your|his|her|their|a|an)\s)?(?:[\w'-]{{1,20}}\s){{0,3}}"
     rf"|(?:是|作为?|当作?|做)[{HAN}A-Za-z ]{{0,12}})\Z",
     re.IGNORECASE,
 )
-_BEFORE_ENDS = re.compile(
-    rf"\s*(?:\Z|[.,;!)\n\"'`]|(?:for|of|at|to|on|in|and|now|here|too|but)\b|[{HAN}])", re.IGNORECASE
-)
-_LAST_WORD = re.compile(rf"[^\s\"'`,;()<>{HAN}]{{4,60}}\Z")
+_BEFORE_ENDS = lazy_re(rf"\s*(?:\Z|[.,;!)\n\"'`]|(?:for|of|at|to|on|in|and|now|here|too|but)\b|[{HAN}])", re.IGNORECASE)
+_LAST_WORD = lazy_re(rf"[^\s\"'`,;()<>{HAN}]{{4,60}}\Z")
 _KINDS: dict[Group, str] = {"firm": "password", "digits": "code", "phrase": "phrase", "loose": "token"}
 _AFTER = 16  # characters examined after a value
 _WINDOW = 90  # characters examined before a name

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from clawbot.text.language import fold
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secret_shapes import shapes_in
 from clawbot.text.secret_words import values_in
 
@@ -23,7 +24,7 @@ MARK = "[secret left out]"
 """Replaces a secret."""
 
 # Values of variables with such names are secrets; shorter ones than this would redact ordinary words.
-_SECRET_NAME = re.compile(r"(API-?_?KEY|_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTHORIZATION)$", re.IGNORECASE)
+_SECRET_NAME = lazy_re(r"(API-?_?KEY|_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTHORIZATION)$", re.IGNORECASE)
 _SHORTEST_KNOWN = 8
 _SHORTEST_SAID = 4
 # A separate word; digits must not be part of a date, a version or an issue number.

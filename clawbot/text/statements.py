@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from clawbot.text.language import fold
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import holds_secret
 
 LEAST_CHARS, MOST_CHARS = 4, 500
@@ -67,7 +68,7 @@ _MARKS = {
 }
 _LONGEST_REFUSAL = 240
 # The offline model's own phrases, whatever follows them: current ones, and those in older notes.
-_OFFLINE = re.compile(
+_OFFLINE = lazy_re(
     r"I run offline, |I read no text in that|I found nothing |I don't delete notes|I have no tool "
     r"|I (?:keep|have) that in this "
     r"|Your notes (?:hold nothing|are empty)|There are no notes of |That looks like a password|That did not work: "
@@ -79,7 +80,7 @@ _OFFLINE = re.compile(
     r"|再见。.*)\Z"
 )
 # What models say if they found nothing. Must be the whole text: it may be the start of an answer.
-_REFUSED = re.compile(
+_REFUSED = lazy_re(
     r"(?:(?:I'm |I am )?sorry[,.]? (?:but )?)?"
     r"(?:I (?:can't|cannot|can not|couldn't|could not|wasn't able to|am unable to|'m unable to) "
     r"(?:answer|access|determine|do that|find|help|locate|recall|remember|see|tell|verify)"
@@ -89,7 +90,7 @@ _REFUSED = re.compile(
     r"|不知道|不清楚|找不到)",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？!?;])|\n+")
+_SENTENCE_END = lazy_re(r"(?<=[.!?])\s+|(?<=[。！？!?;])|\n+")
 
 
 def sentences(text: str) -> Iterator[str]:

@@ -83,11 +83,14 @@ def _without_past(word: str) -> str:
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
     """`word` with its ending replaced if the rest has at least the measure `least`."""
-    ending = next((ending for ending in endings if word.endswith(ending)), "")
-    rest = word.removesuffix(ending)
-    # The s or t before -ion is kept.
-    measured = rest + ending[:1] if ending in ("sion", "tion") else rest
-    return rest + endings[ending] if ending and _measure(measured) >= least else word
+    # The longest ending comes first.
+    for ending, other in endings.items():
+        if word.endswith(ending):
+            rest = word.removesuffix(ending)
+            # The s or t before -ion is kept.
+            measured = rest + ending[:1] if ending in ("sion", "tion") else rest
+            return rest + other if _measure(measured) >= least else word
+    return word
 
 
 def _form(word: str) -> str:

@@ -11,10 +11,11 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
+from operator import add
 from typing import NamedTuple
 
 from clawbot.text.language import CJK
+from clawbot.text.patterns import lazy_re
 from clawbot.text.stems import stem
 
 TOKENIZER_VERSION = 2
@@ -41,17 +42,17 @@ _LONGEST_CAMEL = 64
 _HUMP = r"(?:(?<=[a-z][A-Z])|(?<=[A-Z0-9][A-Z])(?=[a-z]{2}))"
 # wi-fi, e-mail, to-do: many write such words together. Longer first parts are words by themselves.
 _HYPHEN = r"(?<=[A-Za-z]-)(?<![\w-]{3}-)(?=[A-Za-z]{2})"
-_ASCII_WORK = re.compile(rf"[A-Z-](?:{_HUMP}|{_HYPHEN})")
+_ASCII_WORK = lazy_re(rf"[A-Z-](?:{_HUMP}|{_HYPHEN})")
 _WORK = rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}{INVISIBLE}-](?:(?<![A-Z-])|{_HUMP}|{_HYPHEN})"
-_DOUBLED = re.compile(rf"[^\W{_LONE_SURROGATES}]?[{_MARKS}]+|[{_DOUBLES}]+")
-_ACCENT = re.compile(rf"[{_ACCENTS}]")
-_INVISIBLE = re.compile(rf"[{INVISIBLE}]+")
-_SURROGATE = re.compile(rf"[{_LONE_SURROGATES}]")
-_CAMEL = re.compile(r"(?<![A-Za-z0-9])(?=[A-Z]*[a-z0-9]+[A-Z]|[A-Z]{2,}[a-z]{2})[A-Za-z0-9]+(?![A-Za-z0-9])")
-_COMPOUND = re.compile(r"(?<![\w-])[A-Za-z]{1,2}-[A-Za-z]{2,}(?![\w-])")
-_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z]{2})")
-_TOKEN = re.compile(r"[^\W_]+")
-_FOREIGN_TOKEN = re.compile(r"(?:[^\W_]|[\ue000-\uf8ff])+")
+_DOUBLED = lazy_re(rf"[^\W{_LONE_SURROGATES}]?[{_MARKS}]+|[{_DOUBLES}]+")
+_ACCENT = lazy_re(rf"[{_ACCENTS}]")
+_INVISIBLE = lazy_re(rf"[{INVISIBLE}]+")
+_SURROGATE = lazy_re(rf"[{_LONE_SURROGATES}]")
+_CAMEL = lazy_re(r"(?<![A-Za-z0-9])(?=[A-Z]*[a-z0-9]+[A-Z]|[A-Z]{2,}[a-z]{2})[A-Za-z0-9]+(?![A-Za-z0-9])")
+_COMPOUND = lazy_re(r"(?<![\w-])[A-Za-z]{1,2}-[A-Za-z]{2,}(?![\w-])")
+_HUMPS = lazy_re(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z]{2})")
+_TOKEN = lazy_re(r"[^\W_]+")
+_FOREIGN_TOKEN = lazy_re(r"(?:[^\W_]|[\ue000-\uf8ff])+")
 
 
 @cache
@@ -65,6 +66,12 @@ def _work() -> re.Pattern[str]:
     return re.compile(_WORK)
 
 
+@cache
+def _odd() -> re.Pattern[str]:
+    """Matches a character without a plain form of its own."""
+    return re.compile(f"[{_DOUBLES}{_MARKS}{_LONE_SURROGATES}{INVISIBLE}]")
+
+
 def index_text(text: str) -> str:
     """The text stored in the keyword index for `text`, mostly `text` itself.
 
@@ -76,6 +83,8 @@ def index_text(text: str) -> str:
     if work.search(text) is None:
         return text
     spread = spread_text(text)
+    if _ASCII_WORK.search(spread) is None:
+        return spread
     parts = [part for word in _CAMEL.findall(spread) for part in camel_parts(word)]
     parts += [word.replace("-", "") for word in _COMPOUND.findall(spread)]
     return f"{spread}\n{' '.join(parts)}" if parts else spread
@@ -98,6 +107,8 @@ def plain_forms(text: str) -> str:
     The mapping of a character does not depend on its context, so index and query always agree.
     """
     if text.isascii():
+        return text
+    if _odd().search(text) is None:
         return text
     text = _INVISIBLE.sub("", _SURROGATE.sub("?", text))
     return _DOUBLED.sub(_compose, text)
@@ -130,6 +141,9 @@ class Token(NamedTuple):
 def tokens_of(text: str) -> Iterator[Token]:
     """The tokens of `text`, such as a line of a note, in order: words as compared by the index; each character and pair
     of CJK runs."""
+    if text.isascii():
+        yield from (Token(word.start(), word.end(), stem(word[0].lower())) for word in _TOKEN.finditer(text))
+        return
     for run in _token_run().finditer(text):
         start = run.start()
         if run["cjk"]:
@@ -154,8 +168,10 @@ def fts_quote(token: str) -> str:
 def _spread_run(match: re.Match[str]) -> str:
     run = match[0]
     # With spaces around it: an English word may touch a Chinese one.
-    pairs = [f"{left} {left}{right}" for left, right in pairwise(run)]
-    return f" {' '.join((*pairs, run[-1]))} "
+    parts = [""] * (2 * len(run) - 1)
+    parts[::2] = run
+    parts[1::2] = map(add, run, run[1:])
+    return f" {' '.join(parts)} "
 
 
 def _compose(match: re.Match[str]) -> str:

@@ -108,9 +108,10 @@ def _state(settings: Settings, paths: Paths, workspace: Path) -> Iterator[Barred
     if not _same_folder(paths.home, workspace):
         # Only the following entries are worth detecting by other names (hard links).
         yield Barred(paths.home, _STATE, twins=False)
-    yield from (Barred(place, _STATE) for place in (paths.agents, paths.hooks, paths.logs))
+    yield from (Barred(place, _STATE) for place in (paths.agents, paths.hooks, paths.logs, paths.mcp_tools))
     # Including editors' backup copies and lock files.
-    files = (paths.env_file, paths.config_file, paths.switches_file, paths.schedule_file, paths.history_file)
+    programs = (paths.config_file, paths.switches_file, paths.mcp_file)
+    files = (paths.env_file, *programs, paths.schedule_file, paths.history_file)
     yield from (Barred(paths.home, _STATE, pattern=f"{file.name}*") for file in files)
     # If an agent's workspace is the state folder, its notes lie beside the indexes.
     yield Barred(paths.memory_db("main").parent, _STATE, pattern="*.sqlite*")

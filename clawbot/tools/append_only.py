@@ -138,6 +138,10 @@ def is_on_disk(folder: WorkspaceFolder, write: MemoryWrite) -> bool:
     return len(found) == write.size > 0 and hashlib.sha256(found).hexdigest() == write.digest
 
 
+class _JunkError(ToolError):
+    """The model wrote what is of no use."""
+
+
 class AppendOnlyFile:
     """The workspace file `path`, with the tools that append to it.
 
@@ -185,13 +189,13 @@ class AppendOnlyFile:
         """
         self._check_path(asked)
         self._check_text(text)
-        if not whole and (useless := self._judge(text)):
-            self.refused_junk = True
-            raise ToolError(f"Not added: {useless}. Add only what must be remembered of this conversation.")
         if text.strip() in self._texts:
             return ToolOutcome(f"{self.path} holds that already: it was added in this turn.", summary="+0")
         try:
             write = self._write(text, whole=whole)
+        except _JunkError:
+            self.refused_junk = True
+            raise
         except ToolError as error:
             self.trouble = str(error)
             raise
@@ -237,6 +241,8 @@ class AppendOnlyFile:
             rest = remainder(before, text) if whole else text
             if not rest.strip():
                 return None
+            if useless := self._judge(rest):
+                raise _JunkError(f"Not added: {useless}. Add only what must be remembered of this conversation.")
             clean, secrets = without_secrets(rest, self._known)
             added = addition(before, clean)
             self._announce(structs.replace(described(self.path, before, len(before), added), secrets=secrets))

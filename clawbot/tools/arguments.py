@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import FieldInfo
 
 from clawbot.messages import ToolSpec
 from clawbot.text.visible import title_of
@@ -39,9 +40,11 @@ _BOUNDS = ("minLength", "minimum", "default")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
+@functools.cache
 def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     """The JSON schema of `arguments`: one flat object without references, closed to unknown names. Every call of a
-    model carries it, so it leaves out what says nothing: least values of 0 and 1, and defaults that are empty."""
+    model carries it, so it leaves out what says nothing: least values of 0 and 1, and defaults that are empty. The same
+    object each time: nobody may change it."""
     _, components = msgspec.json.schema_components([arguments], ref_template="{name}")
     schema = dict(components[arguments.__name__])
     schema["properties"] = {name: _plain(value) for name, value in schema["properties"].items()}
@@ -59,7 +62,7 @@ def parse(arguments: type[A], raw: dict[str, Any]) -> A:
 
     Raises ToolError that names the argument, what was expected and the valid names.
     """
-    known = {field.encode_name: field for field in msgspec.structs.fields(arguments)}
+    known = _fields_of(arguments)
     raw = {_spelled(name, known, raw): value for name, value in raw.items()}
     for name in raw:
         if name not in known:
@@ -71,6 +74,12 @@ def parse(arguments: type[A], raw: dict[str, Any]) -> A:
         return msgspec.convert(given, arguments, strict=False)
     except msgspec.ValidationError as error:
         raise ToolError(f"Wrong arguments: {_in_words(str(error))}. Valid arguments: {', '.join(known)}.") from None
+
+
+@functools.cache
+def _fields_of(arguments: type[Arguments]) -> dict[str, FieldInfo]:
+    """The fields by the names that a model uses. Looking them up takes longer than most calls."""
+    return {field.encode_name: field for field in msgspec.structs.fields(arguments)}
 
 
 def _spelled(name: str, known: Container[str], given: Container[str]) -> str:

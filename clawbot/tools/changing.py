@@ -21,7 +21,8 @@ from clawbot.text.names import fold_name
 from clawbot.tools.arguments import PathArguments, completed, parse
 from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
 from clawbot.tools.listing import FolderTool
-from clawbot.tools.protocol import ApprovalQuestion, Approver, ToolError, ToolOutcome
+from clawbot.tools.permissions import Permissions, Ruling
+from clawbot.tools.protocol import ApprovalQuestion, Approver, ToolError, ToolOutcome, refused
 from clawbot.tools.text import FileChange, whole_diff
 
 OBEYED = "what stands in it is obeyed in every later session"
@@ -68,6 +69,18 @@ class AskedFiles:
     def allow(self, place: WorkspacePath) -> None:
         """Always allow changes of `place`."""
         self._allowed.add(_folded(place.parts))
+
+    def is_allowed(self, place: WorkspacePath) -> bool:
+        """Whether changes of `place` were always allowed."""
+        return _folded(place.parts) in self._allowed
+
+    def grants(self) -> list[str]:
+        """The files whose changes were always allowed."""
+        return sorted("/".join(parts) for parts in self._allowed)
+
+    def take_back(self, grant: str) -> None:
+        """Ask about changes of this file again."""
+        self._allowed.discard(tuple(grant.split("/")))
 
     def _instruction(self, place: WorkspacePath) -> str:
         """The known name of the instruction file at `place`; "" for none."""
@@ -138,20 +151,22 @@ class ChangingTool(FolderTool[A]):
         self._asked = asked
 
     async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
+        """Make the change, after approval where the settings of files want it. Raises ToolError if it is refused."""
+        return await self.run_ruled(arguments, approve, Permissions())
+
+    async def run_ruled(self, arguments: dict[str, Any], approve: Approver, permissions: Permissions) -> ToolOutcome:
         """Make the change, after approval where necessary. A started change completes despite a cancellation. Raises
         ToolError if it is refused."""
         parsed = parse(self.arguments, arguments)
-        begun = await completed(functools.partial(self._begin, parsed))
+        begun = await completed(functools.partial(self._begin, parsed, permissions))
         if isinstance(begun, ToolOutcome):
             return begun
         planned, why = begun
         question = self._question(planned, why)
         answer = await approve(question)
         if answer.decision == "deny":
-            raise ToolError(
-                f"{planned.place.shown} was not changed. {answer.reason or 'The user declined.'} "
-                "Do not try it in another way: say what you would have changed, and ask."
-            )
+            otherwise = "Do not try it in another way: say what you would have changed, and ask."
+            raise refused(answer, f"{planned.place.shown} was not changed.", otherwise)
         if answer.command not in (None, question.command):
             raise ToolError(f"{planned.place.shown} was not changed: what is written there can't be edited first.")
         return await completed(functools.partial(self._make_as_shown, planned, always=answer.decision == "always"))
@@ -164,17 +179,37 @@ class ChangingTool(FolderTool[A]):
         """Make the change of the file at `place`. Blocks; raises ToolError."""
         return self._make(self.plan(place, arguments))
 
-    def _begin(self, arguments: A) -> ToolOutcome | tuple[PlannedChange, Reason]:
+    def grants(self) -> list[str]:
+        """The files whose changes were always allowed, the same for all tools that change files."""
+        return self._asked.grants() if self._asked is not None else []
+
+    def take_back(self, grant: str) -> None:
+        """Ask about changes of this file again."""
+        if self._asked is not None:
+            self._asked.take_back(grant)
+
+    def _begin(self, arguments: A, permissions: Permissions) -> ToolOutcome | tuple[PlannedChange, Reason]:
         """Make the change, or plan it and say why it needs approval. The path is resolved once: later changes of links
         don't matter."""
         place = self._folder.locate_for_change(arguments.path)
-        why = self._asked.why(place) if self._asked is not None else None
+        why = self._why(place, permissions.of_file(self.name, place.parts))
         if why is None:
             return self.act(place, arguments)
         planned = self.plan(place, arguments)
         if planned.before == planned.after or ends_ritual(place, planned.after):
             return self._make(planned)
         return planned, why
+
+    def _why(self, place: WorkspacePath, ruling: Ruling) -> Reason | None:
+        """Why a change of `place` needs approval under `ruling`; None if it does not. Raises ToolError if it is denied.
+        What is obeyed in every later session is asked about whatever a rule allows."""
+        if ruling.way == "deny":
+            raise ToolError(ruling.reason)
+        asked = self._asked
+        why = asked.why(place) if asked is not None else None
+        if why is None and ruling.way == "ask" and not (asked is not None and asked.is_allowed(place)):
+            return Reason(ruling.reason)
+        return None if why is not None and not why.name and ruling.way == "allow" else why
 
     def _question(self, planned: PlannedChange, why: Reason) -> ApprovalQuestion:
         shown = planned.place.shown
@@ -187,7 +222,7 @@ class ChangingTool(FolderTool[A]):
             risks=(INSTRUCTION_RISK,) if why.name else (),
             diff=whole_diff(planned.before, planned.after, shown),
             remedy=f"The user sees such a change before it is made, as {why.text}. They can be asked in the chat, or "
-            "set tools.files.ask in the config.",
+            "set tools.files.ask or permissions in the config.",
         )
 
     def _make_as_shown(self, planned: PlannedChange, *, always: bool) -> ToolOutcome:

@@ -6,8 +6,6 @@ guessing. If the user allows access to other agents' memory (`tools.agents`), bo
 
 from __future__ import annotations
 
-import calendar
-import contextlib
 import copy
 import logging
 import re
@@ -16,10 +14,12 @@ from datetime import date
 from typing import Annotated, Any, Self
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 
+from clawbot.clock import first_day, last_day
 from clawbot.errors import ClawbotError
 from clawbot.memory.backend import MemoryBackend
+from clawbot.memory.backends.guard import NOTHING, is_in_scope
 from clawbot.memory.values import MAX_QUERIES, Excerpt, SearchRequest, Source
 from clawbot.messages import ToolSpec
 from clawbot.text.visible import one_line, title_of
@@ -36,35 +36,9 @@ from clawbot.tools.memory_output import (
 )
 from clawbot.tools.protocol import AnyTool, Need, SessionAccess, ToolError, ToolOutcome
 
-MONTHS = 12
-
 Current = Callable[[], str | None]
 """The transcript of the current conversation, as `sessions/….jsonl`; None before there is one. It is excluded from
 recall."""
-
-_DAY = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:T.*)?")
-
-
-def first_day(text: str) -> date | None:
-    """The first day of `text`, a year, a month or a day; None for blank text. Raises ValueError with what was
-    expected."""
-    return _day(text, last=False)
-
-
-def last_day(text: str) -> date | None:
-    """The last day of the same. Raises ValueError."""
-    return _day(text, last=True)
-
-
-def _day(text: str, *, last: bool) -> date | None:
-    if not text.strip():
-        return None
-    if found := _DAY.fullmatch(text.strip()):
-        with contextlib.suppress(ValueError):
-            year, month = int(found[1]), int(found[2] or (MONTHS if last else 1))
-            return date(year, month, int(found[3] or (calendar.monthrange(year, month)[1] if last else 1)))
-    raise ValueError(f"{text.strip()[:40]!r} is no date; expected YYYY-MM-DD, YYYY-MM or YYYY")
-
 
 log = logging.getLogger(__name__)
 
@@ -99,13 +73,15 @@ async def searched(
     whole: int,
     output_max_chars: int,
 ) -> ToolOutcome:
-    """The matching hits; if `index` can't answer, the reason is returned as `disabled`.
+    """The matching hits; if `index` can't answer, the reason is returned as `disabled`. A session that may know none of
+    the sources gets no hits, and `index` is not asked.
 
     `snippets` limits the characters of all snippets, `whole` those of the results with their locations. The escaped
     text must not exceed `output_max_chars`, or the toolbox would truncate the JSON.
     """
     try:
-        result = await index.search(request)
+        found = await index.search(request) if request.sources else NOTHING
+        result = structs.replace(found, hits=tuple(hit for hit in found.hits if is_in_scope(request, hit)))
     except ClawbotError as error:
         return outcome_of(failure_text(error.message, error.hint), "unavailable")
     except Exception as error:
@@ -167,12 +143,15 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         the minimum."""
         tool = copy.copy(self)
         tool.allow(cite=access.citations, transcripts=access.transcripts)
+        if not access.offers(self.needs, narrows=True):
+            tool.allow(cite=False, notes=False)
         return tool
 
-    def allow(self, *, cite: bool, transcripts: bool) -> None:
-        """Cite unless the settings say otherwise; search the transcripts as well."""
+    def allow(self, *, cite: bool, notes: bool = True, transcripts: bool = False) -> None:
+        """Cite unless the settings say otherwise; search the notes, and the transcripts as well."""
         self._may_cite = cite
-        self._sources = ("memory", "sessions") if transcripts else ("memory",)
+        allowed: dict[Source, bool] = {"memory": notes, "sessions": transcripts}
+        self._sources = tuple(source for source, may in allowed.items() if may)
 
     def title(self, arguments: dict[str, Any]) -> str:
         """`memory_search`, and the first wording."""
@@ -332,7 +311,7 @@ class _ByAgent:
             if isinstance(tool, MemorySearchTool):
                 tools[agent_id] = mine = tool.for_session(access)
                 if agent_id != self._own_id:
-                    mine.allow(cite=access.citations, transcripts=False)
+                    mine.allow(cite=access.citations, notes=access.offers(tool.needs, narrows=True))
         return _ByAgent(self._own_id, tools)
 
     def title(self, arguments: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from clawbot.memory.values import Excerpt, Hit, SearchResult
+from clawbot.memory.values import Excerpt, Fallback, Hit, SearchResult
 from clawbot.tools.folder import well_formed
 from clawbot.tools.protocol import ToolOutcome
 
@@ -65,7 +65,7 @@ def _notes_of_search(answer: dict[str, Any]) -> Iterator[str]:
     if not answer["results"]:
         yield "No hits."
     if fallback := answer.get("fallback"):
-        yield f"{fallback['from']} was not used: {fallback['reason']}"
+        yield msgspec.convert(fallback, Fallback).in_words
     if answer.get("partial"):
         yield "Time was up before everything was searched."
     yield from answer.get("notes", ())
@@ -110,6 +110,14 @@ def fit(hits: Sequence[Hit], snippets: int, whole: int, *, cite: bool = False) -
     return shown
 
 
+def by_note(shown: Sequence[Shown]) -> list[Shown]:
+    """`shown` with what is of one note together: the notes by their best hit, and in each note the best first."""
+    notes: dict[str, list[Shown]] = {}
+    for one in shown:
+        notes.setdefault(one.hit.path, []).append(one)
+    return [one for note in notes.values() for one in note]
+
+
 def _cut_to(text: str, limit: int, escaped: int) -> str:
     """The beginning of `text`, at most `limit` characters, and at most `escaped` of them as JSON."""
     part = cut_at_line(text, min(limit, escaped))
@@ -130,7 +138,7 @@ def results_text(result: SearchResult, shown: Sequence[Shown], citations: Citati
     """The answer to a search. `cite`: add the location of each hit, `path#L12-L20`."""
     answer: dict[str, Any] = {"notice": QUOTED} if shown else {}
     answer |= {
-        "results": [_result(one, cite=cite) for one in shown],
+        "results": [_result(one, cite=cite) for one in by_note(shown)],
         "provider": result.provider,
         "model": result.model,
         "mode": result.mode,
@@ -163,6 +171,8 @@ def _result(shown: Shown, *, cite: bool) -> dict[str, Any]:
         found["said"] = {"who": said.who, "at": said.at.isoformat(timespec="minutes"), "entry": said.entry}
     if cite:
         found["citation"] = well_formed(hit.place)
+    if hit.earlier:
+        found["earlier"] = True
     if shown.cut:
         found["truncated"] = True
     return found

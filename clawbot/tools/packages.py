@@ -21,7 +21,7 @@ from clawbot.extensions import BrokenExtension, installed
 from clawbot.messages import ToolCallBlock, ToolSpec
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.folder import WorkspaceFolder
-from clawbot.tools.protocol import AnyTool, ApprovalQuestion, Approver, AskingTool, ToolError
+from clawbot.tools.protocol import AnyTool, ApprovalQuestion, Approver, AskingTool, ToolError, refused
 
 GROUP = "clawbot.tools"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what all providers take
@@ -92,26 +92,34 @@ class PackageApprovals:
 
     def __init__(self, workspace: Path, packages: Mapping[str, str]) -> None:
         self._workspace = workspace
-        self._waiting = dict(packages)
+        self._packages = packages
+        self._granted: set[str] = set()
 
     async def ask(self, tool: AnyTool, call: ToolCallBlock, approve: Approver) -> None:
         """Ask for `call` if necessary. Raises ToolError if the user refuses."""
-        package = self._waiting.get(call.name)
-        if package is None or tool.read_only or isinstance(tool, AskingTool):
+        package = self._packages.get(call.name)
+        if package is None or call.name in self._granted or tool.read_only or isinstance(tool, AskingTool):
             return
-        command = f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}"
-        question = ApprovalQuestion(
-            tool=call.name,
-            command=command,
-            folder=str(self._workspace),
-            pattern=call.name,
-            reach=f"It is a tool of the package {package}, and does what that does.",
-            remedy="The user can be asked in the chat.",
-        )
-        answer = await approve(question)
-        if answer.decision == "deny":
-            raise ToolError(f"Not run. {answer.reason or 'The user declined.'} Find another way or ask.")
-        if answer.command not in (None, command):
-            raise ToolError("Not run: the arguments of this tool can't be edited first.")
-        if answer.decision == "always":
-            self._waiting.pop(call.name, None)
+        reach = f"It is a tool of the package {package}, and does what that does."
+        remedy = "The user can be asked in the chat."
+        if await ask_to_run(call, approve, folder=str(self._workspace), reach=reach, remedy=remedy):
+            self._granted.add(call.name)
+
+    def grants(self) -> list[str]:
+        """The tools that were always allowed."""
+        return sorted(self._granted)
+
+    def take_back(self, grant: str) -> None:
+        """Ask about this tool again."""
+        self._granted.discard(grant)
+
+
+async def ask_to_run(call: ToolCallBlock, approve: Approver, *, folder: str, reach: str, remedy: str) -> bool:
+    """Ask whether a tool of others may do `call`; True for "always". Raises ToolError if the user refuses."""
+    command = f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}"
+    answer = await approve(ApprovalQuestion(call.name, command, folder, call.name, reach, remedy=remedy))
+    if answer.decision == "deny":
+        raise refused(answer, "Not run.", "Find another way or ask.")
+    if answer.command not in (None, command):
+        raise ToolError("Not run: the arguments of this tool can't be edited first.")
+    return answer.decision == "always"

@@ -9,9 +9,11 @@ import re
 import signal
 import time
 from asyncio.subprocess import DEVNULL, Process
+from codecs import getincrementaldecoder
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
 
@@ -21,6 +23,8 @@ GRACE = 2.0  # seconds between SIGTERM and SIGKILL: enough for git to remove its
 # After the end: how long output is read from a process that left the group and holds the pipe.
 DRAIN = 0.5
 CHUNK = 65536
+LIVE_EVERY = 0.1  # seconds between two pieces that are told while it runs
+LIVE_CHARS = 4000  # at most of each, the last ones
 _POLL = 0.002  # seconds; the end of a namespace takes some milliseconds
 _MOST_TOLD = 4096
 _CHILD = re.compile(rb'"child-pid":\s*(\d+)')
@@ -88,8 +92,52 @@ class CommandLine(Struct, frozen=True):
     told: int | None = None
 
 
-async def run_command(command: CommandLine, *, folder: Path, seconds: float, max_bytes: int) -> Finished:
-    """Run `command` in `folder`, without input, for at most `seconds`.
+class LiveOutput:
+    """Tells what a command prints while it runs: at most ten times a second, and of a flood only the end.
+
+    A context manager: nothing is told behind its end.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._decoder = getincrementaldecoder("utf-8")(errors="replace")
+        self._text = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def hear(self, data: bytes) -> None:
+        """The next piece."""
+        self._text = (self._text + self._decoder.decode(data))[-LIVE_CHARS:]
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LIVE_EVERY, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        text, self._text = self._text, ""
+        if text:
+            self._tell(text)
+
+
+def _heard_by_nobody(_data: bytes) -> None:
+    """Nobody listens to a command."""
+
+
+async def run_command(
+    command: CommandLine,
+    *,
+    folder: Path,
+    seconds: float,
+    max_bytes: int,
+    heard: Callable[[bytes], None] = _heard_by_nobody,
+) -> Finished:
+    """Run `command` in `folder`, without input, for at most `seconds`; `heard` receives its output as it comes.
 
     stdout and stderr are combined. However it ends (by itself, timeout, cancellation), its whole process group is gone
     when this returns, and with a namespace all its processes. Raises OSError if it cannot be started.
@@ -102,7 +150,7 @@ async def run_command(command: CommandLine, *, folder: Path, seconds: float, max
             process = await _start(command, folder, write_end)
         finally:
             os.close(write_end)
-        reading = asyncio.create_task(_collect(reader, output))
+        reading = asyncio.create_task(_collect(reader, output, heard))
         try:
             timed_out = await _wait(process, seconds, told=command.told)
             with contextlib.suppress(TimeoutError):
@@ -153,9 +201,10 @@ async def _open_pipe() -> tuple[asyncio.StreamReader, asyncio.ReadTransport, int
     return reader, transport, write_end
 
 
-async def _collect(reader: asyncio.StreamReader, output: BoundedOutput) -> None:
+async def _collect(reader: asyncio.StreamReader, output: BoundedOutput, heard: Callable[[bytes], None]) -> None:
     while data := await reader.read(CHUNK):
         output.add(data)
+        heard(data)
 
 
 async def _wait(process: Process, seconds: float, *, told: int | None) -> bool:

@@ -11,6 +11,8 @@ from clawbot.errors import ClawbotError
 from clawbot.messages import ToolSpec
 
 Decision = Literal["once", "always", "deny"]
+DECLINED = "The user declined."
+"""The reason of an answer, when that is the only one."""
 Need = Literal["notes", "transcripts", "files", "shell"]
 """What a tool accesses: the user's notes, other conversations, files of the workspace, or commands."""
 
@@ -19,11 +21,16 @@ class ToolError(ClawbotError):
     """A call failed. The text goes to the model: it says why, and what would work instead."""
 
 
+class ToolDeclinedError(ToolError):
+    """The user does not want it. That is no failure."""
+
+
 class ToolOutcome(Struct, frozen=True):
     """The result of a call.
 
     `text` is what the model sees, `summary` its short form for the screen (`+2 -1`, `3 matches`), `details` plain data
-    for the screen only (`{"diff": ...}` of a changed file), and `notice` an additional line for the user.
+    for the screen only (`{"diff": ...}` of a changed file, `{"declined": True}`), and `notice` an additional line for
+    the user.
     """
 
     text: str
@@ -85,6 +92,19 @@ class SessionAccess(Protocol):
 
 
 Approver = Callable[[ApprovalQuestion], Awaitable[ApprovalAnswer]]
+Tell = Callable[[str], None]
+"""Receives the next piece of what a call prints while it runs."""
+
+
+def refused(answer: ApprovalAnswer, what: str, otherwise: str) -> ToolError:
+    """The error of a call that was not allowed: `what` did not happen, and what to do `otherwise`. One that nobody
+    could be asked about fails; one that the user does not want is declined."""
+    reason = answer.reason or DECLINED
+    return (ToolDeclinedError if reason == DECLINED else ToolError)(f"{what} {reason} {otherwise}")
+
+
+def to_nobody(_text: str) -> None:
+    """Nobody hears what a call prints."""
 
 
 class ToolFace(Protocol):

@@ -20,8 +20,22 @@ from clawbot.tools.files import AppendTool, EditTool, ReadTool, WriteTool
 from clawbot.tools.folder import WorkspaceFolder, well_formed
 from clawbot.tools.grep import GrepTool
 from clawbot.tools.listing import ListTool
-from clawbot.tools.packages import PackageApprovals, ToolContext, package_tools
-from clawbot.tools.protocol import AnyTool, Approver, AskingTool, SessionAccess, SessionTool, ToolError, ToolOutcome
+from clawbot.tools.packages import PackageApprovals, ToolContext, ask_to_run, package_tools
+from clawbot.tools.permissions import GrantingTool, Permissions, RuledTool, TellingTool
+from clawbot.tools.protocol import (
+    AnyTool,
+    ApprovalAnswer,
+    ApprovalQuestion,
+    Approver,
+    AskingTool,
+    SessionAccess,
+    SessionTool,
+    Tell,
+    ToolDeclinedError,
+    ToolError,
+    ToolOutcome,
+    to_nobody,
+)
 from clawbot.tools.shell import ShellTool
 from clawbot.tools.text import cut_middle
 
@@ -41,19 +55,32 @@ class Toolbox:
         output_max_chars: int,
         approvals: PackageApprovals | None = None,
         warnings: tuple[str, ...] = (),
+        *,
+        permissions: Permissions | None = None,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._limit = output_max_chars
         self._approvals = approvals
+        self.permissions = permissions or Permissions()
         self.warnings = warnings
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
         self._by_access: dict[SessionAccess, Toolbox] = {}
+        self._added: set[str] = set()
+
+    def replace(self, tools: Sequence[AnyTool]) -> None:
+        """Offer `tools` behind all others from the next request on, in place of those of the last call. A name that is
+        taken stays with its owner."""
+        own = {name: tool for name, tool in self._tools.items() if name not in self._added}
+        added = {tool.spec.name: tool for tool in tools if tool.spec.name not in own}
+        self._tools, self._added = {**own, **added}, set(added)
+        self.specs = tuple(tool.spec for tool in self._tools.values())
+        self._by_access.clear()
 
     def for_session(self, access: SessionAccess) -> Toolbox:
         """The tools for a session with `access`: others don't exist there."""
         if access not in self._by_access:
             tools = [tool for each in self._tools.values() if (tool := _offered(each, access)) is not None]
-            self._by_access[access] = Toolbox(tools, self._limit, self._approvals)
+            self._by_access[access] = Toolbox(tools, self._limit, self._approvals, permissions=self.permissions)
         return self._by_access[access]
 
     @property
@@ -72,24 +99,36 @@ class Toolbox:
             log.exception("tool %s gave no title", call.name)
             return one_line(call.name)
 
-    async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
-        """Run one call. Raises only CancelledError: every failure becomes an error that the model can act on."""
+    async def run(self, call: ToolCallBlock, approve: Approver, tell: Tell = to_nobody) -> ToolOutcome:
+        """Run one call; `tell` receives what it prints meanwhile. Raises only CancelledError: every failure becomes an
+        error that the model can act on."""
         try:
-            outcome = await self._run(call, approve)
-            if not isinstance(outcome, ToolOutcome):
-                raise TypeError(f"it returned {type(outcome).__name__}, not a ToolOutcome")
+            return await self.attempt(call, approve, tell)
+        except ToolDeclinedError as error:
+            outcome = ToolOutcome(str(error), is_error=True, summary="declined", details={"declined": True})
         except ToolError as error:
             outcome = ToolOutcome(str(error), is_error=True, summary="failed")
         except Exception as error:
             log.exception("tool %s failed", call.name)
             what = f"{type(error).__name__}: {error}".rstrip(": ")
             outcome = ToolOutcome(f"The tool {call.name} failed: {what}", is_error=True, summary="failed")
+        return self._fitting(outcome)
+
+    async def attempt(self, call: ToolCallBlock, approve: Approver, tell: Tell = to_nobody) -> ToolOutcome:
+        """Run one call. Raises ToolError for a call that can't succeed, and whatever else a tool raises."""
+        outcome = await self._run(call, approve, tell)
+        if not isinstance(outcome, ToolOutcome):
+            raise TypeError(f"it returned {type(outcome).__name__}, not a ToolOutcome")
+        return self._fitting(outcome)
+
+    def _fitting(self, outcome: ToolOutcome) -> ToolOutcome:
+        """`outcome` within the limit of a result."""
         text = well_formed(outcome.text)
         if len(text) > self._limit:
             text = cut_middle(text, max(self._limit - NOTICE_CHARS, 1), "Ask for less.")
         return ToolOutcome(text, outcome.is_error, outcome.summary, outcome.details, outcome.notice)
 
-    async def _run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
+    async def _run(self, call: ToolCallBlock, approve: Approver, tell: Tell) -> ToolOutcome:
         tool = self._tools.get(call.name)
         if tool is None:
             near = difflib.get_close_matches(call.name, self._tools, n=1)
@@ -98,11 +137,51 @@ class Toolbox:
             raise ToolError(f"There is no tool {one_line(call.name)!r}.{meant} Available: {known}.")
         if call.malformed is not None:
             raise ToolError(explain_malformed(call.malformed))
+        if isinstance(tool, TellingTool):
+            return await tool.run_telling(call.arguments, approve, self.permissions, tell)
+        if isinstance(tool, RuledTool):
+            return await tool.run_ruled(call.arguments, approve, self.permissions)
+        approve = await self._ruled(tool, call, approve)
         if self._approvals is not None:
             await self._approvals.ask(tool, call, approve)
         if isinstance(tool, AskingTool):
             return await tool.run_approved(call.arguments, approve)
         return await tool.run(call.arguments)
+
+    async def _ruled(self, tool: AnyTool, call: ToolCallBlock, approve: Approver) -> Approver:
+        """Who answers the questions of a call: nobody is asked twice, and nobody about what a rule allows. Raises
+        ToolError where rules, mode or user refuse it."""
+        ruling = self.permissions.of_tool(call.name, read_only=tool.read_only)
+        if ruling.way == "usual":
+            return approve
+        if ruling.way == "deny":
+            raise ToolError(ruling.reason)
+        if ruling.way == "ask":
+            remedy = f"The user can allow it with `{call.name}` in permissions.allow of the config."
+            if await ask_to_run(call, approve, folder="", reach=f"Asked since {ruling.reason}.", remedy=remedy):
+                self.permissions.granted.add(call.name)
+        return _yes
+
+    def grants(self) -> list[tuple[str, str]]:
+        """What the user allowed for always while the program runs: the tool, and what of it."""
+        found = [("shell" if isinstance(tool, ShellTool) else "", tool.grants()) for tool in self._granting()]
+        every = [(name, grant) for name, grants in found for grant in grants]
+        return list(dict.fromkeys([*every, *(("", name) for name in sorted(self.permissions.granted))]))
+
+    def take_back(self, grant: str) -> None:
+        """Ask about `grant` again from now on."""
+        for tool in self._granting():
+            tool.take_back(grant)
+        self.permissions.granted.discard(grant)
+
+    def _granting(self) -> list[GrantingTool]:
+        held = [*self._tools.values(), *([self._approvals] if self._approvals is not None else [])]
+        return [each for each in held if isinstance(each, GrantingTool)]
+
+
+async def _yes(question: ApprovalQuestion) -> ApprovalAnswer:
+    """The answer to what was asked already, or is allowed by a rule."""
+    return ApprovalAnswer("once")
 
 
 def _offered(tool: AnyTool, access: SessionAccess) -> AnyTool | None:
@@ -168,4 +247,5 @@ def build_toolbox(
     ]
     added = package_tools(ToolContext(folder, asked, settings, clock), {tool.spec.name for tool in tools})
     allowed = [tool for tool in (*tools, *added.tools) if tool.spec.name not in settings.tools.deny]
-    return Toolbox(allowed, limit, PackageApprovals(workspace, added.packages), added.warnings)
+    approvals, rules = PackageApprovals(workspace, added.packages), Permissions(settings.permissions)
+    return Toolbox(allowed, limit, approvals, added.warnings, permissions=rules)

@@ -136,6 +136,46 @@ def risks_of(command: str, workspace: Path) -> tuple[str, ...]:
     return tuple(risk.value for risk in Risk if risk in found)
 
 
+def commands_in(command: str) -> tuple[list[str], bool]:
+    """The simple commands that `command` runs, each as its words with a space between: those of its parts, of what
+    starts others (`sudo`, `xargs`, `find -exec`), and of texts that it gives to a shell. And whether that is all: false
+    where words are made up first, or nobody can follow."""
+    found: list[str] = []
+    waiting, complete = [command], True
+    for _ in range(INNER):
+        if not waiting:
+            return found, complete
+        script = parse_script(waiting.pop(0))
+        complete = complete and script.readable and len(script.calls) <= CALLS
+        for call in script.calls[:CALLS]:
+            for words in _unwrapped(call.words):
+                name = PurePosixPath(words[0].text).name
+                arguments = [word.text for word in words[1:]]
+                found.append(" ".join([name, *arguments]))
+                if name == "git":
+                    found.append(" ".join([name, *_behind_git(arguments)]))
+                complete = complete and all(word.known for word in words)
+                inner, known = _given_to_shell(name, words)
+                waiting += inner
+                complete = complete and known
+    return found, not waiting and complete
+
+
+def _given_to_shell(name: str, words: Sequence[ScriptWord]) -> tuple[list[str], bool]:
+    """The texts that a shell is given to run, and whether all of what it runs is among them."""
+    if name == "env":
+        return list(_env_texts([word.text for word in words[1:]])), True
+    if name.rstrip("0123456789.") in _known().languages:
+        return [], False
+    if not _known().holds("shells", name):
+        return [], True
+    if name == "eval":
+        return [" ".join(word.text for word in words[1:])], all(word.known for word in words)
+    option = next((n for n, word in enumerate(words) if re.fullmatch(r"-\w*c", word.text)), None)
+    texts = words[option + 1 : option + 2] if option is not None else ()
+    return [word.text for word in texts], bool(texts) and all(word.known for word in texts)
+
+
 class _Look:
     """One look at a command and at the commands in it."""
 

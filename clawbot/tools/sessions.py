@@ -15,12 +15,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from clawbot.clock import moment_of
+from clawbot.clock import first_day, last_day, moment_of
 from clawbot.memory.values import SearchRequest
 from clawbot.sessions.plain_lines import Spoken, list_transcripts, spoken_around
 from clawbot.tools.arguments import Arguments, AsyncTool
 from clawbot.tools.folder import well_formed
-from clawbot.tools.memory import AgentMemory, Current, day_bound, first_day, last_day, searched
+from clawbot.tools.memory import AgentMemory, Current, day_bound, searched
 from clawbot.tools.memory_output import counted
 from clawbot.tools.protocol import AnyTool, ToolError, ToolOutcome
 

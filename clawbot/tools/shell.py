@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -25,8 +26,19 @@ from clawbot.tools.arguments import Arguments, parse, schema_of
 from clawbot.tools.environment import SecretNames, command_environment, is_below, search_path
 from clawbot.tools.fence import Fence
 from clawbot.tools.listing import hidden_from
-from clawbot.tools.process import Finished, run_command
-from clawbot.tools.protocol import ApprovalQuestion, Approver, Need, SessionAccess, ToolError, ToolOutcome
+from clawbot.tools.permissions import Permissions, Ruling
+from clawbot.tools.process import Finished, LiveOutput, run_command
+from clawbot.tools.protocol import (
+    ApprovalQuestion,
+    Approver,
+    Need,
+    SessionAccess,
+    Tell,
+    ToolError,
+    ToolOutcome,
+    refused,
+    to_nobody,
+)
 from clawbot.tools.risks import risks_of
 from clawbot.tools.sandbox.enclosing import Enclosed, Sandbox, explained, reach_text, told_of, was_never_started
 from clawbot.tools.sandbox.walls import Missing
@@ -98,9 +110,9 @@ class Approved(Struct, frozen=True):
 
 
 class ShellTool:
-    """`shell`, an `AskingTool` and a `SessionTool`. What the user allows for always holds in all sessions as long as
-    this object lives. `fence` is that of the file tools: what only reads runs unasked within it. `state` is clawbot's
-    own folder, which commands don't see."""
+    """`shell`, a `RuledTool`, a `TellingTool` and a `SessionTool`. What the user allows for always holds in all
+    sessions as long as this object lives. `fence` is that of the file tools: what only reads runs unasked within it.
+    `state` is clawbot's own folder, which commands don't see."""
 
     name = "shell"
     read_only = False
@@ -122,7 +134,8 @@ class ShellTool:
         self._max_chars = max_chars
         self._secrets = secrets
         self.keep_within(fence or Fence())
-        self._rules = [ShellRule(pattern) for pattern in settings.allow]
+        self._rules = tuple(ShellRule(pattern) for pattern in settings.allow)
+        self._granted: list[ShellRule] = []
         self._shell = shutil.which("bash", path=search_path(os.environ.get("PATH", os.defpath))) or "/bin/sh"
 
     @property
@@ -153,8 +166,26 @@ class ShellTool:
         """Ask from now on about what reads beyond `fence`."""
         self._fence = fence
 
+    def grants(self) -> list[str]:
+        """The commands that the user allowed for always."""
+        return [rule.text for rule in self._granted]
+
+    def take_back(self, grant: str) -> None:
+        """Ask about these commands again."""
+        self._granted[:] = [rule for rule in self._granted if rule.text != grant]
+
     async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
+        """As `run_ruled`, by the settings of the shell alone."""
+        return await self.run_ruled(arguments, approve, Permissions())
+
+    async def run_ruled(self, arguments: dict[str, Any], approve: Approver, permissions: Permissions) -> ToolOutcome:
         """Ask if necessary, run, and report. Raises ToolError if it is refused or can't be started."""
+        return await self.run_telling(arguments, approve, permissions, to_nobody)
+
+    async def run_telling(
+        self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, tell: Tell
+    ) -> ToolOutcome:
+        """The same; what the command prints is handed to `tell` meanwhile."""
         asked = parse(ShellArguments, arguments)
         if not asked.command.strip():
             raise ToolError("`command` is empty.")
@@ -166,8 +197,11 @@ class ShellTool:
                 f"Not run: tools.shell.sandbox is required, and there is none: {found.reason}.",
                 hint=f"For the user: {found.remedy}.",
             )
-        approved = await self._approved(asked.command, approve, sandboxed=sandboxed)
-        outcome = await self._run(approved, min(asked.timeout or self._settings.timeout, MAX_TIMEOUT), sandboxed)
+        judge = functools.partial(self._judge, permissions=permissions, sandboxed=sandboxed)
+        approved = await self._approved(asked.command, approve, judge, permissions)
+        seconds = min(asked.timeout or self._settings.timeout, MAX_TIMEOUT)
+        with LiveOutput(tell) as live:
+            outcome = await self._run(approved, seconds, sandboxed, live)
         details = None
         text = outcome.text
         if approved.command != asked.command:
@@ -175,11 +209,11 @@ class ShellTool:
             details = {"command": approved.command}
         return ToolOutcome(text, outcome.is_error, outcome.summary, details, self._sandbox.notice(found))
 
-    async def _run(self, approved: Approved, seconds: float, sandboxed: bool) -> ToolOutcome:
-        finished, enclosed = await self._attempt(approved, seconds)
+    async def _run(self, approved: Approved, seconds: float, sandboxed: bool, live: LiveOutput) -> ToolOutcome:
+        finished, enclosed = await self._attempt(approved, seconds, live)
         made = enclosed.made
         if sandboxed and was_never_started(finished):
-            finished, enclosed = await self._attempt(approved, seconds)
+            finished, enclosed = await self._attempt(approved, seconds, live)
             made = [*made, *enclosed.made]
         outcome = report(finished, seconds)
         if not sandboxed:
@@ -190,7 +224,7 @@ class ShellTool:
         )
         return ToolOutcome("\n".join([outcome.text, *filter(None, said)]), outcome.is_error, outcome.summary)
 
-    async def _attempt(self, approved: Approved, seconds: float) -> tuple[Finished, Enclosed]:
+    async def _attempt(self, approved: Approved, seconds: float, live: LiveOutput) -> tuple[Finished, Enclosed]:
         secret = await asyncio.to_thread(self._secrets.read)
         environment = await asyncio.to_thread(command_environment, os.environ, secret, self._workspace)
         enclosing = self._sandbox.enclose(
@@ -204,8 +238,9 @@ class ShellTool:
         )
         try:
             async with enclosing as enclosed:
+                most = self._max_chars - NOTICE_CHARS
                 finished = await run_command(
-                    enclosed.command, folder=self._workspace, seconds=seconds, max_bytes=self._max_chars - NOTICE_CHARS
+                    enclosed.command, folder=self._workspace, seconds=seconds, max_bytes=most, heard=live.hear
                 )
         except OSError as error:
             raise ToolError(f"The command could not be started: {error.strerror} ({error.filename}).") from error
@@ -214,32 +249,53 @@ class ShellTool:
     def _is_in_reach(self, found: Reading) -> bool:
         return in_reach(found, self._workspace, self._fence)
 
-    async def _approved(self, command: str, approve: Approver, *, sandboxed: bool) -> Approved:
+    async def _approved(
+        self,
+        command: str,
+        approve: Approver,
+        judge: Callable[[str], Approved | ApprovalQuestion],
+        permissions: Permissions,
+    ) -> Approved:
         """What may run; raises ToolError when nothing may."""
-        judged = await asyncio.to_thread(self._judge, command, sandboxed=sandboxed)
+        judged = await asyncio.to_thread(judge, command)
         if isinstance(judged, Approved):
             return judged
         answer = await approve(judged)
         if answer.decision == "deny":
-            raise ToolError(
-                f"Not run. {answer.reason or 'The user declined.'} Do not try the same again: find another way or ask."
-            )
+            raise refused(answer, "Not run.", "Do not try the same again: find another way or ask.")
         chosen = command if answer.command is None else answer.command
         if not chosen.strip():
             raise ToolError("Not run: the user took the whole command out.")
         check_readable(chosen)
+        if chosen != command:
+            await asyncio.to_thread(self._ruling, chosen, permissions)
         if answer.decision == "always":
-            self._rules.append(offered_rule(chosen))
+            self._granted.append(offered_rule(chosen))
         network = answer.network or await asyncio.to_thread(self._has_network, chosen)
         return Approved(chosen, network, await asyncio.to_thread(self._sets_up_git, chosen))
 
-    def _judge(self, command: str, *, sandboxed: bool) -> Approved | ApprovalQuestion:
-        """What runs unasked, or the question for the user. Blocks; raises ToolError where commands are switched off."""
-        verdict = decide(command, self._settings.approval, tuple(self._rules), self._is_in_reach)
+    def _ruling(self, command: str, permissions: Permissions) -> Ruling:
+        """What holds for `command` by rules and mode. Blocks; raises ToolError where it is denied."""
+        found = reading(command)
+        ruling = permissions.of_command(command, reads=found is not None and self._is_in_reach(found))
+        if ruling.way == "deny":
+            raise ToolError(ruling.reason)
+        return ruling
+
+    def _judge(self, command: str, *, permissions: Permissions, sandboxed: bool) -> Approved | ApprovalQuestion:
+        """What runs unasked, or the question for the user. Blocks; raises ToolError where the command is denied or
+        commands are switched off."""
+        ruling = self._ruling(command, permissions)
+        approval = self._settings.approval
+        if ruling.way == "ask" and approval == "allow":
+            approval = "ask"
+        rules = (*self._granted, *(() if ruling.by_rule and ruling.way == "ask" else self._rules))
+        verdict = decide(command, approval, rules, self._is_in_reach)
         if verdict == "refuse":
             raise ToolError("Shell commands are switched off (tools.shell.approval: deny). Use the file tools instead.")
         network = self._has_network(command)
-        if verdict == "run" or (sandboxed and self._is_riskless(command)):
+        riskless = sandboxed and ruling.way != "ask" and self._is_riskless(command)
+        if verdict == "run" or riskless or ruling.way == "allow":
             return Approved(command, network)
         rule = offered_rule(command).text
         return ApprovalQuestion(

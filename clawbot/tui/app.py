@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from textual import on, work
-from textual.app import App
 from textual.driver import Driver
 from textual.events import Event, Key, Paste
 from textual.screen import Screen
 
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
+from clawbot.tui import choosing
+from clawbot.tui.attention import Attention
 from clawbot.tui.heap import share_heaps
-from clawbot.tui.input import ScreenCommand, Submitted
-from clawbot.tui.screens.chat import ChatScreen
+from clawbot.tui.input import ScreenCommand, Submitted, UserInput
+from clawbot.tui.screens.chat import MODES, ChatScreen
 from clawbot.tui.switching import AgentSwitch, OpenRuntime
-from clawbot.tui.themes import DARK, LIGHT, theme_name
+from clawbot.tui.themes import DARK, LIGHT, kept_theme, theme_name
 from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.transcript import TranscriptView
 
@@ -34,8 +36,7 @@ log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 ROUNDS = 3  # the key, the message it causes (Enter: the submission), and what that causes in turn
-TWICE = 1.0  # seconds between two Ctrl+C to quit
-PROBLEM_SECONDS = 20.0  # with a command to copy
+TWICE = 1.0  # seconds between two Ctrl+C to quit, two Esc to go back
 
 
 @runtime_checkable
@@ -52,7 +53,7 @@ class Unsaved(Protocol):
         ...
 
 
-class ClawbotApp(App[object]):
+class ClawbotApp(choosing.Front):
     """One conversation on the screen. `failure` is why the runtime did not open, `crash` an unexpected exception,
     `ended_by` the signal that ended the program, 0 for none."""
 
@@ -74,15 +75,21 @@ class ClawbotApp(App[object]):
         self.failure: ClawbotError | None = None
         self.crash: BaseException | None = None
         self.ended_by = 0
-        self.chat = ChatScreen(self.clock)
+        self.chat = ChatScreen(self.clock, Attention(self._tell_terminal, os.environ, lambda: self.app_focus))
         self.agents = AgentSwitch(open_runtime, self.chat.turns)
         self.chat.skip_closing = self.agents.skip
         self._early: list[Event] | None = []
         self._replayed: set[Event] = set()
         self._last_interrupt = float("-inf")
+        self._last_escape = float("-inf")  # with nothing to stop
         for own in (DARK, LIGHT):
             self.register_theme(own)
         self.theme = theme_name(theme, self.available_themes)
+
+    def _tell_terminal(self, sequence: str) -> None:
+        """Send a sequence that is no part of the screen, where there is a terminal."""
+        if self._driver is not None and not (self.is_headless or self.is_web):
+            self._driver.write(sequence)
 
     def get_default_screen(self) -> Screen[None]:
         """The conversation."""
@@ -135,12 +142,14 @@ class ClawbotApp(App[object]):
             self.failure = error
             self.exit(return_code=1)
             return
-        self.theme = theme_name(runtime.settings.tui.theme, self.available_themes)
-        await self._connect(runtime)
+        kept = await asyncio.to_thread(kept_theme, runtime.paths.look_file, runtime.settings.tui.theme)
+        self.theme = theme_name(kept or runtime.settings.tui.theme, self.available_themes)
+        await self.connect(runtime)
         # What exists now stays: the collector need not scan it again, which would stall the screen.
         gc.freeze()
 
-    async def _connect(self, runtime: RuntimeApi) -> None:
+    async def connect(self, runtime: RuntimeApi) -> None:
+        """Show the conversation of `runtime`."""
         self.runtime = runtime
         await self.chat.connect(runtime)
         if self.chat.composer.was_used:
@@ -155,7 +164,7 @@ class ClawbotApp(App[object]):
             runtime.agent.status.model,
             await runtime.models(),
             runtime.agent.status.workspace,
-            keys_looked_for=len(runtime.providers),
+            keys_looked_for=sum(len(provider.keys) for provider in runtime.providers),
             home=Path.home(),
         )
         self.chat.writer.welcome(text)
@@ -174,8 +183,13 @@ class ClawbotApp(App[object]):
 
     @on(Composer.Entered)
     def _entered(self, event: Composer.Entered) -> None:
-        match event.entry:
+        self.take(event.entry)
+
+    def take(self, entry: UserInput | None) -> None:
+        """Do what the user entered."""
+        match entry:
             case Submitted(text):
+                self.chat.page.go_to_end()
                 self.chat.turns.submit(text)
                 self.chat.unsent.entered()
             case ScreenCommand(name, argument):
@@ -186,17 +200,30 @@ class ClawbotApp(App[object]):
         answers: dict[str, Callable[[], object]] = {
             "/sessions": self.action_choose_session,
             "/model": self.action_choose_model,
-            "/edit": lambda: self._edit(argument or None, None),
+            "/edit": lambda: self.edit(argument or None, None),
             "/memory": lambda: self.action_search_memory(argument),
             "/context": self.action_show_context,
-            "/agent": lambda: self._choose_agent(argument),
+            "/mode": lambda: self._set_mode(argument),
+            "/agent": lambda: self.choose_agent(argument),
             "/hooks": self._show_hooks,
             "/help": self.action_help,
             "/quit": self.exit,
+            "/rewind": self.action_rewind,
+            "/theme": lambda: self.choose_theme(argument),
             "/copy": lambda: self._copy(self.chat.writer.last_reply),
             "/unsent": lambda: self.chat.offer_unsent(asked=True),
         }
         answers[name]()
+
+    def _set_mode(self, argument: str) -> None:
+        """Take the mode that is named, or the next one."""
+        chosen = next((mode for mode in MODES if mode == argument.lower()), None)
+        if chosen is not None:
+            self.chat.set_mode(chosen)
+        elif argument:
+            self.notify(f"Modes are {', '.join(MODES)}.", severity="warning", markup=False)
+        else:
+            self.chat.action_next_mode()
 
     @on(Composer.FirstKey)
     def _first_key(self) -> None:
@@ -215,7 +242,7 @@ class ClawbotApp(App[object]):
     def _open_target(self, target: str) -> None:
         if target.startswith("note:"):
             path, _, line = target.removeprefix("note:").rpartition(":")
-            self._edit(path, int(line))
+            self.edit(path, int(line))
         else:
             self.open_url(target)
 
@@ -254,7 +281,7 @@ class ClawbotApp(App[object]):
         else:
             self.chat.composer.prompt.action_delete_right()
 
-    async def _shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
+    async def shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
         """The result of a screen above the conversation."""
         if self.runtime is None:
             self.notify("Still starting: try again in a moment.", markup=False)
@@ -279,14 +306,32 @@ class ClawbotApp(App[object]):
         """Show keys and commands."""
         from clawbot.tui.screens.help import HelpScreen
 
-        await self._shown(HelpScreen)
+        await self.shown(HelpScreen)
+
+    def action_command_palette(self) -> None:
+        """Choose from everything that can be done or opened."""
+        if self.screen is self.chat:
+            self._open_palette()
+
+    @work
+    async def _open_palette(self) -> None:
+        from clawbot.tui.screens.palette import PaletteScreen
+
+        choice = await self.shown(lambda runtime: PaletteScreen(runtime, self.chat, clock=self.clock))
+        if choice and self.runtime is not None:
+            await choosing.do(self, self.runtime, choice)
+
+    @work
+    async def choose_theme(self, name: str) -> None:
+        """Change to the theme `name`, or to one that the user chooses."""
+        await choosing.choose_theme(self, name)
 
     @work
     async def action_show_context(self) -> None:
         """Show how full the context window is, and with what."""
         from clawbot.tui.screens.context import ContextScreen
 
-        target = await self._shown(lambda runtime: ContextScreen(runtime, clock=self.clock))
+        target = await self.shown(lambda runtime: ContextScreen(runtime, clock=self.clock))
         if target:
             self._open_target(target)
 
@@ -294,14 +339,14 @@ class ClawbotApp(App[object]):
     async def _show_hooks(self) -> None:
         from clawbot.tui.screens.hooks import HooksScreen
 
-        await self._shown(lambda runtime: HooksScreen(runtime, clock=self.clock))
+        await self.shown(lambda runtime: HooksScreen(runtime, clock=self.clock))
 
     @work
-    async def _choose_agent(self, agent: str) -> None:
+    async def choose_agent(self, agent: str) -> None:
         """Switch to `agent`, or to one that the user chooses."""
         from clawbot.tui.screens.choices import AgentsScreen
 
-        chosen = agent or await self._shown(AgentsScreen)
+        chosen = agent or await self.shown(AgentsScreen)
         runtime = self.runtime
         if not chosen or runtime is None:
             return
@@ -310,81 +355,61 @@ class ClawbotApp(App[object]):
         elif self.agents.busy:
             self.notify("Another agent is being opened: try again in a moment.", markup=False)
         else:
-            await self._change_agent(runtime, chosen)
-
-    async def _change_agent(self, runtime: RuntimeApi, agent: str) -> None:
-        """Switch to `agent`; on failure stay with the current one."""
-        if self.chat.turns.busy:
-            self.notify(f"{agent} comes when the running turn has ended.", markup=False)
-        try:
-            new, failure = await self.agents.change(runtime, agent)
-        except ClawbotError as error:
-            self.notify(str(error), title=f"{agent} was not opened", severity="error", markup=False)
-            return
-        await self._connect(new)
-        if failure is not None:
-            self.notify(f"The other agent could not be closed as usual: {failure}", severity="error", markup=False)
+            await choosing.change_agent(self, runtime, chosen)
 
     @work
     async def action_choose_model(self) -> None:
         """Choose another model for this session."""
         from clawbot.tui.screens.choices import ModelsScreen
 
-        name = await self._shown(ModelsScreen)
+        name = await self.shown(ModelsScreen)
         if name and self.runtime is not None:
-            await self._take_model(self.runtime, name)
-
-    async def _take_model(self, runtime: RuntimeApi, name: str) -> None:
-        try:
-            model = await runtime.agent.set_model(name)
-        except ClawbotError as error:
-            self.notify(str(error), severity="error", markup=False)
-        else:
-            self.chat.writer.divider(f"{model.ref} answers from here on")
-            self.chat.status_bar.changed()
+            await choosing.take_model(self, self.runtime, name)
 
     @work(group="local", exclusive=True)
     async def action_run_local_model(self) -> None:
         """Get a model that runs on this machine, if it is not here, and let it answer."""
-        from clawbot.tui.screens.choices import LocalModelsScreen
-
-        if self.runtime is not None and (problem := self.runtime.local_models.problem):
-            self.notify(problem, title="A model on this machine", timeout=PROBLEM_SECONDS, markup=False)
-            return
-        name = await self._shown(LocalModelsScreen)
-        runtime = self.runtime
-        if not name or runtime is None:
-            return
-        try:
-            await runtime.local_models.pull(name, lambda done, size: self._pulled(name, done, size))
-        except (ClawbotError, OSError) as error:
-            self.notify(str(error), title=f"{name} was not got", severity="error", markup=False)
-            return
-        await self._take_model(runtime, f"local/{name}")
-
-    def _pulled(self, name: str, done: int, size: int | None) -> None:
-        share = f"{done * 100 // size} % of {size / 1e9:.1f} GB" if size else f"{done / 1e9:.1f} GB"
-        self.chat.hint(f"getting {name}: {share}", 2.0)
+        if self.runtime is not None:
+            await choosing.run_local_model(self, self.runtime)
 
     @work
     async def action_choose_session(self) -> None:
         """Choose another conversation."""
         from clawbot.tui.screens.sessions import SessionsScreen
 
-        place = await self._shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
+        place = await self.shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
         if place:
-            await self._go_to(place)
+            await self.go_to(place)
+
+    def action_go_back(self) -> None:
+        """Esc with nothing to stop: twice within a second goes back to an earlier message."""
+        now = self.clock.monotonic()
+        if now - self._last_escape < TWICE:
+            self._last_escape = float("-inf")
+            self.action_rewind()
+        else:
+            self._last_escape = now
+            self.chat.hint("esc again: back to an earlier message", TWICE)
+
+    @work
+    async def action_rewind(self) -> None:
+        """Go back to an earlier message, to edit it and go on from there."""
+        from clawbot.tui.screens.rewind import RewindScreen
+
+        entry = await self.shown(lambda runtime: RewindScreen(runtime, clock=self.clock))
+        if entry and self.runtime is not None:
+            await choosing.rewind(self, self.runtime, entry)
 
     @work
     async def action_search_memory(self, query: str = "") -> None:
         """Search the notes, or show those of the last days; a hit in a conversation leads there."""
         from clawbot.tui.screens.memory import MemoryScreen
 
-        place = await self._shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
+        place = await self.shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
         if place:
-            await self._go_to(place)
+            await self.go_to(place)
 
-    async def _go_to(self, place: TalkPlace) -> None:
+    async def go_to(self, place: TalkPlace) -> None:
         """Resume the session of `place`, and show what was said there."""
         if self.runtime is None:
             return
@@ -402,12 +427,13 @@ class ClawbotApp(App[object]):
             await self.chat.earlier.go_to(self.runtime, place.entry, place.query)
 
     @work
-    async def _edit(self, file: str | None, line: int | None) -> None:
+    async def edit(self, file: str | None, line: int | None = None) -> None:
+        """Open `file` of the workspace at `line` (from 1), or the choice of one."""
         from clawbot.tui.screens.editor import EditorScreen
 
         if file and self.runtime is not None:
             file = await self.runtime.workspace.locate_note(file)
-        await self._shown(lambda runtime: EditorScreen(runtime, file, line))
+        await self.shown(lambda runtime: EditorScreen(runtime, file, line))
 
     @work
     async def action_edit_prompt(self) -> None:

@@ -8,10 +8,12 @@ import selectors
 import signal
 import sys
 from codecs import getincrementaldecoder
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from textual._xterm_parser import XTermParser
 from textual.driver import Driver
+from textual.events import Key
 
 from clawbot.tui.terminal import SavedTerminal
 
@@ -23,6 +25,14 @@ if sys.platform != "win32":
 
 POLL = 0.1  # seconds between two checks whether input is still wanted
 READ = 4096  # bytes
+# Line breaks that Textual reads as Enter or not at all: Alt+Enter of terminals that send Esc before a key, and
+# Shift+Enter of those that spell it as xterm's modifyOtherKeys.
+LINE_BREAKS = {
+    "\x1b\r": "alt+enter",
+    "\x1b\n": "alt+enter",
+    "\x1b[27;2;13~": "shift+enter",
+    "\x1b[27;3;13~": "alt+enter",
+}
 
 
 class Writer:
@@ -49,6 +59,15 @@ class Writer:
         return self._file.fileno()
 
 
+class KeyParser(XTermParser):
+    """Textual's parser, which also knows `LINE_BREAKS`."""
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
+        if sequence in LINE_BREAKS:
+            return [Key(LINE_BREAKS[sequence], None)]
+        return super()._sequence_to_key_events(sequence, alt=alt)
+
+
 if sys.platform != "win32":
 
     class KeptDriver(LinuxDriver):
@@ -64,8 +83,8 @@ if sys.platform != "win32":
 
         def run_input_thread(self) -> None:
             """Read keys until input is no longer wanted. A terminal that disappeared is reported by SIGHUP."""
-            self._parse(XTermParser(self._debug), self.kept.take())
-            parser, decoder = XTermParser(self._debug), getincrementaldecoder("utf-8")("replace")
+            self._parse(KeyParser(self._debug), self.kept.take())
+            parser, decoder = KeyParser(self._debug), getincrementaldecoder("utf-8")("replace")
             with selectors.SelectSelector() as selector:
                 selector.register(self.fileno, selectors.EVENT_READ)
                 while not self.exit_event.is_set():
@@ -104,9 +123,12 @@ if sys.platform != "win32":
 
         def _sigtstp_application(self, *_: object) -> None:
             if self._runs:
-                super()._sigtstp_application()
-            else:
-                os.kill(os.getpid(), signal.SIGSTOP)
+                if os.getpgrp() == os.getsid(0):
+                    return  # no shell is there that could bring the leader of the session back
+                self.suspend_application_mode()
+                self._must_signal_resume = True
+            # Not this process alone: `make`, or a script that started it, would keep the terminal, and no shell came.
+            os.killpg(0, signal.SIGSTOP)
 
         def _sigcont_application(self, *_: object) -> None:
             if self._must_signal_resume:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from clawbot.messages import UserMessage
 from clawbot.tui.heap import give_back
-from clawbot.tui.render.items import SpeakerItem
+from clawbot.tui.render.items import HeadItem
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
@@ -29,6 +30,7 @@ class EarlierMessages:
         self._page = page
         self._clock = clock
         self._oldest: str | None = None  # the entry that stands at the top
+        self._answered = False  # what stands at the top answers what is above it
         self._fetching = asyncio.Lock()
 
     @property
@@ -40,6 +42,8 @@ class EarlierMessages:
         """Show only the end of the conversation."""
         self._page.clear()
         self._oldest = None
+        # The words of a turn that runs have no answer yet.
+        self._answered = runtime.agent.status.busy
         await self._fetch(runtime)
         self._page.go_to_end()
 
@@ -64,8 +68,9 @@ class EarlierMessages:
             return
         for index in range(len(stack) - KEPT_ITEMS, len(stack)):
             item = stack.item(index)
-            if isinstance(item, SpeakerItem) and item.entry_id:
+            if isinstance(item, HeadItem) and item.entry_id:
                 self._oldest = item.entry_id
+                self._answered = False
                 self._page.shorten(index)
                 self._page.run_worker(asyncio.to_thread(give_back), group="heap")
                 return
@@ -75,6 +80,8 @@ class EarlierMessages:
         from clawbot.tui.restoring import load_items
 
         history = await runtime.sessions.history(before=self._oldest, limit=PAGE_OF_HISTORY)
-        items = await asyncio.to_thread(load_items, history, self._clock.now().tzinfo)
+        zone = self._clock.now().tzinfo
+        items = await asyncio.to_thread(load_items, history, zone, answered=self._answered)
+        self._answered = bool(history) and not isinstance(history[0].message, UserMessage)
         self._oldest = history[0].entry_id if len(history) == PAGE_OF_HISTORY else None
         self._page.prepend(items)

@@ -3,19 +3,18 @@ are defined by clawbot.agent.slash."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
-from clawbot.agent.slash import CommandInfo, parse_command
+from msgspec import Struct
+
+from clawbot.agent.slash import CommandInfo, nearest_command, parse_command
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@(\S*)$")
 OFFERED = 8
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A completion: the text to insert, its description, and whether Enter sends it at once."""
 
     text: str
@@ -23,8 +22,7 @@ class Choice:
     complete: bool = False
 
 
-@dataclass(frozen=True)
-class CompletionRequest:
+class CompletionRequest(Struct, frozen=True):
     """What is being completed: its kind, the typed part, and its start in the text before the cursor."""
 
     kind: str
@@ -55,23 +53,20 @@ def best(typed: str, choices: Sequence[Choice]) -> list[Choice]:
     return [*begins, *(choice for _, choice in ranked)][:OFFERED]
 
 
-@dataclass(frozen=True)
-class Submitted:
+class Submitted(Struct, frozen=True):
     """A message for the model, or a slash command of the runtime."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class ScreenCommand:
+class ScreenCommand(Struct, frozen=True):
     """A slash command of the screen: its name with the slash, and its argument."""
 
     name: str
     argument: str
 
 
-@dataclass(frozen=True)
-class UnknownCommand:
+class UnknownCommand(Struct, frozen=True):
     """An unknown slash command; `nearest` is the probable intention."""
 
     name: str
@@ -91,8 +86,7 @@ def classify(text: str, commands: Collection[CommandInfo]) -> UserInput | None:
     name, argument = f"/{parsed.name}", parsed.argument
     known = {command.name: command for command in commands}
     if name not in known:
-        nearest = difflib.get_close_matches(name, sorted(known), n=1)
-        return UnknownCommand(name, nearest[0] if nearest else None)
+        return UnknownCommand(name, nearest_command(name, known))
     if known[name].is_for_screen(argument):
         return ScreenCommand(name, argument)
     return Submitted(f"{name} {argument}".rstrip())

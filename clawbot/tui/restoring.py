@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -16,19 +18,22 @@ from clawbot.messages import (
     text_of,
 )
 from clawbot.sessions.conversation import quoted_files
+from clawbot.text.language import Language, detect
 from clawbot.text.sanitize import clean
 from clawbot.text.visible import title_of
+from clawbot.tui.render.attached import chips
+from clawbot.tui.render.cards import ToolItem, take_details
 from clawbot.tui.render.housekeeping import SummaryItem, memory_mark
-from clawbot.tui.render.items import DividerItem, Item, MarkItem, NoticeItem, ReasoningItem, ToolItem
+from clawbot.tui.render.items import DividerItem, HeadItem, Item, MarkItem, NoticeItem, ReasoningItem
 from clawbot.tui.render.stream import MarkdownStream
+from clawbot.tui.render.verbs import word
 from clawbot.tui.transcript import (
     CUT,
     INTERRUPTED,
-    agent_items,
+    Times,
     piece_items,
     quote_item,
     summary_item,
-    take_details,
     user_items,
 )
 
@@ -44,30 +49,40 @@ class HistoryBuilder:
         self._zone = zone
         self._calls: dict[str, ToolItem] = {}
         self._items: list[Item] = []
-        self._spoken = False  # in this turn, so its speaker stands above already
+        self._spoken = False  # in this turn, so its time stands above already
+        self._times = Times()
+        self._language: Language = "en"  # of the user's last words
+        self._asked = False  # the last words have no answer yet
 
-    def build(self, history: Sequence[HistoryItem]) -> list[Item]:
-        """The items of `history`, oldest first."""
+    def build(self, history: Sequence[HistoryItem], *, answered: bool) -> list[Item]:
+        """The items of `history`, oldest first. `answered`: what follows is an answer, or still to come."""
         for entry in history:
             before = len(self._items)
             self._add(entry)
             for item in self._items[before:]:
                 item.entry = entry.entry_id
+        if not answered:
+            self._unanswered()
         return self._items
 
     def _add(self, entry: HistoryItem) -> None:
         moment = datetime.fromtimestamp(entry.timestamp / 1000, self._zone)
         match entry.message:
             case UserMessage() as message:
-                self._items += user_items(message.text, moment, entry.entry_id)
+                self._unanswered()
+                self._language = detect(message.text) or self._language
+                time = self._times.told(moment)
+                self._items += [*user_items(message.text, time, entry.entry_id), *chips(message.attached)]
+                self._asked = True
             case AssistantMessage() as message:
+                self._asked = False
                 self._reply(message, moment, interrupted=entry.interrupted)
             case ToolResultMessage() as message:
                 self._result(message)
             case BashExecutionMessage() as message:
-                self._items.append(
-                    ToolItem("shell", title_of("!", message.command), {}, message.output, f"exit {message.exit_code}")
-                )
+                ended = f"exit {message.exit_code}"
+                title = title_of("shell", message.command)
+                self._items.append(ToolItem("shell", title, {}, message.output, ended, "done", self._language))
             case None:
                 self._beside(entry)
         if isinstance(entry.message, UserMessage | BashExecutionMessage):
@@ -88,6 +103,12 @@ class HistoryBuilder:
             self._items.append(DividerItem(entry.note))
             self._spoken = False
 
+    def _unanswered(self) -> None:
+        """The program ended before the last words had an answer."""
+        if self._asked:
+            self._items.append(MarkItem(word("unanswered", self._language)))
+        self._asked = False
+
     @property
     def _last(self) -> Item | None:
         return self._items[-1] if self._items else None
@@ -99,7 +120,7 @@ class HistoryBuilder:
                 items.append(ReasoningItem(block.thinking))
         if message.text.strip():
             if not self._spoken:
-                items += agent_items(moment)
+                items.append(HeadItem(self._times.told(moment)))
             stream = MarkdownStream()  # as it was cut into pieces when it was said
             stream.feed(clean(message.text))
             items += piece_items(stream.finish(), first=not self._spoken)
@@ -115,7 +136,8 @@ class HistoryBuilder:
 
     def _call(self, call: ToolCallBlock) -> ToolItem:
         title = title_of(call.name, next(iter(call.arguments.values()), ""))
-        item = ToolItem(call.name, title, call.arguments, right="no result", joined=isinstance(self._last, ToolItem))
+        joined = isinstance(self._last, ToolItem)
+        item = ToolItem(call.name, title, call.arguments, None, "no result", "stopped", self._language, joined=joined)
         self._calls[call.id] = item
         return item
 
@@ -124,14 +146,16 @@ class HistoryBuilder:
         if item is None:
             return
         item.output = message.text
-        item.is_error = message.is_error
-        item.right = "failed" if message.is_error else ""
+        item.state = "failed" if message.is_error else "done"
+        item.summary = message.summary or ("failed" if message.is_error else "")
+        item.milliseconds = -1 if message.duration_ms is UNSET else message.duration_ms
         take_details(item, message.details)
 
 
-def load_items(history: Sequence[HistoryItem], zone: tzinfo | None) -> list[Item]:
-    """The items of `history`. Parsing takes its time, so it belongs in a thread."""
-    return HistoryBuilder(zone).build(history)
+def load_items(history: Sequence[HistoryItem], zone: tzinfo | None, *, answered: bool = True) -> list[Item]:
+    """The items of `history`. `answered`: its last words are, or will be. Parsing takes its time, so it belongs in a
+    thread."""
+    return HistoryBuilder(zone).build(history, answered=answered)
 
 
 def _summary(entry: CompactionEntry, last: Item | None) -> SummaryItem:

@@ -9,6 +9,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from clawbot.collector import collecting_later
 from clawbot.errors import ClawbotError
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.terminal import SavedTerminal, typing_kept
@@ -35,13 +36,18 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
     `open_runtime` is awaited after the first paint, and again whenever the user switches the agent; its result is
     closed after a switch, or at the end. It should import in a thread. A ClawbotError of it or of closing is raised
     here with the terminal restored. After any other error one line on stderr names the log, and the exit code is 1. If
-    memory is saved at the end, a line says so. `theme` applies until the settings are read.
+    memory is saved at the end, a line says so. `theme` applies until the settings are read, if none
+    was chosen on the screen.
     """
     with typing_kept() as kept:
         # Textual takes a quarter of a second to import: the keys of that time are kept.
-        from clawbot.tui.app import ClawbotApp
-        from clawbot.tui.driver import driver_after
+        with collecting_later():
+            from clawbot.config.paths import Paths, find_home
+            from clawbot.tui.app import ClawbotApp
+            from clawbot.tui.driver import driver_after
+            from clawbot.tui.themes import kept_theme
 
+        theme = kept_theme(Paths(find_home()).look_file) or theme
         app = ClawbotApp(open_runtime, theme=theme, clock=clock, driver=driver_after(kept))
         unclosed = asyncio.run(_run(app, kept))
     if app.failure is not None:

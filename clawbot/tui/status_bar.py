@@ -13,7 +13,7 @@ from clawbot.context.window import ASSUMED
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.lines import duration
 from clawbot.tui.turns import Turns
-from clawbot.tui.widgets.status_line import Gauge, HeaderLine, StatusLine
+from clawbot.tui.widgets.status_line import Gauge, HeaderLine, Keys, KeysLine, StatusLine
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -101,15 +101,29 @@ if TYPE_CHECKING:
     from clawbot.agent.status_types import RuntimeStatus
     from clawbot.api import RuntimeApi
     from clawbot.config.schema import Settings
+    from clawbot.config.schema_agent import Mode
     from clawbot.memory.values import Progress
 
 log = logging.getLogger(__name__)
 
 STARTING = "starting"
 SAVING = "saving to memory"
-IDLE_HINT = "/help"
 BUSY_HINT = "esc stops"
 SAVING_HINT = "esc skips"
+IDLE_KEYS = (
+    ("/", "commands"), ("@", "files"), ("ctrl+r", "sessions"), ("ctrl+f", "memory"), ("f2", "all"), ("f1", "help"),
+)  # fmt: skip
+BUSY_KEYS = (("enter", "queues"), ("alt+up", "takes it back"), ("ctrl+o", "unfolds"), ("ctrl+t", "reasoning"))
+READING_KEYS = (("ctrl+end", "↓ the end"), ("pgup pgdn", "scroll"), ("ctrl+o", "unfolds"))
+
+
+def keys_of(*, asking: bool, reading: bool, busy: bool) -> Keys:
+    """The keys of the footer: none beside a question, which names its own."""
+    if asking:
+        return ()
+    if reading:
+        return READING_KEYS
+    return BUSY_KEYS if busy else IDLE_KEYS
 
 
 def gauge_of(settings: Settings, status: RuntimeStatus) -> Gauge:
@@ -131,7 +145,7 @@ def window_note(status: RuntimeStatus) -> str:
 
 
 class StatusBar:
-    """Shows on `header` and `line` what the runtime tells, and the key that matters most while `turns` run.
+    """Shows on `header` and `line` what the runtime tells, and the keys of the moment below, while `turns` run or not.
 
     `say` puts a notice on the page. What waits or works in the background does so as a part of `screen`.
     """
@@ -142,12 +156,15 @@ class StatusBar:
         self._screen = screen
         self._header = header
         self._line = line
+        self._footer = screen.query_one(KeysLine)
         self._turns = turns
         self._say = say
         self._runtime: RuntimeApi | None = None
         self._watch: IndexingWatch | None = None
         self._noted = ""  # what was said of the window
         self._activity = ("", "")  # what runs by the events, and its detail
+        self._asking = self._reading = False
+        self._mode: Mode = "edits"
         line.show(place=STARTING)
 
     def connect(self, runtime: RuntimeApi) -> None:
@@ -175,7 +192,7 @@ class StatusBar:
         self._header.name_text = f"clawbot · {status.agent_id}"
         self._header.right_text = f"{status.model.ref} · {self._line.clock.now():%a %-d %b}"
         self._line.show(
-            place=status.session_key,
+            place=status.session_key if status.mode == "edits" else f"{status.session_key} · {status.mode} mode",
             gauge=gauge_of(self._runtime.settings, status),
             cost=status.cost,
             notes=status.notes,
@@ -184,6 +201,8 @@ class StatusBar:
         if note and note != self._noted:
             self._say(Notice(level="info", text=note))
         self._noted = note
+        self._mode = status.mode
+        self.show_hint()
 
     def measure(self) -> None:
         """Say how full the context is before a model has told it, once nothing runs."""
@@ -215,12 +234,30 @@ class StatusBar:
         self._activity = (activity, detail)
         self._show_activity()
 
+    @property
+    def activity(self) -> str:
+        """What runs; empty where nothing does, and for a command."""
+        return "" if self._activity[0].startswith("/") else self._activity[0]
+
     def show_hint(self) -> None:
         """Name the key that matters most at the moment."""
         if self.saving:
             self._line.show(hint=SAVING_HINT)
         else:
-            self._line.show(hint=BUSY_HINT if self._turns.busy else IDLE_HINT)
+            self._line.show(hint=BUSY_HINT if self._turns.busy else "")
+        keys = keys_of(asking=self._asking, reading=self._reading, busy=self._turns.busy)
+        self._footer.keys = (("shift+tab", f"mode: {self._mode}"), *keys) if keys is IDLE_KEYS else keys
+
+    def asks(self, asking: bool) -> None:
+        """Whether a question stands in place of the prompt."""
+        self._asking = asking
+        self.show_hint()
+
+    def reads(self, reading: bool) -> None:
+        """Whether the user has scrolled up."""
+        if reading != self._reading:
+            self._reading = reading
+            self.show_hint()
 
     @property
     def saving(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clawbot.agent.events import (
     CompactionFinished,
@@ -14,12 +14,10 @@ from clawbot.agent.events import (
 from clawbot.text.sanitize import clean
 from clawbot.tui.render.housekeeping import QuoteItem, SummaryItem, is_quiet
 from clawbot.tui.render.items import (
+    HeadItem,
     Item,
-    NoteHit,
     NoticeItem,
     PieceItem,
-    SpeakerItem,
-    ToolItem,
     UserItem,
 )
 
@@ -30,51 +28,30 @@ INTERRUPTED = "interrupted"
 UNSENT = "not sent, and not stored"
 CUT = "cut off at the model's length limit"
 WHOLE = "the history is whole"
-YOU = "You"
-AGENT = "Clawbot"
 
 
-def took(milliseconds: int) -> str:
-    """A duration in few characters: 12 ms, 3.4 s, 75 s."""
-    if milliseconds < 1000:
-        return f"{milliseconds} ms"
-    return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:.0f} s"
+class Times:
+    """The times on the page: each is told once, and the day where that is another one."""
+
+    def __init__(self) -> None:
+        self._last: datetime | None = None
+
+    def told(self, moment: datetime) -> str:
+        """The time beside what is said at `moment`; "" where it is that of what was said before."""
+        last, self._last = self._last, moment
+        if last is None or last.date() == moment.date():
+            return "" if last is not None and f"{last:%H:%M}" == f"{moment:%H:%M}" else f"{moment:%H:%M}"
+        return f"{moment:%a} {moment.day} {moment:%b %H:%M}"
 
 
-def user_items(text: str, moment: datetime, entry_id: str = "") -> list[Item]:
+def user_items(text: str, time: str, entry_id: str = "") -> list[Item]:
     """What the user said, and as which entry it is stored, if it is."""
-    return [SpeakerItem(YOU, f"{moment:%H:%M}", "you", entry_id), UserItem(text)]
-
-
-def agent_items(moment: datetime) -> list[Item]:
-    """The line above a reply."""
-    return [SpeakerItem(AGENT, f"{moment:%H:%M}")]
+    return [HeadItem(time, by_user=True, entry_id=entry_id), UserItem(text)]
 
 
 def piece_items(pieces: Sequence[MarkdownBlock], *, first: bool) -> list[Item]:
     """Markdown; `first` when the speaker stands right above."""
     return [PieceItem(piece, first and number == 0) for number, piece in enumerate(pieces)]
-
-
-def take_details(item: ToolItem, details: Any) -> None:
-    """What the call has for the eye: what it changed in a file, as a unified diff; the notes that a search brought
-    back, or the lines of one; and what it says about them (None for other tools)."""
-    found = details if isinstance(details, dict) else {}
-    diff, results, notes = found.get("diff"), found.get("results"), found.get("notes")
-    item.diff = diff if isinstance(diff, str) else ""
-    hits = map(_note_hit, results if isinstance(results, list) else ())
-    item.hits = tuple(hit for hit in hits if hit is not None)
-    item.excerpt = _note_hit(found.get("excerpt"))
-    item.notes = tuple(map(str, notes)) if isinstance(notes, list) else None
-
-
-def _note_hit(found: Any) -> NoteHit | None:
-    """A place in a note as a tool names it; None for what is none."""
-    if not isinstance(found, dict) or not isinstance(found.get("path"), str):
-        return None
-    line = found.get("startLine", found.get("line", 1))
-    text = str(found.get("snippet", found.get("text", "")))
-    return NoteHit(found["path"], line if isinstance(line, int) else 1, text)
 
 
 def summary_item(summary: str, before: int, after: int, last: Item | None) -> SummaryItem:
@@ -89,16 +66,17 @@ def quote_item(text: str, files: int, last: Item | None) -> QuoteItem:
 
 def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
     """That the conversation goes on in another session, and why. `idle_minutes` is the pause that ends one."""
-    session = f"session {event.session_id[:8]}"
     match event.reason:
         case "daily":
-            return f"new day · {session}"
+            return "new day, new session"
         case "idle":
             minutes = f"quiet minute{'' if idle_minutes == 1 else 's'}"
             pause = f"{idle_minutes:,} {minutes}" if idle_minutes else "a quiet while"
-            return f"after {pause} · {session}"
-        case reason:
-            return f"{session} · {reason}"
+            return f"new session after {pause}"
+        case "/new" | "/reset":
+            return "new session"
+        case _:
+            return "conversation resumed"
 
 
 def unsummarised_item(event: CompactionFinished) -> Item:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clawbot.agent.events import Event, MessageQueued, NoteKept, Notice, TurnEnded, TurnStarted
+from clawbot.agent.events import Event, MessageQueued, MessageSteered, NoteKept, Notice, TurnEnded, TurnStarted
 from clawbot.errors import ClawbotError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Submission:
     announced: bool = False  # it is shown as queued
     unsent_id: str = ""  # under which it is kept on disk while it waits
     begun: bool = False  # its turn has: it is stored
+    steered: bool = False  # it was said in the turn before
 
 
 class Turns:
@@ -150,6 +151,10 @@ class Turns:
         self.changed()
 
     def _take(self, submission: Submission, event: Event) -> None:
+        if isinstance(event, MessageSteered):
+            self._steered(event)
+        elif submission.steered:
+            return
         began = isinstance(event, TurnStarted) and not submission.begun
         submission.begun = submission.begun or began
         if isinstance(event, MessageQueued):
@@ -162,6 +167,13 @@ class Turns:
         self.show(event)
         if isinstance(event, TurnEnded) and event.status != "done" and not submission.begun:
             self._unsent(submission.text)
+
+    def _steered(self, event: MessageSteered) -> None:
+        """The text waits no longer: it stands in the running turn."""
+        for submission in self._open:
+            if submission.unsent_id == event.unsent_id and submission.waiting:
+                submission.waiting, submission.begun, submission.steered = False, True, True
+        self.changed()
 
 
 class EventOrder:

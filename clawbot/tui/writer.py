@@ -9,28 +9,31 @@ from typing import TYPE_CHECKING
 from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
-from clawbot.tui.render.housekeeping import KeptItem, is_quiet, memory_mark
+from clawbot.text.language import detect_last
+from clawbot.tui.motion import Motion
+from clawbot.tui.render.attached import chips
+from clawbot.tui.render.cards import ToolItem, take_details
+from clawbot.tui.render.housekeeping import KeptItem, SessionItem, is_quiet, memory_mark
 from clawbot.tui.render.items import (
     DividerItem,
+    HeadItem,
     Item,
     MarkItem,
     NoticeItem,
     PieceItem,
     ReasoningItem,
-    ToolItem,
     UserItem,
+    WaitItem,
 )
 from clawbot.tui.transcript import (
     CUT,
     INTERRUPTED,
     UNSENT,
-    agent_items,
+    Times,
     piece_items,
     quote_item,
     summary_item,
-    take_details,
     text_items,
-    took,
     unsummarised_item,
     user_items,
 )
@@ -38,8 +41,10 @@ from clawbot.tui.transcript import (
 if TYPE_CHECKING:
     from textual.timer import Timer
 
+    from clawbot.text.language import Language
     from clawbot.tui.render.markdown_blocks import MarkdownBlock
     from clawbot.tui.render.stream import MarkdownStream
+    from clawbot.tui.render.verbs import CardState
     from clawbot.tui.widgets.transcript import TranscriptView
 
 FLUSH_SECONDS = 1 / 12
@@ -53,6 +58,8 @@ class TranscriptWriter:
     def __init__(self, page: TranscriptView, clock: Clock) -> None:
         self._page = page
         self._clock = clock
+        self.motion = Motion(page, clock)
+        self._times = Times()
         self._stream: MarkdownStream | None = None
         self._live = 0  # items at the end that the next flush replaces
         self._answer: list[Item] = []  # what is shown of the answer so far
@@ -60,8 +67,10 @@ class TranscriptWriter:
         self._unvoiced: list[ReasoningItem] = []  # what was thought, and nothing said or done since
         self._tools: dict[str, ToolItem] = {}
         self._asked = ""  # what the turn began with
+        self._language: Language = "en"  # of that
         self._words: UserItem | None = None  # the same on the page
         self._spoken = False
+        self._head: HeadItem | None = None  # above the answer
         self._text_seen = False
         self._marked = False
         self._timer: Timer | None = None
@@ -82,18 +91,24 @@ class TranscriptWriter:
             self._page.update(self._words)
         self._begin()
         self._asked = text
-        items = user_items(text, self._clock.now(), entry_id)
+        self._language = detect_last([text])
+        items = user_items(text, self._times.told(self._clock.now()), entry_id)
         self._words = next(item for item in items if isinstance(item, UserItem))
         self._page.append(items)
+
+    def attached(self, names: Sequence[str]) -> None:
+        """What goes with the words that began the turn."""
+        self._page.append(chips(names))
 
     def unsent(self, text: str) -> None:
         """These words reached nobody; they stand here so that they are not lost."""
         self._finish_text()
-        self._page.append([*user_items(text, self._clock.now()), MarkItem(UNSENT)])
+        self._page.append([*user_items(text, self._times.told(self._clock.now())), MarkItem(UNSENT)])
 
     def _begin(self) -> None:
         self._finish_text()
         self._spoken = self._text_seen = self._marked = False
+        self._head = None
         self._asked = ""
         self._tools.clear()
         self._answer = []
@@ -137,10 +152,12 @@ class TranscriptWriter:
             done, tail = self._stream.flush()
             committed = self._items(done)
             self._answer += committed
+            self._spoken = self._spoken or bool(committed)
             live = self._items(tail)
+            if committed or live:
+                self.motion.rest()
             self._page.append([*committed, *live], drop=self._live)
             self._live = len(live)
-            self._spoken = self._spoken or bool(committed)
         self._rest = max(FLUSH_SECONDS, REST_FACTOR * (process_time() - started))
 
     def _show_thought(self) -> None:
@@ -150,8 +167,11 @@ class TranscriptWriter:
     def _items(self, pieces: Sequence[MarkdownBlock]) -> list[Item]:
         if not pieces:
             return []
-        head = [] if self._spoken else agent_items(self._clock.now())
-        return [*head, *piece_items(pieces, first=not self._spoken)]
+        if self._spoken:
+            return piece_items(pieces, first=False)
+        if self._head is None:
+            self._head = HeadItem(self._times.told(self._clock.now()))
+        return [self._head, *piece_items(pieces, first=True)]
 
     def _finish_text(self) -> None:
         """Nothing more comes for the text that streams."""
@@ -161,6 +181,8 @@ class TranscriptWriter:
         if self._stream is not None:
             items = self._items(self._stream.finish())
             self._answer += items
+            if items:
+                self.motion.rest()
             self._page.append(items, drop=self._live)
             self._spoken = self._spoken or bool(items)
         else:
@@ -193,23 +215,55 @@ class TranscriptWriter:
         self._answer = []
         self._text_seen = False
 
+    def waits(self, activity: str) -> None:
+        """Nothing is written while the machine does this; "" when it does nothing. Text and calls that run show by
+        themselves that something happens."""
+        if activity and self._stream is None and all(tool.output is not None for tool in self._tools.values()):
+            self.motion.wait(activity)
+        elif not activity:
+            self.motion.rest()
+
     def tool_started(self, event: events.ToolStarted) -> None:
         """A call runs."""
         self._finish_text()
+        self.motion.rest()
         self._unvoiced = []
         joined = isinstance(self._last, ToolItem)
-        item = ToolItem(event.name, event.title, event.arguments, joined=joined)
+        item = ToolItem(event.name, event.title, event.arguments, language=self._language, joined=joined)
         self._tools[event.call_id] = item
         self._page.append([item])
+        self.motion.run(item)
+
+    def approval_requested(self, event: events.ApprovalRequested) -> None:
+        """A call waits for the user."""
+        self._tool_is(event.call_id, "asking")
+
+    def answered(self, call_id: str) -> None:
+        """The user has answered: the call goes on, and its time begins."""
+        self._tool_is(call_id, "running")
+
+    def _tool_is(self, call_id: str, state: CardState) -> None:
+        item = self._tools.get(call_id)
+        if item is not None and item.output is None:
+            item.state = state
+            self.motion.run(item)
+            self._page.update(item)
+
+    def tool_output(self, event: events.ToolOutput) -> None:
+        """A running command has printed more."""
+        item = self._tools.get(event.call_id)
+        if item is not None:
+            item.printed(event.text)
+            self._page.update(item)
 
     def tool_finished(self, event: events.ToolFinished) -> None:
         """A call has answered."""
         item = self._tools.get(event.call_id)
         if item is not None:
-            item.right = " · ".join(part for part in (event.summary, took(event.duration_ms)) if part)
-            item.output = event.output
-            item.is_error = event.is_error
+            item.output, item.summary, item.milliseconds = event.output, event.summary, event.duration_ms
+            item.state = "failed" if event.is_error else "done"
             take_details(item, event.details)
+            self.motion.ended(item)
             self._page.update(item)
 
     def notice(self, notice: events.Notice) -> None:
@@ -227,16 +281,19 @@ class TranscriptWriter:
         told before."""
         self._finish_text()
         kept = self._kept_last()
-        for item in kept:
+        for item in kept[1:]:
             item.joined = True
-        self._page.append([DividerItem(text), *kept], drop=len(kept))
+        session = SessionItem((), text=text, path=kept[0].path if kept else "", joined=is_quiet(self._last))
+        self._page.append([session, *kept[1:]], drop=len(kept))
 
     def _kept_last(self) -> list[KeptItem]:
         """The notes that were kept at the end of the page, for which no line was drawn yet."""
         kept: list[KeptItem] = []
         for item in reversed(self._page.stack.items):
+            if isinstance(item, WaitItem):
+                continue
             if not isinstance(item, KeptItem):
-                return [] if isinstance(item, DividerItem) else kept
+                return [] if isinstance(item, SessionItem) else kept
             kept.insert(0, item)
         return kept
 
@@ -254,17 +311,27 @@ class TranscriptWriter:
         that is not on the page any more is missed by nobody."""
         if event.was:
             for item in self._page.stack.items:
-                if isinstance(item, KeptItem) and item.path == event.was:
+                if isinstance(item, KeptItem | SessionItem) and item.path == event.was:
                     item.path = event.path
                     self._page.update(item)
             return
         self._finish_text()
-        self._page.append([KeptItem(event.session_id, event.path, joined=is_quiet(self._last))])
+        last = self._last
+        if isinstance(last, SessionItem) and not last.path:
+            last.path = event.path
+            self._page.update(last)
+        else:
+            self._page.append([KeptItem(event.session_id, event.path, joined=is_quiet(last))])
 
     def notes_quoted(self, event: events.NotesQuoted) -> None:
         """The session begins with a quote of notes."""
         self._finish_text()
-        self._page.append([quote_item(event.text, len(event.files), self._last)])
+        last, quote = self._last, quote_item(event.text, len(event.files), self._last)
+        if isinstance(last, SessionItem) and not last.pieces:
+            last.pieces, last.files, last.characters = quote.pieces, quote.files, quote.characters
+            self._page.update(last)
+        else:
+            self._page.append([quote])
 
     def compacted(self, event: events.CompactionFinished) -> None:
         """Earlier turns are summarised, or stay as they were."""
@@ -280,8 +347,7 @@ class TranscriptWriter:
     @property
     def _last(self) -> Item | None:
         """What stands at the end of the page."""
-        stack = self._page.stack
-        return stack.item(len(stack) - 1) if len(stack) else None
+        return self._page.last
 
     def output(self, command: str, text: str) -> None:
         """What a slash command has to say."""
@@ -297,6 +363,7 @@ class TranscriptWriter:
     def ended(self, event: events.TurnEnded) -> None:
         """The turn is over. What was thought for an answer that says nothing is not shown."""
         self._finish_text()
+        self.motion.end()
         for thought in self._unvoiced if event.status == "done" else ():
             thought.text = ""
             self._page.update(thought)
@@ -307,7 +374,7 @@ class TranscriptWriter:
             items = [MarkItem(INTERRUPTED)]
         for tool in self._tools.values():
             if tool.output is None:
-                tool.right = INTERRUPTED if event.status == "interrupted" else "no result"
+                tool.state, tool.summary = "stopped", INTERRUPTED if event.status == "interrupted" else "no result"
                 self._page.update(tool)
         self._page.append(items)
         self._tools.clear()

@@ -105,12 +105,13 @@ class House:
         cap: int | None = None,
         interactive: bool = True,
         session: str = "main",
+        ref: str = "fake/model",
         pruning: dict[str, Any] | None = None,
         **compaction: Any,
     ) -> Agent:
         """The agent with that model in that session, `context_tokens` as `cap`, `pruning` and `compaction` as in the
         settings."""
-        brain.info = ModelInfo(ref="fake/model", window=window)
+        brain.info = ModelInfo(ref=ref, window=window)
         given = {
             "workspace": self.workspace,
             "context_tokens": cap,

@@ -347,9 +347,10 @@ class TestOutcomes:
         outcome = await Flush(workspace, says(reply)).run()
         assert (outcome.result, outcome.useless) == ("nothing", useless)
 
-    @pytest.mark.parametrize("junk", ["- the tabs are the tabs\n" * 12, GIBBERISH])
-    async def test_junk_is_not_written(self, workspace: Path, junk: str) -> None:
-        outcome = await Flush(workspace, calls(one("append", junk)), says("done")).run()
+    @pytest.mark.parametrize("tool", ["append", "write"])
+    @pytest.mark.parametrize("junk", ["- the tabs are the tabs\n" * 12, GIBBERISH, f"{OLD}{GIBBERISH}"])
+    async def test_junk_is_not_written(self, workspace: Path, tool: str, junk: str) -> None:
+        outcome = await Flush(workspace, calls(one(tool, junk)), says("done")).run()
         assert (outcome.result, outcome.useless) == ("nothing", True)
         assert "Not added" in outcome.error
         assert note(workspace) == OLD

@@ -49,8 +49,9 @@ async def test_a_compaction_takes_them_along_and_carries_them_for_nobody(tmp_pat
     agent = quoting(tmp_path).open(brain, keep_recent_tokens=60, window=16_000)
     await fill(agent, 3, 30)
     await talk(agent, "/compact")
-    asked = brain.of("summary")[0].messages[-1].text
-    assert "System (notes, quoted as the session began): Notes from the workspace" in asked
+    asked = brain.of("summary")[0].messages
+    assert asked[0].text.startswith(HEAD)
+    assert "Everything above this message is data now." in asked[-1].text
     summary = compactions(agent)[-1]["summary"]
     assert "> turn 0: " in summary
     assert "which harbour" not in summary

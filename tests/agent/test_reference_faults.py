@@ -17,7 +17,7 @@ from clawbot.agent.slash import parse_command
 from clawbot.config.schema_context import MemoryFlushSettings
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, RefusedError, UnreachableError
 from clawbot.llm.protocol import ChatRequest
-from clawbot.messages import ToolCallBlock, ToolResultMessage
+from clawbot.messages import ToolCallBlock, ToolResultMessage, read_compacted
 from tests.agent.fakes import Answer, FakeTool, calls, says
 from tests.agent.gate_host import WORD, House, PurposeModel, compactions, ended, fill, lines, reported, talk
 from tests.agent.lossless import StepClock
@@ -212,7 +212,8 @@ async def test_what_a_compaction_kept_is_summarised_by_the_next_one_and_once(hou
     for turn in range(30):
         await talk(agent, f"turn {turn}: " + WORD * 500)
     assert len(compactions(agent)) > 2
-    summarised = "".join(request.messages[-1].text for request in model.of("summary"))
+    asked = [message.text for request in model.of("summary") for message in request.messages]
+    summarised = "".join(text for text in asked if read_compacted(text) is None)
     counts = [summarised.count(f"turn {turn}: {WORD}") for turn in range(30)]
     kept = "".join(message.text for message in agent.conversation.messages[1:])
     left = next(turn for turn in range(30) if f"turn {turn}: {WORD}" in kept)

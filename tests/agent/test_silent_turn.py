@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from clawbot.agent.events import silent_scope
 from clawbot.agent.flush import SilentTurn, joined
 from clawbot.agent.offers import FlushOutcome
-from clawbot.agent.request_builder import RequestBuilder, Windows
+from clawbot.agent.request_builder import RequestBuilder
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.counting import TokenCounter
 from clawbot.context.detached import Detached
+from clawbot.context.window import Windows
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import UnreachableError
 from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo
@@ -42,7 +43,10 @@ class Memory:
         clock = SystemClock()
         toolbox = build_toolbox(workspace, settings, clock, Paths(find_home()))
         requests = SimpleNamespace(
-            windows=Windows(None), toolbox=toolbox, request_of=lambda messages: ChatRequest("", tuple(messages))
+            windows=Windows(None),
+            toolbox=toolbox,
+            request_of=lambda messages: ChatRequest("", tuple(messages)),
+            answer_room=lambda _: None,
         )
         deps = agent_deps(workspace, model=usual, open_model=self._open, settings=settings, tools=toolbox, clock=clock)
         self.turn = SilentTurn(deps, cast("RequestBuilder", requests))

@@ -9,6 +9,7 @@ import pytest
 from clawbot.agent.events import CompactionFinished, Notice, TurnEnded
 from clawbot.config.paths import shipped
 from clawbot.context.counting import TokenCounter
+from clawbot.context.report import render_report
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import ToolCallBlock, ToolResultMessage
 from clawbot.runtime import Runtime, RuntimeOptions
@@ -58,6 +59,8 @@ async def test_60_turns_in_4096_tokens_work_and_remember(house: House) -> None:
     assert [event.status for event in events if isinstance(event, TurnEnded)] == ["done"] * 59
     assert not [event for event in events if isinstance(event, CompactionFinished) and event.status != "done"]
     assert len(compactions(agent)) > 2
+    [told] = [block for block in render_report(await agent.context_report()).split("\n\n") if "left out" in block]
+    assert told == "Tools left out in a window below 8,000 tokens: edit, list, write"
     assert ended(last).status == "done"
     assert FACT in agent.conversation.messages[-1].text
     assert FACT not in " ".join(message.text for message in brain.of("chat")[-2].messages)  # long gone from the window

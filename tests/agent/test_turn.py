@@ -9,12 +9,12 @@ from contextlib import aclosing, suppress
 import pytest
 from msgspec import structs
 
-from clawbot.agent.events import ModelChanged, ModelRetry, Notice, TextDelta, ToolFinished, ToolStarted
+from clawbot.agent.events import ModelChanged, ModelLoading, ModelRetry, Notice, TextDelta, ToolFinished, ToolStarted
 from clawbot.agent.turn import Committed, TurnSetup, TurnStep, run_turn
 from clawbot.clock import SystemClock
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, UnreachableError
-from clawbot.llm.protocol import ChatRequest, FallbackPart, FinalPart, RetryPart, StreamPart, TextPart
+from clawbot.llm.protocol import ChatRequest, FallbackPart, FinalPart, LoadingPart, RetryPart, StreamPart, TextPart
 from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion
 from clawbot.tools.registry import Toolbox
@@ -151,6 +151,7 @@ async def test_retries_and_fallbacks_are_told_and_discarded_text_is_not_kept() -
     model = FakeModel(
         [
             RetryPart(2, 1.0, "busy"),
+            LoadingPart("tiny"),
             TextPart("wrong "),
             FallbackPart("b/2", "down", discard=True),
             TextPart("right"),
@@ -159,6 +160,7 @@ async def test_retries_and_fallbacks_are_told_and_discarded_text_is_not_kept() -
     )
     steps, _ = await play_to_failure(model)
     assert any(isinstance(step, ModelRetry) and step.attempt == 2 for step in steps)
+    assert ModelLoading(model="tiny") in steps
     assert any(isinstance(step, ModelChanged) and step.discard for step in steps)
     assert committed(steps)[-1].text == "right"
 

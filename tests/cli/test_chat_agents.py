@@ -17,6 +17,7 @@ CHOSEN: Choices = {
     "model": "offline",
     "config_file": Path("/etc/clawbot.yaml"),
     "workspace": Path("/tmp/ws"),
+    "mode": "plan",
 }
 
 

@@ -49,8 +49,8 @@ def test_another_shell_is_told(monkeypatch: pytest.MonkeyPatch, path: str) -> No
 
 def test_nouns_are_completed_from_the_table() -> None:
     assert completed([], "") == list(COMMANDS)
-    assert completed([], "se") == ["sessions"]
-    assert completed([], "--v") == ["--version"]
+    assert completed([], "se") == ["sessions", "serve"]
+    assert completed([], "--v") == ["--version", "--verbose"]
 
 
 def test_options_of_a_noun_are_completed() -> None:

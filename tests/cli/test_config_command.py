@@ -107,7 +107,8 @@ def test_check_lists_every_mistake_on_a_line_of_its_own() -> None:
     assert result.stderr.splitlines() == [
         f"{file}:2: tui.them: unknown key; did you mean theme?",
         f"{file}:3: tui.editor: expected 'builtin' or 'external', found the text 'vi'",
-        f"{file}:4: foo: unknown key; expected one of agents, session, hooks, schedule, memory, tui, logging",
+        f"{file}:4: foo: unknown key; expected one of agents, session, hooks, schedule, memory, mcp, tui, serve, "
+        "updates, logging",
     ]
 
 
@@ -175,7 +176,10 @@ def test_every_command_that_reads_settings_takes_the_file_of_them() -> None:
     }
     # These are told the file as an argument, only name it, or read no settings.
     of_models = {f"model {each}" for each in ("list", "pull", "serve", "status", "stop")}
-    assert without == {"config check", "config path", "script serve", "script record", "completion"} | of_models
+    assert (
+        without
+        == {"config check", "config path", "script serve", "script record", "completion", "serve token"} | of_models
+    )
 
 
 @pytest.mark.parametrize("words", ["memory status", "doctor --no-ping", "workspace init", "sessions list"])

@@ -27,8 +27,8 @@ from clawbot.cli.main import root
 from clawbot.clock import SystemClock
 from clawbot.config.paths import shipped
 from clawbot.context.workspace import seed_workspace
-from clawbot.llm.errors import AuthenticationError
-from clawbot.llm.protocol import ChatRequest, ModelInfo, RetryPart, StreamPart, TextPart
+from clawbot.llm.errors import AuthenticationError, UnreachableError
+from clawbot.llm.protocol import ChatRequest, LoadingPart, ModelInfo, RetryPart, StreamPart, TextPart
 from clawbot.messages import UserMessage
 from clawbot.sessions.store import SessionStore
 from tests.hostile import make_deep, removed
@@ -341,6 +341,8 @@ class OneModel:
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         self.calls.append(request)
+        if self.info.ref.startswith("local/"):
+            yield LoadingPart("tiny")
         if self.silent:
             await asyncio.Event().wait()
         if self.error:
@@ -381,6 +383,11 @@ async def test_a_model_that_refuses_is_a_problem_with_its_next_step() -> None:
     )
 
 
+async def test_a_model_of_this_machine_has_not_answered_while_it_loads() -> None:
+    found = await ping(OneModel("local/tiny", error=UnreachableError("it died.")), here(ping=True))
+    assert (found.state, found.message) == ("problem", "local/tiny: it died.")
+
+
 async def test_a_server_that_loads_its_model_has_not_answered() -> None:
     found = await ping(OneModel(first=RetryPart(2, 2.0, "the server loads its model.")), here(ping=True))
     assert (found.state, found.message.rpartition(": ")[2]) == ("warning", "the server loads its model.")
@@ -413,12 +420,14 @@ async def test_with_a_broken_configuration_no_model_is_tried(home: Path) -> None
 
 async def test_local_servers_that_answer_are_named() -> None:
     async def find(_: object) -> list[ModelInfo]:
-        return [ModelInfo(ref="ollama_chat/qwen3", reason="Ollama answers"), ModelInfo(ref="offline")]
+        own = ModelInfo(ref="local/tiny", reason="clawbot's own server runs")
+        return [ModelInfo(ref="ollama_chat/qwen3", reason="Ollama answers"), own, ModelInfo(ref="offline")]
 
     async def find_none(_: object) -> list[ModelInfo]:
         return [ModelInfo(ref="offline")]
 
-    assert (await setup.local_servers(here(), find))[0].message == "ollama_chat/qwen3: Ollama answers"
+    told = [finding.message for finding in await setup.local_servers(here(), find)]
+    assert told == ["ollama_chat/qwen3: Ollama answers", "local/tiny: clawbot's own server runs"]
     assert "no local model server" in (await setup.local_servers(here(), find_none))[0].message
 
 
@@ -500,3 +509,16 @@ def test_extensions_are_loaded_and_a_broken_one_is_one_line(tmp_path: Path) -> N
         ("ok", "loaded from packages: dial (acme_doctor)"),
         ("ok", "hooks of packages, which are not loaded here: tidy (hook_doctor)"),
     ]
+
+
+def test_the_programs_of_mcp_servers_are_looked_for_and_none_is_started(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert setup.mcp_servers(here()) == []
+    servers = "mcp: {servers: {there: {command: sh}, off: {enabled: false}, far: {url: 'https://example.org'}%s}}"
+    assert states(setup.mcp_servers(with_settings(home, servers % ""))) == [("mcp", "ok")]
+    [absent] = setup.mcp_servers(with_settings(home, servers % ", gone: {command: /no/such/program}"))
+    assert (absent.state, absent.fix) == ("warning", "clawbot mcp test gone")
+    monkeypatch.setattr(setup, "find_spec", lambda _: None)
+    [missing] = setup.mcp_servers(with_settings(home, servers % ""))
+    assert (missing.state, missing.fix) == ("problem", "pip install 'clawbot[mcp]'")

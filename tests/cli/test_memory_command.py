@@ -290,6 +290,23 @@ def test_status_of_all_agents_and_of_one(serve: Serve) -> None:
     assert run("status", "--agent", "main").exit_code == 0
 
 
+def test_without_the_program_of_a_backend_the_builtin_index_answers_and_says_so() -> None:
+    config("memory: {backend: qmd, qmd: {command: no-such-qmd}}\nagents: {defaults: {memory_search: {provider: none}}}")
+    workspace = Paths(find_home()).workspace("main")
+    workspace.mkdir(parents=True)
+    (workspace / "MEMORY.md").write_text("- the proxy moved to port 8443\n")
+    found = json.loads(run("search", "--json", "proxy").stdout)
+    assert [hit["path"] for hit in found["results"]] == ["MEMORY.md"]
+    assert (found["fallback"]["from"], found["mode"]) == ("qmd", "fts-only")
+    assert "there is no program no-such-qmd on the PATH" in found["fallback"]["reason"]
+    [status] = json.loads(run("status", "--json").stdout)
+    assert status["status"]["fallback"] == {**found["fallback"], "since": status["status"]["fallback"]["since"]}
+    told = run("search", "proxy")
+    assert told.stdout.startswith("0.")
+    assert "the builtin index does: qmd is not installed" in told.stderr
+    assert "  instead     qmd has not answered since " in run("status").stdout
+
+
 # -- index -------------------------------------------------------------------------------------------------------------
 
 STEPS = (

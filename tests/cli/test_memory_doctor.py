@@ -69,6 +69,15 @@ async def test_the_settings_come_first(home: Path, config: str, state: str, said
     assert said in found.message
 
 
+async def test_a_backend_that_is_not_there_is_named_with_the_way_to_install_it(home: Path) -> None:
+    (home / "config.yaml").write_text("memory: {backend: qmd, qmd: {command: no-such-qmd}}")
+    found = (await recall.index(look_around("main", ping=False)))[1]
+    assert found.state == "warning"
+    assert "no program no-such-qmd on the PATH. Install it with `npm install -g @tobilu/qmd`" in found.message
+    assert "memory.backend: builtin in " in (found.fix or "")
+    assert not (home / "memory").exists()
+
+
 async def test_an_index_that_cannot_be_opened_can_be_deleted(here: Here) -> None:
     class Broken(FakeIndex):
         async def status(self, *, deep: bool = False) -> IndexStatus:
@@ -96,6 +105,7 @@ async def test_a_folder_in_place_of_the_index_is_no_full_disk(here: Here) -> Non
         ({"fallback": Fallback(from_="openai", reason="no key")}, "warning", "openai was not used: no key"),
         ({"embedding_probe": Probe(ok=False, error="HTTP 500")}, "warning", "offline makes no vectors now: HTTP 500"),
         ({"issues": (Issue("memory/a.md", "is not UTF-8"),)}, "warning", "memory/a.md: is not UTF-8"),
+        ({"rerank_problem": "model.onnx can't be read."}, "warning", "model.onnx can't be read"),
     ],
 )
 async def test_what_does_not_work_is_a_finding_of_its_own(

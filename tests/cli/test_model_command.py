@@ -1,4 +1,4 @@
-"""`clawbot model`: in real processes, with a stand-in for llama.cpp, and with the real one where it is installed."""
+"""`clawbot model`: in real processes, with a stand-in for llama.cpp (tests/real has the real one)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ from tests.local_model.hosts import SMALL, FileHost, serving, small_model
 ROOT = Path(__file__).parents[2]
 STAND_IN = ROOT / "tests" / "local_model" / "stand_in"
 CLAWBOT = [sys.executable, "-m", "clawbot", "model"]
-REAL = os.environ.get("CLAWBOT_TEST_GGUF", "")
 
 
 def invoke(*arguments: str) -> Result:
@@ -139,6 +137,10 @@ def test_serve_status_use_and_stop(paths: Paths, serve: list[subprocess.Popen[st
     assert (shown["name"], shown["window"], shown["chat"], shown["answers"]) == ("tiny", 4096, False, True)
     assert "key" not in shown
     assert "by clawbot model serve: answers" in invoke("status").stdout
+    port = shown["base"].rpartition(":")[2].partition("/")[0]
+    other = small_model(paths.models / "other.gguf")
+    taken = run("serve", str(other), "--port", port)
+    assert (taken.returncode, f"Port {port} of 127.0.0.1 can't be had" in taken.stderr) == (1, True), taken.stderr
     again = run("serve", "tiny")
     assert (again.returncode, "tiny is served already on" in again.stderr) == (1, True)
     used = run("use", "tiny")
@@ -155,6 +157,8 @@ def test_a_chats_own_server_is_left_alone(paths: Paths) -> None:
     add_running(paths.local_file, Running("tiny", "/x", "http://127.0.0.1:1/v1", "k", 1, own, own, True))
     assert f"is served by a chat, and ends with it (process {own})" in invoke("stop", "tiny").stdout
     assert "by a chat: does not answer" in invoke("status").stdout
+    add_running(paths.local_file, Running("deaf", "/y", "http://127.0.0.1:1/v1", "k", 1, own, own, False))
+    assert f"deaf does not answer: if process {own} is a clawbot, end that." in invoke("stop", "deaf").stdout
 
 
 def test_serve_ends_with_its_signal(paths: Paths, serve: list[subprocess.Popen[str]]) -> None:
@@ -163,14 +167,3 @@ def test_serve_ends_with_its_signal(paths: Paths, serve: list[subprocess.Popen[s
     serve[0].send_signal(signal.SIGINT)
     assert serve[0].wait(60) == 0
     assert not paths.local_file.exists()
-
-
-@pytest.mark.skipif(
-    not REAL or find_spec("xllamacpp") is None,
-    reason="needs xllamacpp and CLAWBOT_TEST_GGUF, the path of a small model",
-)
-def test_the_real_server_answers(serve: list[subprocess.Popen[str]]) -> None:
-    line = start(serve, [], REAL, "--ctx", "2048")
-    assert line.startswith("serving ")
-    (shown,) = json.loads(invoke("status", "--json").stdout)
-    assert (shown["window"], shown["answers"]) == (2048, True)

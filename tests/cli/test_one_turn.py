@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from clawbot.agent.events import Event, Notice, TurnEnded
+from clawbot.agent.events import Event, ModelLoading, Notice, TextDelta, TurnEnded
 from clawbot.cli.one_turn import _Printer
+from clawbot.cli.output import CLEAR
 
 STEERING = "备份 failed\x1b]0;owned\x07\x1b[2J\nagain"
 
@@ -19,3 +22,17 @@ def test_what_is_told_beside_the_answer_steers_no_terminal(event: Event, capsys:
     assert told.startswith("clawbot: 备份 failed")
     assert told.endswith("\n")
     assert told[:-1].isprintable()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_model_that_loads_is_told_and_on_a_terminal_the_line_goes(
+    terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    printer = _Printer()
+    printer.take(ModelLoading(model="小模型"))
+    told = capsys.readouterr().err
+    assert told.removeprefix(CLEAR) == ("clawbot: loading 小模型 ..." if terminal else "clawbot: loading 小模型 ...\n")
+    printer.take(ModelLoading(model="小模型", done=True))
+    printer.take(TextDelta(text="hello"))
+    assert capsys.readouterr().err == (CLEAR if terminal else "")

@@ -71,7 +71,7 @@ def test_list(talk: str, store: SessionStore) -> None:
     (line,) = run("list").stdout.splitlines()
     assert "main" in line
     assert talk[:8] in line
-    assert line.endswith("(1 turn)")
+    assert "1 turn)" in line
     assert "\x1b" not in line
     (found,) = as_json("list", "--json")
     assert set(found) == {
@@ -230,6 +230,28 @@ def test_repair(talk: str) -> None:
     assert run("repair").stdout == "Nothing to repair.\n"
 
 
+def test_titles_stand_whole_with_the_age_of_the_session(store: SessionStore) -> None:
+    title = "which port did the staging proxy use, and why did we change it?"
+    with store.open() as opened:
+        store.update(structs.replace(opened.record, label=title))
+    (line,) = run("list").stdout.splitlines()
+    assert "(now, 0 turns" in line
+    assert line.endswith(f")  {title}")
+
+
+def test_a_session_is_renamed_deleted_and_brought_back(talk: str, store: SessionStore) -> None:
+    run("rename", "main", "The", "Falcon", "project")
+    assert run("list").stdout.endswith("  The Falcon project\n")
+    done = run("delete", "main")
+    assert done.stdout == f"Moved to {store.folder.parent / 'trash' / talk}\n"
+    assert f"clawbot sessions restore {talk}" in done.stderr
+    assert run("list").stdout.startswith("No sessions yet.")
+    assert run("restore").stdout == f"{talk}  main  The Falcon project\n"
+    assert run("restore", talk).stdout == "main is back.\n"
+    assert run("restore").stdout == "No deleted sessions.\n"
+    assert "The Falcon project" in run("list").stdout
+
+
 def test_a_title_that_would_break_the_line(store: SessionStore) -> None:
     with store.open() as opened:
         store.update(structs.replace(opened.record, label="a\nb\x1b[2Jc" + "x" * 500))
@@ -268,7 +290,7 @@ def test_the_columns_of_the_list_stand_below_each_other(store: SessionStore) -> 
     ids = [summary.session_id[:8] for summary in store.list()]
     lines = run("list").stdout.splitlines()
     assert len({line.index(each) for line, each in zip(lines, ids, strict=True)}) == 1
-    assert all(line.endswith(f"{each}  (0 turns)") for line, each in zip(lines, ids, strict=True))
+    assert all(line.endswith(f"{each}  (now, 0 turns)") for line, each in zip(lines, ids, strict=True))
 
 
 def test_a_key_in_what_was_said_first_is_not_in_the_list(store: SessionStore) -> None:

@@ -110,7 +110,11 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modxyz: x", "1: modxyz: unknown key; expected one of agents, session, hooks, schedule, memory, tui, logging"),
+        (
+            "modxyz: x",
+            "1: modxyz: unknown key; expected one of agents, session, hooks, schedule, memory, mcp, tui, serve, "
+            "updates, logging",
+        ),
         ("model: offline", "1: model: unknown key; did you mean agents.defaults.model?"),
         (
             "tui: {softTrim: {}}",
@@ -123,7 +127,7 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
             "hooks: {entries: {session-memory: {mesages: 5}}}",
             "1: hooks.entries.session-memory.mesages: unknown key; did you mean messages?",
         ),
-        ("tui: {theme: 5}", "1: tui.theme: expected text, found the number 5"),
+        ("tui: {theme: 5}", "1: tui.theme: expected 'auto', 'light', 'dark'"),
         ("tui: [a]", "1: tui: expected keys with values, found a list"),
         ("agents: 5", "1: agents: expected keys with values, found the number 5"),
         ("agents: {main: hello}", "1: agents.main: expected keys with values, found the text 'hello'"),
@@ -175,7 +179,7 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
         ),
         ("session: {reset: {at: 25:00}}", "expected a time of the day from 00:00 to 23:59"),
         ("logging: {max_bytes: 2tb}", "expected a size such as"),
-        ("tui: {theme: a}\ntui: {theme: b}", "2: tui: is written twice, first in line 1"),
+        ("tui: {theme: light}\ntui: {theme: dark}", "2: tui: is written twice, first in line 1"),
         ("logging: {max_bytes: 1,\n maxBytes: 2}", "2: logging.max_bytes: is written twice, in both spellings"),
     ],
 )

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.config.errors import ConfigError
-from clawbot.config.source import Layer, dotted, parse_layer, read_layer, read_text
+from clawbot.config.reading import read_text
+from clawbot.config.source import Layer, dotted, parse_layer, read_layer
 
 
 def parse(text: str) -> Layer:

@@ -13,7 +13,7 @@ from clawbot.context.counting import IMAGE_TOKENS, MESSAGE_TOKENS, Reuse, TokenC
 from clawbot.llm import tokens
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import count_now
-from clawbot.llm.wire import to_openai
+from clawbot.llm.wire import Speller
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -117,7 +117,7 @@ def test_a_message_by_its_kind(message: Message, expected: int) -> None:
 
 
 def test_a_call_counts_its_name_and_its_arguments_as_they_are_sent_but_not_its_id() -> None:
-    body = to_openai(ChatRequest("", (answer(CALL, stop="toolUse"),)))
+    body = Speller().body(ChatRequest("", (answer(CALL, stop="toolUse"),)), "openai/m")
     function = body["messages"][0]["tool_calls"][0]["function"]
     sent = count_now(function["name"]) + count_now(function["arguments"])
     assert TokenCounter().of(answer(CALL, stop="toolUse")) == 2 * MESSAGE_TOKENS + sent

@@ -18,6 +18,7 @@ from clawbot.context.window import (
     NextRequest,
     Report,
     WindowBudget,
+    copy_limit,
     measure,
     plan_budget,
     should_compact,
@@ -302,6 +303,21 @@ def test_bug_6_5_a_conversation_that_grows_is_flushed_before_it_is_compacted(win
     ]
     compactions = [tokens for tokens in range(0, window, 50) if should_compact(used(tokens), budget)]
     assert 3_200 < flushes[0] < compactions[0]
+
+
+@pytest.mark.parametrize(
+    ("reported", "beyond", "limit"),
+    [(0, 0, 8_000), (8_500, 0, 8_500), (8_500, 300, 8_200), (8_500, 4_000, 8_000)],
+    ids=["not known", "known", "counts more", "counts far more"],
+)
+def test_a_silent_turn_may_reach_into_the_reserve(reported: int, beyond: int, limit: int) -> None:
+    """Where the provider's figures are known; a quarter of the reserve, and 1,500 tokens, are left for its answers."""
+    budget = plan_budget(10_000, CompactionSettings(reserve_tokens=2_000, reserve_tokens_floor=0))
+    figures = used(0)._replace(reported=reported)
+    figures = figures._replace(used=figures.counted + beyond)
+    assert copy_limit(figures, budget) == limit
+    large = plan_budget(200_000, CompactionSettings())
+    assert copy_limit(figures._replace(used=0, reported=1), large) == 200_000 - large.reserve // 4
 
 
 # Cost and sanity

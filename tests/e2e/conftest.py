@@ -81,7 +81,9 @@ class Machine:
         line = process.stdout.readline()
         url = line.rpartition(" ")[2].strip()
         assert url.startswith("http://127.0.0.1:"), line
-        defaults = f"model: openai/scripted, api_base: '{url}', api_key: test-key-123456{more and ', '}{more}"
+        defaults = (
+            f"model: openai/scripted, api_base: '{url}', api_key: test-key-123456, keep_client: 0{more and ', '}{more}"
+        )
         self.configure(f"agents: {{defaults: {{{defaults}}}}}\n")
         return url
 

@@ -12,19 +12,25 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TINY = {
     "accounting": "--turns 14 --repeats 3",
+    "growth": "--files 2",
     "index": "--files 2 --runs 1",
     "longrun": "--turns 60",
     "real_client": "turns --runs 1 --turns 2",
+    "reranking": "{notes}",
     "reset": "--tiny --runs 1 --slug 0.1",
     "retrieval": "{notes} --profile lines",
+    "scale": "--agents 3 --hours 0.2",
+    "serve": "--files 1 --seconds 0.2 --rate 20 --chats 2",
     "startup": "--runs 1",
     "talks": "--megabytes 1 --runs 1",
     "trace": "--files",
     "tui": "--tiny",
     "turns": "--turns 3",
+    "weights": "{notes} {others}",
 }
-# tests/e2e/test_kills.py and test_soak.py run these and read their tables, `make test-real` the last one.
-OF_THEIR_OWN = {"kills", "soak", "real_model"}
+# tests/e2e/test_kills.py and test_soak.py run these and read their tables, `make test-real` and `make test-milvus` the
+# last two.
+OF_THEIR_OWN = {"kills", "soak", "real_model", "milvus"}
 
 
 def write_notes(folder: Path) -> None:
@@ -50,8 +56,10 @@ def test_each_benchmark_has_a_tiny_form() -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", TINY)
 def test_a_benchmark_prints_its_table(name: str, tmp_path: Path) -> None:
-    write_notes(tmp_path / "notes")
-    arguments = TINY[name].format(notes=tmp_path / "notes").split()
+    folders = {kind: tmp_path / kind for kind in ("notes", "others")}
+    for folder in folders.values():
+        write_notes(folder)
+    arguments = TINY[name].format(**folders).split()
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *arguments],
         cwd=tmp_path,

@@ -62,7 +62,8 @@ def test_what_is_typed_and_pasted_during_the_start_stands_in_the_prompt_once(mac
     chat.send("你好 ")
     wait_until_taken(chat)
     chat.send("a", "ctrl+j", "b", "\x1b[200~one\rtwo\x1b[201~", "c")
-    chat.wait_for(lambda text: [line.strip() for line in text.splitlines()[-5:-1]] == ["❯ 你好 a", "bone", "twoc", ""])
+    typed = ["❯ 你好 a", "bone", "twoc"]
+    chat.wait_for(lambda text: [line.strip() for line in text[text.find("❯") :].splitlines()[:3]] == typed)
     chat.wait_for("offline")
     assert chat.text.count("bone") == 1
     chat.send("ctrl+c", "ctrl+c")
@@ -208,6 +209,26 @@ turns:
     assert kept[1]["stopReason"] == "aborted"
 
 
+def test_a_message_that_was_taken_back_stays_so_after_a_kill(machine: Machine) -> None:
+    chat = machine.open()
+    chat.wait_for("offline")
+    chat.send("my dog is called Bruno", "enter")
+    chat.wait_for(lambda screen: screen.count("Bruno") > 0 and "in this conversation" in screen)
+    chat.send("我喜欢制表符", "enter")
+    chat.wait_for(lambda screen: "在这次对话里" in screen and "esc stop" not in screen)
+    before = transcript(machine)
+    chat.send("/rewind", "enter")
+    chat.wait_for("nothing is deleted")
+    chat.send("enter")
+    chat.wait_for(lambda screen: "❯ 我喜欢制表符" in screen and "from here on anew" in screen)
+    os.kill(chat.process.pid, signal.SIGKILL)
+    chat.wait_end(-signal.SIGKILL)
+    assert transcript(machine)[: len(before)] == before
+    again = machine.open()
+    again.wait_for(lambda screen: "my dog is called Bruno" in screen and "offline" in screen)
+    assert "制表符" not in again.text
+
+
 def said(machine: Machine) -> list[object]:
     """What the user said, as the session holds it."""
     messages = [entry["message"] for entry in transcript(machine) if entry["type"] == "message"]
@@ -344,6 +365,6 @@ turns:
     chat.wait_for("openai/scripted")
     chat.send("do it", "enter")
     text = chat.wait_for("I will not.")
-    assert "shell git status ⟦U+001B⟧]0;touch PWNED;⟦U+0007⟧" in text
+    assert "$ git status ⟦U+001B⟧]0;touch PWNED;⟦U+0007⟧" in text
     assert not (machine.workspace / "PWNED").exists()
     assert b"\x1b]0;touch" not in chat.raw

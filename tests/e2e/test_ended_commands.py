@@ -31,7 +31,7 @@ def running(machine: Machine, script: Callable[[str], Path]) -> Terminal:
         pytest.skip(f"no sandbox here ({found.reason}); to have it tested: {found.remedy}")
     url = machine.serve(script(SCRIPT))
     machine.configure(
-        f"agents: {{defaults: {{model: openai/scripted, api_base: '{url}', api_key: test-key-123456, "
+        f"agents: {{defaults: {{model: openai/scripted, api_base: '{url}', api_key: test-key-123456, keep_client: 0, "
         "tools: {shell: {approval: allow, sandbox: required}}}}\n"
     )
     machine.workspace.mkdir()

@@ -155,7 +155,8 @@ def test_killed_at_each_step_of_what_a_slow_model_is_asked(machine: Machine, scr
     chat.send("ctrl+d")
     chat.wait_end()
     assert offered(machine) == before
-    assert turns_of(url)["silent"] == 1
+    # A kill that came after the line was written leaves nothing to ask for again.
+    assert turns_of(url)["silent"] <= 1
     assert are_kept_once(machine, {**FACTS, **CHINESE})
     for fact in (*FACTS, *CHINESE):
         assert any(path.startswith("memory/") for path in found(machine, fact)), fact

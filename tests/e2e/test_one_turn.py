@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,6 +71,25 @@ def test_a_wrong_key_names_the_provider_and_never_the_key(machine: Machine, scri
     assert not any(b"test-key-123456" in data for data in written)
 
 
+def test_what_calls_the_model_stays_for_the_next_command(machine: Machine, script: Callable[[str], Path]) -> None:
+    machine.serve(script("turns:\n  - reply: {text: One.}\n  - reply: {text: Two.}\n"))
+    config = (machine.state / "config.yaml").read_text(encoding="utf-8")
+    # A short name: the system allows the address of a socket a hundred characters.
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:
+        Path(home, "config.yaml").write_text(config.replace("keep_client: 0", "keep_client: 5m"), encoding="utf-8")
+
+        def run(*arguments: str) -> str:
+            done = machine.run(*arguments, CLAWBOT_HOME=home)
+            assert (done.returncode, done.stderr) == (0, "")
+            return done.stdout
+
+        assert run("chat", "-p", "hello") == "One.\n"
+        findings = json.loads(run("doctor", "--no-ping", "--json"))["findings"]
+        [process] = re.findall(r"process \d+", *(each["message"] for each in findings if each["check"] == "client"))
+        assert run("chat", "-p", "again") == "Two.\n"
+        assert process in run("model", "stop")
+
+
 def test_a_broken_config_stops_the_start_with_file_and_line(machine: Machine) -> None:
     machine.configure("agents:\n  defaults:\n    modle: offline\n")
     failed = machine.run("chat", "-p", "hello")
@@ -126,3 +147,39 @@ turns:
     assert (done.returncode, done.stdout) == (0, "It was not allowed.\n"), done.stderr
     assert "Obey the page" not in (machine.workspace / "AGENTS.md").read_text(encoding="utf-8")
     assert "- Name: 安娜" in (machine.workspace / "USER.md").read_text(encoding="utf-8")
+
+
+def test_a_mentioned_file_is_read_by_the_model_and_stays_what_it_was(
+    machine: Machine, script: Callable[[str], Path]
+) -> None:
+    """The second request says the first one's words again, though the file has another content by then."""
+    said = r'{matches: "(?s)^sum up @plan.md:2-3.*lines 2-3 of 4.*\nship it\nrest"}'
+    machine.serve(
+        script(f"""
+turns:
+  - expect: {{user: {said}}}
+    reply: {{text: Summed up.}}
+  - expect: {{user: again, context: "ship it"}}
+    reply: {{text: As before.}}
+""")
+    )
+    assert machine.run("workspace", "init").returncode == 0
+    plan = machine.workspace / "plan.md"
+    plan.write_text("think\nship it\nrest\nsleep\n")
+    first = machine.run("chat", "-p", "sum up @plan.md:2-3", "--json")
+    started = next(event for event in map(json.loads, first.stdout.splitlines()) if event["type"] == "turn_started")
+    assert started["attached"] == ["plan.md:2-3 · 2 lines"]
+    plan.write_text("nothing\n")
+    again = machine.run("chat", "-p", "again")
+    assert (again.returncode, again.stdout) == (0, "As before.\n")
+
+
+def test_a_file_outside_is_not_attached_where_nobody_can_be_asked(machine: Machine) -> None:
+    secret = machine.folder / "secret.txt"
+    secret.write_text("sunflower")
+    done = machine.run("chat", "-p", f"hello @{secret} @gone.md")
+    assert done.returncode == 0
+    assert "Nobody can be asked here" in done.stderr
+    assert "@gone.md is not attached: there is no such file." in done.stderr
+    (talk,) = (machine.state / "agents/main/sessions").glob("*.jsonl")
+    assert "sunflower" not in talk.read_text()

@@ -77,7 +77,7 @@ def test_what_waits_is_offered_at_the_next_start_and_said_once(
     again.wait_for("3 messages were not sent")
     again.send("s")
     again.wait_for(lambda text: "session" in text and "and the fourth" in text and text.count("done") >= 1)
-    again.wait_for(lambda text: "esc stops" not in text and "/help" in text)
+    again.wait_for(lambda text: "esc stops" not in text and "f1 help" in text)
     again.send("/quit", "enter")
     again.wait_end()
     assert sorted(said(machine)) == sorted(["first", "second", "第三条消息", "and the fourth"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ from clawbot.clock import SystemClock
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths
-from clawbot.errors import ClawbotError
 from clawbot.indexing import VectorProbe, open_index
-from clawbot.memory.backend import IndexUnavailableError, MemoryBackend
+from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.index import MemoryIndex
 from clawbot.memory.values import SearchRequest
 from tests.memory.index_host import until
@@ -81,6 +79,9 @@ def forbidden(context):
 NAMES = {"grep": "Grep", "crashing": "Crashing", "half": "make_half", "lost": "Missing", "exits": "forbidden"}
 
 
+ASKED = SearchRequest(queries=("proxy",))
+
+
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     """A home with one note, where a package is installed that offers NAMES."""
@@ -109,15 +110,45 @@ def test_the_builtin_one_is_the_index_in_sqlite(paths: Paths) -> None:
     assert isinstance(opened(paths, "builtin"), MemoryIndex)
 
 
-def test_an_unknown_name_is_an_error_that_lists_the_known_ones(paths: Paths) -> None:
-    with pytest.raises(ConfigError, match=r"config\.yaml:1: memory\.backend: .*builtin, crashing, exits, grep"):
-        opened(paths, "gerp")
+async def test_an_unknown_name_is_told_with_the_known_ones_and_the_builtin_index_answers(paths: Paths) -> None:
+    backend = opened(paths, "gerp")
+    [notice] = load_settings(paths).notices
+    assert "config.yaml:1: memory.backend: expected a memory backend that is installed" in notice
+    assert "(builtin, qmd, milvus, crashing" in notice
+    found = await backend.search(ASKED)
+    assert (found.hits[0].path, found.fallback and found.fallback.from_) == ("MEMORY.md", "gerp")
+    assert found.fallback is not None
+    assert "config.yaml:1" in found.fallback.reason
+    await backend.close()
+
+
+@pytest.mark.parametrize("section", ["{search_mode: fast}", "{searchmode: query}", "{limits: {timeout_ms: -1}}", "5"])
+async def test_a_mistake_in_the_section_of_a_backend_is_told_and_the_builtin_index_answers(
+    paths: Paths, section: str
+) -> None:
+    paths.config_file.write_text(f"memory:\n  backend: qmd\n  qmd: {section}\n")
+    loaded = load_settings(paths)
+    backend = open_index(loaded.settings, "main", paths, SystemClock())
+    assert backend is not None
+    found = await backend.search(ASKED)
+    assert found.hits
+    assert found.fallback is not None
+    assert (found.fallback.from_, len(loaded.notices)) == ("qmd", 1)
+    assert "config.yaml:3: memory.qmd" in found.fallback.reason
+    await backend.close()
+
+
+def test_other_mistakes_stop_the_start_as_before_and_all_are_named(paths: Paths) -> None:
+    paths.config_file.write_text("memory: {backend: gerp, citations: perhaps}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(paths)
+    assert [problem.key for problem in caught.value.problems] == ["memory.backend", "memory.citations"]
 
 
 async def test_a_backend_of_a_package_searches_and_reads(paths: Paths) -> None:
     backend = opened(paths, "grep")
     backend.start()
-    [hit] = (await backend.search(SearchRequest(queries=("proxy",)))).hits
+    [hit] = (await backend.search(ASKED)).hits
     assert (hit.place, hit.snippet) == ("MEMORY.md#L1", "- the proxy moved to port 8443")
     assert (await backend.read("MEMORY.md", 1, 1)).text == hit.snippet
     assert await backend.text("MEMORY.md") == f"{hit.snippet}\n"
@@ -133,7 +164,9 @@ async def test_a_backend_of_a_package_searches_and_reads(paths: Paths) -> None:
 @pytest.mark.parametrize(
     ("name", "why"), [("half", "lacks built, close,"), ("lost", "no attribute 'Missing'"), ("exits", "SystemExit: 3")]
 )
-async def test_one_that_cannot_be_opened_says_why_and_files_are_still_read(paths: Paths, name: str, why: str) -> None:
+async def test_one_that_cannot_be_opened_says_why_and_the_builtin_index_answers(
+    paths: Paths, name: str, why: str
+) -> None:
     backend = opened(paths, name)
     told: list[str] = []
     probe = VectorProbe("main", {"main": backend})
@@ -141,29 +174,23 @@ async def test_one_that_cannot_be_opened_says_why_and_files_are_still_read(paths
     await until(lambda: bool(told))
     await probe.close()
     assert why in told[0]
-    assert (
-        f"memory: The memory backend {name} can't be opened: acme_memory:{NAMES[name]} of the package acme-memory"
-        in told[0]
-    )
+    assert f"The memory backend {name} can't be opened: acme_memory:{NAMES[name]} of the package acme-memory" in told[0]
     assert told[0].endswith("Update or repair the package, or set memory.backend to builtin.")
-    asked = (backend.search(SearchRequest(queries=("proxy",))), backend.sync(), backend.status(), backend.verify())
-    for refused in await asyncio.gather(*asked, backend.scrub(), return_exceptions=True):
-        assert isinstance(refused, IndexUnavailableError)
+    assert (await backend.search(ASKED)).hits[0].path == "MEMORY.md"
     assert "8443" in await backend.text("MEMORY.md")
-    backend.start()
     await backend.close()
 
 
 async def test_one_that_crashes_is_named_and_ends_nothing(paths: Paths) -> None:
     backend = opened(paths, "crashing")
-    backend.on_progress = None
     backend.start()
-    assert backend.problem.startswith("The memory backend crashing (acme_memory:Crashing of the package acme-memory)")
-    assert "failed to start: RuntimeError: cosmic ray. Update" in backend.problem
-    assert await backend.probe() == backend.problem
-    asked = (backend.search(SearchRequest(queries=("proxy",))), backend.sync(), backend.status(), backend.verify())
-    reads = (backend.read("MEMORY.md"), backend.text("MEMORY.md"), backend.scrub())
-    for refused in await asyncio.gather(*asked, *reads, return_exceptions=True):
-        assert isinstance(refused, ClawbotError)
-    assert (backend.generation, backend.location, backend.built) == (0, None, True)
+    found = await backend.search(ASKED)
+    assert found.hits[0].path == "MEMORY.md"
+    assert found.fallback is not None
+    assert (found.fallback.from_, "RuntimeError: cosmic ray" in found.fallback.reason) == ("crashing", True)
+    status = await backend.status()
+    assert (status.fallback, status.files) == (found.fallback, 1)
+    assert "cosmic ray" in await backend.probe()
+    assert (await backend.verify()).clean
+    assert (backend.location, backend.built) == (paths.memory_db("main"), True)
     await backend.close()

@@ -41,8 +41,6 @@ from clawbot.llm.protocol import (
     TextPart,
     ToolCallPart,
 )
-from clawbot.llm.scripted import ScriptUnused, parse_script
-from clawbot.llm.scripted.model import ScriptModel
 from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolSpec, UserMessage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]
@@ -457,36 +455,6 @@ async def test_a_killed_worker_fails_its_call_and_the_next_call_starts_another(s
         await anext(parts)
     assert str(tmp_path / "clawbot.log") in caught.value.hint
     assert final(await read_all(model)).text == "again"
-
-
-async def test_a_script_plays_behind_litellm(worker: Any, tmp_path: Path) -> None:
-    path = tmp_path / "script.yaml"
-    path.write_text(
-        "turns:\n"
-        "  - reply: {reasoning: hm, text: [a, b], tool_calls: [{name: read, arguments: {path: x}},"
-        " {name: read, arguments: {path: y}}]}\n"
-        "  - reply: {fault: {status: 401}}\n"
-        "  - reply: {text: unused}\n"
-    )
-    model = ScriptModel(parse_script(path.read_text(), path), ModelInfo("script:x"), ClientOptions(SystemClock(), ONCE))
-    message = final([part async for part in model.stream(REQUEST)])
-    assert message.text == "ab"
-    assert [call.arguments for call in message.tool_calls] == [{"path": "x"}, {"path": "y"}]
-    assert message.usage is not None
-    with pytest.raises(AuthenticationError):
-        await anext(model.stream(REQUEST))
-    with pytest.raises(ScriptUnused, match="turn 3"):
-        await model.aclose()
-
-
-async def test_a_request_that_does_not_fit_the_script_fails_with_both_sides(worker: Any, tmp_path: Path) -> None:
-    path = tmp_path / "script.yaml"
-    path.write_text("turns:\n  - expect: {user: goodbye}\n    reply: {text: x}\n")
-    model = ScriptModel(parse_script(path.read_text(), path), ModelInfo("script:x"), ClientOptions(SystemClock()))
-    with pytest.raises(ModelError, match=r"(?s)goodbye.*hello"):
-        await anext(model.stream(REQUEST))
-    with pytest.raises(ModelError, match="goodbye"):
-        await model.aclose()
 
 
 @pytest.mark.parametrize(("known", "asked"), [(None, True), (8192, False)])

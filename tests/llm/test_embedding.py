@@ -17,12 +17,13 @@ from aiohttp import web
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_memory import MemorySearchSettings
-from clawbot.llm import embedding
+from clawbot.llm import client, embedding
 from clawbot.llm.embedding import EmbeddedTexts, LiteLLMEmbedder, open_embedder
 from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
     ContextOverflowError,
+    LoadingError,
     ModelError,
     RateLimitError,
     RefusedError,
@@ -263,6 +264,18 @@ async def test_a_passing_fault_is_repeated(server: Server, fault: Reply) -> None
     server.replies = [fault]
     assert lengths(await opened(server).embed(["abc"], "document")) == [3]
     assert len(server.bodies) == 2
+
+
+async def test_a_server_that_loads_its_model_is_waited_for_by_documents(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_LOADING_WAIT", 0.01)
+    server.replies = [fails(503, "Loading model")] * 5
+    assert lengths(await opened(server, attempts=1).embed(["abc"], "document")) == [3]
+    server.replies = [fails(503, "Loading model")]
+    with pytest.raises(LoadingError):
+        await opened(server).embed(["abc"], "query")
+    assert len(server.bodies) == 7
 
 
 async def test_a_rate_limit_is_waited_out(server: Server, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,14 +14,15 @@ from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.errors import ClawbotError
 from clawbot.llm import factory, models
-from clawbot.llm.client import LiteLLMModel
+from clawbot.llm.client import NO_KEY, LiteLLMModel
 from clawbot.llm.errors import RefusedError
 from clawbot.llm.factory import FallbackModel, open_model
 from clawbot.llm.local import LocalModel
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.process import acquire_worker, release_worker
-from clawbot.llm.protocol import ChatModel, ChatRequest, FallbackPart, FinalPart
+from clawbot.llm.protocol import ChatModel, ChatRequest, FallbackPart, FinalPart, RetryPart, TextPart
 from clawbot.llm.scripted import ScriptUnused
+from clawbot.llm.wire import rules_for
 from clawbot.messages import UserMessage
 from tests.packages import install
 
@@ -152,6 +153,19 @@ async def test_what_is_no_name_of_a_model(ref: str) -> None:
         await factory.open_model(ref, AgentSettings(), clock=SystemClock())
 
 
+async def test_a_fault_of_a_script_is_retried_as_the_settings_say_and_loads_no_litellm(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("turns:\n  - reply: {fault: 500}\n  - reply: {text: x}\n")
+    model = await opened(f"script:{path}", retries={"attempts": 2, "first_wait": 0.001})
+    await model.warm()
+    parts = [part async for part in model.stream(ChatRequest("", (UserMessage("hello"),)))]
+    assert [type(part) for part in parts] == [RetryPart, TextPart, FinalPart]
+    await model.aclose()
+    worker = acquire_worker()
+    assert (worker.users, worker.pid) == (1, None)
+    await release_worker(worker)
+
+
 async def test_a_script_that_was_never_asked_fails_at_the_end_without_starting_anything(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("window: 5000\nturns:\n  - reply: {text: x}\n")
@@ -159,6 +173,28 @@ async def test_a_script_that_was_never_asked_fails_at_the_end_without_starting_a
     assert model.info.window == 4000
     with pytest.raises(ScriptUnused):
         await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("variable", "ref"),
+    [("OPENAI_BASE_URL", "openai/m"), ("ANTHROPIC_BASE_URL", "anthropic/m"), ("GROQ_API_BASE", "groq/m")],
+)
+async def test_the_address_of_the_environment_is_no_vendors_own(
+    variable: str, ref: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """litellm goes there by itself, so the rules, the names in messages and the key are those of a foreign address."""
+    monkeypatch.setenv(variable, "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-the-gateway")
+    model = await opened(ref)
+    assert isinstance(model, LiteLLMModel)
+    target = model._target
+    assert (target.base, target.answerer) == ("http://127.0.0.1:9/v1", "127.0.0.1:9")
+    assert rules_for(target.ref, target.base).merge_answers
+    assert target.arguments()["api_key"] == ("key-of-the-gateway" if ref == "openai/m" else NO_KEY)
+    await model.aclose()
+    assert (await arguments(ref, model=ref, api_base="http://other.example/v1"))[
+        "api_base"
+    ] == "http://other.example/v1"
 
 
 PACKAGE = """

@@ -19,7 +19,7 @@ from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolPara
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from clawbot.llm.protocol import ChatRequest
-from clawbot.llm.wire import to_openai
+from clawbot.llm.wire import Speller
 from clawbot.messages import (
     AssistantMessage,
     ImageBlock,
@@ -161,7 +161,7 @@ def check(messages: Sequence[Message]) -> None:
     """Every template accepts the conversation, with tools and without any."""
     for tools in (True, False):
         request = ChatRequest("Be brief.", tuple(messages), TOOLS if tools else ())
-        body = to_openai(request, "openai/any", BASE, tools=tools)
+        body = Speller().body(request, "openai/any", BASE, tools=tools)
         _read([_TURN.validate_python(turn) for turn in body["messages"]])
         _read([_TOOL.validate_python(tool) for tool in body.get("tools", ())])
         assert all(turn["content"] not in ("", []) for turn in body["messages"])
@@ -200,7 +200,7 @@ def test_whatever_was_said_is_accepted_by_every_template(talk: list[Message]) ->
 
 def test_the_templates_refuse_what_a_vendors_own_address_gets() -> None:
     """So the tests above show something."""
-    bodies = [to_openai(ChatRequest("", talk, TOOLS)) for talk in TALKS.values()]
+    bodies = [Speller().body(ChatRequest("", talk, TOOLS), "openai/m") for talk in TALKS.values()]
     refused = {name for name, template in TEMPLATES.items() if any(_refuses(template, body) for body in bodies)}
     assert refused == {"Gemma 2", "Mistral Nemo", "Llama 3"}
 
@@ -215,7 +215,7 @@ def _refuses(template: str, body: dict[str, Any]) -> bool:
 
 def test_a_model_without_tools_reads_what_another_one_did_with_them() -> None:
     request = ChatRequest("", (ASKED, called("a", text="I look."), returned("a"), SAID))
-    assert [turn["content"] for turn in to_openai(request, "openai/any", BASE, tools=False)["messages"]] == [
+    assert [turn["content"] for turn in Speller().body(request, "openai/any", BASE, tools=False)["messages"]] == [
         "q",
         'I look.\n\n(I called the tool read with {"path":"a"})',
         "(The tool read returned:)\ncontent",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clawbot.llm.collect import REDACTED
 from clawbot.llm.protocol import ChatRequest
-from clawbot.llm.wire import AFTER_TOOLS, EMPTY_RESULT, OPENING_TURN, CallIds, rules_for, to_openai
+from clawbot.llm.wire import AFTER_TOOLS, EMPTY_RESULT, OPENING_TURN, CallIds, Speller, rules_for
 from clawbot.messages import (
     NOTES_HEAD,
     AssistantMessage,
@@ -31,7 +31,7 @@ from clawbot.messages import (
 
 
 def sent(*messages: Message, ref: str = "openai/m", **request: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = to_openai(ChatRequest(request.pop("system", ""), messages, **request), ref)[
+    found: list[dict[str, Any]] = Speller().body(ChatRequest(request.pop("system", ""), messages, **request), ref)[
         "messages"
     ]
     return found
@@ -46,7 +46,7 @@ def result(identity: str = "call_1", text: str = "content") -> ToolResultMessage
 
 
 def test_a_conversation_with_a_tool() -> None:
-    body = to_openai(
+    body = Speller().body(
         ChatRequest(
             "Be brief.",
             (
@@ -58,7 +58,8 @@ def test_a_conversation_with_a_tool() -> None:
             ),
             tools=(ToolSpec("read", "Reads.", {"type": "object"}),),
             max_tokens=50,
-        )
+        ),
+        "openai/m",
     )
     function = {"name": "read", "arguments": '{"path":"a"}'}
     assert body["messages"] == [
@@ -80,7 +81,7 @@ def test_a_conversation_with_a_tool() -> None:
 def test_nothing_empty_is_sent() -> None:
     assert sent(UserMessage(" "), UserMessage([]), AssistantMessage([]), AssistantMessage([ThinkingBlock("hm")])) == []
     assert sent(AssistantMessage([call()], stop_reason="toolUse"), result(text=" "))[1]["content"] == EMPTY_RESULT
-    assert "tools" not in to_openai(ChatRequest("", ()))
+    assert "tools" not in Speller().body(ChatRequest("", ()), "openai/m")
 
 
 def test_pictures() -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.local_model import shelf as shelving
 from clawbot.local_model.gguf import NoModelError, read_head, window_for
 from clawbot.local_model.pull import PullError, pull, source_for
-from clawbot.local_model.shelf import OFFERS, Known, Shelf
+from clawbot.local_model.shelf import OFFERS, Known, Offer, Shelf
 from tests.local_model.hosts import SMALL, FileHost, serving, small_model
 
 GB = 1024**3
@@ -65,7 +66,7 @@ def test_what_is_cut_off_goes_on_by_itself_while_something_comes(shelf: Shelf, h
 )
 def test_what_was_left_is_continued_or_begun_anew(shelf: Shelf, host: FileHost, change: str, asked: str) -> None:
     host.cuts = [1_000_000, 0]
-    with pytest.raises(PullError, match=r"1 MB are here\. Run the same command again"):
+    with pytest.raises(PullError, match=r"1 MB are here\. Try again: it goes on"):
         get(shelf, host.url)
     host.asked.clear()
     host.ranges = change != "no ranges"
@@ -118,7 +119,7 @@ def test_a_disk_that_becomes_full_is_told_and_the_part_stays(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(PullError, match=r"The disk with .*models is full\. Make room there\. Run the same"):
+        with pytest.raises(PullError, match=r"The disk with .*models is full\. Make room there\. Try again"):
             get(shelf, host.url)
     assert get(shelf, host.url)[0].sha256 == HASH
 
@@ -126,21 +127,50 @@ def test_a_disk_that_becomes_full_is_told_and_the_part_stays(
 @pytest.mark.parametrize(("status", "words"), [(404, "Check the address"), (401, "account")])
 def test_a_server_that_refuses_is_told(shelf: Shelf, host: FileHost, status: int, words: str) -> None:
     host.status = status
-    with pytest.raises(PullError, match=rf"status {status}\. .*{words}"):
+    with pytest.raises(PullError, match=rf"status {status}\)?\. .*{words}"):
         get(shelf, host.url)
 
 
-def test_a_page_in_place_of_a_model_is_told(shelf: Shelf, host: FileHost) -> None:
-    host.data = b"<!doctype html>"
-    with pytest.raises(PullError, match="no GGUF file: it begins with b'<!doctype"):
+def test_a_model_of_the_list_is_checked_by_its_first_hash_whatever_it_is_called(
+    shelf: Shelf, host: FileHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelving, "OFFERS", (Offer("small", host.url, "MIT", 4),))
+    known, _ = get(shelf, "small")
+    assert shelf.known() == {"small": Known(HASH, len(DATA), host.url)} == {"small": known}
+    shelf.find("small").unlink()
+    assert get(shelf, "small")[0] == known
+    host.data = SMALL + b"another file at the same address"
+    for name in (None, "other"):
+        shelf.path("small").unlink(missing_ok=True)
+        with pytest.raises(PullError, match="recorded when it was got first is " + HASH):
+            pull(source_for("small", shelf, name=name), shelf, lambda *_: None, memory=8 * GB)
+        assert shelf.files() == {}
+    host.status = 404
+    with pytest.raises(PullError, match=r"tiny\.gguf: there is no such file \(status 404\)\. It has moved since"):
+        get(shelf, "small")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\n<!DOCTYPE html><title>\xe6\xa8\xa1\xe5\x9e\x8b", "a web page, not a GGUF file"),
+        (b"version https://git-lfs.github.com/spec/v1", "a pointer to a file, not the GGUF file"),
+        (b"PK\x03\x04", r"no GGUF file: it begins with b'PK"),
+    ],
+)
+def test_what_is_no_model_is_told_and_leaves_nothing(shelf: Shelf, host: FileHost, data: bytes, words: str) -> None:
+    host.data = data
+    with pytest.raises(PullError, match=rf"tiny\.gguf is {words}.* Check the address: .*/resolve/"):
         get(shelf, host.url)
+    assert list(shelf.folder.iterdir()) == []
 
 
 def test_a_file_of_this_machine_and_a_server_that_is_gone(shelf: Shelf, tmp_path: Path) -> None:
     assert get(shelf, small_model(tmp_path / "plain.gguf").as_uri())[0].size == len(SMALL)
     assert list(shelf.files()) == ["plain"]
-    with pytest.raises(PullError, match="Run the same command again"):
+    with pytest.raises(PullError, match=r"gone\.gguf: .*refused\. Check the network") as refused:
         get(shelf, "http://127.0.0.1:1/gone.gguf")
+    assert "are here" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["qwen", "ftp://x/y.gguf", "https://x/y", "https://x/%2e%2e.gguf"])
@@ -151,8 +181,8 @@ def test_what_is_no_source_is_refused(shelf: Shelf, text: str) -> None:
 
 def test_the_models_that_are_known_by_name_have_an_address_and_a_licence(shelf: Shelf) -> None:
     assert [offer.machine for offer in OFFERS] == [4, 8, 16]
-    for offer in OFFERS:
-        assert offer.licence
+    for offer, each in zip(OFFERS, shelf.offers(), strict=True):
+        assert each.detail == f"{offer.machine} GB of memory and more · {offer.licence} · from huggingface.co"
         assert source_for(offer.name, shelf).url == offer.url
 
 

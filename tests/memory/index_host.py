@@ -97,7 +97,7 @@ class House:
     def context(self, *more: DocumentSource, **settings: Any) -> IndexContext:
         """Where an index would be."""
         search = MemorySearchSettings.model_validate(settings)
-        documents = MemoryDocuments(self.workspace, search.extra_paths)
+        documents = MemoryDocuments(self.workspace, search.extra_paths, watch=True)
         library = Library([source for source in (documents, *more) if source.source in search.sources])
         return IndexContext(self.db, self.workspace, documents, library, search, SystemClock(), CurrentCache())
 

@@ -3,6 +3,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from clawbot.memory.arrays import are_among, numpy
+
 CODE = """
 import os, sys
 from clawbot.memory.arrays import numpy
@@ -17,3 +21,18 @@ assert dict(os.environ) == before
 def test_numpy_is_imported_when_it_is_needed_and_leaves_no_trace_in_the_environment() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ids", "wanted", "found"),
+    [
+        ([], [], []),
+        ([], [3], []),
+        ([3, 1 << 40], [], [False, False]),
+        ([7, 3, 1 << 40, 5], [1 << 40, 3, 3, 4], [False, True, True, False]),
+        ([9, 1], [5], [False, False]),
+    ],
+)
+def test_which_ids_are_among_others(ids: list[int], wanted: list[int], found: list[bool]) -> None:
+    np = numpy()
+    assert are_among(np.array(ids, np.int64), np.array(wanted, np.int64)).tolist() == found

@@ -92,6 +92,8 @@ async def test_an_index_of_an_earlier_version_gets_its_checksums_and_stays(damag
     connection = sqlite3.connect(damaged.db, isolation_level=None)
     connection.execute("UPDATE meta SET value = '1-tables' WHERE key = 'migrations'")
     connection.execute("ALTER TABLE files DROP COLUMN days")
+    connection.execute("DROP TABLE changes")
+    connection.execute("DROP INDEX files_pending")
     connection.close()
     data = bytearray(damaged.db.read_bytes())
     data[_RESERVED_AT] = 0

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clawbot.memory.dates import DateRange, Prefer, dates_in
+from tests.memory.index_host import House, find, paths
 
 TODAY = date(2026, 3, 18)
 """A Wednesday."""
@@ -122,6 +123,10 @@ def test_english_absolute(text: str, expected: str) -> None:
         ("over the last three days", "2026-03-15..2026-03-18"),
         ("in the past 2 months", "2026-01-18..2026-03-18"),
         ("the next two weeks", "2026-03-18..2026-04-01"),
+        ("two weeks after 3 May 2024", "2024-05-14..2024-05-20"),
+        ("two days before the 3rd of May, 2024", "2024-05-01"),
+        ("a day after 2024-05-03", "2024-05-04"),
+        ("the Sunday before the 25th of May, 2023", "2023-05-21"),
     ],
 )
 def test_english_relative(text: str, expected: str) -> None:
@@ -233,6 +238,7 @@ def test_chinese(text: str, expected: str) -> None:
         "透明天花板,以后天气,文明日报",
         "晚上周围没人,以下周边",
         "花了三天前端才做完",
+        "原来年轻人将来月底才走",
         "每天每年都去",
         "2月30日",
         "第三季 数据库 今后",
@@ -279,9 +285,389 @@ def test_a_long_text_is_read_to_its_bound() -> None:
     assert spans("x " * 500_000 + "yesterday") == []
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Was war am 12. März 2025?", "2025-03-12"),
+        ("12. maerz", "2026-03-12"),
+        ("vom 3. bis 5. Mai 2025", "2025-05-03..2025-05-05"),
+        ("3.-5. Mai", "2026-05-03..2026-05-05"),
+        ("am 12.3. beim Zahnarzt", "2026-03-12"),
+        ("Termin 12.03. um 10", "2026-03-12"),
+        ("am 12.3.25", "2025-03-12"),
+        ("am 12.3.2025", "2025-03-12"),
+        ("3. KW", "2026-01-12..2026-01-18"),
+        ("KW 12/2025", "2025-03-17..2025-03-23"),
+        ("im März", "2026-03-01..2026-03-31"),
+        ("im April", "2026-04-01..2026-04-30"),
+        ("im Mai 2025", "2025-05-01..2025-05-31"),
+        ("Ende Oktober", "2025-10-01..2025-10-31"),
+        ("letzten Mai", "2025-05-01..2025-05-31"),
+        ("letzten Sommer", "2025-06-01..2025-08-31"),
+        ("Sommer 2024", "2024-06-01..2024-08-31"),
+        ("gestern Abend", "2026-03-17"),
+        ("vorgestern", "2026-03-16"),
+        ("heute morgen", "2026-03-18"),
+        ("Morgen gehe ich zum Arzt", "2026-03-19"),
+        ("übermorgen", "2026-03-20"),
+        ("letzten Dienstag", "2026-03-17"),
+        ("am Dienstag", "2026-03-17"),
+        ("Mittwoch, 12. März 2025", "2025-03-12"),
+        ("vor drei Tagen", "2026-03-15"),
+        ("vor einer Woche", "2026-03-08..2026-03-14"),
+        ("vor zwei Wochen", "2026-03-01..2026-03-07"),
+        ("vor ein paar Tagen", "2026-03-12..2026-03-16"),
+        ("vor einem halben Jahr", "2025-09-01..2025-09-30"),
+        ("vor 2 Jahren", "2024-01-01..2024-12-31"),
+        ("in drei Tagen", "2026-03-21"),
+        ("nächste Woche", "2026-03-23..2026-03-29"),
+        ("letzte Woche", "2026-03-09..2026-03-15"),
+        ("vorletzte Woche", "2026-03-02..2026-03-08"),
+        ("letzte Woche Dienstag", "2026-03-10"),
+        ("Dienstag letzter Woche", "2026-03-10"),
+        ("nächsten Monat", "2026-04-01..2026-04-30"),
+        ("dieses Jahr", "2026-01-01..2026-12-31"),
+        ("in den letzten drei Tagen", "2026-03-15..2026-03-18"),
+        ("in den letzten Wochen", "2026-02-25..2026-03-18"),
+        ("am Wochenende", "2026-03-14..2026-03-15"),
+        ("letztes Wochenende", "2026-03-14..2026-03-15"),
+        ("im Jahr 2024", "2024-01-01..2024-12-31"),
+        ("seit 2023", "2023-01-01..2023-12-31"),
+        ("1. Quartal 2025", "2025-01-01..2025-03-31"),
+        ("letzte Nacht", "2026-03-17"),
+        ("1. April 2025", "2025-04-01"),
+        ("am 1. August", "2026-08-01"),
+        ("zwei Wochen nach dem 3. Mai 2024", "2024-05-14..2024-05-20"),
+        ("der Sonntag vor dem 25. Mai 2023", "2023-05-21"),
+        ("die Woche nach dem 3. Mai 2024", "2024-05-06..2024-05-12"),
+    ],
+)
+def test_german(text: str, expected: str) -> None:
+    assert " ".join(spans(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("el 3 de mayo de 2025", "2025-05-03"),
+        ("3 de mayo", "2026-05-03"),
+        ("el 1 de enero", "2026-01-01"),
+        ("del 3 al 5 de mayo de 2025", "2025-05-03..2025-05-05"),
+        ("en abril", "2026-04-01..2026-04-30"),
+        ("en mayo de 2024", "2024-05-01..2024-05-31"),
+        ("mayo pasado", "2025-05-01..2025-05-31"),
+        ("ayer", "2026-03-17"),
+        ("anteayer", "2026-03-16"),
+        ("anoche", "2026-03-17"),
+        ("hoy", "2026-03-18"),
+        ("¿Qué hago mañana?", "2026-03-19"),
+        ("pasado mañana", "2026-03-20"),
+        ("el martes pasado", "2026-03-17"),
+        ("el próximo lunes", "2026-03-23"),
+        ("el martes", "2026-03-17"),
+        ("hace dos semanas", "2026-03-01..2026-03-07"),
+        ("hace unos días", "2026-03-12..2026-03-16"),
+        ("hace tres días", "2026-03-15"),
+        ("hace un año", "2025-01-01..2025-12-31"),
+        ("hace medio año", "2025-09-01..2025-09-30"),
+        ("dentro de dos semanas", "2026-03-29..2026-04-04"),
+        ("la semana que viene", "2026-03-23..2026-03-29"),
+        ("la semana pasada", "2026-03-09..2026-03-15"),
+        ("el mes pasado", "2026-02-01..2026-02-28"),
+        ("el año pasado", "2025-01-01..2025-12-31"),
+        ("el martes de la semana pasada", "2026-03-10"),
+        ("este fin de semana", "2026-03-21..2026-03-22"),
+        ("el fin de semana", "2026-03-14..2026-03-15"),
+        ("los últimos tres días", "2026-03-15..2026-03-18"),
+        ("las últimas dos semanas", "2026-03-04..2026-03-18"),
+        ("verano de 2024", "2024-06-01..2024-08-31"),
+        ("el verano pasado", "2025-06-01..2025-08-31"),
+        ("en 2024", "2024-01-01..2024-12-31"),
+        ("esta mañana", "2026-03-18"),
+        ("miércoles 12 de marzo", "2026-03-12"),
+        ("febrero", "2026-02-01..2026-02-28"),
+        ("primer trimestre de 2025", "2025-01-01..2025-03-31"),
+        ("el 3/5", "2026-05-03"),
+        ("el 3/5/2025", "2025-05-03"),
+        ("¿qué pasó el 13/4/25?", "2025-04-13"),
+        ("el domingo antes del 25 de mayo de 2023", "2023-05-21"),
+        ("dos días después del 3 de mayo", "2026-05-05"),
+    ],
+)
+def test_spanish(text: str, expected: str) -> None:
+    assert " ".join(spans(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("le 5 juin", "2026-06-05"),
+        ("le 1er mai", "2026-05-01"),
+        ("1er mai 2025", "2025-05-01"),
+        ("du 3 au 5 mai", "2026-05-03..2026-05-05"),
+        ("en avril", "2026-04-01..2026-04-30"),
+        ("en mars 2025", "2025-03-01..2025-03-31"),
+        ("mars dernier", "2025-03-01..2025-03-31"),
+        ("hier j'ai mangé", "2026-03-17"),
+        ("hier soir, nous avons vu", "2026-03-17"),
+        ("avant-hier", "2026-03-16"),
+        ("aujourd’hui", "2026-03-18"),
+        ("demain", "2026-03-19"),
+        ("après-demain", "2026-03-20"),
+        ("mardi dernier", "2026-03-17"),
+        ("mardi prochain", "2026-03-24"),
+        ("mardi", "2026-03-17"),
+        ("il y a trois jours", "2026-03-15"),
+        ("il y a une semaine", "2026-03-08..2026-03-14"),
+        ("il y a quelques jours", "2026-03-12..2026-03-16"),
+        ("il y a deux mois", "2026-01-01..2026-01-31"),
+        ("dans deux semaines", "2026-03-29..2026-04-04"),
+        ("la semaine prochaine", "2026-03-23..2026-03-29"),
+        ("la semaine dernière", "2026-03-09..2026-03-15"),
+        ("le mois dernier", "2026-02-01..2026-02-28"),
+        ("l'année dernière", "2025-01-01..2025-12-31"),
+        ("l'an dernier", "2025-01-01..2025-12-31"),
+        ("l'été dernier", "2025-06-01..2025-08-31"),
+        ("été 2024", "2024-06-01..2024-08-31"),
+        ("cet été", "2026-06-01..2026-08-31"),
+        ("ce week-end", "2026-03-21..2026-03-22"),
+        ("le week-end dernier", "2026-03-14..2026-03-15"),
+        ("ces derniers jours", "2026-03-15..2026-03-18"),
+        ("les trois derniers jours", "2026-03-15..2026-03-18"),
+        ("ce matin", "2026-03-18"),
+        ("lundi 12 mars", "2026-03-12"),
+        ("en 2024", "2024-01-01..2024-12-31"),
+        ("mardi de la semaine dernière", "2026-03-10"),
+        ("2e trimestre 2025", "2025-04-01..2025-06-30"),
+        ("août", "2026-08-01..2026-08-31"),
+        ("le 15 août", "2026-08-15"),
+        ("le 3/5", "2026-05-03"),
+        ("le dimanche avant le 25 mai 2023", "2023-05-21"),
+        ("deux semaines après le 3 mai", "2026-05-14..2026-05-20"),
+    ],
+)
+def test_french(text: str, expected: str) -> None:
+    assert " ".join(spans(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3月14日", "2026-03-14"),
+        ("令和7年4月1日", "2025-04-01"),
+        ("平成元年", "1989-01-01..1989-12-31"),
+        ("昨日", "2026-03-17"),
+        ("一昨日", "2026-03-16"),
+        ("おととい", "2026-03-16"),
+        ("今日", "2026-03-18"),
+        ("明日", "2026-03-19"),
+        ("明後日", "2026-03-20"),
+        ("先週の火曜日", "2026-03-10"),
+        ("先週", "2026-03-09..2026-03-15"),
+        ("来週の月曜", "2026-03-23"),
+        ("先月", "2026-02-01..2026-02-28"),
+        ("来月", "2026-04-01..2026-04-30"),
+        ("来月5日", "2026-04-05"),
+        ("昨年", "2025-01-01..2025-12-31"),
+        ("去年の夏", "2025-06-01..2025-08-31"),
+        ("昨年3月", "2025-03-01..2025-03-31"),
+        ("3日前", "2026-03-15"),
+        ("二週間前", "2026-03-01..2026-03-07"),
+        ("2か月前", "2026-01-01..2026-01-31"),
+        ("半年前", "2025-09-01..2025-09-30"),
+        ("数日前", "2026-03-12..2026-03-16"),
+        ("火曜日", "2026-03-17"),
+        ("この前の火曜日", "2026-03-17"),
+        ("今度の土曜日", "2026-03-21"),
+        ("週末", "2026-03-14..2026-03-15"),
+        ("先週末", "2026-03-14..2026-03-15"),
+        ("過去3日間", "2026-03-15..2026-03-18"),
+        ("ここ2週間", "2026-03-04..2026-03-18"),
+        ("3月4日(水曜日)", "2026-03-04"),
+        ("3月", "2026-03-01..2026-03-31"),
+        ("2025年3月", "2025-03-01..2025-03-31"),
+    ],
+)
+def test_japanese(text: str, expected: str) -> None:
+    assert " ".join(spans(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3월 14일", "2026-03-14"),
+        ("2025년 3월 14일", "2025-03-14"),
+        ("3월에", "2026-03-01..2026-03-31"),
+        ("작년 3월", "2025-03-01..2025-03-31"),
+        ("어제", "2026-03-17"),
+        ("그저께", "2026-03-16"),
+        ("오늘", "2026-03-18"),
+        ("내일", "2026-03-19"),
+        ("모레", "2026-03-20"),
+        ("지난주 화요일", "2026-03-10"),
+        ("지난주", "2026-03-09..2026-03-15"),
+        ("지난 주말", "2026-03-14..2026-03-15"),
+        ("이번 주", "2026-03-16..2026-03-22"),
+        ("다음 주 월요일", "2026-03-23"),
+        ("지난달", "2026-02-01..2026-02-28"),
+        ("다음 달", "2026-04-01..2026-04-30"),
+        ("다음 달 5일", "2026-04-05"),
+        ("작년", "2025-01-01..2025-12-31"),
+        ("작년 여름", "2025-06-01..2025-08-31"),
+        ("지난 여름", "2025-06-01..2025-08-31"),
+        ("3일 전", "2026-03-15"),
+        ("3일 전에", "2026-03-15"),
+        ("이틀 전", "2026-03-16"),
+        ("일주일 전", "2026-03-08..2026-03-14"),
+        ("두 달 전", "2026-01-01..2026-01-31"),
+        ("3개월 전", "2025-12-01..2025-12-31"),
+        ("며칠 전", "2026-03-12..2026-03-16"),
+        ("2년 전", "2024-01-01..2024-12-31"),
+        ("화요일", "2026-03-17"),
+        ("지난 화요일", "2026-03-17"),
+        ("주말에", "2026-03-14..2026-03-15"),
+        ("최근 3일", "2026-03-15..2026-03-18"),
+        ("지난 2주 동안", "2026-03-04..2026-03-18"),
+        ("2025년", "2025-01-01..2025-12-31"),
+        ("2025년 3분기", "2025-07-01..2025-09-30"),
+        ("유월에", "2026-06-01..2026-06-30"),
+        ("오월 삼일", "2026-05-03"),
+        ("작년 시월 이십오일에", "2025-10-25"),
+        ("십이월 십일", "2025-12-10"),
+        ("2025년 삼월 십오일", "2025-03-15"),
+    ],
+)
+def test_korean(text: str, expected: str) -> None:
+    assert " ".join(spans(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mars is a planet and Mars bars are sweet",
+        "3 Mars bars and 2 mayo packets for the trip",
+        "Mai Lee and Avril Lavigne sang, Julio too",
+        "we like mayo on it, a day in Santo Domingo",
+        "Mr Freitag said the thing to us",
+        "hier ist der Schlüssel",
+        "hier wohne ich am Fluss",
+        "Guten Morgen, am Morgen war es kalt",
+        "jeden Dienstag, montags und dienstags",
+        "von Montag bis Freitag",
+        "Do it so, am on it, Sa So Do Mi Mo Di",
+        "el mar y la mar",
+        "por la mañana la tarde",
+        "todos los martes, los lunes, cada viernes",
+        "de lunes a viernes",
+        "tous les mardis, le lundi, chaque mardi",
+        "du lundi au vendredi",
+        "mardi gras",
+        "Version 1.2.3. und 2.3.4.",
+        "1.2. Einleitung",
+        "siehe 3.1. Grundlagen",
+        "upgrade to 3.5. Then reboot",
+        "it costs 2.3. And so",
+        "30. Februar",
+        "31 de abril",
+        "54. KW",
+        "el 31 de febrero",
+        "vor dem Haus in den Garten",
+        "die letzte Woche des Urlaubs",
+        "hace frío, hace calor",
+        "il y a un problème dans deux maisons",
+        "en 2000 lignes",
+        "ce soit, cet homme, esta casa, este libro",
+        "dans trois livres",
+        "10 ans, drei Tage lang, tres días, trois jours",
+        "nachts um drei",
+        "毎週火曜日 毎日 毎月",
+        "午前3時 日本 月曜から金曜",
+        "きょうだい",
+        "3日間の旅行",
+        "매주 화요일 매일",
+        "이번 주제 다음 주문 지난 주식",
+        "3년 전체 오늘날 그제서야",
+        "3개월 동안",
+        "인내일",
+        "일주일 동안",
+        "in six months or a year",
+        "The fin is on the ano an jour",
+        "una pasada la esta",
+        "ein paar Tage",
+        "der letzte Tag",
+        "Die Letzte Nachricht",
+        "Mein Name ist Mai",
+        "la dernière fois",
+        "next passe of the tag",
+        "el Jueves Santo y el Domingo de Ramos",
+        "vendredi saint",
+        "im Tal, im Zug, Ende der Reise",
+        "ab 2000 Euro",
+        "seit 2000 Euro",
+        "Der Mars und der Monat",
+        "en Marte",
+        "de Julio Iglesias",
+        "le 3/5 des clients",
+        "el 1/2 de la tarta",
+        "the 3/5 rule",
+        "이월된 금액",
+        "una semana antes del viaje",
+    ],
+)
+def test_no_dates_in_any_of_them(text: str) -> None:
+    assert spans(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "past", "nearest"),
+    [
+        ("am 5. April", "2025-04-05", "2026-04-05"),
+        ("am 5.4. war das", "2025-04-05", "2026-04-05"),
+        ("en abril", "2025-04-01..2025-04-30", "2026-04-01..2026-04-30"),
+        ("le 20 mars", "2025-03-20", "2026-03-20"),
+        ("vendredi", "2026-03-13", "2026-03-20"),
+        ("KW 20", "2025-05-12..2025-05-18", "2026-05-11..2026-05-17"),
+        ("金曜日", "2026-03-13", "2026-03-20"),
+        ("4월 5일", "2025-04-05", "2026-04-05"),
+    ],
+)
+def test_a_question_of_another_language_looks_back(text: str, past: str, nearest: str) -> None:
+    assert spans(text, prefer="past") == [past]
+    assert spans(text, prefer="nearest") == [nearest]
+
+
+@pytest.mark.parametrize(
+    ("text", "precision"),
+    [
+        ("gestern", "day"),
+        ("KW 12", "week"),
+        ("la semana pasada", "week"),
+        ("en avril", "month"),
+        ("昨年", "year"),
+        ("지난달", "month"),
+        ("am Wochenende", "day"),
+    ],
+)
+def test_precision_in_other_languages(text: str, precision: str) -> None:
+    assert [each.precision for each in dates_in(text, TODAY)] == [precision]
+
+
+def test_the_wording_keeps_its_accents() -> None:
+    found = dates_in("Am 3. März war Anna da, n\u00e4chste Woche kommt Zo\u00eb.", TODAY)
+    assert [each.text for each in found] == ["3. März", "nächste Woche"]
+
+
+def test_a_53rd_week_is_of_a_year_that_has_one() -> None:
+    assert spans("KW 53", date(2021, 6, 1)) == ["2020-12-28..2021-01-03"]
+    assert spans("KW 53", date(2024, 6, 1)) == []
+
+
 PIECES = (
     "last next this the week weekend month year Tuesday sat May March 7 31 2023 th of before after ago two a few Q3 "
-    "yesterday - / . , 上 下 个 周 月 三 十 天 前 年 2026 13 日 号 末 去 半 几 最近 星期 summer every 99 999 '"
+    "yesterday - / . , 上 下 个 周 月 三 十 天 前 年 2026 13 日 号 末 去 半 几 最近 星期 summer every 99 999 ' "
+    "vor in am letzten drei Tagen Woche März mai mars hier morgen KW 53. . de el la hace il y a dos dernier"
+    " pasado 年 先週 の 火曜日 "
+    "令和 元 前 지난 주 화요일 전 월 이틀 일 달"
 )
 WORDS = PIECES.split(" ")
 MIXED = st.lists(st.sampled_from([*WORDS, " ", " ", " "]), max_size=20).map("".join)
@@ -300,3 +686,29 @@ def test_any_text_and_any_reference(text: str, reference: date, prefer: Prefer) 
 def test_a_full_date_is_itself(when: date, reference: date) -> None:
     for text in (when.isoformat(), f"{when.day} {when:%B} {when.year}", f"{when.year}年{when.month}月{when.day}日"):
         assert spans(text, reference) == [when.isoformat()]
+
+
+NOTES = {
+    "memory/2026-03-12.md": "# Log\n\n- Zahnarzt 歯医者 치과 dentista dentiste\n",
+    "memory/2026-02-12.md": "# Log\n\n- Zahnarzt 歯医者 치과 dentista dentiste\n",
+    "memory/2026-01-12.md": "# Log\n\n- Zahnarzt 歯医者 치과 dentista dentiste\n",
+}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Was war am 12. Februar 2026 beim Zahnarzt?",
+        "Zahnarzt 12.02.2026",
+        "¿Qué dijo el dentista el 12 de febrero de 2026?",
+        "Qu'a dit le dentiste le 12 février 2026 ?",
+        "令和8年2月12日の歯医者は?",
+        "2026년 2월 12일 치과",
+    ],
+)
+async def test_a_question_with_a_date_finds_the_note_of_that_day(house: House, question: str) -> None:
+    for path, text in NOTES.items():
+        house.write(path, text)
+    async with house.opened(None) as index:
+        await index.sync()
+        assert paths(await find(index, question))[0] == "memory/2026-02-12.md"

@@ -203,7 +203,7 @@ async def test_a_closed_index_says_so(house: House) -> None:
         await find(index, "alpha")
 
 
-@pytest.mark.parametrize("part", ["_watcher", "_sync", "_searcher", "_pool", "_handle"])
+@pytest.mark.parametrize("part", ["_reminder", "_sync", "_searcher", "_pool", "_handle"])
 async def test_a_part_that_does_not_end_well_keeps_no_other_from_ending(
     part: str, house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -226,10 +226,10 @@ async def test_a_part_that_does_not_end_well_keeps_no_other_from_ending(
 
     for name in ("_sync", "_searcher", "_pool"):
         watch(name, "close")
-    watch("_watcher", "stop")
+    watch("_reminder", "stop")
     watch("_handle", "aclose")
     await index.close()
-    assert sorted(ended) == ["_handle", "_pool", "_searcher", "_sync", "_watcher"]
+    assert sorted(ended) == ["_handle", "_pool", "_reminder", "_searcher", "_sync"]
     assert "a part of the memory index did not end well" in caplog.text
 
 
@@ -371,18 +371,24 @@ async def test_several_wordings_are_embedded_and_joined(house: House) -> None:
 async def test_a_model_may_order_the_results(house: House) -> None:
     asked: list[tuple[str, int]] = []
 
-    async def backwards(question: str, texts: Sequence[str]) -> Sequence[int]:
-        asked.append((question, len(texts)))
-        return range(len(texts) - 1, -1, -1)
+    class Backwards:
+        async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int]:
+            asked.append((queries[0], len(texts)))
+            return range(len(texts) - 1, -1, -1)
+
+        async def problem(self) -> str:
+            return "It is backwards."
 
     house.notes(3)
     async with house.opened(WordEmbedder()) as index:
         usual = paths(await find(index, "fact word4 word9"))
-    async with house.opened(WordEmbedder(), rerank=backwards, query={"rerank": "model"}) as index:
+    async with house.opened(WordEmbedder(), rerank=Backwards(), query={"rerank": "model"}) as index:
         assert paths(await find(index, "fact word4 word9")) != usual
+        assert (await index.status()).rerank_problem == "It is backwards."
     assert asked[0][0] == "fact word4 word9"
-    async with house.opened(WordEmbedder(), rerank=backwards) as index:
+    async with house.opened(WordEmbedder(), rerank=Backwards()) as index:
         assert paths(await find(index, "fact word4 word9")) == usual
+        assert (await index.status()).rerank_problem == ""
     assert len(asked) == 1
 
 
@@ -455,10 +461,11 @@ async def test_the_status_says_what_there_is(house: House) -> None:
 
 async def test_the_status_of_a_provider_that_fails(house: House) -> None:
     embedder = WordEmbedder(remote=True)
+    embedder.address = "http://127.0.0.1:9000/v1"
     embedder.failure = EmbeddingError("no key.")
     async with house.opened(embedder) as index:
         status = await index.status(deep=True)
-        assert status.remote
+        assert (status.remote, status.address) == (True, "http://127.0.0.1:9000/v1")
         assert status.embedding_probe is not None
         assert (status.embedding_probe.ok, status.embedding_probe.error) == (False, "no key.")
         assert status.fallback is not None

@@ -22,8 +22,6 @@ from tests.real.server import PATIENCE, QWEN, ModelServer
 pytestmark = pytest.mark.timeout(PATIENCE)
 
 WINDOW = 3_072
-INSTRUCTIONS = ("AGENTS.md", "SOUL.md", "USER.md", "IDENTITY.md", "TOOLS.md", "MEMORY.md")
-ALL_BUT_ONE_TOOL = "read, write, edit, list, grep, shell, memory_search, memory_get, sessions_search, sessions_read"
 
 
 def settings(server: ModelServer, more: str = "") -> str:
@@ -74,12 +72,8 @@ async def test_a_turn_of_another_minute_reads_only_what_is_new(serve: Serve, clo
 
 
 async def test_twenty_turns_in_a_small_window(serve: Serve, clock: StillClock) -> None:
-    """The workspace is a small one, and there is one tool: the usual ones fill such a window by themselves."""
-    workspace = find_home() / "workspace"
-    workspace.mkdir(parents=True)
-    for name in INSTRUCTIONS:
-        (workspace / name).write_text("Answer briefly.\n", encoding="utf-8")
-    runtime = await opened(serve(window=WINDOW, cap=60, template=QWEN), f"tools: {{deny: [{ALL_BUT_ONE_TOOL}]}}")
+    """With the workspace and the tools that a fresh home has."""
+    runtime = await opened(serve(window=WINDOW, cap=60, template=QWEN))
     events: list[Event] = []
     for turn in range(20):
         clock.moment += timedelta(seconds=20)
@@ -95,7 +89,9 @@ def test_the_benchmark_tells_what_each_call_read(small: Path) -> None:
     run = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=small.parent)
     assert run.returncode == 0, run.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in run.stdout.splitlines() if "|" in line]
-    chats = [row for row in rows[2:] if row[2] != "flush"]
+    chats = [row for row in rows[2:] if row[2] not in ("flush", "summary")]
+    summary = next(row for row in rows if row[2] == "summary")
+    assert int(summary[5]) < int(summary[3]) // 2
     assert [row[0] for row in chats] == ["1", "2", "3", "4"]
     assert chats[3][2] == "edit of MEMORY.md"
     assert chats[0][3] == chats[0][5]

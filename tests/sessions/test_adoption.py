@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clawbot.sessions import rotation
 from clawbot.sessions.entries import SessionInfoEntry
 from clawbot.sessions.names import is_session_id
+from clawbot.sessions.rebuild import names_in
 from clawbot.sessions.store import SessionStore
 from tests.clocks import StillClock
 
@@ -206,3 +208,23 @@ def _named(index: dict[str, Any], sessions: Sessions) -> bool:
     """Whether main names a transcript that there is."""
     path = _transcript(sessions, index.get(MAIN))
     return path is not None and path.exists()
+
+
+def test_the_folder_is_searched_once_to_open_a_session_and_again_only_for_a_loss(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[Path] = []
+
+    def names_in_folder(folder: Path) -> frozenset[str]:
+        listed.append(folder)
+        return names_in(folder)
+
+    monkeypatch.setattr(rotation, "names_in", names_in_folder)
+    with sessions.store.open("work") as opened:
+        assert len(listed) == 1
+        sessions.store.update(opened.record)
+        assert len(listed) == 1
+        sessions.put({})
+        sessions.store.update(opened.record)
+    assert len(listed) == 2
+    assert {MAIN, "agent:main:work"} <= sessions.index().keys()

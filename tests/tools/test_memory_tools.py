@@ -101,6 +101,13 @@ async def test_the_card_gets_the_hits_as_data() -> None:
     }
 
 
+async def test_hits_of_one_note_stand_together_behind_its_best_one() -> None:
+    again = msgspec.structs.replace(HIT, start_line=40, end_line=40, line=40, score=0.2)
+    answer = await ask(toolbox(FakeIndex(SearchResult((HIT, HIT_ZH, again), "hybrid", "offline", "m"))), query="proxy")
+    places = [(hit["path"], hit["startLine"]) for hit in json.loads(answer.text)["results"]]
+    assert places == [("memory/2026-10-02.md", 13), ("memory/2026-10-02.md", 40), ("memory/2026-09-30.md", 4)]
+
+
 async def test_nothing_found_is_an_answer() -> None:
     outcome = await ask(toolbox(FakeIndex(SearchResult((), "hybrid", "offline", "m"))), query="x")
     assert json.loads(outcome.text)["results"] == []

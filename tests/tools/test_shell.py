@@ -329,3 +329,26 @@ async def test_writing_in_all_scripts_runs(workspace: Path) -> None:
     outcome = await box(workspace, ShellSettings()).run(call("shell", {"command": f"echo '{words}'"}), user)
     assert outcome.text == f"{words}\n[exit 0]"
     assert user.asked[0].command == f"echo '{words}'"
+
+
+async def test_what_a_command_prints_is_told_while_it_runs(workspace: Path) -> None:
+    """It goes on only when its first line was heard."""
+    told: list[str] = []
+
+    def hear(text: str) -> None:
+        told.append(text)
+        if "first" in "".join(told):
+            (workspace / "heard").touch()
+
+    free = box(workspace, ShellSettings(approval="allow", sandbox="off"))
+    command = "echo first; until test -e heard; do sleep 0.05; done; echo last"
+    outcome = await free.run(call("shell", {"command": command}), nobody, hear)
+    assert "".join(told).startswith("first")
+    assert outcome.text == "first\nlast\n[exit 0]"
+
+
+async def test_a_command_that_the_user_declines_says_so_to_the_screen(workspace: Path) -> None:
+    user = User(ApprovalAnswer("deny"))
+    outcome = await box(workspace, ShellSettings(sandbox="off")).run(call("shell", {"command": "touch x"}), user)
+    assert (outcome.summary, outcome.details, outcome.is_error) == ("declined", {"declined": True}, True)
+    assert outcome.text.startswith("Not run. The user declined.")

@@ -31,6 +31,7 @@ from clawbot.agent.slash import COMMANDS
 from clawbot.agent.status_types import AgentInfo, HistoryItem, HookStatus, Unsent
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
+from clawbot.config.schema_agent import Mode
 from clawbot.context.report import ContextPart, ContextReport, FileSize, LastFlush, Size, Tokens
 from clawbot.context.window import WindowBudget
 from clawbot.errors import ClawbotError
@@ -285,6 +286,23 @@ class FakeSessions:
         runtime.status = structs.replace(runtime.status, session_id=name)
         return SessionChanged(session_key=runtime.status.session_key, session_id=name, reason="resumed")
 
+    async def rename(self, name: str, title: str) -> None:
+        await self._runtime.gate("rename")
+        summaries = self._runtime.summaries
+        summaries[:] = [structs.replace(each, title=title) if each.session_id == name else each for each in summaries]
+
+    async def delete(self, name: str) -> str:
+        await self._runtime.gate("delete")
+        summaries = self._runtime.summaries
+        self._runtime.trash += [each for each in summaries if each.session_id == name]
+        summaries[:] = [each for each in summaries if each.session_id != name]
+        return name
+
+    async def restore(self, session_id: str) -> None:
+        trash = self._runtime.trash
+        self._runtime.summaries += [each for each in trash if each.session_id == session_id]
+        trash[:] = [each for each in trash if each.session_id != session_id]
+
     async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
         await self._runtime.gate("export")
         self._runtime.exported.append(session)
@@ -377,6 +395,7 @@ class FakeRuntime:
         self.turns = [list(turn) for turn in turns]
         self.items = list(history)
         self.summaries = list(sessions)
+        self.trash: list[SessionSummary] = []
         self.submitted: list[str] = []
         self.submitted_ids: list[str] = []
         self.withdrawn: list[str] = []
@@ -397,6 +416,7 @@ class FakeRuntime:
         self.search_holds: dict[str, Hold] = {}  # searches that wait until they are released
         self.saving = False
         self.on_saving: Callable[[], None] | None = None
+        self.steers = False
         self.measured: RuntimeStatus | None = None  # how the conversation stands once it was measured
         self.order: list[str] = []  # the texts that were taken up, and MEASURED
         self.unsent: list[Unsent] = []  # what was typed and not sent before the program ended
@@ -531,8 +551,18 @@ class FakeRuntime:
         self._answered[request_id].set()
         return True
 
+    def set_mode(self, mode: Mode) -> None:
+        self.status = structs.replace(self.status, mode=mode)
+
     def listen(self, tell: Callable[[Event], None] | None) -> None:
         self.on_event = tell
+
+    async def rewind(self, entry_id: str) -> str:
+        await self.gate("rewind")
+        at = next(number for number, item in enumerate(self.items) if item.entry_id == entry_id)
+        message = self.items[at].message
+        del self.items[at:]
+        return message.text if message is not None else ""
 
     async def warm(self) -> None:
         self.warmed += 1

@@ -205,7 +205,7 @@ async def test_the_editor_shows_signs_and_gives_back_what_they_stand_for(tmp_pat
 
 async def test_the_line_of_the_call_hides_nothing(tmp_path: Path) -> None:
     async with asking(tmp_path, asked("git status" + " " * 400 + "# ;touch PWNED")) as (app, _, _):
-        assert "shell git status⟦400×space⟧# ;touch PWNED" in page_text(app)
+        assert "$ git status⟦400×space⟧# ;touch PWNED" in page_text(app)
 
 
 class Asked:

@@ -78,7 +78,7 @@ def talk() -> list[HistoryItem]:
 
 def app_with(tmp_path: Path, theme: str, **values: Any) -> ClawbotApp:
     runtime = FakeRuntime(tmp_path, **{"history": talk(), **values})
-    runtime.settings = Settings(tui=TuiSettings(theme=theme))
+    runtime.settings = Settings(tui=TuiSettings.model_validate({"theme": theme}))
     return make_app(runtime)
 
 
@@ -86,8 +86,14 @@ async def settled(pilot: Pilot[object]) -> None:
     """The conversation is there, in its colours."""
     app = pilot.app
     assert isinstance(app, ClawbotApp)
-    await until(pilot, lambda: bool(app.chat.header.right_text) and not app.chat.page.lexers.wanted)
-    await until(pilot, lambda: app.chat.page.at_end and not app.workers)
+    page = app.chat.page
+    # A language is wanted only when the code comes into view, so all of it must hold at once.
+    await until(pilot, lambda: bool(app.chat.header.right_text) and len(page.stack) > 0)
+    await until(pilot, lambda: page.at_end and not app.workers)
+    page.lexers.spans("", "python")
+    page.lexers.load()
+    page._turn_page(page.stack.page)
+    await until(pilot, lambda: page.at_end and not page.lexers.wanted and not app.workers)
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

@@ -19,7 +19,7 @@ from clawbot.tui.widgets.transcript import LINES_ABOVE
 from tests.tui.chat_host import chatting, page_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, conversation
 
-MOST, KEPT = 40, 20
+MOST, KEPT = 60, 40
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ async def talk(app: ClawbotApp, pilot: Pilot[object], first: int, last: int) -> 
 
 def asked(app: ClawbotApp) -> list[int]:
     """The questions on the page, from top to bottom."""
-    return [int(found) for found in re.findall(r"^   question (\d+)$", page_text(app), re.MULTILINE)]
+    return [int(found) for found in re.findall(r"^ ▌ question (\d+)$", page_text(app), re.MULTILINE)]
 
 
 async def go_up(app: ClawbotApp, pilot: Pilot[object]) -> None:
@@ -143,10 +143,7 @@ async def test_a_place_far_above_is_shown_and_marked(tmp_path: Path) -> None:
         page = app.chat.page
         lines = [page.render_line(row) for row in range(page.size.height)]
         marked = [line for line in lines if line.text.startswith(BAR)]
-        assert [line.text[1:].split()[:2] for line in marked] == [
-            ["You", marked[0].text.split()[-1]],
-            ["question", "5"],
-        ]
+        assert [line.text[1:].split()[-2:] for line in marked] == [[marked[0].text.split()[-1]], ["question", "5"]]
         colour = page.named("pointed").color
         told = [segment.text for segment in marked[1] if segment.style and segment.style.color == colour]
         assert told == [BAR, "question"]

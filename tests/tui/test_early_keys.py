@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.events import Event, Key, Paste
 from textual.pilot import Pilot
 
@@ -14,6 +15,7 @@ import clawbot.tui.app
 from clawbot.agent.events import TextDelta
 from clawbot.api import RuntimeApi
 from clawbot.tui.app import ClawbotApp
+from clawbot.tui.driver import KeyParser
 from tests.tui.chat_host import StepClock, chatting, page_text, send, until
 from tests.tui.fake_runtime import MEASURED, FakeRuntime, Hold, reply
 
@@ -147,3 +149,13 @@ async def test_a_list_that_was_made_for_fewer_letters_decides_nothing(tmp_path: 
             app.post_message(event)
         await until(pilot, lambda: "You said: hello" in page_text(app))
         assert runtime.submitted == ["/export", "hello"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "key"),
+    [("\x1b\r", "alt+enter"), ("\x1b\n", "alt+enter"), ("\x1b[27;2;13~", "shift+enter"), ("\x1b[13;2u", "shift+enter")],
+)
+def test_a_line_break_is_known_however_the_terminal_spells_it(typed: str, key: str) -> None:
+    (event,) = KeyParser().feed(typed)
+    assert isinstance(event, Key)
+    assert event.key == key

@@ -31,7 +31,7 @@ async def talked(app: ClawbotApp, pilot: Pilot[object]) -> None:
     assert app.chat.page.max_scroll_y > 0
 
 
-@pytest.mark.parametrize("keys", [("shift+tab", "enter"), ("ctrl+o",)], ids=["one", "all"])
+@pytest.mark.parametrize("keys", [("f6", "enter"), ("ctrl+o",)], ids=["one", "all"])
 async def test_a_long_summary_at_the_end_is_read_from_its_line_on(keys: tuple[str, ...], tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path, history=conversation(10), turns=[[compacted(LONG), *reply("Here it is.")]])
     async with chatting(runtime) as (app, pilot):
@@ -47,7 +47,7 @@ async def test_a_long_summary_at_the_end_is_read_from_its_line_on(keys: tuple[st
         await until(pilot, lambda: "elsewhere" in screen_text(app))
 
 
-@pytest.mark.parametrize("keys", [("shift+tab", "enter"), ("ctrl+o",)], ids=["one", "all"])
+@pytest.mark.parametrize("keys", [("f6", "enter"), ("ctrl+o",)], ids=["one", "all"])
 async def test_a_short_summary_leaves_the_reader_at_the_end(keys: tuple[str, ...], tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path, history=conversation(10), turns=[[compacted(SHORT), *reply("Here it is.")]])
     async with chatting(runtime) as (app, pilot):
@@ -75,7 +75,7 @@ async def test_with_nothing_to_open_in_view_shift_tab_does_nothing(tmp_path: Pat
     async with chatting(FakeRuntime(tmp_path, history=conversation(20))) as (app, pilot):
         await until(pilot, lambda: app.chat.page.at_end and app.chat.page.max_scroll_y > 0)
         before = app.chat.page.scroll_offset.y
-        await pilot.press("shift+tab")
+        await pilot.press("f6")
         assert app.chat.page.scroll_offset.y == before
         assert app.focused is app.chat.composer.prompt
         await send(app, pilot, "go")
@@ -87,5 +87,5 @@ async def test_shift_tab_comes_back_to_where_it_was(tmp_path: Path) -> None:
     async with chatting(runtime) as (app, pilot):
         await send(app, pilot, "go")
         await until(pilot, lambda: "Here it is." in screen_text(app) and not app.chat.turns.busy)
-        await pilot.press("shift+tab", "shift+tab", "shift+tab", "enter")
+        await pilot.press("f6", "f6", "f6", "enter")
         await until(pilot, lambda: "entry 0" in screen_text(app))

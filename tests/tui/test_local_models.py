@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.tui.chat_host import chatting, page_text, screen_text, until
-from tests.tui.fake_runtime import FakeRuntime
+from clawbot.agent.events import Event, ModelLoading
+from tests.tui.chat_host import chatting, page_text, screen_text, send, until
+from tests.tui.fake_runtime import FakeRuntime, Hold, reply
 
 
 async def test_one_key_chooses_a_model_gets_it_and_lets_it_answer(tmp_path: Path) -> None:
@@ -30,3 +31,16 @@ async def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> No
     async with chatting(runtime, (100, 24)) as (app, pilot):
         await pilot.press("f3")
         await until(pilot, lambda: "clawbot[local]" in screen_text(app))
+
+
+async def test_a_model_that_loads_is_told_as_long_as_it_does(tmp_path: Path) -> None:
+    loads, thinks = Hold(), Hold()
+    turn: list[Event | Hold] = [ModelLoading(model="tiny"), loads, ModelLoading(model="tiny", done=True), thinks]
+    async with chatting(FakeRuntime(tmp_path, turns=[[*turn, *reply("hello")]])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "loading tiny 0 s · esc stops" in screen_text(app))
+        loads.release()
+        await until(pilot, lambda: "thinking 0 s · esc stops" in screen_text(app))
+        assert "loading" not in screen_text(app)
+        thinks.release()
+        await until(pilot, lambda: not app.chat.turns.busy)

@@ -72,7 +72,7 @@ async def test_a_reset_by_the_clock_is_a_divider_and_what_is_typed_stays(tmp_pat
         runtime.measured = RuntimeStatus(tokens=9_000)
         runtime.tell(changed())
         runtime.tell(kept())
-        await until(pilot, lambda: in_order(app, "Answer 0", "─ new day · session 1a2b3c4d ──", f"─ kept: {NOTE} ──"))
+        await until(pilot, lambda: in_order(app, "Answer 0", f"─ new day, new session · kept: {NOTE} ──"))
         await until(pilot, lambda: "4% 9.0k/200k" in screen_text(app))
         assert runtime.measures == 2
         assert app.chat.composer.prompt.text == "half a sentence, 半句话"
@@ -135,8 +135,11 @@ async def test_a_new_session_at_the_next_message_is_told_before_the_words_that_o
     async with chatting(runtime) as (app, pilot):
         await send(app, pilot, "早上好")
         await until(pilot, lambda: "You said: 早上好" in page_text(app))
-        words = ("Answer 0", "after 60 quiet minutes · session 1a2b3c4d", f"kept: {NOTE}", FOLDED, "   早上好")
-        assert in_order(app, *words)
+        line = "new session after 60 quiet minutes · kept: "
+        assert in_order(app, "Answer 0", line, "plan.md · notes: 2 files ─", "▌ 早上好")
+        assert "8443" not in page_text(app)
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: "the proxy moved to 8443" in page_text(app))
 
 
 async def test_words_are_seen_while_memory_takes_what_came_before_them(tmp_path: Path) -> None:
@@ -190,13 +193,13 @@ async def test_words_whose_turn_was_stopped_before_it_began_go_back_into_the_pro
 @pytest.mark.parametrize(
     ("reason", "minutes", "text"),
     [
-        ("daily", None, "new day · session 1a2b3c4d"),
-        ("idle", 60, "after 60 quiet minutes · session 1a2b3c4d"),
-        ("idle", 1, "after 1 quiet minute · session 1a2b3c4d"),
-        ("idle", 1_440, "after 1,440 quiet minutes · session 1a2b3c4d"),
-        ("idle", None, "after a quiet while · session 1a2b3c4d"),
-        ("/new", 60, "session 1a2b3c4d · /new"),
-        ("resume", None, "session 1a2b3c4d · resume"),
+        ("daily", None, "new day, new session"),
+        ("idle", 60, "new session after 60 quiet minutes"),
+        ("idle", 1, "new session after 1 quiet minute"),
+        ("idle", 1_440, "new session after 1,440 quiet minutes"),
+        ("idle", None, "new session after a quiet while"),
+        ("/new", 60, "new session"),
+        ("resume", None, "conversation resumed"),
     ],
 )
 def test_why_a_session_begins(reason: str, minutes: int | None, text: str) -> None:
@@ -223,8 +226,8 @@ async def test_new_says_it_by_its_line_and_then_the_note_and_the_words(tmp_path:
         app.chat.order.submitted(structs.replace(started, text="fix the tests"))
         app.chat.order.submitted(TurnEnded(status="done"))
         await pilot.pause()
-        memory, line = "memory: 3 lines", "session 1a2b3c4d · /new"
-        assert in_order(app, "   /new\n", memory, line, f"kept: {NOTE}", "   fix the tests")
+        memory, line = "memory: 3 lines", "new session"
+        assert in_order(app, "▌ /new\n", memory, f"{line} · kept: {NOTE}", "▌ fix the tests")
         assert "New session started" not in page_text(app)
 
 
@@ -234,7 +237,7 @@ async def test_each_note_stands_below_the_line_that_ended_its_session(tmp_path: 
         for event in (kept("memory/a.md"), changed("daily", "11111111"), changed("idle", "22222222")):
             runtime.tell(event)
         runtime.tell(kept("memory/b.md"))
-        await until(pilot, lambda: in_order(app, "session 11111111", "memory/a.md", "session 22222222", "memory/b.md"))
+        await until(pilot, lambda: in_order(app, "new day, new session · kept: memory/a.md", "quiet", "memory/b.md"))
 
 
 # The line of a note
@@ -245,7 +248,7 @@ async def test_a_kept_note_opens_with_enter_and_with_a_click(tmp_path: Path) -> 
     async with chatting(runtime) as (app, pilot):
         runtime.tell(kept())
         await until(pilot, lambda: NOTE in screen_text(app))
-        await pilot.press("shift+tab", "enter")
+        await pilot.press("f6", "enter")
         await until(pilot, lambda: isinstance(app.screen, EditorScreen) and "# Session" in screen_text(app))
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.chat)
@@ -264,7 +267,7 @@ async def test_a_note_that_gets_another_name_is_told_in_its_line(tmp_path: Path)
         runtime.tell(kept(CHINESE_NOTE, was="memory/2026-11-20-1041.md"))
         await until(pilot, lambda: in_order(app, f"kept: {CHINESE_NOTE}", "something else"))
         assert "1041" not in page_text(app)
-        await pilot.press("shift+tab", "enter")
+        await pilot.press("f6", "enter")
         await until(pilot, lambda: isinstance(app.screen, EditorScreen) and "# 会话" in screen_text(app))
 
 

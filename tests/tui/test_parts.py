@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.agent.slash import COMMANDS
+from clawbot.agent.slash import COMMANDS, nearest_command
 from clawbot.config.schema import Settings
 from clawbot.tui.history import ENTRY_MAX, PromptHistory, load_history, save_entry
 from clawbot.tui.input import (
@@ -129,7 +129,7 @@ def test_the_best_completion_comes_first() -> None:
 
 def line(width: int, **values: object) -> str:
     state = StatusState(place="main", gauge=Gauge(122_000, 200_000), cost=0.41, notes=128, hint="/help")
-    changed = {name: getattr(state, name) for name in state.__dataclass_fields__} | values
+    changed = {name: getattr(state, name) for name in state.__struct_fields__} | values
     return "".join(span.text for span in status_line(StatusState(**changed), width))
 
 
@@ -211,3 +211,19 @@ def test_the_theme_follows_setting_and_terminal(
 ) -> None:
     monkeypatch.setenv("COLORFGBG", colours)
     assert theme_name(setting, ["nord"]) == name
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("/conext", "/context"),
+        ("/rest", "/reset"),
+        ("/qut", "/quit"),
+        ("/renew", None),
+        ("/rename", None),
+        ("/foo", None),
+        ("/compare", None),
+    ],
+)
+def test_no_far_word_leads_to_a_command_that_ends_the_talk(typed: str, meant: str | None) -> None:
+    assert nearest_command(typed, [info.name for info in COMMANDS if info.name != "/rename"]) == meant

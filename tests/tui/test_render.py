@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clawbot.text.language import Language
 from clawbot.text.sanitize import BINARY_MARK, StreamCleaner, clean, clean_line, isolate, without_isolates
-from clawbot.tui.render.items import OUTPUT_LINES, NoteHit, Page, PieceItem, ToolItem, UserItem
+from clawbot.tui.render.cards import OUTPUT_LINES, NoteHit, ToolItem
+from clawbot.tui.render.items import USER_BAR, Page, PieceItem, UserItem
 from clawbot.tui.render.lines import StyledSpan, ellipsis, middle, note_link, plain_spans, width_of, wrap
 from clawbot.tui.render.markdown import markdown_pieces
 from clawbot.tui.render.markdown_blocks import Code, Lexers, MarkdownBlock, MarkdownTable
 from clawbot.tui.render.stream import LONG_BLOCK, MarkdownStream
+from clawbot.tui.render.verbs import CardState, readable, title_words
 
 SAMPLE = """# Title
 
@@ -201,10 +206,10 @@ def test_a_table_fits_the_page() -> None:
 def test_code_gets_its_colours_when_the_language_is_loaded() -> None:
     lexers = Lexers()
     code = Code("x = 1  # why", "python")
-    assert {span.style for span in code.lines(40, lexers)[0].spans} == {"code"}
+    assert {span.style for span in code.lines(40, lexers)[1].spans} == {"code"}
     assert lexers.wanted == {"python"}
     assert lexers.load()
-    assert "code code-comment" in {span.style for span in code.lines(40, lexers)[0].spans}
+    assert "code code-comment" in {span.style for span in code.lines(40, lexers)[1].spans}
 
 
 def test_an_unknown_language_stays_plain() -> None:
@@ -215,7 +220,7 @@ def test_an_unknown_language_stays_plain() -> None:
 
 
 def test_an_unfolded_call_shows_arguments_and_a_capped_output() -> None:
-    item = ToolItem("shell", "shell ls", {"command": "ls\x1b[2J"}, "line\n" * 500, "12 ms", unfolded=True)
+    item = ToolItem("shell", "shell ls", {"command": "ls\x1b[2J"}, "line\n" * 500, state="done", unfolded=True)
     lines = [line.text.strip() for line in item.lines(Page(80, Lexers()))]
     assert "command: ls⟦U+001B⟧[2J" in lines
     assert lines[-1] == "… 302 more lines"
@@ -262,9 +267,104 @@ def test_a_search_without_hits_unfolds_to_what_it_says() -> None:
     assert lines[2:] == ["query: x", "─" * 8, "No hits.", "openai was not used: no key"]
 
 
-def test_a_long_message_of_the_user_is_shown_in_part() -> None:
-    lines = UserItem("x" * 1_000_000).lines(Page(80, Lexers()))
-    assert lines[-1].text.strip() == "… 992,000 more characters were sent"
+def test_of_a_long_message_both_ends_are_shown_until_it_is_unfolded() -> None:
+    item = UserItem("what is this?\n" + "row\n" * 300 + "x" * 9_000 + " and why?")
+    lines = [line.text for line in item.lines(Page(80, Lexers()))]
+    assert all(line.startswith(USER_BAR) for line in lines)
+    assert len(lines) == 7
+    assert lines[0].endswith("what is this?")
+    assert lines[3].endswith("▸ … 302 lines, 10,223 characters")
+    assert lines[-1].endswith("and why?")
+    item.unfolded = True
+    assert item.lines(Page(80, Lexers()))[-1].text.endswith("… 2,223 more characters were sent")
+
+
+def test_a_message_that_fits_does_not_fold() -> None:
+    item = UserItem("row\n" * 20)
+    assert not item.can_unfold
+    assert len(item.lines(Page(80, Lexers()))) == 21
+
+
+def test_words_of_a_pattern_stand_for_it_on_a_card() -> None:
+    made = r"the[\W_]*flight[\W_]*TP1234|(?:^|[^A-Za-z])(?:dog|cat)|宠物"
+    call = ToolItem("grep", f"grep {made}", {"pattern": made, "glob": "*.md"}, "x", "2 matches", "done")
+    assert call.lines(Page(100, Lexers()))[1].text.startswith("   ✓ Searched notes: the flight TP1234, dog, cat, 宠物 ")
+    assert readable(r"def \w+_test\(") == r"def \w+_test\("
+
+
+@pytest.mark.parametrize(
+    ("state", "summary", "language", "line"),
+    [
+        ("running", "", "en", "   ● Editing a.md … "),
+        ("asking", "", "zh", "   ● 正在修改 a.md 等待你的回答 "),
+        ("done", "+1 -1", "en", "   ✓ Edited a.md +1 -1 · 3.4 s "),
+        ("failed", "failed", "zh", "   ✕ 修改 a.md 失败 · 3.4 s "),
+        ("declined", "declined", "en", "   ⊘ Edit a.md declined "),
+        ("declined", "declined", "zh", "   ⊘ 修改 a.md 已拒绝 "),
+        ("stopped", "interrupted", "en", "   ⊘ Edit a.md interrupted "),
+        ("stopped", "no result", "zh", "   ⊘ 修改 a.md 没有结果 "),
+    ],
+)
+def test_a_card_tells_its_state_in_the_language_of_the_user(
+    state: CardState, summary: str, language: Language, line: str
+) -> None:
+    item = ToolItem("edit", "edit a.md", {}, None, summary, state, language, 3_400)
+    assert re.sub("(?<=\\S) +", " ", item.lines(Page(60, Lexers()))[1].text + " ") == line
+
+
+@pytest.mark.parametrize(
+    ("title", "language", "words"),
+    [
+        ("list", "en", "Listed the workspace"),
+        ("list .", "zh", "列出了 工作区"),
+        ("list src", "en", "Listed src"),
+    ],
+)
+def test_a_list_of_no_named_folder_is_that_of_the_workspace(title: str, language: Language, words: str) -> None:
+    assert title_words("list", title, {}, "done", language) == words
+
+
+def test_a_list_by_a_pattern_names_that() -> None:
+    assert title_words("list", "list", {"pattern": "memory/*.md"}, "done", "en") == "Listed memory/*.md"
+
+
+def test_a_change_stands_unfolded_with_the_numbers_of_its_lines() -> None:
+    diff = "--- a\n+++ a\n@@ -9,3 +9,3 @@\n same\n-old\n+new\n@@ -80,0 +81 @@\n+" + "x" * 60
+    item = ToolItem("edit", "edit a", {}, "Edited.", "+2 -1", "done", diff=diff)
+    lines = item.lines(Page(40, Lexers()))
+    assert [line.text[5:13].rstrip() for line in lines[2:]] == [
+        " 9   sam", "10 - old", "10 + new", " ⋮", "81 + xxx", "   + xxx",
+    ]  # fmt: skip
+    assert [line.fill for line in lines[2:]] == ["", "diff-removed", "diff-added", "", "diff-added", "diff-added"]
+    long = ToolItem("write", "write a", {}, "", "", "done", diff="@@ -0,0 +1,90 @@\n" + "+row\n" * 90)
+    assert long.lines(Page(40, Lexers()))[-1].text.strip() == "… 78 more lines"
+    long.unfolded = True
+    assert len(long.lines(Page(40, Lexers()))) == 92
+
+
+def test_a_running_command_shows_the_end_of_what_it_has_printed() -> None:
+    item = ToolItem("shell", "shell make", {"command": "make"})
+    item.printed("".join(f"row {number}\x1b[2J\n" for number in range(30)))
+    item.printed("half")
+    assert [line.text.strip() for line in item.lines(Page(60, Lexers()))[2:]] == [
+        *(f"row {n}" for n in range(26, 30)),
+        "half",
+    ]
+    item.state = "done"
+    assert len(item.lines(Page(60, Lexers()))) == 2
+
+
+def test_a_task_is_ticked_a_source_ends_its_quote_and_code_names_its_language() -> None:
+    text = "- [x] done\n- [ ] open\n\n> a fact\n>\n> — `a.md:4`\n\n```bash\n    " + "word " * 12 + "\n```"
+    assert shown(markdown_pieces(text), 40) == [
+        "", "☑ done", "☐ open", "", "▎ a fact", "▎ — a.md:4", "", " " * 35 + "bash",
+        "     word word word word word word word", "       word word word word word",
+    ]  # fmt: skip
+
+
+def test_western_punctuation_does_not_begin_a_line_of_chinese() -> None:
+    lines = ["".join(span.text for span in line) for line in wrap([StyledSpan("我能记住,也能处理文件;好")], 8)]
+    assert not any(line.startswith((",", ";")) for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ async def test_saving_is_named_and_can_be_skipped_and_the_turn_goes_on_after_it(
         await until(pilot, lambda: "thinking 0 s · esc stops" in screen_text(app))
         hold.release()
         await until(pilot, lambda: not app.chat.turns.busy)
-        assert (app.chat.status.state.activity, app.chat.status.state.hint) == ("", "/help")
+        assert (app.chat.status.state.activity, app.chat.status.state.hint) == ("", "")
 
 
 async def test_saving_before_a_fresh_session_is_named_and_then_the_command_again(tmp_path: Path) -> None:

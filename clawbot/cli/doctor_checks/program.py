@@ -54,7 +54,7 @@ def look(environ: Mapping[str, str], encoding: str) -> Findings:
 def _kind(environ: Mapping[str, str]) -> Finding:
     term = environ.get("TERM", "")
     if term in ("", "dumb", "unknown"):
-        message = f"TERM is {term or 'not set'}: the chat screen needs a terminal (`clawbot chat -p TEXT` needs none)"
+        message = f"TERM is {term or 'not set'}: the chat comes in lines, without a screen"
         return Finding("terminal", "warning", message, "export TERM=xterm-256color")
     return Finding("terminal", "ok", f"{term}, {_colours(environ, term)}")
 

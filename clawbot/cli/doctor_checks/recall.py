@@ -81,10 +81,14 @@ def _parts(status: IndexStatus, here: Here) -> Findings:
     look = f"clawbot memory status --deep{here.for_agent}"
     found = []
     if status.fallback is not None:
-        message = f"{status.fallback.from_} was not used: {status.fallback.reason}"
-        found.append(Finding("memory", "warning", message, look))
+        mend = f"what it says, or memory.backend: builtin in {here.config_file}"
+        fix = look if status.fallback.since is None else mend
+        found.append(Finding("memory", "warning", status.fallback.in_words, fix))
     if (error := _new_error(status)) is not None:
         found.append(Finding("memory", "warning", f"{_asked(status)} makes no vectors now: {error}", look))
+    if status.rerank_problem:
+        fix = f"what it says, or query.rerank: off in {here.config_file}"
+        found.append(Finding("memory", "warning", status.rerank_problem, fix))
     return found
 
 

@@ -4,8 +4,10 @@ servers."""
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
 
@@ -18,8 +20,11 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models
-from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo, RetryPart
+from clawbot.llm.protocol import ChatModel, ChatRequest, LoadingPart, ModelInfo, RetryPart
 from clawbot.llm.providers import KEYS, local_server
+from clawbot.llm.staying import staying
+from clawbot.local_model.shelf import LOCAL
+from clawbot.mcp.client import MISSING
 from clawbot.messages import UserMessage
 
 
@@ -147,6 +152,16 @@ def _readable_by_others(paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
 
 
+def client(here: Here) -> Findings:
+    """Whether a process that calls models was left by `clawbot chat -p`."""
+    process = staying()
+    if process is None:
+        return []
+    which = f" (process {process})" if process else ""
+    message = f"what calls models stays for the next command{which}, {here.settings.keep_client:.0f} s after the last"
+    return [Finding("client", "ok", message, "clawbot model stop")]
+
+
 # The first call loads litellm (3 s of CPU); reasoning models and local ones that load weights take time too.
 DEADLINE = 60.0
 
@@ -157,11 +172,31 @@ Open = Callable[[Here], Awaitable[ChatModel]]
 
 
 async def local_servers(here: Here, find: Find = find_models) -> Findings:
-    """Local servers that answer on their default ports."""
-    found = [model for model in await find(here.settings) if local_server(model.ref) is not None]
+    """Local servers that answer on their default ports, and the models of this machine."""
+    found = [
+        model
+        for model in await find(here.settings)
+        if model.ref.startswith(LOCAL) or local_server(model.ref) is not None
+    ]
     if not found:
         return [Finding("servers", "ok", "no local model server answers (none is needed)")]
     return [Finding("servers", "ok", f"{model.ref}: {model.reason}") for model in found]
+
+
+def mcp_servers(here: Here) -> Findings:
+    """The library, and the programs of the servers. None is started."""
+    servers = {name: server for name, server in here.all_settings.mcp.named().items() if server.enabled}
+    if not servers:
+        return []
+    if find_spec("mcp") is None:
+        return [Finding("mcp", "problem", MISSING.partition(": `")[0], "pip install 'clawbot[mcp]'")]
+    path = here.environ.get("PATH")
+    absent = [
+        Finding("mcp", "warning", f"the program of {name} is not there: {server.command}", f"clawbot mcp test {name}")
+        for name, server in servers.items()
+        if server.command and shutil.which(server.command, path=path) is None
+    ]
+    return absent or [Finding("mcp", "ok", f"{', '.join(servers)} (`clawbot mcp test` tries them)")]
 
 
 async def _open(here: Here) -> ChatModel:
@@ -198,7 +233,7 @@ async def _ping(opened: ChatModel, here: Here) -> Finding:
     stream = opened.stream(REQUEST)
     try:
         async with deadline(DEADLINE):
-            first = await anext(stream)
+            first = await anext(part async for part in stream if not isinstance(part, LoadingPart))
     except TimeoutError:
         fix = "check the network and the server, or choose another model: clawbot, then /model"
         return Finding("model", "problem", f"{named} has not answered within {DEADLINE:.0f} s", fix)

@@ -165,8 +165,9 @@ def log_file(here: Here) -> Findings:
 
 def disk(here: Here) -> Findings:
     """Whether there is enough disk space."""
-    places = {nearest(here.paths.home), nearest(here.settings.workspace)}
-    return [_room(place) for place in sorted(places)]
+    places = (nearest(here.paths.home), nearest(here.settings.workspace))
+    by_disk = {place.stat().st_dev: place for place in reversed(places)}
+    return [_room(place) for place in sorted(by_disk.values())]
 
 
 def _room(place: Path) -> Finding:

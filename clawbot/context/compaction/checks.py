@@ -97,8 +97,8 @@ def _unwrapped(answer: str) -> str:
     return (wrapped["fenced"] or wrapped["tagged"] or "") if wrapped else text
 
 
-def is_no_summary(answer: str) -> str:
-    """Why `answer` can't replace a conversation; "" if it can."""
+def is_no_summary(answer: str, *, headed: bool = False) -> str:
+    """Why `answer` can't replace a conversation; "" if it can. `headed`: not without one of the headings."""
     text = _unwrapped(answer)
     opening, sections = parse(text)
     if any(section.title in SECTIONS and not _left_open(section) for section in sections):
@@ -107,7 +107,7 @@ def is_no_summary(answer: str) -> str:
         return "the answer was too short to be one" if opening.strip() else "the answer was empty"
     if len(text) < REFUSAL_CHARS and _REFUSAL.search(text.replace("’", "'")):
         return "the model declined"
-    return ""
+    return "it had none of the headings" if headed else ""
 
 
 def problems(answer: str, wanted: Sequence[str], *, split: bool = False, cut_off: bool = False) -> list[str]:

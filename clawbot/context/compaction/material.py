@@ -83,7 +83,9 @@ def gather(
     """The material for a summary of `tokens` tokens at most: of `messages` and then `prefix`, the beginning of a turn
     whose rest stays. Blocks."""
     everything = [*messages, *prefix]
-    secrets = secret_values(message.text for message in everything)
+    secrets = secret_values(
+        message.sent if isinstance(message, UserMessage) else message.text for message in everything
+    )
     own, quoted = quoted_in(earlier.summary)
     said = carry(
         everything,

@@ -51,6 +51,7 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "search_failed": ("I could not look into your notes: {reason}", "没能查看笔记:{reason}"),
     # tools
     "no_tool": ("For that I need the tool `{tool}`, which is not here.", "这需要 `{tool}` 工具,但这里没有。"),
+    "declined": ("All right, not done.", "好的,没有执行。"),
     "tool_failed": ("That did not work: `{tool}` answered\n\n{reason}", "没有成功,`{tool}` 的回答是:\n\n{reason}"),
     # a turn that was compacted in its middle
     "resumed_written": (

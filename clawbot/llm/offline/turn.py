@@ -30,11 +30,13 @@ class PlannedCall(Struct, frozen=True):
 
 
 class CallOutcome(Struct, frozen=True):
-    """A call that was made, and what came of it. An answer that is missing counts as an error."""
+    """A call that was made, and what came of it. An answer that is missing counts as an error, one that the user
+    `declined` as well."""
 
     call: PlannedCall
     text: str
     is_error: bool = False
+    declined: bool = False
 
 
 Plan = Generator[list[PlannedCall], list[CallOutcome], str]
@@ -76,7 +78,13 @@ def read_turn(request: ChatRequest, now: datetime) -> Turn:
 def asked(message: UserMessage) -> str:
     """What the user said in it; of a summary the request behind it."""
     compacted = read_compacted(message.text)
-    return compacted.question if compacted else message.text
+    if compacted:
+        return compacted.question
+    text = message.text
+    for label in message.attached:
+        name = label.partition(" · ")[0]
+        text = text.replace(f"@{name}", name)
+    return text
 
 
 def _rounds(messages: Sequence[Message]) -> tuple[tuple[CallOutcome, ...], ...]:
@@ -89,7 +97,10 @@ def _rounds(messages: Sequence[Message]) -> tuple[tuple[CallOutcome, ...], ...]:
 
 
 def _outcome(call: PlannedCall, result: ToolResultMessage | None) -> CallOutcome:
-    return CallOutcome(call, result.text, result.is_error) if result else CallOutcome(call, "no answer", is_error=True)
+    if result is None:
+        return CallOutcome(call, "no answer", is_error=True)
+    declined = isinstance(result.details, dict) and result.details.get("declined") is True
+    return CallOutcome(call, result.text, result.is_error, declined)
 
 
 def follow(plan: Plan, turn: Turn) -> Step:

@@ -151,6 +151,8 @@ def create_file(turn: Turn, intent: Intent) -> Plan:
 
 def failed(turn: Turn, outcome: CallOutcome) -> str:
     """What is said of a tool that did not do its work."""
+    if outcome.declined:
+        return say(turn.language, "declined")
     return say(turn.language, "tool_failed", tool=outcome.call.name, reason=quote(outcome.text))
 
 

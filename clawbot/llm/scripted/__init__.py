@@ -1,4 +1,4 @@
-"""The scripted model: reading a script, playing it, and the doors to it (in process, behind litellm, over HTTP)."""
+"""The scripted model: reading a script, playing it, and the doors to it (as a model, over HTTP)."""
 
 from clawbot.llm.scripted.engine import ScriptEngine, ScriptMismatch, ScriptUnused
 from clawbot.llm.scripted.file import ScriptFileError, load_script, parse_script

@@ -1,8 +1,8 @@
 """The engine of the scripted model: answers OpenAI chat requests from a script, and says both sides of a request that
 does not fit it.
 
-It knows neither HTTP nor litellm: `server.py` serves it, `provider.py` puts it behind litellm, and
-`clawbot.testing.ScriptedModel` asks it directly. `docs/testing-agents.md` is the guide for those who write scripts.
+It knows no HTTP: `server.py` serves it, and `model.py` asks it directly. `docs/testing-agents.md` is the guide for
+those who write scripts.
 """
 
 from __future__ import annotations

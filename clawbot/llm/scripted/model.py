@@ -1,62 +1,72 @@
-"""`script:FILE` as a model: the scripted engine as a provider of litellm's, in the worker process."""
+"""`script:FILE` as a model: plays a script in this process, with the requests, answers and errors of a real model."""
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
-from msgspec.structs import replace
-
-from clawbot.llm.client import ClientOptions, LiteLLMModel, Target
-from clawbot.llm.errors import ModelError, RefusedError
-from clawbot.llm.frames import CallFailed, CloseScript, Complete, OpenScript
-from clawbot.llm.process import WorkerLostError
-from clawbot.llm.protocol import ChatRequest, ModelInfo
-from clawbot.llm.scripted import Script, ScriptEngine, ScriptUnused
+from clawbot.clock import epoch_ms
+from clawbot.llm.client import ClientOptions, with_retries
+from clawbot.llm.collect import DeltaCollector
+from clawbot.llm.errors import ModelError
+from clawbot.llm.failures import Failure, to_error
+from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
+from clawbot.llm.scripted.engine import ScriptEngine
+from clawbot.llm.scripted.replies import ScriptedFault
+from clawbot.llm.wire import Speller
 
 PROVIDER = "script"
-_numbers = itertools.count(1)
-# What the worker says about a script has both sides in it, on lines of their own, and is shown as it is.
-_OWN_WORDS = {"ScriptMismatch", "ScriptFileError"}
 
 
-class ScriptModel(LiteLLMModel):
-    """Plays one script. `aclose` raises when a request did not fit it, or when turns are left."""
+class ScriptModel:
+    """Answers with the turns of `engine`. Of `options` the clock and the retries count: a scripted fault is raised as
+    the `llm.errors` of a real provider and repeated like it, a request that does not fit the script never is."""
 
-    def __init__(self, script: Script, info: ModelInfo, options: ClientOptions) -> None:
-        super().__init__(Target(ref=f"{PROVIDER}/{script.model}", model=script.model), info, options)
-        self._script = script
-        self._number: int | None = None
+    def __init__(self, engine: ScriptEngine, info: ModelInfo, options: ClientOptions) -> None:
+        self.engine = engine
+        self.info = info
+        self._options = options
+        self._speller = Speller()
+        self._ref = f"{PROVIDER}/{engine.script.model}"
 
-    async def _call(self, request: ChatRequest) -> Complete:
-        if self._number is None:
-            number = next(_numbers)
-            await self._ask(OpenScript(await self.worker.next_id(), number, str(self._script.path)))
-            self._number = number
-        call = await super()._call(request)
-        return replace(call, script=self._number)
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+        """Answer `request` with the next turn of the script. Raises ScriptMismatch and the scripted errors."""
+        async with aclosing(with_retries(lambda: self._attempt(request), self._options.policy)) as parts:
+            async for part in parts:
+                yield part
 
-    async def _ask(self, request: OpenScript | CloseScript) -> None:
-        async for report in self.worker.reports(request):
-            if isinstance(report, CallFailed):
-                unused = report.failure.name == ScriptUnused.__name__
-                raise ScriptUnused(report.failure.message) if unused else self._error(report)
+    async def _attempt(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+        model = self.engine.script.model
+        now = self._options.clock.now()
+        collector = DeltaCollector(provider=PROVIDER, model=model, answerer=PROVIDER, timestamp=epoch_ms(now))
+        body = {"model": model, **self._speller.body(request, self._ref)}
+        streaming = False
+        async with aclosing(self.engine.reply(body)) as chunks:
+            try:
+                async for chunk in chunks:
+                    for part in collector.feed(chunk):
+                        streaming = True
+                        yield part
+                    if collector.looping:
+                        break
+            except ScriptedFault as fault:
+                raise self._error(fault, streaming=streaming) from fault
+        for last in collector.finish():
+            yield last
 
-    def _error(self, report: CallFailed) -> ModelError:
-        if report.failure.name in _OWN_WORDS:
-            return RefusedError(report.failure.message, provider=PROVIDER)
-        return super()._error(report)
+    def _error(self, fault: ScriptedFault, *, streaming: bool) -> ModelError:
+        failure = Failure(
+            name="APIConnectionError" if fault.kind == "drop" else "",
+            message=fault.message,
+            status=fault.status,
+            retry_after=fault.headers.get("Retry-After", ""),
+            streaming=streaming,
+        )
+        return to_error(failure, ref=self._ref, now=self._options.clock.now())
+
+    async def warm(self) -> None:
+        """Nothing needs to be loaded."""
 
     async def aclose(self) -> None:
-        """End the script. Raises RefusedError for a request that did not fit, ScriptUnused for turns that are left."""
-        try:
-            if self._number is None:
-                ScriptEngine(self._script).finish()
-            elif self.worker.pid is None:
-                # Another process would be started, which knows nothing of the script.
-                raise WorkerLostError
-            else:
-                await self._ask(CloseScript(await self.worker.next_id(), self._number))
-        except WorkerLostError as error:
-            raise RefusedError("the process that played the script ended.", provider=PROVIDER) from error
-        finally:
-            await super().aclose()
+        """Raise ScriptMismatch for a request that did not fit, ScriptUnused for turns that are left."""
+        self.engine.finish()

@@ -3,7 +3,6 @@ are split further if people speak in them or their lines are independent, but no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from clawbot.memory.chunking.markdown import HEADING_CHARS, Block, blocks_of
 from clawbot.memory.values import ChunkKind
+from clawbot.text.patterns import lazy_re
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings
@@ -104,30 +104,35 @@ _ENDS = frozenset(".!?;:…。！？；：\\")
 _CLOSERS = " \t\"'”’»」』）)]*_`~"
 
 _TIME = r"(?:\[?(?:\d{4}-\d{2}-\d{2}[ T])?\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+(?:[-–—][ \t]+)?)?"
-_SPEAKER = re.compile(
+_SPEAKER = lazy_re(
     rf"[ \t]*(?:>[ \t]?)*{_TIME}[*_<@]{{0,3}}(?P<name>[^\W\d_][^\n:：*<>|/，。,!?！？]{{0,39}})[*_>]{{0,3}}"
     r"(?::[*_]{0,3}(?=\s)|：)"
 )
 _MOST_NAMES = 4
-_MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+\S")
+_ROLES = frozenset({"user", "assistant"})
+_CLOCK = lazy_re(r"[ \t]*\[?\d{1,2}[:：]\d{2}(?::\d{2})?\b")
+_MARKER = lazy_re(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+\S")
 
 
 def paragraph_cuts(lines: Sequence[str], start: int, end: int, limit: int = LONG_CHARS) -> Iterator[Cut]:
     """Split the paragraph in `lines` from `start` to before `end`: covers all its lines, in order.
 
-    Lines that begin with a name (`Anna: …`) are separate chunks together with their wrapped lines; so are lines that
-    are too long to be wrapped or mostly end sentences. Other text stays whole, up to `limit` characters.
+    Lines that begin with a name (`Anna: …`) are separate chunks together with their wrapped lines; so are lines of
+    a log, which all begin with a time, and lines that are too long to be wrapped or mostly end sentences. Other
+    text stays whole, up to `limit` characters.
     """
-    if end - start == 1:
-        yield start, end, "dialogue" if _speaker(lines[start]) else "prose"
+    if end - start <= 1:
+        if start < end:
+            yield start, end, "dialogue" if _speaker(lines[start]) else "prose"
         return
     speakers = [_speaker(line) for line in lines[start:end]]
     is_talk = _is_talk(speakers)
     alone = _stand_alone(lines[start:end])
+    timed = _CLOCK.match(lines[start]) is not None
     first, kind = start, _kind(lines[start], talks=is_talk and speakers[0] is not None, inside="prose")
     for number in range(start + 1, end):
         talks = is_talk and speakers[number - start] is not None
-        if talks or alone or _MARKER.match(lines[number]):
+        if talks or alone or _MARKER.match(lines[number]) or (timed and _CLOCK.match(lines[number])):
             yield from _within(lines, first, number, kind, limit)
             first, kind = (
                 number,
@@ -173,10 +178,11 @@ def _speaker(line: str) -> str | None:
 def _is_talk(speakers: Sequence[str | None]) -> bool:
     """Whether the lines of a paragraph are speech, rather than prose with colons.
 
-    Names start with a capital or are of a script without capitals; if every line has one, any word counts.
+    Names start with a capital, are of a script without capitals, or those of a chat with a model; if every line has
+    one, any word counts.
     """
     named = [name for name in speakers if name is not None]
-    proper = [name for name in named if not any(word[0].islower() for word in name.split())]
+    proper = [name for name in named if name in _ROLES or not any(word[0].islower() for word in name.split())]
     return len(named) == len(speakers) or (len(proper) > 1 and len(proper) == len(named)) or speakers[0] in proper
 
 
@@ -194,11 +200,11 @@ def _columns(line: str) -> int:
     return len(line) if line.isascii() else len(line) + sum(char >= "\u2e80" for char in line)
 
 
-_SENTENCE_END = re.compile(r"[.!?][\"'”’)]*\s+|[。！？；][”’」』)）]*")
-_BLANK = re.compile(r"\s+")
+_SENTENCE_END = lazy_re(r"[.!?][\"'”’)]*\s+|[。！？；][”’」』)）]*")
+_BLANK = lazy_re(r"\s+")
 
-CHUNKER_VERSION = 5
-"""Increment when the same text yields other chunks than before."""
+CHUNKER_VERSION = 8
+"""Increment when the same text yields other chunks, or other flags of them, than before."""
 
 CODE_CHARS = 2_000
 """Longer code is split between lines, in characters."""
@@ -307,14 +313,26 @@ def _parts(lines: Sequence[str], limits: Limits) -> Iterator[_Part]:
                     yield _Part(start, end, kind, block.headings)
             case "table":
                 yield from _table(lines, block, limits.text)
-            case "item" | "code":
-                limit = limits.code if block.kind == "code" else limits.text
-                for start, end in line_groups(lines, block.start, block.end, limit):
-                    yield _Part(start, end, block.kind, block.headings)
+            case "item":
+                yield from _item(lines, block, limits.text)
+            case "code":
+                for start, end in line_groups(lines, block.start, block.end, limits.code):
+                    yield _Part(start, end, "code", block.headings)
             case "heading":
                 yield _Part(block.start, block.end, "heading", block.headings)
             case "rule":
                 pass
+
+
+def _item(lines: Sequence[str], block: Block, limit: int) -> Iterator[_Part]:
+    """An item up to the first line below it that is not indented and begins with a name: Markdown adds such a line to
+    the item, but somebody speaks after a list."""
+    below = range(block.start + 1, block.end)
+    said = next((each for each in below if lines[each][:1].strip() and _speaker(lines[each])), block.end)
+    for start, end in line_groups(lines, block.start, said, limit):
+        yield _Part(start, end, "item", block.headings)
+    for start, end, kind in paragraph_cuts(lines, said, block.end, limit):
+        yield _Part(start, end, kind, block.headings)
 
 
 def _joined(blocks: Iterable[Block], lines: Sequence[str], limit: int) -> Iterator[Block]:

@@ -1,6 +1,18 @@
-"""Finds dates in text, in English and Chinese, absolute and relative."""
+"""Finds dates in text, absolute and relative, in English, Chinese, German, Spanish, French, Japanese and Korean."""
 
+from clawbot.memory.dates.eastern import TIME as EASTERN_TIME
+from clawbot.memory.dates.european import says_yesterday
+from clawbot.memory.dates.european_words import TIME_WORDS, without_marks
 from clawbot.memory.dates.find import dates_in
 from clawbot.memory.dates.ranges import DateRange, Precision, Prefer
 
-__all__ = ["DateRange", "Precision", "Prefer", "dates_in"]
+__all__ = [
+    "EASTERN_TIME",
+    "TIME_WORDS",
+    "DateRange",
+    "Precision",
+    "Prefer",
+    "dates_in",
+    "says_yesterday",
+    "without_marks",
+]

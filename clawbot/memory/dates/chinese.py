@@ -42,7 +42,7 @@ _COUNT = r"(?P<n>\d{1,3}|[一二两兩三四五六七八九]?十[一二三四五
 _UNIT = r"(?P<u>[天日年周週]|[个個]?(?:星期|礼拜|禮拜)|[个個]月)"
 
 
-def _number(text: str) -> int:
+def number_of(text: str) -> int:
     """A number up to 99 in digits or characters: 12, 十二, 二十."""
     if text.isdecimal():
         return int(text)
@@ -64,11 +64,11 @@ def _day_or_month(match: re.Match[str], context: Context) -> Period:
     """2026年3月2日, 三月, 上个月5号, 3月底."""
     if match["rm"]:
         month = ranges.month_of(context.reference, _OFFSETS[match["rm"]])
-        return ranges.day(month.start.replace(day=_number(match["d"]))) if match["d"] else _part(month, match["p"])
-    year, number = _year_of(match, context), _number(match["m"])
+        return ranges.day(month.start.replace(day=number_of(match["d"]))) if match["d"] else _part(month, match["p"])
+    year, number = _year_of(match, context), number_of(match["m"])
     if match["d"] is None:
         return _part(ranges.month_near(number, context) if year is None else ranges.month(year, number), match["p"])
-    day = _number(match["d"])
+    day = number_of(match["d"])
     return ranges.day_near(number, day, context) if year is None else ranges.day(date(year, number, day))
 
 
@@ -89,7 +89,7 @@ def _year(match: re.Match[str], context: Context) -> Period:
     """去年, 2026年, 今年年底, 明年上半年, 2025年第三季度."""
     number = _year_of(match, context) or context.reference.year
     if match["q"]:
-        return ranges.quarter(number, _number(match["q"]))
+        return ranges.quarter(number, number_of(match["q"]))
     part = match["p"] or match["h"]
     if part is None:
         return ranges.year(number)
@@ -132,7 +132,7 @@ def _ago(match: re.Match[str], context: Context) -> Period | None:
         if unit in ("year", "month"):
             return ranges.away(context.reference, *(("month", 6) if unit == "year" else ("week", 2)), -1)
         return None
-    return ranges.away(context.reference, unit, None if count in "几幾数數" else _number(count), -1)
+    return ranges.away(context.reference, unit, None if count in "几幾数數" else number_of(count), -1)
 
 
 def _recent(match: re.Match[str], context: Context) -> Period:
@@ -141,7 +141,7 @@ def _recent(match: re.Match[str], context: Context) -> Period:
     unit = _unit(match["u"])
     if count == "半":
         return ranges.last_of(context.reference, *(("month", 6) if unit == "year" else ("day", 15)))
-    return ranges.last_of(context.reference, unit, ranges.SOME if count in "几幾数數" else _number(count))
+    return ranges.last_of(context.reference, unit, ranges.SOME if count in "几幾数數" else number_of(count))
 
 
 def _quarter(match: re.Match[str], context: Context) -> Period:

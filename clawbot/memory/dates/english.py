@@ -133,14 +133,12 @@ def _month_alone(match: re.Match[str], context: Context) -> Period | None:
     name, before = match["m"], (match["before"] or "").lower()
     if name.lower() in ALSO_WORDS and not _is_month(match, name, before):
         return None
-    month, reference = month_number(name), context.reference
+    month = month_number(name)
     if match["y"]:
         return ranges.month(int(match["y"]), month)
-    if before not in ("last", "next"):
-        return ranges.month(reference.year, month) if before == "this" else ranges.month_near(month, context)
-    step = offset_named(before)
-    is_this_year = month * step > reference.month * step
-    return ranges.month(reference.year if is_this_year else reference.year + step, month)
+    if before in ("last", "this", "next"):
+        return ranges.month_beside(month, context, offset_named(before))
+    return ranges.month_near(month, context)
 
 
 def _is_month(match: re.Match[str], name: str, before: str) -> bool:
@@ -219,8 +217,7 @@ def _beside(match: re.Match[str], context: Context) -> Period | None:
     if anchor.lower() == "last":
         step = -2
     elif anchor:
-        matches = (re.fullmatch(pattern, anchor, re.IGNORECASE) for pattern in (_DAY_MONTH, _MONTH_DAY))
-        period = next((_day_of_month(each, context) for each in matches if each), None)
+        period = _day_named(anchor, context)
         if period is None:
             return None
         when = period.start
@@ -231,6 +228,24 @@ def _beside(match: re.Match[str], context: Context) -> Period | None:
         return ranges.weekday_after(when, number)
     nearest = ranges.weekday_before(when, number)
     return nearest if step == -1 else ranges.weekday_before(nearest.start, number)
+
+
+def _counted(match: re.Match[str], context: Context) -> Period | None:
+    """Two weeks after 3 May, a day before May 5th."""
+    period = _day_named(match["anchor"], context)
+    if period is None:
+        return None
+    step = -1 if match["way"].lower() == "before" else 1
+    return ranges.away(period.start, unit_named(match["u"]) or "day", count_named(match["n"]), step)
+
+
+def _day_named(text: str, context: Context) -> Period | None:
+    """The day that a match of _DAY names; None if it is none."""
+    if re.fullmatch(_ISO, text):
+        return ranges.day(date.fromisoformat(text))
+    text = text.removeprefix("the ")
+    matches = (re.fullmatch(pattern, text, re.IGNORECASE) for pattern in (_DAY_MONTH, _MONTH_DAY))
+    return next((_day_of_month(each, context) for each in matches if each), None)
 
 
 def _year_alone(match: re.Match[str], _: Context) -> Period:
@@ -250,7 +265,9 @@ def _unnamed(pattern: str) -> str:
 
 
 _UNIT = "(?:day|week|weekend|month|year)s?"
-_ANCHOR = rf"last|{_unnamed(_DAY_MONTH)}|{_unnamed(_MONTH_DAY)}"
+_ISO = rf"{YEAR}-\d\d-\d\d"
+_DAY = rf"(?:the )?{_unnamed(_DAY_MONTH)}|{_unnamed(_MONTH_DAY)}|{_ISO}"
+_ANCHOR = f"last|{_DAY}"
 
 ENGLISH = Grammar(
     [
@@ -269,6 +286,9 @@ ENGLISH = Grammar(
             rf"(?:the )?(?P<u>day|night|week|weekend|month|year|{FULL_WEEKDAY}) (?P<way>before|after)"
             rf"(?: (?P<anchor>{_ANCHOR})\b|{_CLAUSE_END})",
             _beside,
+        ),
+        DateRule(
+            "counted", rf"(?P<n>{COUNT}) (?P<u>{_UNIT}) (?P<way>before|after) (?P<anchor>{_DAY})(?![\w-])", _counted
         ),
         DateRule("ago", rf"(?P<n>{COUNT}) (?P<u>{_UNIT}) (?P<way>ago|back|from now)\b", _ago),
         DateRule(

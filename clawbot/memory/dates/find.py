@@ -9,8 +9,12 @@ from datetime import date
 from functools import lru_cache
 
 from clawbot.memory.dates.chinese import CHINESE
+from clawbot.memory.dates.eastern import JAPANESE, KOREAN
 from clawbot.memory.dates.english import ENGLISH
+from clawbot.memory.dates.european import EUROPEAN
+from clawbot.memory.dates.european_words import may_name_a_date, without_marks
 from clawbot.memory.dates.ranges import Context, DateRange, DateRule, FoundDate, Grammar, Period, Prefer, day, month
+from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import plain_forms
 
 _YEAR = r"(?P<y>(?:19|20|21)\d\d)"
@@ -55,6 +59,7 @@ NUMERIC = Grammar(
 )
 
 
+_HANGUL = lazy_re("[\uac00-\ud7a3]")
 _ASCII_CAPITALS = re.compile("[A-Z]+")
 _MAX_CHARS = 20_000
 _CACHED_CHARS = 1_000
@@ -74,10 +79,13 @@ def dates_in(text: str, reference: date, *, prefer: Prefer = "nearest") -> tuple
 
 def _dates_in(text: str, reference: date, prefer: Prefer) -> tuple[DateRange, ...]:
     plain = plain_forms(text)
-    context = Context(reference, prefer)
-    grammars = (NUMERIC, ENGLISH) if plain.isascii() else (NUMERIC, ENGLISH, CHINESE)
+    context = Context(reference, prefer, plain)
     lower = _lower(plain)
-    found = [each for grammar in grammars for each in grammar.find(plain, lower, context)]
+    found = [each for grammar in _grammars(plain) for each in grammar.find(plain, lower, context)]
+    unmarked = without_marks(plain)
+    lower = lower if unmarked is plain else _lower(unmarked)
+    if may_name_a_date(lower):
+        found += EUROPEAN.find(unmarked, lower, context)
     if not found:
         return ()
     ranges: dict[tuple[date, date], DateRange] = {}
@@ -89,6 +97,15 @@ def _dates_in(text: str, reference: date, prefer: Prefer) -> tuple[DateRange, ..
 
 
 _cached = lru_cache(maxsize=4_096)(_dates_in)
+
+
+def _grammars(text: str) -> tuple[Grammar, ...]:
+    """The grammars that read `text` as it is."""
+    if text.isascii():
+        return NUMERIC, ENGLISH
+    if _HANGUL.search(text):
+        return NUMERIC, ENGLISH, CHINESE, KOREAN
+    return NUMERIC, ENGLISH, CHINESE, JAPANESE
 
 
 def _lower(text: str) -> str:

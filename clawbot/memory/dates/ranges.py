@@ -16,6 +16,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from clawbot.text.patterns import lazy_re
+
 Precision = Literal["day", "week", "month", "year"]
 
 Prefer = Literal["past", "nearest"]
@@ -54,10 +56,11 @@ class DateRange(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """The reference of relative dates."""
+    """The reference of relative dates, and the whole text as it is written."""
 
     reference: date
     prefer: Prefer
+    text: str = ""
 
 
 def day(when: date) -> Period:
@@ -167,6 +170,19 @@ def month_near(number: int, context: Context) -> Period:
     return pick([month(each, number) for each in _years_around(context, 1)], context)
 
 
+def month_beside(number: int, context: Context, offset: int) -> Period:
+    """The last (-1), this (0) or next (1) month of that number: last May may be of this year."""
+    when = context.reference
+    is_this_year = not offset or number * offset > when.month * offset
+    return month(when.year if is_this_year else when.year + offset, number)
+
+
+def week_near(number: int, context: Context) -> Period:
+    """A calendar week without a year. Raises ValueError for an impossible one."""
+    years = _years_around(context, 1)
+    return pick([week_of(date.fromisocalendar(each, number, 1)) for each in years if number <= _weeks(each)], context)
+
+
 def day_near(number: int, day_of_month: int, context: Context) -> Period:
     """A day and month without a year; 29 February only in leap years. Raises ValueError for an impossible day."""
     years = _years_around(context, _LEAP_CYCLE if (number, day_of_month) == (2, 29) else 1)
@@ -213,6 +229,11 @@ def season_of(when: date, name: str, offset: int) -> Period:
     return min(seasons, key=lambda each: _distance(each, when))
 
 
+def _weeks(number: int) -> int:
+    """The calendar weeks of a year."""
+    return date(number, 12, 28).isocalendar().week
+
+
 def _back(when: date, unit: Unit, count: int) -> date:
     """`when` minus `count` days, weeks …, on the same day of the month if it exists."""
     if unit in ("day", "week", "weekend"):
@@ -236,7 +257,7 @@ def _distance(period: Period, when: date) -> int:
     return max((period.start - when).days, (when - period.end).days, 0)
 
 
-_INNER_NAME = re.compile(r"\(\?P<\w+>")
+_INNER_NAME = lazy_re(r"\(\?P<\w+>")
 
 Resolve = Callable[["re.Match[str]", Context], Period | None]
 """The days of a match; None if it is not a date. Raises ValueError or OverflowError for impossible dates."""

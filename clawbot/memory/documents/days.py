@@ -13,25 +13,30 @@ from datetime import date
 from msgspec import Struct
 
 from clawbot.memory.dates import dates_in
+from clawbot.text.patterns import lazy_re
 
-_NAME = re.compile(
+_NAME = lazy_re(
     r"memory/(?:[^/]*/)*(?:(\d{4})-(\d{2})-(\d{2})|((?:19|20)\d{2})(\d{2})(\d{2})(?:\d{4}(?:\d{2})?)?)(?=[-_. ])"
     r"[^/]*\.(?:md|markdown)",
     re.ASCII | re.IGNORECASE,
 )
-_MATTER = re.compile(r"\A---[ \t]*\n(?P<keys>(?:.*\n){1,200}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
-_MATTER_DATE = re.compile(r"^[\"']?date[\"']?:[ \t]+[\"']?(?P<date>[^\n\"']{6,60})", re.IGNORECASE | re.MULTILINE)
+_MATTER = lazy_re(r"\A---[ \t]*\n(?P<keys>(?:.*\n){1,200}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+_MATTER_DATE = lazy_re(r"^[\"']?date[\"']?:[ \t]+[\"']?(?P<date>[^\n\"']{6,60})", re.IGNORECASE | re.MULTILINE)
 # Lines that set a day or change the context: code fences, headings, messages with day and time.
-_TELLING = re.compile(
+_TELLING = lazy_re(
     r"^(?:[ ]{0,3}(?P<fence>`{3,}|~{3,})|(?P<marks>#{1,6})[ \t]+(?P<heading>[^\n]*\d[^\n]*)|(?P<other>#{1,6})[ \t]"
     r"|\[?(?P<talk>\d{4}-\d{2}-\d{2})[ T]\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+[^\n:：]{1,40}[:：])",
     re.MULTILINE,
 )
-_SESSION = re.compile(r"Session: (?P<date>\d{4}-\d{2}-\d{2}) \d{2}:\d{2}")
-_YEAR = re.compile(r"(?:19|20)\d{2}")
+_SESSION = lazy_re(r"Session: (?P<date>\d{4}-\d{2}-\d{2}) \d{2}:\d{2}")
+_YEAR = lazy_re(r"(?:19|20)\d{2}")
 # An optional weekday before the date of a heading.
-_WEEKDAY = re.compile(
-    r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*|(?:周|週|星期|礼拜|禮拜)[一二三四五六日天])?[\W_]*", re.IGNORECASE
+_WEEKDAY = lazy_re(
+    r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*|(?:diens|donners|frei|sams|sonn)tag|mittwoch|(?:mo|di|mi|do|fr|sa|so)[.,]"
+    r"|lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo|(?:lun|mar|mercre|jeu|vendre|same)di|dimanche"
+    r"|(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[月火水木金土日]曜日?|[월화수목금토일]요일)?[\W_]*(?:(?:den"
+    r"|el|le) )?",
+    re.IGNORECASE,
 )
 _HEADING_CHARS = 200
 _ANY_DAY = date(2000, 1, 1)  # dummy reference: relative dates set no day

@@ -26,19 +26,20 @@ from clawbot.memory.documents.memory_files import (
     UnreadableDocumentError,
 )
 from clawbot.memory.documents.walking import IGNORED_FOLDERS, FileState, is_markdown
+from clawbot.text.patterns import lazy_re
 from clawbot.text.statements import is_refusal
 from clawbot.trees import TreeWalk
 
 _HEAD_CHARS = 4_000
-_ID = re.compile(r"^(?:- \*\*Session ID\*\*: |<!-- session )", re.MULTILINE)
-_FACT = re.compile(
+_ID = lazy_re(r"^(?:- \*\*Session ID\*\*: |<!-- session )", re.MULTILINE)
+_FACT = lazy_re(
     r"- \*\*Session (?:Key|ID)\*\*: |- \*\*(?:Source|Reason)\*\*: |## Conversation Summary\s*$|<!-- session "
 )
-_SPEAKER = re.compile(r"(?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?(?P<role>user|assistant):[ \t]*")
-_QUOTE_MARK = re.compile(r">[ \t]?")
+_SPEAKER = lazy_re(r"(?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?(?P<role>user|assistant):[ \t]*")
+_QUOTE_MARK = lazy_re(r">[ \t]?")
 # The source of a quote, as written by the offline model and models that cite.
-_CITED = re.compile(r"[>\s]*(?:[-—–]+|Source:|\(?来源[::])\s*`?[^`\n]*\.md(?:[:#]L?\d+(?:-L?\d+)?)?`?\)?\s*$")
-_REFERENCE = re.compile(r"\[quoted: [^\]\n]*\]\s*$")
+_CITED = lazy_re(r"[>\s]*(?:[-—–]+|Source:|\(?来源[::])\s*`?[^`\n]*\.md(?:[:#]L?\d+(?:-L?\d+)?)?`?\)?\s*$")
+_REFERENCE = lazy_re(r"\[quoted: [^\]\n]*\]\s*$")
 
 
 def is_session_note(text: str) -> bool:
@@ -93,8 +94,8 @@ def _unsaid(block: Sequence[str]) -> Iterator[int]:
 
 _RULE = 2  # increment when other lines of the same document are excluded
 _TEMPLATE = "workspace_template"
-_EMPTY_QUOTE = re.compile(r"^[ \t]*>[> \t]*$", re.MULTILINE)
-_HEADING = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")
+_EMPTY_QUOTE = lazy_re(r"^[ \t]*>[> \t]*$", re.MULTILINE)
+_HEADING = lazy_re(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")
 
 
 def indexed_text(document: Document) -> str:

@@ -82,6 +82,15 @@ def is_stale(plan: Plan, known: Mapping[str, Known]) -> bool:
     return False
 
 
+def _joined(listings: Sequence[Listing]) -> Listing:
+    """All of them as one; a single one is itself."""
+    if len(listings) == 1:
+        return listings[0]
+    files, issues = ([each for listing in listings for each in getattr(listing, part)] for part in ("files", "issues"))
+    hidden = {path: issue for listing in listings for path, issue in listing.hidden.items()}
+    return Listing(tuple(files), tuple(issues), hidden)
+
+
 class Library:
     """All sources combined. Every method blocks and is thread-safe."""
 
@@ -91,6 +100,7 @@ class Library:
         self._issues: tuple[Issue, ...] = ()
         self._hidden: tuple[Issue, ...] = ()
         self._known: Mapping[str, Known] | None = None
+        self._planned: tuple[object, object, object, Plan] = (None, None, None, Plan())
 
     @property
     def names(self) -> tuple[Source, ...]:
@@ -109,20 +119,14 @@ class Library:
 
     def list(self) -> Listing:
         """All current files."""
-        files: list[FileState] = []
-        issues: list[Issue] = []
-        hidden: dict[str, Issue] = {}
-        for source in self.sources:
-            listing = source.list()
-            files += listing.files
-            issues += listing.issues
-            hidden |= listing.hidden
-        self._issues = tuple(issues)
-        self._hidden = tuple(dict.fromkeys(hidden.values()))
+        listing = _joined([source.list() for source in self.sources])
+        self._issues = listing.issues
+        self._hidden = tuple(dict.fromkeys(listing.hidden.values()))
         if self._refused:
-            now = {state.path: state for state in files}
-            self._refused = {path: known for path, known in self._refused.items() if now.get(path) == known[0]}
-        return Listing(tuple(files), self._issues, hidden)
+            now = {state.path: state for state in listing.files}
+            left = {path: known for path, known in self._refused.items() if now.get(path) == known[0]}
+            self._refused = left if len(left) < len(self._refused) else self._refused
+        return listing
 
     def remember(self, known: Mapping[str, Known]) -> None:
         """Record the indexed state."""
@@ -150,8 +154,13 @@ class Library:
 
     def _plan(self, known: Mapping[str, Known]) -> Plan:
         listing = self.list()
-        readable = [state for state in listing.files if state.path not in self._refused]
-        return make_plan(readable, known, listing.hidden)
+        refused = self._refused
+        listed, indexed, left_out, plan = self._planned
+        if listed is not listing or indexed is not known or left_out is not refused:
+            readable = [state for state in listing.files if state.path not in refused]
+            plan = make_plan(readable, known, listing.hidden)
+            self._planned = listing, known, refused, plan
+        return plan
 
     def read(self, state: FileState) -> Document | None:
         """The document; None if it is gone or can't be read, which is recorded as an issue."""
@@ -175,4 +184,4 @@ class Library:
 
     def refuse(self, state: FileState, issue: Issue) -> None:
         """Record why a file is left out."""
-        self._refused[state.path] = state, issue
+        self._refused = {**self._refused, state.path: (state, issue)}

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from clawbot.errors import ClawbotError
 from clawbot.memory.documents.days import DayMark, day_of, marks_of
+from clawbot.memory.documents.kept_listing import KeptListing
 from clawbot.memory.documents.walking import (
     IGNORED_FOLDERS,
     MAX_FILE_BYTES,
@@ -122,11 +123,17 @@ class DocumentSource(Protocol):
 class MemoryDocuments:
     """MEMORY.md (or memory.md), everything below memory/, and the configured extra paths.
 
-    `closed` returns for each listing what belongs to other agents (None: nothing can). It may block.
+    `closed` returns for each listing what belongs to other agents (None: nothing can). It may block. With `watch`, a
+    listing is kept while the system says that nothing has changed.
     """
 
     def __init__(
-        self, workspace: Path, extra_paths: Sequence[ExtraPath], closed: Callable[[], Closed] | None = None
+        self,
+        workspace: Path,
+        extra_paths: Sequence[ExtraPath],
+        closed: Callable[[], Closed] | None = None,
+        *,
+        watch: bool = False,
     ) -> None:
         self._closed = closed
         self._workspace = os.path.normpath(workspace.absolute())
@@ -134,6 +141,7 @@ class MemoryDocuments:
         folder = Root(self._absolute(MEMORY_FOLDER), MEMORY_FOLDER)
         self._extras = [self._extra(extra) for extra in extra_paths]
         self._roots = [*files, folder, *self._extras]
+        self._listings = KeptListing(self.source, self._roots, self._walk, closed, watch=watch)
 
     @property
     def source(self) -> Source:
@@ -141,7 +149,9 @@ class MemoryDocuments:
 
     def list(self) -> Listing:
         """All current memory files: MEMORY.md, memory.md, memory/, then the extra paths in order. Blocks."""
-        walk = Walk(self.source, self._closed() if self._closed is not None else None)
+        return self._listings.get()
+
+    def _walk(self, walk: Walk) -> None:
         workspace = Path(self._workspace)
         away = why_no_folder(workspace)
         for root in self._roots:
@@ -152,7 +162,6 @@ class MemoryDocuments:
             if away == NOT_THERE:
                 away = "the workspace does not exist: `clawbot workspace init` creates it"
             walk.report(self._workspace, away, *(root.shown for root in self._roots if self._is_inside(root)))
-        return walk.listing()
 
     def read(self, state: FileState) -> Document | None:
         """The document; None if it was deleted meanwhile. Blocks. Raises UnreadableDocumentError."""

@@ -91,10 +91,19 @@ class Root(Struct, frozen=True):
 class Walk:
     """One listing in progress. All methods block; none raises for a single file.
 
-    A `closed` root is an issue; a `closed` folder below a root is skipped.
+    A `closed` root is an issue; a `closed` folder below a root is skipped. `opened` is called with each folder that is
+    about to be read: its descriptor, its root, and its path inside that ("" or with "/" at the end). `has_links`: a
+    file was met that has another name, as a hard link.
     """
 
-    def __init__(self, source: Source, closed: Closed | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        closed: Closed | None = None,
+        opened: Callable[[int, Root, str], None] | None = None,
+    ) -> None:
+        self.has_links = False
+        self._opened = opened
         self._source = source
         self._closed = closed
         self._files: list[FileState] = []
@@ -171,6 +180,8 @@ class Walk:
                 self._report_folder(prefix, error)
             return []
         try:
+            if self._opened is not None:
+                self._opened(folder, root, inside)
             # By descriptor, names are not resolved from the root again: a fifth of the time.
             with os.scandir(folder) as found:
                 entries = list(itertools.islice(found, max(0, MOST_ENTRIES - self._visited) + 1))
@@ -223,6 +234,7 @@ class Walk:
         return False
 
     def _add(self, path: str, found: os.stat_result) -> None:
+        self.has_links |= found.st_nlink > 1
         identity = (found.st_dev, found.st_ino)
         if identity in self._seen:
             return

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from clawbot.text.language import STOP_WORDS
+from clawbot.text.patterns import lazy_re
 
 if TYPE_CHECKING:
     from clawbot.memory.values import ChunkKind
@@ -15,7 +15,7 @@ EMBEDDING_TEXT_VERSION = 1
 """Increment when the same chunk is embedded as another text than before."""
 
 # Longer "names" are sentences with a colon.
-_SPEAKER = re.compile(
+_SPEAKER = lazy_re(
     r"\s*(?:>[ \t]?)*(?:\[?(?:\d{4}-\d{2}-\d{2}[ T])?\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+(?:[-–—][ \t]+)?)?[*_<@]{0,3}"
     r"(?P<name>[^\W\d_][^\n:：*<>|/，。,!?！？]{0,39}?)\s*[*_>]{0,3}(?::[*_]{0,3}(?=\s)|：)\s*"
 )
@@ -60,10 +60,10 @@ def query_embedding_text(text: str, *, remote: bool) -> str:
     return text if remote else _telling_words(text) or text
 
 
-class Remembered(dict[str, bool], ABC):
+class Remembered(dict[str, int], ABC):
     """Memoises a property of words by spelling: a few thousand words make up most text."""
 
-    def __missing__(self, word: str) -> bool:
+    def __missing__(self, word: str) -> int:
         judged = self.judge(word)
         if len(word) <= _LONGEST_REMEMBERED:
             if len(self) >= _MOST_REMEMBERED:
@@ -72,8 +72,8 @@ class Remembered(dict[str, bool], ABC):
         return judged
 
     @abstractmethod
-    def judge(self, word: str) -> bool:
-        """The property of a new word."""
+    def judge(self, word: str) -> int:
+        """The property of a new word: a truth value, or flags."""
 
 
 class _Telling(Remembered):

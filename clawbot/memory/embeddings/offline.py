@@ -61,6 +61,12 @@ def offline_problem() -> str:
     return found if isinstance(found, str) else ""
 
 
+def is_frequent_word(word: str) -> bool:
+    """Whether `word`, in lower case, is frequent in English text; False without the offline model. Blocks."""
+    files = find_offline()
+    return files is not None and _load(files).bpe.has_word(word)
+
+
 def _look() -> OfflineFiles | str:
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:

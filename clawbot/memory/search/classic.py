@@ -1,13 +1,12 @@
 """The profile `classic`: the documented formula of older systems, for users who tuned one of them.
 
-Two faults of the original are fixed: a better bm25 gives a better score, and keyword hits are kept if nothing reaches
-the minimum score. Equal scores are ordered by path and line.
+Three faults of the original are fixed: a better bm25 gives a better score, keyword hits are kept if nothing reaches
+the minimum score, and single words count if no chunk has them all. Equal scores are ordered by path and line.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import accumulate, pairwise
@@ -16,17 +15,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.search.protocols import Budget, Ranked, StopCheck, reordered
+from clawbot.memory.search.protocols import Budget, ChunkReader, Ranked, StopCheck, reordered
 from clawbot.memory.search.scope import FileScope
 from clawbot.memory.store.records import ChunkRow, FileRow, file_of, origin_of
 from clawbot.memory.values import Hit
 from clawbot.text.language import CJK
+from clawbot.text.patterns import lazy_re
 from clawbot.text.query import parse_query
 from clawbot.text.tokens import fts_quote, spread_text
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import HybridSettings, TemporalDecaySettings
-    from clawbot.memory.store.reader import IndexReader
 
 VECTOR_WEIGHT, TEXT_WEIGHT = 0.7, 0.3
 LEAST_SCORE = 0.35
@@ -34,9 +33,9 @@ MOST_CANDIDATES = 200
 SNIPPET_UNITS = 700
 """Maximum length of a snippet in UTF-16 code units."""
 
-_TOKEN = re.compile(r"\w+")
-_LATIN = re.compile(r"[a-z0-9_]+")
-_CJK_RUN = re.compile(rf"[{CJK}]+")
+_TOKEN = lazy_re(r"\w+")
+_LATIN = lazy_re(r"[a-z0-9_]+")
+_CJK_RUN = lazy_re(rf"[{CJK}]+")
 _SHORTEST_KEYWORD = 3
 
 
@@ -95,7 +94,7 @@ class ClassicResults(Struct, frozen=True):
 class ClassicSearch(Struct, frozen=True):
     """Searches one index by the formula. `today` is the reference for the age of notes. Everything blocks."""
 
-    reader: IndexReader
+    reader: ChunkReader
     scope: FileScope
     hybrid: HybridSettings
     budget: Budget
@@ -149,12 +148,19 @@ class ClassicSearch(Struct, frozen=True):
         return None if narrowed is None else list(narrowed)
 
     def _by_words(self, query: str, *, has_vector: bool) -> dict[int, float]:
-        """Scores of the chunks with all words; without vectors, with any meaningful word."""
-        if has_vector and not self.hybrid.enabled:
+        """Scores of the chunks with all words; if there are none, with any meaningful word. Without vectors each such
+        word counts by itself."""
+        if not has_vector:
+            return self._best(single_words(query))
+        if not self.hybrid.enabled:
             return {}
+        return self._best([all_words(query)]) or self._best([" OR ".join(single_words(query))])
+
+    def _best(self, matches: Sequence[str]) -> dict[int, float]:
+        """For each chunk that any of `matches` finds, the score of the one that fits it best."""
         best: dict[int, float] = {}
-        for match in [all_words(query)] if has_vector else single_words(query):
-            for number, rank in self.reader.best_keywords(match, self._candidates, self._files) if match else ():
+        for match in filter(None, matches):
+            for number, rank in self.reader.best_keywords(match, self._candidates, self._files):
                 best[number] = max(best.get(number, 0.0), text_score(rank))
         return best
 

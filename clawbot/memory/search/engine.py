@@ -6,27 +6,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 from msgspec import Struct
 
-from clawbot.config.schema_memory import LineWeights
 from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.classic import LEAST_SCORE, ClassicSearch, token_set
-from clawbot.memory.search.features import Wording
-from clawbot.memory.search.protocols import Budget, Matrix, Ranked, Ranking, StopCheck, never
-from clawbot.memory.search.question import understand
+from clawbot.memory.search.features import Wording, with_nearest
+from clawbot.memory.search.note_words import IndexWords, WordCache
+from clawbot.memory.search.outline import OutlineCache
+from clawbot.memory.search.protocols import Budget, ChunkReader, Matrix, Ranked, Ranking, StopCheck, never
+from clawbot.memory.search.question import Question, understand
 from clawbot.memory.search.rank import TEXT_SHARE, VECTOR_SHARE, LineRanking, LineSource
 from clawbot.memory.search.results import LineResults, read_lines
-from clawbot.memory.search.scope import FileScope, scope_of
-from clawbot.memory.search.table import TableCache
+from clawbot.memory.search.scope import FileScope, Sources, scope_of
+from clawbot.memory.search.shortlist import WORTH_CHOOSING
+from clawbot.memory.search.spelling import Spelling
 from clawbot.memory.search.vector_scores import AllVectors
+from clawbot.memory.store.records import id_range_of
+from clawbot.memory.translations import Thesaurus
 from clawbot.memory.values import MAX_QUERIES, Hit, SearchRequest, Source
 
 if TYPE_CHECKING:
-    from clawbot.config.schema_memory import MemorySearchSettings, QuerySettings
-    from clawbot.memory.store.reader import IndexReader
+    from clawbot.config.schema_memory import LineWeights, MemorySearchSettings, QuerySettings
+    from clawbot.memory.store.records import IdRange
 
 
 Describe = Callable[[Sequence[Hit]], Sequence[Hit]]
@@ -34,6 +38,9 @@ Describe = Callable[[Sequence[Hit]], Sequence[Hit]]
 
 TALKS_SHARE = 3
 """While enough notes match, one in this many results may come from a transcript."""
+
+LINE_RESULTS, CLASSIC_RESULTS = 24, 6
+"""Results of a search in each profile, unless it says otherwise. Lines are short: their characters are the limit."""
 
 # A transcript hit with this share of its words in one note is redundant: the session's note quotes it.
 _SAME_WORDS = 0.8
@@ -111,23 +118,33 @@ class Search(Struct, frozen=True):
 
     `vectors` are the unit vectors of the request's queries, float32 `(d,)`; None if missing: then only words count.
     `today` is the reference of "last week". With `matrix`, all vectors in memory, none are read from the index.
+    `candidates` gives the lines to rank among the chunks of a range, where the index has too many to read them all.
     """
 
-    reader: IndexReader
+    reader: ChunkReader
     request: SearchRequest
     vectors: tuple[bytes | None, ...]
     settings: MemorySearchSettings
     today: date
     matrix: Matrix | None = None
     should_stop: StopCheck = never
+    candidates: Callable[[IdRange], LineSource] | None = None
 
 
 class SearchEngine:
     """Searches the index in both profiles. Thread-safe if each thread has its own reader."""
 
     def __init__(self) -> None:
-        self._outline = TableCache()
+        self._outlines = OutlineCache()
+        self._sources = Sources()
+        self._spelling = Spelling(Lexicon.load())
+        self._words = WordCache()
         self._was_asked = False
+
+    def prepare(self, reader: ChunkReader) -> None:
+        """Read what searches with all vectors in memory need. Blocks: half a second for a million lines."""
+        for source in get_args(Source):
+            self._outlines.outline(reader, id_range_of(source))
 
     def rank(self, search: Search, describe: Describe = tuple) -> Ranking:
         """The results of a search, best first. Blocks; deterministic for the same index and search.
@@ -138,8 +155,8 @@ class SearchEngine:
         request, query = search.request, search.settings.query
         budget = budget_of(request, search.settings)
         with search.reader.snapshot():
-            files = search.reader.files()
-            has_talks = "sessions" in request.sources and any(file.source == "sessions" for file in files.values())
+            talks_of = self._sources.part(search.reader.files(), "sessions")[0]
+            has_talks = "sessions" in request.sources and bool(talks_of)
             notes = self._rank_source(search, "memory", budget) if "memory" in request.sources else None
             if notes is None or has_talks:
                 weight = query.transcript_weight if notes else 1.0
@@ -152,33 +169,46 @@ class SearchEngine:
         """The ranking of one source. Blocks."""
         reader, request, settings = search.reader, search.request, search.settings
         queries, vectors = request.queries[:MAX_QUERIES], search.vectors[:MAX_QUERIES]
-        scope, warnings = scope_of(reader.files(), source, request)
+        scope, warnings = scope_of(reader.files(), source, request, self._sources)
         if settings.query.hybrid.text_weight == 0 and not any(vectors):
             warnings = (*warnings, _WORDS_COUNT)
         if settings.profile == "classic":
             classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, search.today)
             return classic.rank(queries, vectors, search.should_stop, warnings)
         weights = weighed(settings.query, has_vectors=any(vectors))
-        lexicon, speakers = Lexicon.load(), reader.speakers()
-        wordings = [
-            Wording(understand(text, speakers, search.today, lexicon, weights, prefix=request.prefix), vector)
-            for text, vector in zip(queries, vectors, strict=True)
-        ]
-        lines = self._lines(search, source, scope)
+        thesaurus, speakers = Thesaurus(Lexicon.load(), IndexWords(reader, self._words)), reader.speakers()
+        finished = not request.prefix
+        corrected = [self._spelling.correct(text, reader, speakers.values(), finished=finished) for text in queries]
+        misspelt = {typed: meant for each in corrected for typed, meant in each.words.items()}
+
+        def understood(text: str) -> Question:
+            guessed = {word for meant in misspelt.values() for word in meant}
+            prefix = request.prefix
+            found = understand(text, speakers, search.today, thesaurus, weights, prefix=prefix, guessed=guessed)
+            days = with_nearest(found.days, scope.files.values())
+            return msgspec.structs.replace(found, days=days)
+
+        wordings = [Wording(understood(each.text), vector) for each, vector in zip(corrected, vectors, strict=True)]
+        lines = self._lines(search, scope)
         ranked = LineRanking(lines, scope, weights, search.should_stop).rank(wordings)
         words = tuple(word for each in wordings for word in each.question.words)
-        return LineResults(
-            ranked, read_lines(reader, ranked.ids, weights.gap), scope.files, budget, weights, words, warnings
-        )
+        around = read_lines(reader, ranked.ids, weights.gap)
+        names_days = any(each.question.days for each in wordings)
+        return LineResults(ranked, around, scope.files, budget, weights, words, warnings, misspelt, names_days)
 
-    def _lines(self, search: Search, source: Source, scope: FileScope) -> LineSource:
+    def _lines(self, search: Search, scope: FileScope) -> LineSource:
         """Where to read lines: with all of them in memory, if that pays, the ranking is better."""
         reader, matrix, has_vectors = search.reader, search.matrix, any(search.vectors)
+        if search.candidates is not None:
+            return search.candidates(scope.id_range)
         pays = scope.chunks <= SMALL_CHUNKS or self._was_asked
         if matrix is None and has_vectors and scope.chunks <= SMALL_CHUNKS:
             matrix = AllVectors(*reader.all_vectors(scope.id_range))
         has_all = matrix is not None or (pays and not has_vectors)
-        return LineSource(reader, matrix, self._outline.table(reader, source) if has_all else None)
+        outline = self._outlines.outline(reader, scope.id_range) if has_all else None
+        if outline is None or len(outline) > WORTH_CHOOSING:
+            return LineSource(reader, matrix if outline is not None else None, outline=outline)
+        return LineSource(reader, matrix, outline.table)
 
 
 def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
@@ -189,7 +219,12 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
     chars = request.max_chars or (None if is_classic else query.max_chars)
     scores = (request.min_score, query.min_score, LEAST_SCORE if is_classic else 0.0)
     score = next(each for each in scores if each is not None)
-    return Budget(max(1, request.max_results or query.max_results), chars, score)
+    usual = query.max_results or (CLASSIC_RESULTS if is_classic else LINE_RESULTS)
+    return Budget(max(1, request.max_results or usual), chars, score, (max(1, usual), query.max_chars))
+
+
+_BY_MEANING = ("meaning", "note_meaning", "echo")
+_BY_WORDS = ("term", "exact", "section", "note", "together", "answer")
 
 
 def weighed(query: QuerySettings, *, has_vectors: bool) -> LineWeights:
@@ -208,10 +243,7 @@ def weighed(query: QuerySettings, *, has_vectors: bool) -> LineWeights:
     total = vector + text
     by_meaning, by_words = vector / total / VECTOR_SHARE, text / total / TEXT_SHARE
     scaled = {
-        "meaning": weights.meaning * by_meaning,
-        "term": weights.term * by_words,
-        "exact": weights.exact * by_words,
-        "section": weights.section * by_words,
-        "answer": weights.answer * by_words,
+        **{name: getattr(weights, name) * by_meaning for name in _BY_MEANING},
+        **{name: getattr(weights, name) * by_words for name in _BY_WORDS},
     }
     return weights.model_copy(update=scaled)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from clawbot.config.schema_memory import LineWeights
 from clawbot.memory.arrays import numpy
 from clawbot.memory.dates import DateRange, dates_in
 from clawbot.memory.search.question import RAREST, Matches, Question
 from clawbot.memory.search.scope import ChunkSpan, spans_of, within
 from clawbot.memory.search.table import LineTable
-from clawbot.memory.store.records import DATED, QUESTION, SAID_BY_AGENT, SAID_BY_USER, FileRow
+from clawbot.memory.store.records import DATED, NUMBERED, QUESTION, SAID_BY_AGENT, SAID_BY_USER, FileRow
 
 if TYPE_CHECKING:
+    from clawbot.config.schema_memory import LineWeights
     from clawbot.memory.arrays import Floats, Ids
 
 _A_WEEK = 7
@@ -28,12 +28,14 @@ _SOLE = 3
 class Wording(Struct):
     """One wording of the question, with its unit vector (float32 `(d,)`) if it is to be used.
 
-    A search fills in where each of `question.wanted` was found, as far as time allowed.
+    A search fills in where each of `question.wanted` was found, as far as time allowed; and where it looks only at a
+    part of the lines, what words their `notes` have altogether, `(f,)` by the number of the note.
     """
 
     question: Question
     vector: bytes | None
     matches: Sequence[Matches] = ()
+    notes: Floats | None = None
 
 
 class Support(Struct, frozen=True):
@@ -63,7 +65,7 @@ def support(table: LineTable, wording: Wording, files: Iterable[FileRow], weight
     found = features(table, wording, files, weights)
     for name, values in found.items():
         total += np.float32(getattr(weights, name)) * values
-    whole = sum(each.rarity for each in wording.matches)
+    whole = whole_of(wording)
     return Support(total, found["term"], np.maximum(found["term"], found["section"]), whole)
 
 
@@ -71,7 +73,7 @@ def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weigh
     """The features of each line by the names in `LineWeights`: `(n,)` each, mostly 0 or 1; words by their rarity."""
     np = numpy()
     question, columns = wording.question, table.columns
-    words = _weigh_words(table, wording.matches, weights.window)
+    words = _weigh_words(table, wording, weights.window)
     asks = (columns.flags & QUESTION) > 0
     before = table.beside(-1)
     named = np.isin(columns.speaker, list(question.speakers))
@@ -81,10 +83,13 @@ def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weigh
         "term": words.around,
         "exact": _exact(table, wording, weights.rare),
         "section": np.where(columns.flowing, words.sections[table.section], words.own),
+        "note": words.notes[table.note],
+        "together": _together(words.around, wording),
         "speaker": named,
         "speaker_near": near[table.section],
         "day": within(table.ids, chunks_of_days(files, question.days)),
         "when": ((columns.flags & DATED) > 0) & question.asks_when,
+        "number": ((columns.flags & NUMBERED) > 0) & question.asks_number,
         "question": asks,
         "answer": np.append(words.own * asks, np.float32(0))[before],
         "heading": columns.is_heading,
@@ -93,21 +98,34 @@ def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weigh
     }
 
 
+def _together(around: Floats, wording: Wording) -> Floats:
+    """The square of each line's share of the question's words: `(n,)`. A single word is not together with another."""
+    share: Floats = around / numpy().float32(whole_of(wording) or 1.0)
+    return share**2 if len(wording.matches) > 1 else share * 0
+
+
+def whole_of(wording: Wording) -> float:
+    """The sum of the rarities of all words."""
+    return sum(each.rarity for each in wording.matches)
+
+
 class _Words(Struct, frozen=True):
-    """The summed rarities of the words found: in each of n lines and in its window, `(n,)`, and in each of s sections,
-    `(s,)`."""
+    """The summed rarities of the words found: in each of n lines and in its window, `(n,)`, in each of s sections,
+    `(s,)`, and in each of f files, `(f,)`."""
 
     own: Floats
     around: Floats
     sections: Floats
+    notes: Floats
 
 
-def _weigh_words(table: LineTable, matches: Sequence[Matches], window: Sequence[tuple[int, float]]) -> _Words:
+def _weigh_words(table: LineTable, wording: Wording, window: Sequence[tuple[int, float]]) -> _Words:
     np = numpy()
     own: Floats = np.zeros(len(table), np.float32)
     around: Floats = np.zeros(len(table), np.float32)
     sections: Floats = np.zeros(len(table.section_names), np.float32)
-    for each in matches:
+    notes: Floats = np.zeros(table.notes, np.float32)
+    for each in wording.matches:
         places, values = each.within(table.ids)
         values = values * np.float32(each.rarity)
         own[places] += values
@@ -119,7 +137,8 @@ def _weigh_words(table: LineTable, matches: Sequence[Matches], window: Sequence[
             best[beside] = np.maximum(best[beside], np.float32(weight) * values)
         around += best[:-1]
         sections += _best_of_sections(table, each, places, values)
-    return _Words(own, around, sections)
+        notes += best_of(table.note[places], values, table.notes)
+    return _Words(own, around, sections, notes if wording.notes is None else wording.notes)
 
 
 def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
@@ -127,7 +146,7 @@ def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
     np = numpy()
     found: Floats = np.zeros(len(table), np.float32)
     names = len(wording.question.speakers) + len(wording.question.days)
-    whole = sum(each.rarity for each in wording.matches) + RAREST * names
+    whole = whole_of(wording) + RAREST * names
     for each in wording.matches:
         if is_rare(each, rare):
             places, values = each.within(table.ids)
@@ -138,13 +157,7 @@ def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
 def _best_of_sections(table: LineTable, match: Matches, places: Ids, values: Floats) -> Floats:
     """The match of each section with one word: that of its best line or its heading, `(s,)`."""
     np = numpy()
-    best: Floats = np.zeros(len(table.section_names), np.float32)
-    if len(places):
-        sections = table.section[places]
-        is_first = np.ones(len(sections), np.bool_)
-        is_first[1:] = sections[1:] != sections[:-1]
-        starts = np.flatnonzero(is_first)
-        best[sections[starts]] = np.maximum.reduceat(values, starts)
+    best = best_of(table.section[places], values, len(table.section_names))
     if not table.is_whole:
         order = np.argsort(table.section_names)
         headings, found = match.within(table.section_names[order])
@@ -152,15 +165,35 @@ def _best_of_sections(table: LineTable, match: Matches, places: Ids, values: Flo
     return best
 
 
+def best_of(groups: Ids, values: Floats, count: int) -> Floats:
+    """The highest of `values` `(n,)` in each of `count` groups, 0 without any: `(count,)`. `groups` `(n,)` ascend."""
+    np = numpy()
+    best: Floats = np.zeros(count, np.float32)
+    if len(groups):
+        is_first = np.ones(len(groups), np.bool_)
+        is_first[1:] = groups[1:] != groups[:-1]
+        starts = np.flatnonzero(is_first)
+        best[groups[starts]] = np.maximum.reduceat(values, starts)
+    return best
+
+
+def best_of_notes(notes: Ids, values: Floats) -> Floats:
+    """For each line the highest of `values` `(n,)` in its file, at least 0: `(n,)`. `notes` `(n,)` number the files,
+    ascending."""
+    found: Floats = best_of(notes, values, int(notes[-1]) + 1 if len(notes) else 0)[notes]
+    return found
+
+
 def scale_of(wording: Wording, weights: LineWeights, *, has_vector: bool) -> float:
     """The score of a perfect line; results show scores as shares of this."""
-    words = sum(each.rarity for each in wording.matches)
-    best = (weights.term + weights.section) * max(words, RAREST)
+    words = whole_of(wording)
+    best = (weights.term + weights.section + weights.note) * max(words, RAREST) + weights.together
     best += weights.exact * sum(each.rarity for each in wording.matches if is_rare(each, weights.rare)) / (words or 1.0)
-    best += weights.meaning if has_vector else 0.0
+    best += weights.meaning + weights.note_meaning + weights.echo if has_vector else 0.0
     best += weights.speaker + weights.speaker_near if wording.question.speakers else 0.0
     best += weights.day if wording.question.days else 0.0
     best += weights.when if wording.question.asks_when else 0.0
+    best += weights.number if wording.question.asks_number else 0.0
     # A wording without a vector beside one with a vector, and words have no weight.
     return best or 1.0
 
@@ -173,6 +206,23 @@ def is_rare(found: Matches, least: float) -> bool:
 def is_of_days(day: date, wanted: Sequence[DateRange]) -> bool:
     """Whether `day` is in one of the periods."""
     return any(each.start <= day <= each.end for each in wanted)
+
+
+def with_nearest(wanted: Sequence[DateRange], files: Iterable[FileRow]) -> tuple[DateRange, ...]:
+    """`wanted`, and for a single day of which no file is the nearest days before and after it within a week, of which
+    one is: what happened on a day is often written on another."""
+    found = list(wanted)
+    known = {day for file in files for run in file.runs for day in run.days} if wanted else set()
+    for each in wanted:
+        if each.precision != "day" or each.start in known:
+            continue
+        near = [day for day in known if abs((day - each.start).days) <= _A_WEEK]
+        beside = {
+            *sorted(day for day in near if day < each.start)[-1:],
+            *sorted(day for day in near if day > each.start)[:1],
+        }
+        found += [DateRange(day, day, each.text, "day") for day in sorted(beside)]
+    return tuple(found)
 
 
 def speaks_of(text: str, day: date, wanted: Sequence[DateRange]) -> bool:

@@ -3,7 +3,9 @@ results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -11,7 +13,8 @@ from msgspec import Struct
 from clawbot.memory.values import Hit
 
 if TYPE_CHECKING:
-    from clawbot.memory.arrays import Floats, Ids
+    from clawbot.memory.arrays import Bools, Floats, Ids
+    from clawbot.memory.store.records import ChunkRow, FileRow, IdRange, LineRow
 
 
 StopCheck = Callable[[], bool]
@@ -27,14 +30,92 @@ def never() -> bool:
     return False
 
 
-class Matrix(Protocol):
-    """All vectors in memory, by ascending `ids` `(n,)`; see `store/matrix.py`."""
+class ChunkReader(Protocol):
+    """What a search reads: the index of this machine (`store.reader.IndexReader`), or a part of another one.
+
+    Ids are those of chunks (`id_of`), and mean the same inside one `snapshot`. Everything blocks.
+    """
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Inside, the index does not change."""
+        ...
 
     @property
-    def ids(self) -> Ids: ...
+    def generation(self) -> int:
+        """Changes with everything that a search may find."""
+        ...
+
+    def files(self) -> Mapping[int, FileRow]:
+        """The files by their id."""
+        ...
+
+    def speakers(self) -> Mapping[int, str]:
+        """The speakers of dialogue, by the number used in chunks."""
+        ...
+
+    def changed_since(self, generation: int) -> Collection[int] | None:
+        """The files that changed after an earlier generation, the removed ones included; None if that can't be
+        told."""
+        ...
+
+    def postings(self, match: str, limit: int, id_range: IdRange) -> Sequence[int] | Ids:
+        """The first `limit` chunks in `id_range`, by id, that match the FTS5 expression `match`."""
+        ...
+
+    def frequency(self, match: str, found: int) -> int:
+        """In how many chunks `match` occurs, where `postings` gave `found`."""
+        ...
+
+    def stems(self, shortest: int) -> Sequence[str]:
+        """The stems of at least `shortest` characters, the most frequent first: what a misspelt word may mean."""
+        ...
+
+    def stems_between(self, first: str, end: str, limit: int) -> Sequence[str]:
+        """The first `limit` stems, in order, from `first` on and before `end`."""
+        ...
+
+    def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None) -> Sequence[tuple[int, float]]:
+        """The `limit` best matches of `match` (only in `file_ids`, if given), with their bm25: lower is better."""
+        ...
+
+    def nearest(self, vector: bytes, limit: int, file_ids: Collection[int] | None) -> Sequence[tuple[int, float]]:
+        """The `limit` chunks (only in `file_ids`, if given) nearest to a unit vector, with their cosine, best first."""
+        ...
+
+    def rows(self, ids: Collection[int]) -> Sequence[ChunkRow]:
+        """The existing chunks in `ids`, by id."""
+        ...
+
+    def lines(self, ids: Collection[int]) -> Sequence[LineRow]:
+        """The existing chunks in `ids`, by id, without their text."""
+        ...
+
+    def columns(self, id_range: IdRange) -> tuple[list[int], ...]:
+        """All chunks in `id_range`, by id: ids, ordinals of their headings (-1 without one), speakers (-1), numbers of
+        their kinds, flags."""
+        ...
+
+    def vectors(self, ids: Collection[int]) -> tuple[Ids, Floats]:
+        """The ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors, float32 `(m, d)`."""
+        ...
+
+    def all_vectors(self, id_range: IdRange) -> tuple[Ids, Floats]:
+        """The ids in `id_range` that have a vector, ascending `(n,)`, and their unit vectors, float32 `(n, d)`."""
+        ...
+
+
+class Matrix(Protocol):
+    """All vectors in memory, by ascending `ids` in stretches; see `store/matrix.py`."""
+
+    @property
+    def ids(self) -> Sequence[Ids]: ...
+
+    def places(self, ids: Ids) -> tuple[Ids, Bools]:
+        """The row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
+        ...
 
     def scores(self, vector: bytes) -> Floats:
-        """The cosine of each row with a unit vector `(d,)`: `(n,)`."""
+        """The cosine of each row with a unit vector `(d,)`, or an estimate: `(n,)`."""
         ...
 
     def rows(self, ids: Ids) -> tuple[Ids, Floats]:
@@ -43,11 +124,16 @@ class Matrix(Protocol):
 
 
 class Budget(Struct, frozen=True):
-    """The limits of a search: number of `results`, total `chars` (None: no limit), minimum `score`."""
+    """The limits of a search: number of `results`, total `chars` (None: no limit), minimum `score`.
+
+    `usual` are the results and characters of a search that says nothing about them (None: no limit): what is beyond
+    follows behind these, and changes nothing of them.
+    """
 
     results: int
     chars: int | None
     score: float
+    usual: tuple[int, int | None] = (sys.maxsize, None)
 
 
 class Ranked(Struct, frozen=True):

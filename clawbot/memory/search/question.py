@@ -5,33 +5,46 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from clawbot.config.schema_memory import LineWeights
-from clawbot.memory.arrays import numpy
+from clawbot.memory.arrays import distinct, numpy
 from clawbot.memory.dates import DateRange, dates_in
-from clawbot.memory.lexicon import Expansion, Lexicon
+from clawbot.memory.lexicon import Expansion
 from clawbot.memory.search.protocols import StopCheck
 from clawbot.text.language import CJK
-from clawbot.text.query import Term, parse_query
+from clawbot.text.patterns import lazy_re
+from clawbot.text.query import Term, any_of, parse_query
 from clawbot.text.tokens import fts_quote, plain_forms, spread_text
 
 if TYPE_CHECKING:
+    from clawbot.config.schema_memory import LineWeights
     from clawbot.memory.arrays import Floats, Ids
 
 
-_WHEN = re.compile(
+_WHEN = lazy_re(
     r"\bwhen\b|\b(?:what|which) (?:date|year|month|day|week|time)\b|\bhow (?:long|often|old)\b|\bsince\b"
-    r"|什么时候|什麼時候|何时|何時|哪天|哪一天|哪年|哪一年|哪个月|哪個月|几点|幾點|几号|幾號|几月|幾月|多久|多长时间|いつ|언제",
+    r"|什么时候|什麼時候|何时|何時|哪天|哪一天|哪年|哪一年|哪个月|哪個月|几点|幾點|几号|幾號|几月|幾月|多久|多长时间"
+    r"|\bwann\b|\bwie (?:lange|oft|alt)\b|\bwelche[mnrs]? (?:tag|datum|monat|jahr|woche)|\bwie ?viel uhr\b|\bseit\b"
+    r"|\bcuándo\b|(?:\b(?:desde|hasta|para) |^\W*)cuando\b|\bcu[aá]nto tiempo\b|\bqu[eé] (?:d[ií]a|fecha|hora"
+    r"|mes|año)\b"
+    r"|\bquand\b|\bcombien de temps\b|\bquel(?:le)? (?:jour|date|heure|mois|année|semaine)\b|\bdepuis\b"
+    r"|いつ|何[日月年時曜]|どのくらい|どれくらい|언제|며칠|얼마나|몇 ?[시월년주]|무슨 ?요일",
     re.IGNORECASE,
 )
-_CJK_RUN = re.compile(rf"[{CJK}]+")
+_HOW_MANY = lazy_re(
+    r"\bhow (?:many|much|old|long|far|big|large|tall|high|often|fast|heavy|wide)\b"
+    r"|\b(?:what|which) (?:number|price|amount|percentage|share|size|version|port|code|phone|address)\b"
+    r"|\b(?:price|costs?|number)\b|\bwie ?viele?\b|\bwie (?:lange?|hoch|gro(?:ß|ss)|alt|oft|teuer|schwer|weit)\b"
+    r"|\bcu[aá]nt[oa]s?\b|\bcombien\b|多少|几|幾|多[大久高长長重远遠]|いくつ|いくら|何[人個本回時分年歳]|몇|얼마",
+    re.IGNORECASE,
+)
+_CJK_RUN = lazy_re(rf"[{CJK}]+")
 _SHORTEST_STEM = 3
 _STEM_SHARE = 2 / 3  # the usual share of a word that stemming keeps
 
@@ -51,6 +64,14 @@ class WantedWord(Struct, frozen=True):
     others: tuple[Alternative, ...] = ()
 
 
+class Expands(Protocol):
+    """A thesaurus."""
+
+    def expand(self, text: str) -> Sequence[Expansion]:
+        """Additional words for the words of `text`."""
+        ...
+
+
 class Question(Struct, frozen=True):
     """A parsed question. `speakers` are ids of the index; `days` are the periods that the question names.
 
@@ -61,6 +82,7 @@ class Question(Struct, frozen=True):
     speakers: frozenset[int]
     days: tuple[DateRange, ...]
     asks_when: bool
+    asks_number: bool
     words: tuple[str, ...] = ()
     unfinished: bool = False
 
@@ -69,12 +91,14 @@ def understand(
     text: str,
     speakers: Mapping[int, str],
     today: date,
-    lexicon: Lexicon,
+    lexicon: Expands,
     weights: LineWeights,
     *,
     prefix: bool = False,
+    guessed: Collection[str] = (),
 ) -> Question:
-    """Parse the question `text`. `speakers` are those of the index; relative dates count from `today`.
+    """Parse the question `text`. `speakers` are those of the index; relative dates count from `today`. `guessed` are
+    the words, in lower case, that took the place of misspelt ones.
 
     With `prefix`, a word at the very end also matches longer words.
     """
@@ -82,12 +106,13 @@ def understand(
     terms = parse_query(_without(text, (each.text for each in days))).terms or parse_query(text).terms
     named, others = _named(text, speakers, terms)
     expansions = lexicon.expand(text)
-    wanted = tuple(_wanted(term, expansions, weights) for term in (others or terms))
+    wanted = tuple(_wanted(term, expansions, weights, is_sure=term.text not in guessed) for term in (others or terms))
     begun = _begun(text) if prefix else ""
     if begun:
         wanted = tuple(_with_longer(each, begun, weights) for each in wanted)
     words = (*(term.text for term in others or terms), *(each.word for each in expansions))
-    return Question(wanted, frozenset(named), days, _WHEN.search(text) is not None, words, bool(begun))
+    asks_when, asks_number = (asking.search(text) is not None for asking in (_WHEN, _HOW_MANY))
+    return Question(wanted, frozenset(named), days, asks_when, asks_number, words, bool(begun))
 
 
 def _without(text: str, wordings: Iterable[str]) -> str:
@@ -106,23 +131,35 @@ def _named(text: str, speakers: Mapping[int, str], terms: Sequence[Term]) -> tup
     names: set[str] = set()
     for number, name in speakers.items():
         first = name.lower().split()[:1]
-        if first and (first[0] in said or (_CJK_RUN.fullmatch(name) and name.lower() in lower)):
+        if first and (first[0] in said or (_is_cjk(name) and name.lower() in lower)):
             named.append(number)
             names.add(first[0])
     return named, [term for term in terms if not any(_is_of(term, name) for name in names)]
+
+
+def _is_cjk(word: str) -> bool:
+    # The pattern takes 2 ms to compile.
+    return not word.isascii() and _CJK_RUN.fullmatch(word) is not None
 
 
 def _is_of(term: Term, name: str) -> bool:
     return term.text in name if term.kind == "cjk" else term.text == name
 
 
-def _wanted(term: Term, expansions: Sequence[Expansion], weights: LineWeights) -> WantedWord:
+def _wanted(term: Term, expansions: Sequence[Expansion], weights: LineWeights, *, is_sure: bool) -> WantedWord:
     others = [
-        Alternative(_match_of(each.word), weights.broader if each.broader else weights.same_meaning)
+        Alternative(_match_of_any(each.forms or (each.word,)), _weight_of(each, weights))
         for each in expansions
         if _stands_for(term, each.source)
     ]
-    return WantedWord(term.match, term.weight, tuple(each for each in others if each.match != term.match))
+    weight = term.weight if is_sure else term.weight * weights.misspelt
+    return WantedWord(term.match, weight, tuple(each for each in others if each.match != term.match))
+
+
+def _weight_of(expansion: Expansion, weights: LineWeights) -> float:
+    if expansion.translated:
+        return weights.translated
+    return weights.broader if expansion.broader else weights.same_meaning
 
 
 def _begun(text: str) -> str:
@@ -153,14 +190,20 @@ def _stands_for(term: Term, source: str) -> bool:
     """Whether `term` is part of `source`, a phrase known to the thesaurus."""
     if term.kind == "cjk":
         return term.text in source
-    return term.text in source.split() or term.text == source
+    text = term.text.casefold()
+    return text in source.split() or text == source
+
+
+def _match_of_any(words: Sequence[str]) -> str:
+    """The FTS5 expression of a thesaurus word in any of its forms; Chinese, Japanese and Korean words have one."""
+    return _match_of(words[0]) if len(words) == 1 else any_of(words)
 
 
 def _match_of(word: str) -> str:
     """The FTS5 expression of a thesaurus word. For Chinese, the pairs at its ends include the neighbouring
     characters."""
     spread = spread_text(word).split()
-    if len(spread) > 1 and _CJK_RUN.fullmatch(word):
+    if len(spread) > 1 and _is_cjk(word):
         spread = spread[1:-1]
     return fts_quote(" ".join(spread))
 
@@ -188,10 +231,17 @@ class Matches(Struct, frozen=True):
 
 
 class WordFinder:
-    """Looks up words among `total` chunks; `postings` is called once per FTS5 expression."""
+    """Looks up words among `total` chunks; `postings` is called once per FTS5 expression. `frequency` says in how many
+    chunks one with so many postings occurs, where these are not all."""
 
-    def __init__(self, postings: Callable[[str], Sequence[int]], total: int) -> None:
+    def __init__(
+        self,
+        postings: Callable[[str], Sequence[int] | Ids],
+        total: int,
+        frequency: Callable[[str, int], int] = lambda _match, found: found,
+    ) -> None:
         self._postings = postings
+        self._frequency = frequency
         self._total = total
         self._known: dict[str, Ids] = {}
 
@@ -207,16 +257,16 @@ class WordFinder:
     def _matches(self, wanted: WantedWord) -> Matches:
         np = numpy()
         own = self._ids(wanted.match)
-        rarity = self._rarity(len(own))
+        rarity = self._rarity(wanted.match, len(own))
         groups = [(own, 1.0)]
         for other in wanted.others:
             ids = self._ids(other.match)
             if len(ids):
                 # A frequent synonym must not count as much as the rare word in the question.
-                groups.append((ids, other.weight * min(1.0, self._rarity(len(ids)) / rarity)))
+                groups.append((ids, other.weight * min(1.0, self._rarity(other.match, len(ids)) / rarity)))
         if len(groups) == 1:
             return Matches(own, np.ones(len(own), np.float32), rarity * wanted.weight)
-        ids = np.unique(np.concatenate([ids for ids, _ in groups]))
+        ids = distinct(np.concatenate([ids for ids, _ in groups]))
         values = np.zeros(len(ids), np.float32)
         for some, weight in groups:
             places = np.searchsorted(ids, some)
@@ -229,8 +279,9 @@ class WordFinder:
             ids = self._known[match] = numpy().asarray(self._postings(match), numpy().int64)
         return ids
 
-    def _rarity(self, count: int) -> float:
+    def _rarity(self, match: str, found: int) -> float:
         """RAREST for a word in no line, near 0 for one in every line."""
         total = max(self._total, 1)
+        count = self._frequency(match, found)
         rarity = RAREST * math.log(1 + (total - count + 0.5) / (count + 0.5)) / math.log(1 + total)
         return min(rarity, RAREST)

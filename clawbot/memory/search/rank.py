@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from clawbot.config.schema_memory import LineWeights
-from clawbot.memory.arrays import numpy
+from clawbot.memory.arrays import are_among, distinct, numpy
+from clawbot.memory.embeddings.protocol import FLOAT_BYTES
 from clawbot.memory.search.features import (
     Support,
     Wording,
+    best_of_notes,
     chunks_of_days,
     is_of_days,
     is_rare,
@@ -21,22 +22,26 @@ from clawbot.memory.search.features import (
     speaks_of,
     support,
 )
-from clawbot.memory.search.protocols import Matrix, ReadVectors, StopCheck
+from clawbot.memory.search.outline import Outline
+from clawbot.memory.search.protocols import ChunkReader, Matrix, ReadVectors, StopCheck
 from clawbot.memory.search.question import Matches, Question, WordFinder
 from clawbot.memory.search.scope import FileScope
+from clawbot.memory.search.shortlist import shortlist
 from clawbot.memory.search.table import Columns, LineTable
 from clawbot.memory.search.vector_scores import (
+    LineVectors,
     VectorScores,
+    cosines_of,
+    line_vectors,
     nearest,
     places_of_best,
     rough_vector_scores,
-    vector_scores,
 )
 from clawbot.memory.store.records import DATED, file_of, id_of
 
 if TYPE_CHECKING:
+    from clawbot.config.schema_memory import LineWeights
     from clawbot.memory.arrays import Bools, Floats, Ids
-    from clawbot.memory.store.reader import IndexReader
 
 
 VECTOR_SHARE, TEXT_SHARE = 0.3, 0.7
@@ -54,6 +59,9 @@ _HALF = 0.5
 """Share of the question: a question of one frequent word is answered by that word."""
 
 _WINDOW = 2
+_MODELS = 3
+"""The best lines that others are compared with: two lines about one thing seldom share the question's words."""
+
 # Reading stops for words that occur in more than one of this many lines.
 _COMMON = 5
 
@@ -87,18 +95,20 @@ def _sample(scope: FileScope) -> Ids:
     counts = np.fromiter((file.chunks for file in scope.files.values()), np.int64, len(files))
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    wanted = np.unique(np.linspace(0, total - 1, min(_SAMPLE, total)).astype(np.int64))
+    wanted = distinct(np.linspace(0, total - 1, min(_SAMPLE, total)).astype(np.int64))
     places = np.searchsorted(ends, wanted, side="right")
     found: Ids = id_of(files[places], 0) + wanted - (ends - counts)[places]
     return found
 
 
 class LineSource(Struct, frozen=True):
-    """Where lines are read from: the index; if all are in memory, `table`, and with vectors also `matrix`."""
+    """Where lines are read from: the index; if all are in memory, `table` or (if they are many) `outline`, and with
+    vectors also `matrix`."""
 
-    reader: IndexReader
+    reader: ChunkReader
     matrix: Matrix | None = None
     table: LineTable | None = None
+    outline: Outline | None = None
 
     def vectors(self, ids: Ids) -> tuple[Ids, Floats]:
         """The ids of those that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
@@ -114,17 +124,25 @@ class RankedLines(Struct, frozen=True):
 
 
 class _Evidence(Struct):
-    """The evidence for one wording: word features for the whole table, cosines for the lines to rank."""
+    """The evidence for one wording: word features for the whole table, rough cosines of each line alone where its
+    vector is in memory, cosines for the lines to rank."""
 
     wording: Wording
     support: Support
+    rough: VectorScores | None = None
     near: VectorScores | None = None
 
 
 class LineRanking:
     """Ranks the lines of one index for one search. Everything blocks."""
 
-    def __init__(self, lines: LineSource, scope: FileScope, weights: LineWeights, should_stop: StopCheck) -> None:
+    def __init__(
+        self,
+        lines: LineSource,
+        scope: FileScope,
+        weights: LineWeights,
+        should_stop: StopCheck,
+    ) -> None:
         self._lines = lines
         self._scope = scope
         self._weights = weights
@@ -134,30 +152,47 @@ class LineRanking:
         """The best lines for any of `wordings`; a line counts by its best wording."""
         np = numpy()
         partial = self._look_up(wordings)
-        table, places = self._lines.table, None
-        if table is None:
-            table, places = self._neighbourhood(wordings)
+        table, places, rough = self._table(wordings)
         files = self._scope.files.values()
-        found = [_Evidence(each, support(table, each, files, self._weights)) for each in wordings]
+        found = [
+            _Evidence(each, support(table, each, files, self._weights), near)
+            for each, near in zip(wordings, rough, strict=True)
+        ]
         if places is None:
             places = self._promising(table, found)
         partial = partial or self._should_stop()
-        if not partial and len(places):
-            self._look_near(table, places, found)
+        vectors = None if partial or not len(places) else self._look_near(table, places, found)
         if not self._fits(places, found) and not self._stands_out(found):
             return RankedLines((), (), partial)
-        scores = self._scores(table, places, found)
+        scores, alone = self._scores(table, places, found, vectors)
         says = self._has_evidence(table, wordings)[places] & ~table.columns.is_heading[places]
-        says |= scores >= self._weights.least_score
+        says |= alone >= self._weights.least_score
         places, scores = places[says], scores[says]
         order = np.lexsort((places, -scores))[: self._weights.ranked]
         return RankedLines(table.ids[places[order]].tolist(), np.clip(scores[order], 0, 1).tolist(), partial)
 
+    def _table(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids | None, Sequence[VectorScores | None]]:
+        """The lines to look at, the positions of those to rank (None: the promising ones), and for each wording the
+        rough cosines of the lines."""
+        matrix, outline, table = self._lines.matrix, self._lines.outline, self._lines.table
+        scores = [None if matrix is None or each.vector is None else matrix.scores(each.vector) for each in wordings]
+        if outline is not None:
+            near = [None if matrix is None or each is None else (matrix.ids, each) for each in scores]
+            table = LineTable(shortlist(outline, self._scope, wordings, near, self._weights), is_whole=True)
+        if table is None:
+            return *self._neighbourhood(wordings), [None] * len(wordings)
+        rough = [None if matrix is None or each is None else cosines_of(table.ids, matrix, each) for each in scores]
+        return table, None, rough
+
     def _look_up(self, wordings: Sequence[Wording]) -> bool:
         """Find the words; returns whether time ran out before all were found, or before the vectors."""
         limit = max(self._weights.postings, self._scope.chunks // _COMMON)
-        postings = self._lines.reader.postings
-        finder = WordFinder(lambda match: postings(match, limit, self._scope.id_range), self._scope.chunks)
+        reader = self._lines.reader
+        finder = WordFinder(
+            lambda match: reader.postings(match, limit, self._scope.id_range),
+            self._scope.chunks,
+            reader.frequency,
+        )
         partial = False
         for each in wordings:
             each.matches, stopped = finder.find(each.question.wanted, self._should_stop)
@@ -166,11 +201,16 @@ class LineRanking:
             each.vector = None if partial else each.vector
         return partial
 
-    def _look_near(self, table: LineTable, places: Ids, found: Sequence[_Evidence]) -> None:
-        vectors = [vector for each in found if (vector := each.wording.vector) is not None]
-        scores = iter(vector_scores(table, places, self._lines.vectors, vectors))
-        for each in found:
-            each.near = next(scores) if each.wording.vector is not None else None
+    def _look_near(self, table: LineTable, places: Ids, found: Sequence[_Evidence]) -> LineVectors | None:
+        """Fill in the cosines of the wordings that have a vector; returns the vectors of the lines, if any has."""
+        asked = [each for each in found if each.wording.vector is not None]
+        if not asked:
+            return None
+        dimensions = len(asked[0].wording.vector or b"") // FLOAT_BYTES
+        vectors = line_vectors(table, places, self._lines.vectors, dimensions)
+        for each in asked:
+            each.near = vectors.scores(each.wording.vector or b"")
+        return vectors
 
     def _fits(self, places: Ids, found: Sequence[_Evidence]) -> bool:
         """Whether any line matches one of the wordings by words or day."""
@@ -196,12 +236,11 @@ class LineRanking:
     def _promising(self, table: LineTable, found: Sequence[_Evidence]) -> Ids:
         """Positions of the lines to score exactly, out of the whole index."""
         np = numpy()
-        matrix = self._lines.matrix
         best: Floats = np.full(len(table), -np.inf, np.float32)
         for each in found:
             vector, total = each.wording.vector, each.support.total
-            if vector is not None and matrix is not None:
-                near = rough_vector_scores(table, matrix, vector)
+            if each.rough is not None:
+                near = rough_vector_scores(table, each.rough)
                 total = total + self._weights.meaning * near.guessed(each.support.share)
             np.maximum(best, total / scale_of(each.wording, self._weights, has_vector=vector is not None), out=best)
         is_inside = self._scope.holds(table.ids)
@@ -218,24 +257,35 @@ class LineRanking:
         for each in wordings:
             for match in each.matches:
                 found[match.within(table.ids)[0]] = True
-            found |= np.isin(table.ids, self._by_day(each.question))
+            found |= are_among(table.ids, self._by_day(each.question))
         in_section = np.zeros(len(table.section_names), np.bool_)
         in_section[table.section[found]] = True
         found |= table.columns.flowing & in_section[table.section]
         return found
 
-    def _scores(self, table: LineTable, places: Ids, found: Sequence[_Evidence]) -> Floats:
-        """The score of each of `places` as a share of a perfect line's."""
+    def _scores(
+        self, table: LineTable, places: Ids, found: Sequence[_Evidence], vectors: LineVectors | None
+    ) -> tuple[Floats, Floats]:
+        """The score of each of `places` as a share of a perfect line's; and that of the line alone, without what the
+        others of its note and the best lines say for it."""
         np = numpy()
         weights = self._weights
-        best: Floats = np.full(len(places), -np.inf, np.float32)
+        alone, best = np.full((2, len(places)), -np.inf, np.float32)
+        largest = 0.0
         for each in found:
             words, near = each.support, each.near
+            scale = scale_of(each.wording, weights, has_vector=near is not None)
             total = words.total[places] + weights.day * self._days(table, places, each.wording)
             if near is not None:
                 total = total + weights.meaning * near.guessed(words.share[places])
-            np.maximum(best, total / scale_of(each.wording, weights, has_vector=near is not None), out=best)
-        return best
+            np.maximum(alone, total / scale, out=alone)
+            if near is not None:
+                total = total + weights.note_meaning * best_of_notes(table.note[places], near.own)
+            np.maximum(best, total / scale, out=best)
+            largest = max(largest, scale)
+        if vectors is not None and not any(each.wording.question.unfinished for each in found):
+            best = best + np.float32(weights.echo / largest) * vectors.echo(alone, _MODELS)
+        return best, alone
 
     def _days(self, table: LineTable, places: Ids, wording: Wording) -> Floats:
         """1 for lines that mention a day of the question, unless their whole file is of that day."""
@@ -263,11 +313,11 @@ class LineRanking:
             seeds += [match.ids for match in each.matches if is_rare(match, self._weights.rare)]
             if each.vector is not None and not self._should_stop():
                 seeds.append(nearest(self._lines.reader, each.vector, self._weights.by_meaning, self._scope))
-        near = np.unique(np.concatenate(seeds))
+        near = distinct(np.concatenate(seeds))
         near = near[self._scope.holds(near)]
-        around = np.unique((near[:, None] + np.arange(-1 - _WINDOW, 2 + _WINDOW)).ravel())
+        around = distinct((near[:, None] + np.arange(-1 - _WINDOW, 2 + _WINDOW)).ravel())
         table = LineTable(Columns.of(self._lines.reader.lines(around.tolist())))
-        is_near = np.append(np.isin(table.ids, near), False)
+        is_near = np.append(are_among(table.ids, near), False)
         for distance in (-1, 1):
             is_near[:-1] |= is_near[table.beside(distance)] if len(table) else False
         is_near[:-1] &= self._scope.holds(table.ids)
@@ -279,8 +329,8 @@ class LineRanking:
         ids = np.concatenate([np.zeros(0, np.int64), *(each.ids for each in found)])
         values = np.concatenate([np.zeros(0, np.float32), *(each.values * each.rarity for each in found)])
         inside = self._scope.holds(ids)
-        lines, places = np.unique(ids[inside], return_inverse=True)
-        sums = np.bincount(places, values[inside], len(lines))
+        lines = distinct(ids[inside])
+        sums = np.bincount(np.searchsorted(lines, ids[inside]), values[inside], len(lines))
         best: Ids = lines[places_of_best(sums, self._weights.by_words)]
         return best
 

@@ -1,13 +1,17 @@
 """The optional last stage of a search: a model orders the best lines. Without a valid answer in time the order
-is kept."""
+is kept, and the result says why."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec import structs
+
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
+from clawbot.memory.search.protocols import Ranked, Ranking
 from clawbot.memory.values import Reranker
 
 Complete = Callable[[str, str], Awaitable[str]]
@@ -33,27 +37,52 @@ _NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?![\w%]|\.\d)", re.ASCII)
 _LEADING_COUNT = re.compile(r"^\s*\d+[.)]\s+(?=\[?\d+\]?\s*$)", re.MULTILINE)
 
 
-def model_reranker(complete: Complete, seconds: float = SECONDS) -> Reranker:
-    """A reranker that asks a model through `complete`, with a time limit of `seconds`."""
+async def reranked(reranker: Reranker, queries: Sequence[str], ranking: Ranking) -> Ranked:
+    """The results of `ranking` in the order of `reranker`; in their own, with a warning, if it can't say."""
+    texts = await asyncio.to_thread(ranking.texts, MAX_LINES)
+    try:
+        order = await reranker.order(queries, texts) if len(texts) > 1 else None
+    except ClawbotError as error:
+        ranked = await asyncio.to_thread(ranking.results)
+        return structs.replace(ranked, warnings=(*ranked.warnings, str(error)))
+    return await asyncio.to_thread(ranking.results, order)
 
-    async def rerank(query: str, texts: Sequence[str]) -> Sequence[int] | None:
+
+class RerankError(ClawbotError):
+    """A model that could not order the results."""
+
+
+class ModelReranker:
+    """A `Reranker` that asks a model through `complete`, with a time limit of `seconds`."""
+
+    def __init__(self, complete: Complete, seconds: float = SECONDS) -> None:
+        self._complete = complete
+        self._seconds = seconds
+
+    async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int] | None:
+        """See `Reranker`."""
         shown = texts[:MAX_LINES]
-        if len(shown) < 2:
-            return None
         try:
-            async with deadline(seconds):
-                answer = await complete(_SYSTEM, rerank_prompt(query, shown))
-        except (TimeoutError, ClawbotError):
-            return None
+            async with deadline(self._seconds):
+                answer = await self._complete(_SYSTEM, rerank_prompt(queries, shown))
+        except TimeoutError as error:
+            raise RerankError(f"The model did not order the results within {self._seconds:g} s.") from error
+        except ClawbotError as error:
+            raise RerankError(f"The model did not order the results: {error.message}", hint=error.hint) from error
         return parse_order(answer, len(shown))
 
-    return rerank
+    async def problem(self) -> str:
+        """Nothing is known before it is asked."""
+        return ""
 
 
-def rerank_prompt(query: str, texts: Sequence[str]) -> str:
-    """The question, and the numbered texts (from 1), each on one line between marks that it can't contain."""
+def rerank_prompt(queries: Sequence[str], texts: Sequence[str]) -> str:
+    """The question, one other wording of it, and the numbered texts (from 1), each on one line between marks that it
+    can't contain."""
     lines = [f"[{number}] «{_quoted(text)}»" for number, text in enumerate(texts, 1)]
-    return "\n".join([f"Question: «{_quoted(query)}»", "", "Excerpts:", *lines, "", "Numbers, best first:"])
+    words = [f"In other words: «{_quoted(text)}»" for text in queries[1:2]]
+    question = f"Question: «{_quoted(queries[0])}»"
+    return "\n".join([question, *words, "", "Excerpts:", *lines, "", "Numbers, best first:"])
 
 
 def parse_order(answer: str, count: int) -> list[int] | None:

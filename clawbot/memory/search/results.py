@@ -11,18 +11,21 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from clawbot.config.schema_memory import LineWeights
-from clawbot.memory.search.protocols import Budget, Ranked, reordered
+from clawbot.memory.search.protocols import Budget, ChunkReader, Ranked, reordered
 from clawbot.memory.search.rank import RankedLines
+from clawbot.memory.search.spelling import also_searched
 from clawbot.memory.search.table import Columns, LineTable
-from clawbot.memory.store.records import ChunkRow, FileRow, file_of, origin_of
+from clawbot.memory.search.updates import Statement, newest_first
+from clawbot.memory.store.records import ChunkRow, FileRow, file_of, id_of, origin_of
 from clawbot.memory.values import Hit, Source
 from clawbot.text.language import CJK
+from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import INVISIBLE, plain_forms
 
 if TYPE_CHECKING:
-    from clawbot.memory.store.reader import IndexReader
+    from clawbot.config.schema_memory import LineWeights
 
 
 class ResultLine(Struct, frozen=True):
@@ -61,7 +64,9 @@ class _Page(Struct):
     def add(self, line: ResultLine, rank: int) -> bool:
         """Add `line` if there is room for it and for what lies between it and an adjacent range."""
         alone = Range(line.row.id, self._end(line), rank)
-        beside = [each for each in self.ranges if self._touches(each, line)]
+        number, reach = line.row.id, 1 + self.weights.gap
+        near = [each for each in self.ranges if each.first - reach <= number <= each.last + reach]
+        beside = [each for each in near if self._touches(each, line)]
         grown = alone
         if beside:
             grown = Range(
@@ -93,11 +98,9 @@ class _Page(Struct):
         is_with_it = line.row.kind == "heading" and below is not None and below.section == line.section
         return line.row.id + 1 if is_with_it and line.row.id + 1 not in self.taken else line.row.id
 
-    def _touches(self, known: Range, line: ResultLine) -> bool:
-        reach = 1 + self.weights.gap
-        ends = (self.lines[known.first], self.lines[known.last])
-        near = known.first - reach <= line.row.id <= known.last + reach
-        return near and all(each.flowing and each.section == line.section for each in (*ends, line))
+    def _touches(self, near: Range, line: ResultLine) -> bool:
+        ends = (self.lines[near.first], self.lines[near.last])
+        return all(each.flowing and each.section == line.section for each in (*ends, line))
 
     def _may_grow(self, grown: Range, parts: Sequence[Range]) -> bool:
         inside = range(grown.first, grown.last + 1)
@@ -114,23 +117,31 @@ def build_ranges(
 ) -> list[Range]:
     """The ranges of the `ranked` line ids (best first), within the budget.
 
-    The first page has few results, so that they can include their context; the second adds more. Ranges are ordered by
-    their best line. The best line is always included, truncated if it exceeds the budget: shorter, less relevant lines
-    must not replace it.
+    The first page has few results, so that they can include their context; the second adds more, up to what is usual;
+    the third, for those who ask for more, follows behind. Ranges of the first two are ordered by their best line. The
+    best line is always included, truncated if it exceeds the budget: shorter, less relevant lines must not replace it.
     """
     taken: set[int] = set()
-    found: list[Range] = []
+    shown: list[Range] = []
+    more: list[Range] = []
     rest = list(enumerate(ranked))
     chars, count = budget.chars or sys.maxsize, budget.results
+    usual_count, usual_chars = budget.usual[0], budget.usual[1] or sys.maxsize
     best = len(lines[ranked[0]].row.text) if ranked else 0
-    pages = ((max(weights.first_chars, best), weights.first_ranges, False), (chars, count, True))
-    for page_chars, page_count, cuts in pages:
-        page = _Page(lines, weights, min(page_chars, chars), min(page_count, count), cuts, taken)
+    first = max(min(weights.first_chars, usual_chars), best)
+    pages = (
+        (shown, first, weights.first_ranges, False),
+        (shown, max(usual_chars, best), usual_count, True),
+        (more, sys.maxsize, sys.maxsize, True),
+    )
+    spent = 0
+    for kind, page_chars, page_count, cuts in pages:
+        room, places = min(page_chars, chars) - spent, min(page_count, count) - len(shown) - len(more)
+        page = _Page(lines, weights, room, places, cuts, taken)
         rest = [(rank, number) for rank, number in rest if number not in taken and not page.add(lines[number], rank)]
-        found += page.ranges
-        chars -= page.spent
-        count -= len(page.ranges)
-    return sorted(found, key=lambda each: each.rank)
+        kind.extend(page.ranges)
+        spent += page.spent
+    return [*sorted(shown, key=lambda each: each.rank), *sorted(more, key=lambda each: each.rank)]
 
 
 _FRONT, _BACK = "… ", " …"
@@ -140,9 +151,10 @@ _MOST_PLACES = 500
 _SHORTEST_STEM = 3
 _LONGEST_ENDING = 3
 
-_SENTENCE = re.compile(r"[.!?][\"'”’)]*\s+|[。！？；][”’」』)）]*\s*|\n+")
-_BLANK = re.compile(r"\s+")
-_BEFORE = rf"(?<![^\W_{CJK}])"
+_SENTENCE = lazy_re(r"[.!?][\"'”’)]*\s+|[。！？；][”’」』)）]*\s*|\n+")
+_BLANK = lazy_re(r"\s+")
+_LETTER = lazy_re(rf"[^\W_{CJK}]")
+_HIDDEN = lazy_re(f"[{INVISIBLE}]")
 
 
 class _Span(Struct, frozen=True):
@@ -196,20 +208,39 @@ def _end(text: str, least: int, most: int) -> int:
 
 def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
     """The matches of the words: start, end, and index of the word."""
+    lower = text.lower()
+    is_plain = len(lower) == len(text) and not _HIDDEN.search(text)
     for number, word in enumerate(dict.fromkeys(words)):
-        for pattern in _patterns(plain_forms(word)):
-            found = [(each.start(), each.end(), number) for each in islice(pattern.finditer(text), _MOST_PLACES)]
-            yield from found
-            if found:
+        for begun in _spellings(plain_forms(word)):
+            found = _found(lower, begun) if is_plain else _found_apart(text, begun)
+            places = [(start, end, number) for start, end in islice(found, _MOST_PLACES)]
+            yield from places
+            if places:
                 break
 
 
-def _patterns(word: str) -> Iterator[re.Pattern[str]]:
-    """Patterns for the word and its possible stem."""
+def _spellings(word: str) -> tuple[str, ...]:
+    """The word and its possible stem."""
     stem = word[: max(_SHORTEST_STEM, len(word) - _LONGEST_ENDING)]
-    for begun in (word, stem) if word.isascii() and word.isalpha() and stem != word else (word,):
-        spelled = f"[{INVISIBLE}]*".join(map(re.escape, begun))
-        yield re.compile(f"{_BEFORE if word[:1].isascii() else ''}{spelled}", re.IGNORECASE)
+    return (word, stem) if word.isascii() and word.isalpha() and stem != word else (word,)
+
+
+def _found(lower: str, begun: str) -> Iterator[tuple[int, int]]:
+    """Where words of the text begin with `begun`. Compiling a pattern for each would take longer than the ranking."""
+    begun = begun.lower()
+    at = lower.find(begun)
+    while at >= 0:
+        if not (begun[:1].isascii() and at and _LETTER.match(lower, at - 1)):
+            yield at, at + len(begun)
+        at = lower.find(begun, at + (len(begun) or 1))
+
+
+def _found_apart(text: str, begun: str) -> Iterator[tuple[int, int]]:
+    """The same in a text with invisible characters."""
+    spelled = f"[{INVISIBLE}]*".join(map(re.escape, begun))
+    for each in re.finditer(spelled, text, re.IGNORECASE):
+        if not (begun[:1].isascii() and each.start() and _LETTER.match(text, each.start() - 1)):
+            yield each.span()
 
 
 def _fullest(places: Sequence[tuple[int, int, int]], reach: int) -> _Span:
@@ -233,9 +264,14 @@ def _fullest(places: Sequence[tuple[int, int, int]], reach: int) -> _Span:
 _MOST_BLANK = 2
 
 
+_COMPARED = 24
+"""Best lines that are compared with each other: those about the same thing are shown with the newest first."""
+
+
 class LineResults(Struct, frozen=True):
     """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id; `words` are those of the
-    question."""
+    question, `misspelt` those that were replaced, with what took their place. `names_days`: it asks for days, which
+    may be earlier ones."""
 
     ranked: RankedLines
     lines: Mapping[int, ResultLine]
@@ -244,6 +280,8 @@ class LineResults(Struct, frozen=True):
     weights: LineWeights
     words: tuple[str, ...]
     warnings: tuple[str, ...]
+    misspelt: Mapping[str, Sequence[str]] = {}
+    names_days: bool = False
 
     def texts(self, count: int) -> list[str]:
         """The texts of the first `count` lines."""
@@ -254,6 +292,9 @@ class LineResults(Struct, frozen=True):
         scores = [score for score in self.ranked.scores if score >= self.budget.score]
         # After reordering, the scores are reassigned so that they stay descending.
         ids = [self.ranked.ids[number] for number in reordered(len(scores), order)]
+        in_time = newest_first([self._statement(number) for number in ids[: 0 if self.names_days else _COMPARED]])
+        earlier = {ids[number] for number in in_time.earlier}
+        ids[: len(in_time.order)] = [ids[number] for number in in_time.order]
         ranges = build_ranges(ids, self.lines, self.budget, self.weights)
         hits: list[Hit] = []
         left = self.budget.chars or sys.maxsize
@@ -261,10 +302,17 @@ class LineResults(Struct, frozen=True):
             if not left:
                 break
             best = self.lines[ids[each.rank]].row
-            hit = self._hit(each, best, scores[each.rank], min(left, each.chars or left))
+            # What follows behind the usual results does not count more than these.
+            score = min(scores[each.rank], hits[-1].score if hits else 1.0)
+            hit = self._hit(each, best, score, min(left, each.chars or left))
             left -= len(hit.snippet)
-            hits.append(hit)
-        return Ranked(tuple(hits), self.ranked.partial, self.warnings)
+            hits.append(replace(hit, earlier=True) if best.id in earlier else hit)
+        told = also_searched(self.misspelt, (hit.snippet for hit in hits))
+        return Ranked(tuple(hits), self.ranked.partial, (*self.warnings, *told))
+
+    def _statement(self, number: int) -> Statement:
+        file = self.files[file_of(number)]
+        return Statement(self.lines[number].row.text, file.day_at(number - id_of(file.id, 0)))
 
     def _hit(self, found: Range, best: ChunkRow, score: float, chars: int) -> Hit:
         rows = [self.lines[number].row for number in range(found.first, found.last + 1)]
@@ -279,7 +327,7 @@ class LineResults(Struct, frozen=True):
         )
 
 
-def read_lines(reader: IndexReader, ids: Sequence[int], gap: int) -> dict[int, ResultLine]:
+def read_lines(reader: ChunkReader, ids: Sequence[int], gap: int) -> dict[int, ResultLine]:
     """The lines of `ids` and up to `gap` neighbours of each, by id. Blocks."""
     around = {number + distance for number in ids for distance in range(-gap, gap + 1)}
     rows = reader.rows(sorted(around))

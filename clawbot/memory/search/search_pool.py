@@ -8,8 +8,9 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from clawbot.clock import Clock
 from clawbot.deadline import deadline
@@ -18,6 +19,7 @@ from clawbot.memory.index_context import IndexContext
 from clawbot.memory.search.query_embedding import QueryVectors
 from clawbot.memory.store.errors import InterruptedSearchError, StoreError
 from clawbot.memory.store.reader import IndexReader
+from clawbot.memory.store.records import is_before
 from clawbot.memory.sync.round import same_vectors
 from clawbot.memory.values import SearchRequest
 
@@ -37,8 +39,7 @@ THREADS = 2
 _GRACE_SECONDS = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRanking:
+class FoundRanking(Struct, frozen=True):
     """A ranking, its results in the original order, and whether vectors were used.
 
     `other_size`: they were not, because the model's vectors have another size than those of the index.
@@ -167,7 +168,12 @@ class SearchPool:
             # Deferred: numpy, which a single search of few notes does without.
             from clawbot.memory.store.matrix import VectorMatrix
 
-            self._matrix = VectorMatrix.load(self._reader())
+            reader = self._reader()
+            with reader.snapshot():
+                matrix = VectorMatrix.load(reader)
+                if matrix is not None:
+                    self._search_engine().prepare(reader)
+            self._matrix = matrix
         except StoreError as error:
             log.info("the vectors are not in memory yet: %s", error)
         except Exception:
@@ -179,8 +185,10 @@ class SearchPool:
             return matrix
         if not exact:
             return None
-        self._matrix = matrix = matrix.updated(reader)
-        return matrix
+        updated = matrix.updated(reader)
+        if updated is not None or not is_before(reader.generation, matrix.generation):
+            self._matrix = updated
+        return updated
 
 
 def _is_other_size(identity: Identity | None, asked: QueryVectors) -> bool:

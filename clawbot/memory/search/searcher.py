@@ -11,6 +11,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from clawbot.errors import ClawbotError
@@ -18,7 +19,7 @@ from clawbot.memory.backend import IndexUnavailableError
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.index_context import IndexContext
 from clawbot.memory.search.query_embedding import QueryEmbedder, QueryVectors
-from clawbot.memory.search.rerank import MAX_LINES
+from clawbot.memory.search.rerank import reranked
 from clawbot.memory.search.search_pool import FoundRanking, SearchPool
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError
 from clawbot.memory.store.locks import may_be_unsound
@@ -35,24 +36,63 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def on_own_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """The result of `work`, run on a new thread called `name`. Needs a running event loop; exceptions are logged."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
+class OwnThreads:
+    """Runs work that may hang, such as a look at a dead mount, on threads that nobody waits for. The last one that
+    became free is kept for the next work: starting one stops the event loop until it runs. Belongs to one event loop.
+    """
 
-    def run() -> None:
-        try:
-            found = work()
-        except Exception as error:
-            log.exception("the files could not be scanned")
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(future.set_exception, error)
+    def __init__(self) -> None:
+        self._spare: SimpleQueue[Callable[[], None] | None] | None = None
+        self._closed = False
+
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """The result of `work`; exceptions are logged."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        jobs, self._spare = self._spare or _begin_thread(), None
+
+        def done(settle: Callable[[], None]) -> None:
+            if not future.done():
+                settle()
+            self._free(jobs)
+
+        def job() -> None:
+            try:
+                found = work()
+            except Exception as error:
+                log.exception("the files could not be scanned")
+                failed = error
+                loop.call_soon_threadsafe(done, lambda: future.set_exception(failed))
+            else:
+                loop.call_soon_threadsafe(done, lambda: future.set_result(found))
+
+        jobs.put(job)
+        return future
+
+    def _free(self, jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+        if self._spare is None and not self._closed:
+            self._spare = jobs
         else:
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(future.set_result, found)
+            jobs.put(None)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future
+    def close(self) -> None:
+        """End the thread that waits for work."""
+        self._closed = True
+        if self._spare is not None:
+            self._spare.put(None)
+
+
+def _begin_thread() -> SimpleQueue[Callable[[], None] | None]:
+    jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    def work_off() -> None:
+        # The event loop was closed meanwhile: nobody will send more work.
+        with contextlib.suppress(RuntimeError):
+            while (job := jobs.get()) is not None:
+                job()
+
+    threading.Thread(target=work_off, name="memory-look", daemon=True).start()
+    return jobs
 
 
 class LateScanError(Exception):
@@ -62,8 +102,11 @@ class LateScanError(Exception):
 class StaleScan:
     """One scan at a time, shared by all callers. Belongs to the event loop."""
 
-    def __init__(self, scan: Callable[[], bool | None], on_late: Callable[[], object]) -> None:
+    def __init__(
+        self, scan: Callable[[], bool | None], on_late: Callable[[], object], threads: OwnThreads | None = None
+    ) -> None:
         """`scan` blocks; `on_late` is called when a scan finishes after a caller has given up on it."""
+        self._threads = threads or OwnThreads()
         self._scan = scan
         self._on_late = on_late
         self._running: asyncio.Future[bool | None] | None = None
@@ -90,7 +133,7 @@ class StaleScan:
                 return running.result()
 
     def _begin(self) -> asyncio.Future[bool | None]:
-        future = on_own_thread(self._scan, "memory-scan")
+        future = self._threads.run(self._scan)
         # Registered first, so that waiting callers find the scan finished.
         future.add_done_callback(self._over)
         self._running, self._given_up = future, False
@@ -152,9 +195,10 @@ class Searcher:
         self._handle = handle
         self.query_embedder = QueryEmbedder(handle, self._query.timeout, patient=self._patient)
         self._sync = sync
-        self._stale = StaleScan(self._is_stale, sync.request)
+        self._threads = OwnThreads()
+        self._stale = StaleScan(self._is_stale, sync.request, self._threads)
         self._pool = pool
-        self._rerank = rerank if self._query.rerank == "model" else None
+        self._rerank = rerank if self._query.rerank != "off" else None
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
         """The best results; see `MemoryIndex.search`. Raises IndexUnavailableError."""
@@ -242,6 +286,7 @@ class Searcher:
 
     async def close(self) -> None:
         """Cancel vectors still being computed."""
+        self._threads.close()
         await self.query_embedder.close()
 
     def _fallback(self, asked: QueryVectors, found: FoundRanking | None) -> Fallback | None:
@@ -283,15 +328,17 @@ class Searcher:
             return None
         if self._rerank is None or not request.queries:
             return found.ranked
-        texts = await asyncio.to_thread(found.ranking.texts, MAX_LINES)
-        order = await self._rerank(request.queries[0], texts)
-        return await asyncio.to_thread(found.ranking.results, order)
+        return await reranked(self._rerank, request.queries, found.ranking)
+
+    async def rerank_problem(self) -> str:
+        """Why the configured model does not order results; empty if it does, or if none is configured."""
+        return await self._rerank.problem() if self._rerank is not None else ""
 
     async def _there(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """The `hits` whose file still exists, if that can be checked in time."""
         if not hits:
             return hits
-        look = on_own_thread(lambda: self._context.library.gone(hits), "memory-look")
+        look = self._threads.run(lambda: self._context.library.gone(hits))
         await asyncio.wait([look], timeout=LOOK_SECONDS)
         if not look.done():
             look.add_done_callback(lambda late: late.exception())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import datetime as dt
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,7 @@ import msgspec
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError, StoreErrors
-from clawbot.memory.store.records import Identity, Totals
+from clawbot.memory.store.records import GENERATION_BITS, Identity, Totals
 from clawbot.memory.values import PART_GLOB, Source
 from clawbot.text.tokens import FTS5_TOKENIZER
 
@@ -83,10 +83,20 @@ _CHECKSUMS = ""
 # The days of a file's chunks as JSON, if there are several.
 _DAYS = "ALTER TABLE files ADD COLUMN days TEXT;"
 
+# Which files each generation changed, so that what is kept in memory follows at the cost of these alone; and what waits
+# for vectors, without a look at all files.
+_CHANGES = """
+CREATE TABLE changes (
+    generation INTEGER NOT NULL, file_id INTEGER NOT NULL, PRIMARY KEY (generation, file_id)
+) WITHOUT ROWID;
+CREATE INDEX files_pending ON files (pending) WHERE pending > 0;
+"""
+
 MIGRATIONS: tuple[tuple[str, str], ...] = (
     ("1-tables", _TABLES + _KEYWORDS + _LARGE_RUNS),
     ("2-checksums", _CHECKSUMS),
     ("3-days", _DAYS),
+    ("4-changes", _CHANGES),
 )
 """Name and SQL, in order. Never change a released one: add another."""
 
@@ -249,7 +259,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         if not applied:
             connection.pragma("application_id", APPLICATION_ID)
             # Start at a random number, so that caches of one index can't be mistaken for another's.
-            first = int.from_bytes(os.urandom(4), "big") << 24
+            first = int.from_bytes(os.urandom(4), "big") << GENERATION_BITS
             set_meta(connection, "generation", first)
         set_meta(connection, "migrations", " ".join(name for name, _ in MIGRATIONS))
         connection.execute("COMMIT")
@@ -325,11 +335,32 @@ def write_identity(connection: apsw.Connection, identity: Identity) -> None:
 
 
 def read_generation(connection: apsw.Connection) -> int:
-    """A number that changes with everything that a search may find. Raises DamagedIndexError."""
+    """A number that grows with everything that a search may find, see `is_before`. Raises DamagedIndexError."""
     stored = get_meta(connection, "generation")
     if not isinstance(stored, int):
         raise DamagedIndexError(Path(connection.filename), "does not know its generation")
     return stored
+
+
+ANY_FILE = -1
+"""Stands in `changes` for more than single files, such as another size of the vectors."""
+
+_KEPT_GENERATIONS = 256
+
+
+def note_changes(connection: apsw.Connection, generation: int, files: Iterable[int]) -> None:
+    """Record that `generation` changed `files`, and forget the oldest records."""
+    connection.executemany("INSERT INTO changes VALUES (?, ?)", [(generation, one) for one in files])
+    connection.execute("DELETE FROM changes WHERE generation <= ?", (generation - _KEPT_GENERATIONS,))
+
+
+def changed_files(connection: apsw.Connection, before: int | None, now: int) -> set[int] | None:
+    """The files that changed after the generation `before`, up to the current one, `now`; None if that is no longer
+    known, or `before` is None or of another index."""
+    if before is None or not 0 <= now - before <= _KEPT_GENERATIONS:
+        return None
+    found = {one for (one,) in fetch(connection, "SELECT file_id FROM changes WHERE generation > ?", (before,))}
+    return None if ANY_FILE in found else found
 
 
 def read_last_sync(connection: apsw.Connection) -> dt.datetime | None:

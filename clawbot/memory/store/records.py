@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -22,6 +23,9 @@ QUESTION, DATED, CJK = 1, 2, 4
 
 SAID_BY_USER, SAID_BY_AGENT = 8, 16
 """Bits of `flags`: said by the user, by the agent; neither for text written in a file."""
+
+NUMBERED = 32
+"""Bit of `flags`: a number, in digits or as a word."""
 
 ORDINAL_BITS = 20
 MAX_CHUNKS = 1 << ORDINAL_BITS
@@ -63,6 +67,15 @@ def id_of(file_id: int, ordinal: int) -> int:
 def file_of(chunk_id: int) -> int:
     """The id of the chunk's file."""
     return chunk_id >> ORDINAL_BITS
+
+
+GENERATION_BITS = 24
+"""The lower bits of a generation count the changes of one index; those above are its own number."""
+
+
+def is_before(generation: int, other: int) -> bool:
+    """Whether `generation` is an earlier one of the same index than `other`."""
+    return generation < other and generation >> GENERATION_BITS == other >> GENERATION_BITS
 
 
 Profile = Literal["lines", "classic"]
@@ -177,6 +190,19 @@ class FileRow(Struct, frozen=True):
         """The day of the chunk `ordinal`; the last of several."""
         days = next((run.days for run in reversed(self.runs) if run.first <= ordinal), ())
         return max(days, default=None)
+
+
+def ranges_of(files: Iterable[FileRow], chunks: int) -> Iterator[IdRange]:
+    """Ranges that together hold all chunks of `files`, which are in the order of their ids: each ends with the file
+    that reaches `chunks`."""
+    first, last, count = 0, -1, 0
+    for file in files:
+        last, count = file.id, count + file.chunks
+        if count >= chunks:
+            yield id_of(first, 0), id_of(last + 1, 0)
+            first, count = last + 1, 0
+    if count:
+        yield id_of(first, 0), id_of(last + 1, 0)
 
 
 class LineRow(Struct, frozen=True):

@@ -21,7 +21,9 @@ from clawbot.memory.embeddings.protocol import Vectors
 from clawbot.memory.store.cache import StoredEmbeddings
 from clawbot.memory.store.chunk_table import MUTE, Change, ChunkTable, VectorKey
 from clawbot.memory.store.database import (
+    ANY_FILE,
     empty_log,
+    note_changes,
     open_for_writing,
     read_generation,
     read_identity,
@@ -119,7 +121,8 @@ class IndexWriter:
         self.identity: Identity | None = None
         self.vectors: VectorTable | None = None
         self._old: IndexReader | None = None
-        self._changed = False
+        self._known: dict[str, KnownFile] | None = None
+        self._changed: set[int] = set()
         self._revision = 0
         self.cache = StoredEmbeddings(connection, path, self._lock)
         self._learn()
@@ -170,27 +173,40 @@ class IndexWriter:
         """Everything inside is committed at the end, or rolled back on an exception."""
         with self._lock, self._errors:
             self.connection.execute("BEGIN IMMEDIATE")
-            self._changed = False
+            self._changed = set()
             self._revision = read_generation(self.connection) + 1
             try:
                 yield
                 self.chunks.drop_silent_speakers()
                 if self._changed:
                     set_meta(self.connection, "generation", self._revision)
+                    note_changes(self.connection, self._revision, self._changed)
                 self.connection.execute("COMMIT")
             except BaseException:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 self.chunks.forget()
+                self._known = None
                 self._learn()
                 raise
 
     def known(self) -> dict[str, KnownFile]:
-        """The files of the index by path."""
-        sql = "SELECT path, id, source, size, mtime_ns, digest FROM files"
+        """The files of the index by path. They are read once: nobody else writes."""
         with self._lock, self._errors:
-            rows = self.connection.execute(sql)
-            return {str(path): valid(KnownFile, values, self.path) for path, *values in rows}
+            if self._known is None:
+                rows = self.connection.execute("SELECT path, id, source, size, mtime_ns, digest FROM files")
+                self._known = {str(path): valid(KnownFile, values, self.path) for path, *values in rows}
+            return dict(self._known)
+
+    def expect(self, known: Mapping[str, KnownFile]) -> None:
+        """Take `known` for the files of the index."""
+        self._known = dict(known)
+
+    @property
+    def generation(self) -> int:
+        """See `IndexReader.generation`."""
+        with self._lock, self._errors:
+            return read_generation(self.connection)
 
     def replace_file(self, record: FileRecord, chunks: Sequence[ChunkRecord], *, anew: bool = False) -> Change:
         """Make `chunks` those of the file, which is added if new.
@@ -200,7 +216,7 @@ class IndexWriter:
         state = record.state
         if len(chunks) >= MAX_CHUNKS:
             raise TooManyChunksError(f"{state.path} has more than {MAX_CHUNKS:,} pieces and is not indexed.")
-        self.note_change()
+        self.note_change(())
         with self._errors:
             file_id = self._file_id(state.path)
             is_new = file_id is None
@@ -210,23 +226,30 @@ class IndexWriter:
             change = self.chunks.replace(file_id, chunks, self.vectors, inherited, anew=anew)
             chars, tokens = _size([chunk.text for chunk in chunks])
             day = record.day.isoformat() if record.day else None
-            runs = _runs(record.marks, chunks)
+            runs = day_runs(record.marks, chunks)
             days = msgspec.json.encode(runs).decode() if runs else None
             described = (file_id, state.path, state.source, state.size, state.mtime_ns, record.digest, day, days)
             counted = (len(chunks), change.pending, change.mute, chars, tokens, self._revision)
             self.connection.execute(_UPSERT, (*described, *counted))
+        self.note_change([file_id])
+        if self._known is not None:
+            known = KnownFile(file_id, state.source, state.size, state.mtime_ns, record.digest)
+            self._known[state.path] = known
         return change
 
     def touch(self, states: Iterable[FileState]) -> None:
         """Record the new size and time of files with unchanged content."""
-        self.note_change(content=False)
+        self.note_change(())
         rows = [(state.size, state.mtime_ns, state.path) for state in states]
         with self._errors:
             self.connection.executemany("UPDATE files SET size = ?, mtime_ns = ? WHERE path = ?", rows)
+        for size, mtime_ns, path in rows:
+            if self._known is not None and path in self._known:
+                self._known[path] = msgspec.structs.replace(self._known[path], size=size, mtime_ns=mtime_ns)
 
     def remove(self, paths: Iterable[str]) -> int:
         """Remove files; returns how many were known."""
-        self.note_change()
+        self.note_change(())
         removed = 0
         with self._errors:
             for path in paths:
@@ -235,6 +258,9 @@ class IndexWriter:
                     continue
                 self.chunks.remove(row[0], row[1], self.vectors)
                 self.connection.execute("DELETE FROM files WHERE id = ?", (row[0],))
+                self.note_change([row[0]])
+                if self._known is not None:
+                    self._known.pop(path, None)
                 removed += 1
         return removed
 
@@ -255,7 +281,8 @@ class IndexWriter:
     def pending_count(self) -> int:
         """The number of chunks without a vector."""
         with self._lock, self._errors:
-            return int(self.connection.execute("SELECT coalesce(sum(pending), 0) FROM files").get)
+            sql = "SELECT coalesce(sum(pending), 0) FROM files WHERE pending > 0"
+            return int(self.connection.execute(sql).get)
 
     def put_vectors(self, chunks: Sequence[PendingChunk], vectors: Vectors) -> int:
         """Store a vector for each of `chunks`; returns how many no longer wait.
@@ -263,7 +290,7 @@ class IndexWriter:
         Chunks changed or removed meanwhile are skipped; a row of zeros means that there is nothing to embed. Raises
         WrongDimensionsError if the index has vectors of another size.
         """
-        self.note_change()
+        self.note_change(())
         np = numpy()
         with self._errors:
             table = self._table_for(vectors.dimensions)
@@ -278,6 +305,7 @@ class IndexWriter:
             mute = Counter(file_of(one) for _, one in silent)
             counts = [(count, mute[file_id], file_id) for file_id, count in stored.items()]
             self.connection.executemany(_COUNT, counts)
+            self.note_change(stored)
         return len(ids)
 
     def inherit(self, old: IndexReader | None) -> None:
@@ -302,12 +330,12 @@ class IndexWriter:
             self._table_for(self._old.dimensions)
         return found
 
-    def note_change(self, *, content: bool = True) -> None:
-        """Record that this transaction changes what a search may find. For the modules of the store. Raises
-        RuntimeError outside a transaction."""
+    def note_change(self, files: Iterable[int] = (ANY_FILE,)) -> None:
+        """Record that this transaction changes what a search may find in `files`, by id. For the modules of the store.
+        Raises RuntimeError outside a transaction."""
         if not self.connection.in_transaction:
             raise RuntimeError("the index is changed outside of a transaction")
-        self._changed |= content
+        self._changed.update(files)
 
     def _file_id(self, path: str) -> int | None:
         row = self.connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
@@ -323,6 +351,7 @@ class IndexWriter:
         if self.identity is None:
             raise RuntimeError("vectors come before the identity of the index")
         if self.vectors is None:
+            self.note_change()
             self._note(msgspec.structs.replace(self.identity, dimensions=dimensions))
         if self.vectors is None or self.identity.dimensions != dimensions:
             raise WrongDimensionsError(
@@ -352,7 +381,7 @@ def _size(texts: Sequence[str]) -> tuple[int, int]:
     return chars, (chars - wide + 3) // 4 + wide
 
 
-def _runs(marks: Sequence[DayMark], chunks: Sequence[ChunkRecord]) -> list[DayRun]:
+def day_runs(marks: Sequence[DayMark], chunks: Sequence[ChunkRecord]) -> list[DayRun]:
     """`marks` as ordinals of chunks. A chunk belongs to the days on which it begins and to those that begin
     inside it."""
     starts = [mark.line for mark in marks]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from clawbot.memory.documents.library import Library, make_plan
 from clawbot.memory.embeddings.embedding_text import EMBEDDING_TEXT_VERSION
 from clawbot.memory.embeddings.protocol import Embedder, Vectors
 from clawbot.memory.index_context import IndexContext
-from clawbot.memory.store.database import open_for_reading
+from clawbot.memory.store.database import file_mark, open_for_reading
 from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError, StoreError
 from clawbot.memory.store.locks import WriterLock, may_be_unsound, opening
 from clawbot.memory.store.reader import IndexReader
@@ -86,6 +86,30 @@ def same_vectors(identity: Identity, embedder: str) -> bool:
     return identity.dimensions > 0 and identity.vectors.rpartition(_MEANING)[0] == embedder
 
 
+class KnownFiles:
+    """The files of an index as the last round left them, so that the next one need not read them all. For one thread at
+    a time."""
+
+    def __init__(self) -> None:
+        self._state: tuple[object, ...] = ()
+        self._files: Mapping[str, KnownFile] = {}
+
+    def of(self, index: IndexWriter) -> Mapping[str, KnownFile]:
+        """The files of `index`: those kept, if it has not changed since. Others may have touched some: these are then
+        compared once more."""
+        if self._state == _state_of(index):
+            index.expect(self._files)
+        return index.known()
+
+    def keep(self, index: IndexWriter) -> None:
+        """Keep the files of `index`."""
+        self._state, self._files = _state_of(index), index.known()
+
+
+def _state_of(index: IndexWriter) -> tuple[object, ...]:
+    return index.path, *file_mark(index.path), index.generation
+
+
 class Round:
     """One round. Call `open` or `look` first, and `close` last in any case."""
 
@@ -97,9 +121,10 @@ class Round:
         *,
         wants_vectors: bool,
         doubted: bool = False,
+        known: KnownFiles | None = None,
     ) -> None:
         """`wants_vectors`: chunks should get vectors, even if there is no embedder now. `doubted`: somebody read
-        invalid data, so the index must be examined.
+        invalid data, so the index must be examined. `known` are the files as the round before left them.
 
         `last_sync` is the time of the last sync by any process, as known to this round. `quarantined` is an unusable
         index that was moved aside.
@@ -108,6 +133,7 @@ class Round:
         self.last_sync: datetime | None = None
         self.quarantined: Quarantined | None = None
         self._doubted = doubted
+        self._known = known or KnownFiles()
         self._context = context
         self._remote = embedder is not None and embedder.remote
         self._wanted = wanted_identity(context.settings, context.library, embedder)
@@ -139,7 +165,8 @@ class Round:
             return None
         try:
             with _looking(context.db) as index:
-                identity, known, pending = index.identity, index.known(), index.pending_count()
+                identity, known, pending = index.identity, self._known.of(index), index.pending_count()
+                self._known.keep(index)
                 self.last_sync = index.last_sync
         except (MissingIndexError, DamagedIndexError):
             return None
@@ -166,6 +193,7 @@ class Round:
         live, self.quarantined = open_index(db, self._context.clock.now(), doubted=doubted)
         self._doubted = False
         self._writer = live
+        self._known.of(live)
         if self.quarantined is not None:
             log.warning("%s", self.quarantined)
         known = live.identity
@@ -210,6 +238,7 @@ class Round:
         self.last_sync = self._context.clock.now()
         writer.finish(self.last_sync)
         writer.cache.prune(self._context.settings.cache.max_entries)
+        self._known.keep(writer)
         self._pending = writer.pending_count()
         if self.rebuilding:
             self._close_all()

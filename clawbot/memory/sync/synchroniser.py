@@ -26,7 +26,7 @@ from clawbot.memory.index_context import IndexContext
 from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, WrongDimensionsError
 from clawbot.memory.store.records import PendingChunk
 from clawbot.memory.store.replacement import Quarantined
-from clawbot.memory.sync.round import Round
+from clawbot.memory.sync.round import KnownFiles, Round
 from clawbot.memory.sync.text_phase import Pace
 from clawbot.memory.values import Progress, SyncReport
 
@@ -109,6 +109,7 @@ class Synchroniser:
         self._alone = asyncio.Lock()
         self._last_sync: datetime | None = None
         self._doubted = False
+        self._known = KnownFiles()
 
     @property
     def running(self) -> bool:
@@ -218,7 +219,12 @@ class Synchroniser:
         if self._stop.is_set():
             raise ClosedError
         work = Round(
-            self._context, embedder, self._stop.is_set, wants_vectors=self._handle.wanted, doubted=self._doubted
+            self._context,
+            embedder,
+            self._stop.is_set,
+            wants_vectors=self._handle.wanted,
+            doubted=self._doubted,
+            known=self._known,
         )
         try:
             nothing = None if force else await self._on_writer(lambda: work.look(ready=self._handle.ready))

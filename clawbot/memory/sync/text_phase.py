@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings
     from clawbot.memory.store.writer import IndexWriter
 
-GROUP_BYTES = 1024 * 1024
+GROUP_BYTES = 4 * 1024 * 1024
 """Text written in one transaction: afterwards it is searchable and safe."""
-GROUP_FILES = 100
+GROUP_FILES = 400
 
 
 # An earlier rate is not meaningful.

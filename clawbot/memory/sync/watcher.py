@@ -1,4 +1,4 @@
-"""Watches the folders of the memory, and reports changes after a debounce."""
+"""Watches the folders of the memory, reports changes after a debounce, and asks for syncs as the settings say."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from clawbot.memory.documents.memory_files import DocumentSource
 
 if TYPE_CHECKING:
+    from clawbot.config.schema_memory import SyncSettings
     from clawbot.memory.sync.observer import FolderObserver
 
 log = logging.getLogger(__name__)
@@ -27,8 +28,64 @@ _PATIENCE = 8
 """Files that keep changing are reported after this many times the debounce."""
 
 
+MINUTE = 60.0
+
+
+class SyncReminder:
+    """Calls `request` at the start, when files of `sources` change and by interval, as `settings` say, until `stop`.
+    Belongs to the event loop."""
+
+    def __init__(
+        self, sources: Sequence[DocumentSource], settings: SyncSettings, request: Callable[[], object]
+    ) -> None:
+        self._settings = settings
+        self._request = request
+        self._watcher = Watcher(sources, settings.watch_debounce_ms / 1000, self._remind) if settings.watch else None
+        self._starting: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    @property
+    def problem(self) -> str:
+        """Why the files are polled, as one sentence; empty if they are watched, or need not be."""
+        return self._watcher.problem if self._watcher is not None else ""
+
+    def start(self) -> None:
+        """Begin. Needs a running loop."""
+        if self._watcher is not None and self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._watcher.start())
+        if self._settings.on_session_start:
+            self._remind()
+        self._plan()
+
+    async def stop(self) -> None:
+        """Call nobody any more, and stop all threads."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None and self._starting is not None:
+            await asyncio.wait([self._starting])
+            await self._watcher.stop()
+
+    def _remind(self) -> None:
+        if not self._stopped:
+            self._request()
+
+    def _plan(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._settings.interval_minutes and not self._stopped:
+            seconds = MINUTE * self._settings.interval_minutes
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._interval_over)
+
+    def _interval_over(self) -> None:
+        self._remind()
+        self._plan()
+
+
 class Watcher:
-    """Calls `on_change` on the event loop `debounce` seconds after the last of a series of changes.
+    """Calls `on_change` on the event loop once it watches, and `debounce` seconds after the last of a series of
+    changes.
 
     `problem` says in one sentence why it polls; empty while it is notified.
     """
@@ -52,6 +109,8 @@ class Watcher:
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._observe)
         self._poll = asyncio.create_task(self._polling(bool(self.problem)))
+        # A file may have changed after a sync read it and before its folder was watched.
+        self._on_change()
 
     async def stop(self) -> None:
         """Stop all threads."""

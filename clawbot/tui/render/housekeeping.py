@@ -15,9 +15,11 @@ from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, ellipsis, mi
 from clawbot.tui.render.markdown_blocks import MarkdownBlock
 
 NARROW = 40  # below so many cells only the place is told
+PLACE = 12  # of a path that stands beside other texts at least
 SUMMARISED = "earlier turns summarised"
 KEPT = "kept: "
 QUOTED = "notes: "
+BETWEEN = " · "
 INNER = TEXT_INDENT + 2  # where an unfolded text stands
 
 
@@ -61,7 +63,11 @@ class FoldedItem(Item):
     pieces: Sequence[MarkdownBlock]
     joined: bool = field(default=False, kw_only=True)
     unfolded: bool = field(default=False, kw_only=True)
-    can_unfold = True
+
+    @property
+    def can_unfold(self) -> bool:
+        """Always: there is the text."""
+        return True
 
     @abstractmethod
     def said(self) -> list[str]:
@@ -115,6 +121,36 @@ class QuoteItem(FoldedItem):
         """How much is quoted."""
         files = f"{self.files:,} file{'s' if self.files != 1 else ''}, " if self.files else ""
         return [f"{QUOTED}{files}{self.characters:,} characters"]
+
+
+@dataclass
+class SessionItem(QuoteItem):
+    """Another session begins, because of `text`; the one before it is the note `path` ("": none), and its first words
+    follow a quote of notes, if there are `pieces`."""
+
+    text: str = ""
+    path: str = ""
+
+    @property
+    def can_unfold(self) -> bool:
+        """When notes are quoted."""
+        return bool(self.pieces)
+
+    def lines(self, page: Page) -> list[StyledLine]:
+        """One line for all of it: the note opens, the rest unfolds the quote. What there is no room for goes."""
+        room, fold = page.width - RULE_EDGES, FOLD if self.pieces else ""
+        files = f"{BETWEEN}{QUOTED}{self.files:,} file{'s' if self.files != 1 else ''}" if self.pieces else ""
+        spans = [StyledSpan(ellipsis(clean_line(self.text), room), "divider", fold)]
+        room -= width_of(spans[0].text) + len(BETWEEN + KEPT)
+        if self.path and room >= PLACE:
+            files = files if room - len(files) >= PLACE else ""
+            place = isolate(middle(clean_line(self.path), room - len(files)))
+            spans += [StyledSpan(BETWEEN + KEPT, "divider"), StyledSpan(place, "note-quiet", note_link(self.path, 1))]
+        elif room < len(files):
+            files = ""
+        spans += [StyledSpan(files, "divider", fold)] if files else []
+        line = ruled(spans, page.width)
+        return [*air(self.joined), line, *(self._inside(page) if self.unfolded else ())]
 
 
 def memory_mark(last: Item | None, path: str, line: int, end_line: int) -> tuple[MemoryItem, bool]:

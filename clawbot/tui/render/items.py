@@ -1,46 +1,44 @@
-"""The items of the transcript: speakers, text, tool calls, notices, dividers.
+"""The items of the transcript: what was said and when, notices, dividers (tool calls: `cards`).
 
 An item is a value with a few switches; `lines` is pure, so that the page can cache the result.
 """
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+
+from msgspec import Struct
 
 from clawbot.agent.events import Level
 from clawbot.text.sanitize import clean, clean_line, isolate
-from clawbot.text.visible import visible
 from clawbot.tui.render.lines import (
     BLANK,
     StyledLine,
     StyledSpan,
     cells_of,
-    cut_spans,
+    duration,
     ellipsis,
     note_link,
     plain_spans,
-    shown_spans,
-    width_of,
     wrap,
 )
 from clawbot.tui.render.markdown_blocks import Lexers, MarkdownBlock
 
 FOLD = "fold:"
-OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
-USER_CHARS = 8000  # of what the user sent: a pasted file is not read again on the page
-HITS_SHOWN = 6  # of the notes that a search found, until the call is unfolded
-DIFF_STYLES = {"+": "tool-added", "-": "tool-removed", "@": "tool"}  # by the first sign of a line
+USER_CHARS = 8000  # of what the user sent, unfolded
+PASTE_CHARS, PASTE_LINES = 2000, 25  # of the user's words; more are folded
+END_CHARS, END_LINES = 400, 3  # shown of both ends of them then
+USER_BAR = " ▌ "  # beside the user's words
 TEXT_INDENT = 3
+WAIT_DOTS = "●●●"
+WAIT_TOLD = 3  # seconds from which a wait is counted
 RULE_EDGES = 6  # cells of a rule around the text inside
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """The context in which items render their lines."""
 
     width: int
@@ -54,8 +52,12 @@ class Item(ABC):
 
     entry = ""
     fresh = False
-    can_unfold = False
     unfolded = False
+
+    @property
+    def can_unfold(self) -> bool:
+        """Whether there is more of it than is shown when it is folded."""
+        return False
 
     @abstractmethod
     def lines(self, page: Page) -> list[StyledLine]:
@@ -87,38 +89,61 @@ def indented(lines: Sequence[StyledLine], cells: int = TEXT_INDENT) -> list[Styl
 
 
 @dataclass
-class SpeakerItem(Item):
-    """Speaker and time. `entry_id` is the transcript entry of the text below, if known."""
+class HeadItem(Item):
+    """The air above what somebody says, with the `time` at its right, "" where that was told above. `entry_id` is the
+    transcript entry of the user's words below; `by_user` is false above a reply."""
 
-    name: str
     time: str
-    style: str = "speaker"
+    by_user: bool = False
     entry_id: str = ""
     fresh = True
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """The name left, the time right, air above."""
-        return [
-            BLANK,
-            spread([StyledSpan("   "), StyledSpan(self.name, self.style)], [StyledSpan(self.time, "time")], page.width),
-        ]
+        """One line."""
+        return [spread((), [StyledSpan(self.time, "time")], page.width) if self.time else BLANK]
 
 
 @dataclass
 class UserItem(Item):
-    """A user message as typed: no Markdown, but URLs become links."""
+    """A user message as typed, beside a bar: no Markdown, but URLs become links. Of a long one, which was pasted, the
+    beginning and the end are shown until it is unfolded."""
 
     text: str
+    unfolded: bool = False
+
+    @property
+    def can_unfold(self) -> bool:
+        """Whether it is too long to be read again on the page."""
+        return len(self.text) > PASTE_CHARS or self.text.count("\n") > PASTE_LINES
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """The wrapped text."""
+        """The wrapped text behind the bar."""
+        room = page.width - TEXT_INDENT
+        lines = self._folded(room) if self.can_unfold and not self.unfolded else self._whole(room)
+        bar = StyledSpan(USER_BAR, "you")
+        return [StyledLine((bar, *line)) for line in lines]
+
+    def _whole(self, room: int) -> list[tuple[StyledSpan, ...]]:
         spans = list(plain_spans(clean(self.text[:USER_CHARS]).expandtabs(4), "user"))
         if len(self.text) > USER_CHARS:
             spans.append(StyledSpan(f"\n… {len(self.text) - USER_CHARS:,} more characters were sent", "tool"))
-        return indented([StyledLine(line) for line in wrap(spans, page.width - TEXT_INDENT)])
+        fold = [(StyledSpan("▾ folds", "tool", FOLD),)] if self.can_unfold else []
+        return [*fold, *wrap(spans, room)]
+
+    def _folded(self, room: int) -> list[tuple[StyledSpan, ...]]:
+        """Its ends: what the user wrote himself stands before or behind what was pasted."""
+        begin, end = (clean(part).expandtabs(4) for part in (self.text[:END_CHARS], self.text[-END_CHARS:]))
+        first = wrap(list(plain_spans(begin.strip("\n"), "user")), room)[:END_LINES]
+        last = wrap(list(plain_spans(end.strip("\n"), "user")), room)[-END_LINES:]
+        rows = self.text.count("\n") + 1
+        lines = f"{rows:,} lines, " if rows > 1 else ""
+        size = f"▸ … {lines}{len(self.text):,} characters"
+        return [*first, (StyledSpan(ellipsis(size, room), "tool", FOLD),), *last]
 
     def guess(self, width: int) -> int:
         """By characters."""
+        if self.can_unfold and not self.unfolded:
+            return 2 * END_LINES + 1
         shown = self.text[:USER_CHARS]
         return shown.count("\n") + len(shown) // max(1, width) + 1
 
@@ -158,139 +183,6 @@ class ReasoningItem(Item):
             return []
         spans = [StyledSpan(isolate(clean(self.text).strip().expandtabs(4)), "reasoning")]
         return [BLANK, *indented([StyledLine(line) for line in wrap(spans, page.width - TEXT_INDENT)])]
-
-
-@dataclass(frozen=True)
-class NoteHit:
-    """A hit in a note: `text` starts at `line`. Lines of other files (transcripts) can't be opened."""
-
-    path: str
-    line: int
-    text: str
-
-
-@dataclass
-class ToolItem(Item):
-    """A tool call: one quiet line that unfolds to arguments and output. `right` is the end of the line.
-
-    The `hits` of a memory search are listed below and unfold to their text; the `excerpt` of a note, and `notes` on
-    either, are shown when unfolded. They replace the output, which is meant for the model; for other tools `notes` is
-    None.
-    """
-
-    name: str
-    title: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-    output: str | None = None
-    right: str = "…"
-    is_error: bool = False
-    hits: tuple[NoteHit, ...] = ()
-    excerpt: NoteHit | None = None
-    notes: tuple[str, ...] | None = None
-    diff: str = ""  # what it changed; stands for the arguments and the output
-    joined: bool = False  # another call stands right above
-    unfolded: bool = False
-    can_unfold = True
-
-    def lines(self, page: Page) -> list[StyledLine]:
-        """The line of the call, and what is unfolded under it."""
-        mark = "▾" if self.unfolded else "▸"
-        style = "tool-error" if self.is_error else "tool"
-        right = clean_line(self.right)
-        room = page.width - TEXT_INDENT - 2 - width_of(right) - 2
-        head = [
-            StyledSpan("   "),
-            StyledSpan(f"{mark} ", "tool-mark", FOLD),
-            *cut_spans(shown_spans(self.title, style, FOLD), room),
-        ]
-        lines = [] if self.joined else [BLANK]
-        lines.append(spread(head, [StyledSpan(right, style)], page.width))
-        shown = self.hits if self.unfolded else self.hits[:HITS_SHOWN]
-        lines += _capped([line for hit in shown for line in self._hit(hit, page)])
-        if len(shown) < len(self.hits):
-            lines.append(
-                StyledLine((StyledSpan("       "), StyledSpan(f"… {len(self.hits) - len(shown)} more", "tool", FOLD)))
-            )
-        return lines + self._inside(page) if self.unfolded else lines
-
-    def _hit(self, hit: NoteHit, page: Page) -> list[StyledLine]:
-        place = _place(hit)
-        room = page.width - TEXT_INDENT - 4 - width_of(place.text) - 3
-        text = clean_line(hit.text)
-        head = (StyledSpan("       "), place)
-        if self.unfolded and ("\n" in hit.text.strip("\n") or width_of(text) > room):
-            inner = TEXT_INDENT + 6
-            spans = [StyledSpan(isolate(line_break(clean(hit.text)).expandtabs(4)), "tool-text")]
-            return [StyledLine(head), *indented([StyledLine(line) for line in wrap(spans, page.width - inner)], inner)]
-        return [StyledLine((*head, StyledSpan("   "), StyledSpan(ellipsis(isolate(text), room), "tool")))]
-
-    def _inside(self, page: Page) -> list[StyledLine]:
-        room = page.width - TEXT_INDENT - 4
-        lines = self._changes(room) if self.diff else self._call(room)
-        return indented(_capped(lines), TEXT_INDENT + 2)
-
-    def _changes(self, room: int) -> list[StyledLine]:
-        lines: list[StyledLine] = []
-        for row in clean(self.diff[: OUTPUT_LINES * max(room, 80)]).expandtabs(4).splitlines():
-            style = "tool-text" if row.startswith(("+++", "---")) else DIFF_STYLES.get(row[:1], "tool-text")
-            lines += [StyledLine(line) for line in wrap([StyledSpan(row, style)], room)]
-        return lines
-
-    def _call(self, room: int) -> list[StyledLine]:
-        lines: list[StyledLine] = []
-        for key, value in self.arguments.items():
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            name = StyledSpan(f"{clean_line(key)}: ", "tool")
-            if key == "command":  # as it was asked about
-                spans = [name, *shown_spans(visible(shown), "tool-text", one_line=False)]
-            else:
-                spans = [name, StyledSpan(isolate(clean(shown).expandtabs(4)), "tool-text")]
-            lines += [StyledLine(line) for line in wrap(spans, room)]
-        if self.notes is not None:
-            told = self._told(room)
-        else:
-            told = self._output(room) if self.output is not None and not self.hits else []
-        return [*lines, StyledLine((StyledSpan("─" * 8, "rule"),)), *told] if told else lines
-
-    def _told(self, room: int) -> list[StyledLine]:
-        """The excerpt under its place, each line with its number, and the notes."""
-        lines = _numbered(self.excerpt, room) if self.excerpt is not None else []
-        for note in self.notes or ():
-            lines += [StyledLine(line) for line in wrap([StyledSpan(isolate(clean_line(note)), "tool")], room)]
-        return lines
-
-    def _output(self, room: int) -> list[StyledLine]:
-        text = clean(self.output or "").expandtabs(4).rstrip("\n")
-        # Only what can be shown is wrapped: an output may be megabytes long.
-        text = text[: OUTPUT_LINES * max(room, 80)]
-        style = "tool-error" if self.is_error else "tool-text"
-        spans = list(plain_spans(text or "(no output)", style))
-        return [StyledLine(line) for line in wrap(spans, room)]
-
-
-def _numbered(place: NoteHit, room: int) -> list[StyledLine]:
-    rows = clean(place.text).expandtabs(4).split("\n")
-    lines = [StyledLine((_place(place),))]
-    digits = len(str(place.line + len(rows) - 1))
-    for number, row in enumerate(rows[:OUTPUT_LINES], place.line):
-        margin = StyledSpan(f"{number:>{digits}}  ", "tool")
-        for line in wrap([StyledSpan(isolate(row), "tool-text")], room - digits - 2):
-            lines.append(StyledLine((margin, *line)))
-            margin = StyledSpan(" " * (digits + 2))
-    return lines
-
-
-def _place(hit: NoteHit) -> StyledSpan:
-    """Where it is: a link that opens the note there."""
-    link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
-    return StyledSpan(f"{clean_line(hit.path)}:{hit.line}", "note" if link else "tool", link)
-
-
-def _capped(lines: list[StyledLine]) -> list[StyledLine]:
-    more = len(lines) - OUTPUT_LINES
-    if more <= 0:
-        return lines
-    return [*lines[:OUTPUT_LINES], StyledLine((StyledSpan(f"… {more:,} more lines", "tool"),))]
 
 
 @dataclass
@@ -350,3 +242,25 @@ class MarkItem(Item):
         return indented(
             [StyledLine(line) for line in wrap([StyledSpan(clean(self.text), self.style)], page.width - TEXT_INDENT)]
         )
+
+
+@dataclass
+class WaitItem(Item):
+    """Stands where the answer will appear: what the machine does, and for how long. `step` counts the pictures of the
+    motion; it stays 0 where nothing is to move."""
+
+    text: str
+    seconds: int = 0
+    step: int = 0
+
+    def lines(self, page: Page) -> list[StyledLine]:
+        """Three dots, one of them lit after the other."""
+        lit = self.step % len(WAIT_DOTS)
+        dots = [StyledSpan(dot, "card-runs" if place == lit else "card-waits") for place, dot in enumerate(WAIT_DOTS)]
+        long = f" {duration(self.seconds)}" if self.seconds >= WAIT_TOLD else ""
+        text = ellipsis(f"  {clean_line(self.text)}{long}", max(8, page.width - TEXT_INDENT - len(WAIT_DOTS)))
+        return [BLANK, *indented([StyledLine((*dots, StyledSpan(text, "tool")))])]
+
+    def guess(self, width: int) -> int:
+        """Always two."""
+        return 2

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec.structs import replace
 
 from clawbot.tui.render.lines import StyledSpan, inline_spans, plain_spans
 from clawbot.tui.render.markdown_blocks import Cell, Code, Flow, Indent, MarkdownBlock, MarkdownTable, ThematicBreak
@@ -17,6 +18,8 @@ CODE_CHARS = 4000
 FLOW_CHARS = 4000  # of running text in one piece
 PARSED_CHARS = 250_000
 """Of one text; models write less. The rest is shown as it is written."""
+SOURCE = "— "  # with which the last paragraph of a quote says where it comes from
+TASKS = {"[x] ": "☑ ", "[X] ": "☑ ", "[ ] ": "☐ "}
 BULLETS = ("•", "◦", "▪")
 
 # HTML stays visible as text: nothing of a reply is hidden, and nothing of it is interpreted.
@@ -132,7 +135,8 @@ def plain_pieces(text: str, *, gap: bool = True) -> Iterator[Flow]:
 
 def _flows(spans: list[StyledSpan], walk: _Walk) -> Iterator[Flow]:
     """A paragraph, cut where it is too long to be wrapped at once."""
-    gap = walk.gap()
+    names_source = walk.quotes > 0 and not walk.fresh_quote and bool(spans) and spans[0].text.startswith(SOURCE)
+    gap = walk.gap() and not names_source
     taken: list[StyledSpan] = []
     room = FLOW_CHARS
     for span in _short(spans):
@@ -154,13 +158,28 @@ def _step(tokens: list[Token], at: int, walk: _Walk) -> None:
     token = tokens[at]
     match token.type:
         case "inline":
-            walk.pieces.extend(_flows(inline_spans(token.children or (), walk.base), walk))
+            walk.pieces.extend(_flows(inline_spans(_ticked(token.children or [], walk), walk.base), walk))
         case "fence" | "code_block":
             walk.pieces.extend(_code(token, walk))
         case "hr":
             walk.pieces.append(ThematicBreak(walk.indent(), walk.gap()))
         case _:
             _container(tokens, at, walk)
+
+
+def _ticked(children: list[Token], walk: _Walk) -> list[Token]:
+    """The inline tokens of a paragraph; the `[x]` of a task becomes the mark of its list item."""
+    if not (walk.fresh_item and children and children[0].type == "text"):
+        return children
+    first = children[0]
+    for written, mark in TASKS.items():
+        if first.content.startswith(written):
+            indent = walk.indents[-1]
+            ticked = (*indent.first[:-1], StyledSpan(mark, "marker"))
+            walk.indents[-1] = Indent(ticked, (*indent.rest[:-1], StyledSpan(" " * len(mark))))
+            rest = Token("text", "", 0, content=first.content[len(written) :])
+            return [rest, *children[1:]]
+    return children
 
 
 def _container(tokens: list[Token], at: int, walk: _Walk) -> None:
@@ -223,9 +242,10 @@ def _is_tight(tokens: list[Token], at: int) -> bool:
 def _code(token: Token, walk: _Walk) -> Iterator[Code]:
     language = token.info.split()[0] if token.info.split() else ""
     gap = walk.gap()
+    first = True
     for chunk in code_chunks(token.content.removesuffix("\n")):
-        yield Code(chunk, language, walk.indent(), gap)
-        gap = False
+        yield Code(chunk, language, walk.indent(), gap, labelled=first)
+        gap = first = False
 
 
 def code_chunks(code: str) -> Iterator[str]:
@@ -262,4 +282,6 @@ def _table(tokens: list[Token], walk: _Walk) -> MarkdownTable:
 
 def continued(piece: MarkdownBlock) -> MarkdownBlock:
     """`piece` without the blank line before it, as a continuation."""
-    return replace(piece, gap=False) if isinstance(piece, Flow | Code | ThematicBreak | MarkdownTable) else piece
+    if isinstance(piece, Code):
+        return replace(piece, gap=False, labelled=False)
+    return replace(piece, gap=False) if isinstance(piece, Flow | ThematicBreak | MarkdownTable) else piece

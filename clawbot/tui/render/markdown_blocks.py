@@ -6,13 +6,15 @@ markers, quote bars): the first line gets `first`, the others `rest`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Protocol
 
-from clawbot.tui.render.lines import StyledLine, StyledSpan, cells_of, slice_spans, width_of, wrap
+from msgspec import Struct
+
+from clawbot.text.sanitize import clean_line
+from clawbot.tui.render.lines import StyledLine, StyledSpan, cells_of, ellipsis, slice_spans, width_of, wrap
 
 # Token types of pygments, from the special to the general, and the style each gets.
 STYLES = (
@@ -28,6 +30,7 @@ STYLES = (
     ("Token.Generic.Deleted", "code-deleted"),
     ("Token.Generic.Heading", "code-name"),
 )
+HANGING = 2  # cells by which the folded rest of a line of code stands deeper
 PLAIN = ("", "text", "txt", "plain", "plaintext", "output", "console-output")
 
 
@@ -87,8 +90,7 @@ def _find(language: str) -> Lexer | None:
     return lexer
 
 
-@dataclass(frozen=True)
-class Indent:
+class Indent(Struct, frozen=True):
     """What stands left of a piece."""
 
     first: tuple[StyledSpan, ...] = ()
@@ -123,8 +125,7 @@ class MarkdownBlock(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(Struct, frozen=True):
     """Running text: a paragraph, a heading, the text of a list item."""
 
     spans: tuple[StyledSpan, ...]
@@ -136,28 +137,52 @@ class Flow:
         return self.indent.apply(wrap(self.spans, max(8, width - self.indent.width)))
 
 
-@dataclass(frozen=True)
-class Code:
-    """Lines of code on their own ground; `gap` is false when they go on from the piece before."""
+class Code(Struct, frozen=True):
+    """Lines of code on their own ground, the first under the name of the language; `gap` is false when they go on from
+    the piece before, which holds the name."""
 
     text: str
     language: str = ""
     indent: Indent = Indent()
     gap: bool = True
+    labelled: bool = True
 
     def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
-        """The code, long lines folded."""
+        """The code; the rest of a long line hangs under its text."""
         room = max(8, width - self.indent.width - 2)
         spans = lexers.spans(self.text, self.language)
         ends = _line_ranges(self.text)
         lines: list[tuple[StyledSpan, ...]] = []
+        if self.labelled and self.language.lower() not in PLAIN:
+            name = ellipsis(clean_line(self.language), room)
+            lines.append((StyledSpan(" " * (room + 1 - width_of(name)), "code"), StyledSpan(name, "code-language")))
         for line in slice_spans(spans, ends):
-            lines.extend((StyledSpan(" ", "code"), *folded) for folded in wrap(line, room))
+            lines.extend(_hanging(line, room))
         return self.indent.apply(lines, "code")
 
 
-@dataclass(frozen=True)
-class ThematicBreak:
+def _hanging(line: Sequence[StyledSpan], room: int) -> Iterator[tuple[StyledSpan, ...]]:
+    """`line` of code folded to `room` cells; what is folded stands deeper than its beginning."""
+    text = "".join(span.text for span in line)
+    deep = min(len(text) - len(text.lstrip(" ")) + HANGING, room // 2)
+    first, *rest = wrap(line, room)
+    yield (StyledSpan(" ", "code"), *first)
+    if rest:
+        taken = sum(len(span.text) for span in first)
+        (behind,) = slice_spans(line, [(taken, len(text))])
+        for folded in wrap(_without_lead(behind), room - deep):
+            yield (StyledSpan(" " * (deep + 1), "code"), *folded)
+
+
+def _without_lead(spans: Sequence[StyledSpan]) -> list[StyledSpan]:
+    """`spans` without the blanks at which a line was folded."""
+    kept = list(spans)
+    while kept and not kept[0].text.strip():
+        kept.pop(0)
+    return [kept[0]._replace(text=kept[0].text.lstrip()), *kept[1:]] if kept else [StyledSpan("", "code")]
+
+
+class ThematicBreak(Struct, frozen=True):
     """A thematic break."""
 
     indent: Indent = Indent()
@@ -172,8 +197,7 @@ Cell = tuple[StyledSpan, ...]
 BETWEEN = "  "  # two columns of a table
 
 
-@dataclass(frozen=True)
-class MarkdownTable:
+class MarkdownTable(Struct, frozen=True):
     """A table: the first row is the head. `aligns` holds `left`, `right` or `center` for each column.
 
     A part of a long table goes on without a head (`head` false), in the columns of the part above it (`columns`: their

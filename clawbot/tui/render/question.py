@@ -7,13 +7,13 @@ counted. The keys are always shown.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
 from rich.cells import chop_cells
 
 from clawbot.agent.events import ApprovalRequested
+from clawbot.text.patterns import lazy_re
 from clawbot.text.visible import one_line, visible
 from clawbot.tui.render.lines import (
     BLANK,
@@ -43,19 +43,17 @@ DIFF_HEAD = 2  # lines that name the file
 DIFF_STYLES = {"+": "added", "-": "removed", "@": "quiet"}
 
 # White space goes with what follows it. A wide character stands for itself, with the marks on it.
-_UNIT = re.compile(f" *(?:⟦[^⟧]*⟧|[{WIDE}][^ -~⟦{WIDE}]*|[^ ⟦{WIDE}]+)| +$")
+_UNIT = lazy_re(f" *(?:⟦[^⟧]*⟧|[{WIDE}][^ -~⟦{WIDE}]*|[^ ⟦{WIDE}]+)| +$")
 
 
-@dataclass(frozen=True)
-class Looked:
+class Looked(Struct, frozen=True):
     """How far the user has read: the first visible row of the box, and whether its end was shown."""
 
     top: int = 0
     all_seen: bool = False
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True):
     """A rendered question. The box has `total` rows, of which `room` are visible from `top` on."""
 
     lines: tuple[StyledLine, ...]

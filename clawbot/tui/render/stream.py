@@ -7,8 +7,9 @@ a flush is bounded. What can't be split, and what exceeds the length of any repl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from clawbot.text.sanitize import StreamCleaner
 from clawbot.tui.render.markdown import PARSED_CHARS, continued, parse, pieces_of, plain_pieces
@@ -64,11 +65,10 @@ class MarkdownStream:
     def _settle(self) -> tuple[list[MarkdownBlock], list[Token]]:
         """Commit what is final; returns its blocks, and the tokens of the tail."""
         tokens = self._parse()
-        cut = self._last_block(tokens)
         done: list[MarkdownBlock] = []
-        if cut:
-            done = self._take(cut)
-            tokens = self._parse()
+        at = self._last_block(tokens)
+        if at:
+            done, tokens = self._take_before(tokens, at)
         if len(self._tail) > LONG_BLOCK:
             done += self._cut_long(tokens)
             tokens = self._parse()
@@ -133,9 +133,22 @@ class MarkdownStream:
         return pieces
 
     def _last_block(self, tokens: list[Token]) -> int:
-        """The line of the tail where its last block begins; 0 when there is but one."""
-        starts = [token.map[0] for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
-        return max(0, starts[-1] - self._opening.count("\n")) if starts else 0
+        """Where in `tokens` the last block of the tail begins; 0 when there is but one."""
+        starts = (at for at in range(len(tokens) - 1, -1, -1) if tokens[at].level == 0 and tokens[at].nesting >= 0)
+        at = next((at for at in starts if tokens[at].map), 0)
+        return at if at and (tokens[at].map or [0])[0] > self._opening.count("\n") else 0
+
+    def _take_before(self, tokens: list[Token], at: int) -> tuple[list[MarkdownBlock], list[Token]]:
+        """Commit what precedes the block that begins with the token `at`; returns its pieces, and the tokens of the
+        tail. Each block is parsed alike with others and alone, so nothing is parsed for it."""
+        first = (tokens[at].map or [0])[0]
+        tail = "\n".join(self._tail.split("\n")[first - self._opening.count("\n") :])
+        pieces = self._pieces(tokens[:at])
+        self._forget()
+        self._tail = tail
+        for token in tokens[at:]:
+            token.map = [line - first for line in token.map] if token.map else token.map
+        return pieces, tokens[at:]
 
     def _cut_long(self, tokens: list[Token]) -> list[MarkdownBlock]:
         if not tokens:

@@ -16,23 +16,31 @@ from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
 from clawbot.text.visible import were_not_sent
+from clawbot.tui.attention import Attention
 from clawbot.tui.earlier import EarlierMessages
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.transcript import session_line
 from clawbot.tui.turns import EventOrder, Turns
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
-from clawbot.tui.widgets.status_line import HeaderLine, NewBelow, QueueLines, StatusLine
+from clawbot.tui.widgets.status_line import HeaderLine, KeysLine, NewBelow, QueueLines, StatusLine
 from clawbot.tui.widgets.transcript import TranscriptView
 from clawbot.tui.widgets.unsent import UnsentQuestion, UnsentTexts
 from clawbot.tui.writer import TranscriptWriter
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
+    from clawbot.config.schema_agent import Mode
 
 THINKING = "thinking"
 WRITING = "writing"
 SUMMARISING = "summarising"
+MODES: tuple[Mode, ...] = ("plan", "ask", "edits")
+MODE_MEANS: dict[Mode, str] = {
+    "plan": "plan: nothing is changed",
+    "ask": "ask: each change is asked about",
+    "edits": "edits: files are changed unasked",
+}
 TOLD_BY_A_LINE = ("/new", "/reset")  # commands that say no more than the divider that they cause
 
 
@@ -56,8 +64,16 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+f", "app.search_memory", "Search the memory", show=False, priority=True),
         Binding("ctrl+g", "app.edit_prompt", "Write in your own editor", show=False, priority=True),
         Binding("f3", "app.run_local_model", "Run a model on this machine", show=False, priority=True),
+        Binding(
+            "ctrl+p",
+            "app.command_palette",
+            "Everything: commands, keys, sessions, files, themes",
+            show=False,
+            priority=True,
+        ),
         Binding("f1", "app.help", "Keys and commands", show=False, priority=True),
-        Binding("shift+tab", "switch_focus", "Go through links, tool calls and summaries", show=False, priority=True),
+        Binding("f6", "switch_focus", "Go through links, tool calls and summaries", show=False, priority=True),
+        Binding("shift+tab", "next_mode", "Change what may be done unasked", show=False, priority=True),
     ]
 
     page = getters.query_one(TranscriptView)
@@ -68,15 +84,18 @@ class ChatScreen(Screen[None]):
     queue = getters.query_one(QueueLines)
     header = getters.query_one(HeaderLine)
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, attention: Attention) -> None:
         super().__init__()
         self.clock = clock
+        self.attention = attention
+        self._turn_began = 0.0
         self.runtime: RuntimeApi | None = None
         # The order of events is that of clawbot.agent.events.
         self.order = EventOrder(self._show, lambda: self.writer.is_writing, self.call_later)
         self.turns = Turns(self._start, self.order.submitted, self._queue_changed, self._hand_back)
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
         self._questions: list[events.ApprovalRequested] = []
+        self._asked_by = ""  # the title of the tool that runs, and may ask
 
     def compose(self) -> ComposeResult:
         """Header, page, prompt or question, status."""
@@ -90,6 +109,7 @@ class ChatScreen(Screen[None]):
             yield Composer(self.clock)
             yield QueueLines()
             yield StatusLine(self.clock)
+            yield KeysLine()
 
     def on_mount(self) -> None:
         """The first paint says that the rest is coming."""
@@ -97,7 +117,12 @@ class ChatScreen(Screen[None]):
         self.earlier = EarlierMessages(self.page, self.clock)
         self.unsent = UnsentTexts(self.composer, self.turns, self._start)
         self.status_bar = StatusBar(self, self.header, self.status, self.turns, self.writer.notice)
+        self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
         self.handlers = self._handlers()
+
+    def on_unmount(self) -> None:
+        """The terminal gets its title back."""
+        self.attention.leave()
 
     def on_resize(self, event: Resize) -> None:
         """On a low screen a question gets the room of the air around it."""
@@ -115,7 +140,10 @@ class ChatScreen(Screen[None]):
         if self.runtime is not None:
             self.order.leave(self.runtime)
         self.runtime = runtime
+        runtime.agent.steers = runtime.settings.tui.queue == "steer"
+        self.attention.notify = runtime.settings.tui.notify
         self.status_bar.connect(runtime)
+        self.writer.motion.is_on = runtime.settings.tui.motion
         self.composer.connect(runtime)
         await self._reload(runtime)
         for notice in runtime.notices:
@@ -152,9 +180,11 @@ class ChatScreen(Screen[None]):
         write = self.writer
         return {
             events.TurnStarted: self._turn_started,
+            events.MessageSteered: self._steered,
             events.TextDelta: self._and_runs(write.delta, WRITING),
             events.ReasoningDelta: self._and_runs(write.reasoning, THINKING),
             events.ToolStarted: self._tool_started,
+            events.ToolOutput: write.tool_output,
             events.ToolFinished: self._and_runs(write.tool_finished, THINKING),
             events.MessageFinished: write.message_finished,
             events.TurnEnded: self._turn_ended,
@@ -168,6 +198,7 @@ class ChatScreen(Screen[None]):
             events.MessageQueued: lambda _: self.unsent.accepted(),
             events.ApprovalRequested: self._approval_requested,
             events.ModelRetry: self._model_retry,
+            events.ModelLoading: self._model_loading,
             events.ModelChanged: self._model_changed,
             events.ContextUsed: lambda _: self.status_bar.refresh(),
             events.SessionChanged: self._session_changed,
@@ -175,6 +206,7 @@ class ChatScreen(Screen[None]):
 
     def _show(self, event: events.Event) -> None:
         self.handlers[type(event)](event)
+        self.writer.waits(self.status_bar.activity)
 
     def _and_runs(self, write: Callable[[Any], None], activity: str) -> Callable[[Any], None]:
         """A handler that writes an event and then shows the new activity."""
@@ -186,15 +218,22 @@ class ChatScreen(Screen[None]):
         return show
 
     def _turn_started(self, event: events.TurnStarted) -> None:
+        self._turn_began = self.clock.monotonic()
         self.writer.user(event.text, event.entry_id)
+        self.writer.attached(event.attached)
         command = parse_command(event.text)
         self.status_bar.runs(f"/{command.name}" if command else THINKING)
-        self.page.go_to_end()
         self.earlier.shorten()
+        self.unsent.accepted()
+
+    def _steered(self, event: events.MessageSteered) -> None:
+        self.writer.user(event.text, event.entry_id)
+        self.writer.divider("said while the turn runs")
         self.unsent.accepted()
 
     def _tool_started(self, event: events.ToolStarted) -> None:
         self.writer.tool_started(event)
+        self._asked_by = event.title
         self.status_bar.runs(event.title)
 
     def _compaction_running(self, event: events.CompactionRunning) -> None:
@@ -211,6 +250,9 @@ class ChatScreen(Screen[None]):
 
     def _model_retry(self, event: events.ModelRetry) -> None:
         self.status_bar.runs(f"attempt {event.attempt} in {event.wait:.0f} s: {event.reason}")
+
+    def _model_loading(self, event: events.ModelLoading) -> None:
+        self.status_bar.runs(THINKING if event.done else f"loading {event.model}")
 
     def _model_changed(self, event: events.ModelChanged) -> None:
         if event.discard:
@@ -239,11 +281,19 @@ class ChatScreen(Screen[None]):
         self._close_question()
         self.status_bar.runs("")
         self.status_bar.refresh()
+        self.attention.turn_ended(self.clock.monotonic() - self._turn_began, event.status)
+        self._show_title()
+
+    def _show_title(self) -> None:
+        if self.runtime is not None:
+            place, asking = self.runtime.agent.status.session_key, self.approval.request is not None
+            self.attention.show(place, busy=self.turns.busy, asking=asking)
 
     def _queue_changed(self) -> None:
         # While memory takes what a session held that ends now, the words that opened the next one are on no page yet.
         self.queue.show(self.turns.queued, coming=self.turns.coming if self.status_bar.saving else "")
         self.status_bar.show_hint()
+        self._show_title()
 
     def _hand_back(self, text: str) -> None:
         """`text` was not stored: put it back into the prompt, or onto the page if the prompt is in use."""
@@ -289,6 +339,7 @@ class ChatScreen(Screen[None]):
     # Approval
 
     def _approval_requested(self, event: events.ApprovalRequested) -> None:
+        self.writer.approval_requested(event)
         self._questions.append(event)
         self._ask()
 
@@ -300,11 +351,15 @@ class ChatScreen(Screen[None]):
             self.add_class("asking")
             self.approval.ask(self._questions[0], mid_typing=self.composer.is_mid_typing())
             self.status_bar.runs("waits for your answer")
+            self.status_bar.asks(True)
+            self.attention.call("A question waits for your answer.")
+            self._show_title()
 
     def _close_question(self) -> None:
         if self.approval.request is not None:
             self.approval.close()
             self.remove_class("asking")
+            self.status_bar.asks(False)
         if not self.composer.display:
             self._show_prompt()
 
@@ -312,9 +367,14 @@ class ChatScreen(Screen[None]):
     def _answered(self, event: Approval.Answered) -> None:
         if self.runtime is not None:
             self.runtime.agent.answer(event.request_id, event.decision, command=event.command, network=event.network)
+        for request in self._questions:
+            if request.request_id == event.request_id:
+                self.writer.answered(request.call_id)
         self._questions = [request for request in self._questions if request.request_id != event.request_id]
         self._close_question()
+        self.status_bar.runs(THINKING if event.decision == "deny" else self._asked_by)
         self._ask()
+        self._show_title()
 
     @on(Approval.TypedOn)
     def _typed_on(self, event: Approval.TypedOn) -> None:
@@ -328,8 +388,10 @@ class ChatScreen(Screen[None]):
             return
         if self.focused is self.page:
             self.composer.prompt.focus()
-        elif not self.skip_closing() and self.runtime is not None:
-            self.runtime.agent.interrupt()
+        elif self.skip_closing() or (self.runtime is not None and self.runtime.agent.interrupt()):
+            return
+        elif self.composer.is_empty and self.approval.request is None and not self.question.display:
+            self.call_later(self.app.run_action, "go_back")
 
     def action_recall(self) -> None:
         """Take the last queued input back into the prompt."""
@@ -369,6 +431,18 @@ class ChatScreen(Screen[None]):
         elif self.approval.request is None and self.page.enter():
             self.page.focus()
 
+    def action_next_mode(self) -> None:
+        """Plan, ask, edits, in turn: what may be changed, from the next call of a tool on."""
+        if self.runtime is not None:
+            self.set_mode(MODES[(MODES.index(self.runtime.agent.status.mode) + 1) % len(MODES)])
+
+    def set_mode(self, mode: Mode) -> None:
+        """Decide what may be changed."""
+        if self.runtime is not None:
+            self.runtime.agent.set_mode(mode)
+            self.status_bar.refresh()
+            self.hint(MODE_MEANS[mode], 4.0)
+
     def on_key(self, event: Key) -> None:
         """What is typed while the page has the focus goes into the prompt."""
         if self.focused is self.page and event.is_printable and event.character:
@@ -380,7 +454,7 @@ class ChatScreen(Screen[None]):
 
     @on(TranscriptView.Moved)
     def _moved(self, event: TranscriptView.Moved) -> None:
-        self.query_one(NewBelow).count = event.unseen
+        self.query_one(NewBelow).show(event.unseen, event.lines)
 
     @on(TranscriptView.TopReached)
     async def _top_reached(self) -> None:

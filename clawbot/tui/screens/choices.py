@@ -34,7 +34,7 @@ class ModelsScreen(PickerScreen[str]):
     heading = "model"
     keys = (
         KeyHint("enter", "use", "screen.choose"),
-        KeyHint("type", "any name litellm knows", "screen.type"),
+        KeyHint("type", "any name", "screen.type"),
         KeyHint("ctrl+k", "add a key", "screen.add_key"),
         KeyHint("esc", "back", "screen.back"),
     )

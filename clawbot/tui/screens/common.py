@@ -66,20 +66,14 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def age(then: datetime, now: datetime) -> str:
-    """How long ago `then` was, in few words; from a week on its date, in the zone of `now`."""
-    seconds = (now - then).total_seconds()
-    if seconds < 60:
-        return "now"
-    if seconds < 3_600:
-        return f"{seconds // 60:.0f} min"
+def day_group(then: datetime, now: datetime) -> str:
+    """Under which heading something of the time `then` stands: today, yesterday, a week, its month in the zone of
+    `now`."""
     local = then.astimezone(now.tzinfo)
     days = (now.date() - local.date()).days
-    if days == 0 or seconds < 6 * 3_600:
-        return f"{seconds // 3_600:.0f} h"
-    if days < 7:
-        return "yesterday" if days == 1 else f"{days} days"
-    return f"{local.day} {local:%b}" if local.year == now.year else f"{local.day} {local:%b %Y}"
+    if days < 2:
+        return "Yesterday" if days == 1 else "Today"
+    return "Last 7 days" if days < 7 else f"{local:%B %Y}"
 
 
 @dataclass(frozen=True)
@@ -127,7 +121,10 @@ class KeyLine(Static):
 
 
 class AskScreen(OverScreen[str]):
-    """A question with a few answers, each a key; gives the key back. Escape gives back `escape`."""
+    """A question with a few answers, each a key; gives the key back, or `escape`.
+
+    Whoever types on does not answer: any other key gives `escape` as well, so that no later letter is an answer.
+    """
 
     CSS_PATH = "../styles/ask.tcss"
     BINDINGS: ClassVar = [("escape", "answer('escape')", "Back")]
@@ -145,10 +142,10 @@ class AskScreen(OverScreen[str]):
         yield KeyLine(self.keys)
 
     def on_key(self, event: KeyPress) -> None:
-        """Take the key of an answer."""
-        if event.key in self.answers:
+        """Take the key of an answer; another one that types something goes back."""
+        if event.key in self.answers or event.key == "enter" or event.is_printable:
             event.stop()
-            self.dismiss(event.key)
+            self.dismiss(event.key if event.key in self.answers else "escape")
 
     def action_answer(self, key: str) -> None:
         """Give `key` back."""

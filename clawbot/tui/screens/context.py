@@ -14,7 +14,16 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from clawbot.clock import Clock
-from clawbot.context.report import ContextPart, ContextReport, LastFlush, cache_line, certainty, coming, outcome
+from clawbot.context.report import (
+    ContextPart,
+    ContextReport,
+    LastFlush,
+    cache_line,
+    certainty,
+    coming,
+    left_out_line,
+    outcome,
+)
 from clawbot.errors import ClawbotError
 from clawbot.text.sanitize import clean, clean_line, isolate
 from clawbot.tui.render.lines import ellipsis, note_link, width_of
@@ -173,6 +182,8 @@ def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Conte
     yield from (Content(" · ").join(line).stylize_before(QUIET) for line in lines)
     if report.cache is not None:
         yield Content.styled(cache_line(report.cache, now.tzinfo), QUIET)
+    if report.tools_left_out:
+        yield Content.styled(left_out_line(report), QUIET)
     if report.assumed:
         yield Content.styled(UNKNOWN, "$text-warning")
 

@@ -60,8 +60,8 @@ def _other_models(model: ModelInfo, others: Sequence[str], keys_looked_for: int)
 
 
 def _own_model(model: ModelInfo, others: Sequence[str]) -> str:
-    """The offer of a model on this machine, where there is no other."""
-    offered = model.ref == OFFLINE and not others
+    """The offer of a model on this machine, where no other one answers."""
+    offered = model.ref == OFFLINE and all(other.startswith("local/") for other in others)
     return f"- To run one on this machine, without a key: press {_code('f3')}\n" if offered else ""
 
 
@@ -85,24 +85,27 @@ def _backticks(text: str) -> list[str]:
 # What users of terminal agents expect of the keys of a conversation.
 CHAT_KEYS = (
     ("enter", "send"),
-    ("shift+enter, ctrl+j", "break the line"),
+    ("shift+enter, alt+enter", "break the line"),
     ("↑ ↓", "what you wrote before"),
-    ("tab", "complete a command, or a file after @"),
+    ("tab", "complete a command; @file attaches"),
     ("esc", "stop the running turn"),
+    ("esc twice", "go back to an earlier message"),
     ("alt+up", "take back what is queued"),
     ("ctrl+o", "unfold tool calls, notes and summaries"),
     ("ctrl+t", "show the reasoning"),
     ("ctrl+g", "write in your own editor"),
     ("ctrl+z", "undo; with nothing to undo, suspend"),
+    ("ctrl+y", "redo, or insert what was cut"),
     ("ctrl+l", "choose a model"),
     ("f3", "run a model on this machine"),
     ("ctrl+r", "choose an earlier conversation"),
     ("ctrl+f", "search the memory"),
     ("pageup, pagedown", "scroll"),
     ("ctrl+home, ctrl+end", "the start, the end"),
-    ("shift+tab", "go through links and folds"),
+    ("shift+tab", "change the mode: plan, ask, edits"),
+    ("f6", "go through links and folds"),
     ("f1", "this page"),
-    ("f2", "all actions, and the themes"),
+    ("f2, ctrl+p", "find anything, and the themes"),
     ("ctrl+c twice, ctrl+d", "leave"),
 )
 

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Resize
 from textual.widgets import OptionList, Static
 
 from clawbot.agent.status import MISSING, NEVER, OFF, READY, result_of, state_of
 from clawbot.agent.status_types import HookStatus
-from clawbot.clock import Clock
+from clawbot.clock import Clock, age
 from clawbot.errors import ClawbotError
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.render.lines import ellipsis, width_of
-from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen, age, plural
+from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
@@ -119,7 +120,8 @@ def _last_run(hook: HookStatus, zone: tzinfo | None) -> str:
     return f"{clean_line(hook.topic)}: {result_of(hook)}, {hook.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
 
 
-MARGIN = 6  # cells left and right of the table, the scroll bar included
+WIDEST = 122  # cells of the frame
+MARGIN = 12  # cells left and right of the table: of the frame, of the rows, the scroll bar
 LOOKING = "looking for hooks …"
 NO_HOOKS = "There are no hooks. One is a folder with a HOOK.md and a handler.py, here:"
 
@@ -144,11 +146,12 @@ class HooksScreen(OverScreen[None]):
 
     def compose(self) -> ComposeResult:
         """The table, what is known about one hook, the keys."""
-        yield Static("hooks", id="title")
-        yield Static(id="head")
-        yield OptionList(id="rows", markup=False)
-        yield Static(Content.styled(LOOKING, "$foreground 60%"), id="details")
-        yield KeyLine([KeyHint("↑ ↓", "choose", "screen.move('cursor_down')"), *_KEYS])
+        with Vertical(id="frame") as frame:
+            frame.border_title = "Hooks"
+            yield Static(id="head")
+            yield OptionList(id="rows", markup=False)
+            yield Static(Content.styled(LOOKING, "$foreground 60%"), id="details")
+            yield KeyLine([KeyHint("↑ ↓", "choose", "screen.move('cursor_down')"), *_KEYS])
 
     def on_mount(self) -> None:
         """Looking reads folders."""
@@ -169,7 +172,7 @@ class HooksScreen(OverScreen[None]):
         if not self.has_left:
             self.hooks = hooks
             self._show()
-            self.query_one(KeyLine).status = plural(len(hooks), "hook") if hooks else ""
+            self.query_one("#frame").border_title = f"Hooks · {len(hooks)}"
 
     def _show(self) -> None:
         """Show the table as wide as the screen is; what was highlighted stays so."""
@@ -179,7 +182,7 @@ class HooksScreen(OverScreen[None]):
             folder = f"{self.runtime.paths.hooks}"
             self.query_one("#details", Static).update(Content.assemble((NO_HOOKS, "$foreground 60%"), f"\n{folder}"))
             return
-        table = hooks_table(self.hooks, max(30, self.size.width - MARGIN), self.clock.now())
+        table = hooks_table(self.hooks, max(30, min(self.size.width, WIDEST) - MARGIN), self.clock.now())
         self.query_one("#head", Static).update(table.head)
         rows.set_options(table.rows)
         names = [hook.name for hook in self.hooks]

@@ -19,6 +19,7 @@ from clawbot.memory.documents.days import date_of
 from clawbot.memory.values import session_of
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
+from clawbot.tui.render.cards import took_words
 from clawbot.tui.screens.common import KeyHint, KeyLine, plural
 from clawbot.tui.screens.editor import EditorScreen, edit_external
 from clawbot.tui.screens.picker import Row, Styles
@@ -34,7 +35,6 @@ from clawbot.tui.screens.places import (
     said_around,
 )
 from clawbot.tui.status_bar import TOLD_EVERY, IndexingWatch, indexing_text
-from clawbot.tui.transcript import took
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -95,6 +95,7 @@ class MemoryScreen(PlacePicker):
         Binding("ctrl+t", "narrow", "Notes or talks", show=False, priority=True),
     ]
     heading = "memory"
+    framed = False
     nothing = NOTHING_YET
     keys = (
         KeyHint("enter", "open at the line", "screen.choose"),
@@ -260,7 +261,7 @@ class MemoryScreen(PlacePicker):
             return "the last notes"
         milliseconds = round(self.answer.seconds * 1000)
         only = f" · {self.only.name}" if self.only.name else ""
-        return f"{plural(found, 'result')} · {took(milliseconds)} · {MODES[self.answer.result.mode]}{only}"
+        return f"{plural(found, 'result')} · {took_words(milliseconds)} · {MODES[self.answer.result.mode]}{only}"
 
     def _indexing(self, progress: Progress | None) -> None:
         """The index has come further, or rests."""
@@ -391,7 +392,8 @@ def told(result: SearchResult | None, progress: Progress | None) -> list[str]:
     if result is not None:
         if result.fallback is not None:
             words = "words only" if result.mode == "fts-only" else f"{result.fallback.from_} is not used"
-            parts.append(f"{words}: {result.fallback.reason}")
+            away = result.fallback.since is not None
+            parts.append(result.fallback.in_words if away else f"{words}: {result.fallback.reason}")
         if result.partial:
             parts.append("not everything was searched")
         parts += result.warnings

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Key as KeyPress
+from textual.events import Resize
 from textual.fuzzy import FuzzySearch
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
 from clawbot.errors import ClawbotError
 from clawbot.text.sanitize import clean
+from clawbot.tui.render.lines import ellipsis, width_of
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
 
 if TYPE_CHECKING:
@@ -60,11 +63,16 @@ Styles = str | PurePath | list[str | PurePath] | None
 
 # A list is laid out row by row on every key press: more than a person looks through would make typing wait.
 MAX_ROWS = 300
+# On a screen with less room than this a list needs all of it. AROUND are the lines that a frame and its margins take.
+ROW_MARGINS = 3  # cells beside a row: two of air, the scroll bar
+FRAME_WIDTH, FRAME_HEIGHT = 62, 18
+AROUND = 11
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing to choose: `id` is what it is, the filter looks at `title` and `more`, `detail` is the dim line."""
+    """One thing to choose: `id` is what it is, the filter looks at `title` and `more`, `detail` is the dim line, and
+    `right` stands at the end of the first one. Rows of one `group` stand under its name while nothing is typed."""
 
     id: str
     title: str
@@ -72,29 +80,55 @@ class Row:
     mark: str = " "
     more: str = ""
     warning: str = ""
+    right: str = ""
+    group: str = ""
 
     @property
     def searched(self) -> str:
         """What the filter looks at."""
         return f"{self.title} {self.more}" if self.more else self.title
 
-    def prompt(self, found: Sequence[int] = ()) -> Content:
-        """The row as it is shown; `found` are the places of the title that the filter met."""
-        title = Content(self.title)
+    def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
+        """The row as it is shown in `width` cells; `found` are the places of the title that the filter met."""
+        room = width - width_of(self.right) - len(self.mark) - 3
+        title = Content(ellipsis(self.title, room) if self.right and room > 0 else self.title)
         for place in found:
-            if place < len(self.title):
+            if place < len(title.plain):
                 title = title.stylize("$text-accent underline", place, place + 1)
-        lines = [Content.assemble((f"{self.mark} ", "$text-accent"), title)]
+        gap = " " * max(2, width - width_of(title.plain) - width_of(self.right) - len(self.mark) - 1)
+        right = (gap + self.right, "$foreground 70%") if self.right else ""
+        lines = [Content.assemble((f"{self.mark} ", "$text-accent"), title, right)]
         if self.detail or self.warning:
             between = " · " if self.detail and self.warning else ""
             lines.append(
-                Content.assemble("  ", (self.warning, "$text-warning"), (between + self.detail, "$foreground 60%"))
+                Content.assemble("  ", (self.warning, "$text-warning"), (between + self.detail, "$foreground 70%"))
             )
         return Content("\n").join(lines)
 
 
+@dataclass(frozen=True)
+class Heading(Row):
+    """The name of a group, which can't be chosen."""
+
+    def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
+        """The name, quietly."""
+        return Content.styled(self.title, "$text-accent")
+
+
+def grouped(rows: Sequence[Row]) -> list[Row]:
+    """`rows` with a heading before each group."""
+    found: list[Row] = []
+    for index, row in enumerate(rows):
+        if row.group and (index == 0 or rows[index - 1].group != row.group):
+            found.append(Heading("", row.group))
+        found.append(row)
+    return found
+
+
 class PickerScreen(OverScreen[ResultT]):
     """Shows what `load` brings, filters it by what is typed, and calls `chosen` with a row.
+
+    It stands over the conversation in a frame with a title; a screen that is not `framed` takes all the room.
 
     The line to type in has the focus; the arrow keys move in the list nevertheless. Tab goes over to the list, where
     the keys of one letter work (`letter_keys`), and any other letter comes back to the line.
@@ -109,6 +143,8 @@ class PickerScreen(OverScreen[ResultT]):
         Binding("pagedown", "move('page_down')", "Page down", show=False),
     ]
     heading: ClassVar[str]
+    framed: ClassVar[bool] = True
+    fills: ClassVar[bool] = False  # the frame is as high as the screen, whatever is in it
     nothing: ClassVar[str] = "Nothing here yet."
     keys: ClassVar[tuple[KeyHint, ...]]
     letter_keys: ClassVar[dict[str, str]] = {}
@@ -119,6 +155,8 @@ class PickerScreen(OverScreen[ResultT]):
         self.rows: list[Row] = []
         self.absence = "…"
         self.shown: list[Row] = []
+        self._drawn_width = 0
+        self.moved = False  # the user went through the list since something was typed
         self.search = FuzzySearch()
 
     @abstractmethod
@@ -143,21 +181,42 @@ class PickerScreen(OverScreen[ResultT]):
 
     def compose(self) -> ComposeResult:
         """The filter, the list and what is beside it, the keys."""
-        with Horizontal(id="head"):
-            yield Static(f"{self.heading} ❯ ", id="title")
-            yield Input(id="filter", compact=True)
-            yield Static(id="count")
-        with Horizontal(id="body"):
-            yield OptionList(id="rows", markup=False)
-            yield Static(id="note", markup=False)
-            yield from self.beside()
-        yield KeyLine(self.keys)
+        with Vertical(id="frame"):
+            with Horizontal(id="head"):
+                yield Static("❯ " if self.framed else f"{self.heading} ❯ ", id="title")
+                yield Input(id="filter", compact=True)
+                yield Static(id="count")
+            with Horizontal(id="body"):
+                yield OptionList(id="rows", markup=False)
+                yield Static(id="note", markup=False)
+                yield from self.beside()
+            yield KeyLine(self.keys)
 
     def on_mount(self) -> None:
         """Fetch the rows without holding up what is typed."""
         self.query_one("#filter").focus()
         self.refilter()
         self.fetch()
+
+    def on_resize(self, event: Resize) -> None:
+        """A small screen has no room for a frame."""
+        small = event.size.width < FRAME_WIDTH or event.size.height < FRAME_HEIGHT
+        is_framed = self.framed and not small
+        self.set_class(is_framed, "-framed")
+        self.query_one("#body").styles.max_height = event.size.height - AROUND if is_framed and not self.fills else None
+        self.call_after_refresh(self._redraw)
+
+    def _redraw(self) -> None:
+        """What stands at the right of a row is where the width wants it, once the frame is laid out."""
+        if not self.has_left and self._row_width != self._drawn_width and any(row.right for row in self.shown):
+            current = self.current
+            self.refilter()
+            self.highlight(current.id if current else None)
+
+    @property
+    def _row_width(self) -> int:
+        """Cells for a row. Of the body: a list that is empty is not laid out."""
+        return self.query_one("#body").size.width - ROW_MARGINS
 
     def fetch(self, highlight: str | None = None) -> None:
         """Bring the rows anew, and highlight the one with this id."""
@@ -173,13 +232,15 @@ class PickerScreen(OverScreen[ResultT]):
             self.notify(self.absence, severity="error", markup=False)
         if self.has_left:
             return
+        moved = self.current if self.moved else None
         self.refilter()
-        self.highlight(highlight)
+        self.highlight(highlight or (moved.id if moved else None))
+        self.call_after_refresh(self._redraw)
 
     def highlight(self, row_id: str | None) -> None:
         """Highlight the row with this id, when it is there."""
         for index, row in enumerate(self.shown):
-            if row.id == row_id:
+            if row_id and row.id == row_id:
                 self.list.highlighted = index
 
     @property
@@ -196,7 +257,8 @@ class PickerScreen(OverScreen[ResultT]):
     def current(self) -> Row | None:
         """The highlighted row."""
         at = self.list.highlighted
-        return self.shown[at] if at is not None and at < len(self.shown) else None
+        row = self.shown[at] if at is not None and at < len(self.shown) else None
+        return None if isinstance(row, Heading) else row
 
     @property
     def is_settled(self) -> bool:
@@ -205,6 +267,7 @@ class PickerScreen(OverScreen[ResultT]):
 
     @on(Input.Changed, "#filter")
     def _changed(self) -> None:
+        self.moved = False
         self.typing()
 
     def typing(self) -> None:
@@ -220,24 +283,32 @@ class PickerScreen(OverScreen[ResultT]):
 
     def count(self, query: str, found: int) -> str:
         """What stands at the right of the line to type in, when `found` rows answer `query`."""
-        return f"{found:,} of {len(self.rows):,}" if query else f"{len(self.rows):,}"
+        return f"{found:,} of {len(self.rows):,}" if query else ("" if self.framed else f"{len(self.rows):,}")
 
     def refilter(self) -> None:
         """Show the rows that answer what is typed."""
         query = self.typed
         found = self.matching(query)
         fixed = self.fixed_rows(query)
-        self.shown = [row for row, _ in found[:MAX_ROWS]] + fixed
-        prompts = [row.prompt(places) for row, places in found[:MAX_ROWS]] + [row.prompt() for row in fixed]
-        self.list.set_options(prompts)
+        width = self._drawn_width = self._row_width
+        places = {id(row): at for row, at in found}
+        rows = [row for row, _ in found[:MAX_ROWS]]
+        self.shown = [*(rows if query else grouped(rows)), *fixed]
+        self.list.set_options(
+            Option(row.prompt(places.get(id(row), ()), width), disabled=isinstance(row, Heading)) for row in self.shown
+        )
         self.set_class(not self.shown, "-empty")
         if self.shown:
-            self.list.highlighted = min(self.first_choice(query), len(self.shown) - 1)
+            first = min(self.first_choice(query), len(self.shown) - 1)
+            self.list.highlighted = first + isinstance(self.shown[first], Heading)
         else:
             self.query_one("#note", Static).update(
                 f"Nothing matches “{query}”." if query and self.rows else self.absence
             )
         self.query_one("#count", Static).update(self.count(query, len(found)) if self.rows else "")
+        if self.framed:
+            total = f" · {len(self.rows):,}" if self.rows else ""
+            self.query_one("#frame").border_title = f"{self.heading.capitalize()}{total}"
 
     def on_key(self, event: KeyPress) -> None:
         """In the list: run the keys of one letter, and bring any other back to the line to type in."""
@@ -263,6 +334,7 @@ class PickerScreen(OverScreen[ResultT]):
 
     async def action_move(self, how: str) -> None:
         """Move in the list while the focus is in the line to type in."""
+        self.moved = True
         await self.list.run_action(how)
 
     def action_back(self) -> None:

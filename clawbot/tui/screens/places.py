@@ -102,7 +102,7 @@ class NoteRow(Row):
     entry: str = ""
     room: int = field(default=0, compare=False)
 
-    def prompt(self, found: Sequence[int] = ()) -> Content:
+    def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
         """The score, the place, and below them what stands there."""
         score = "" if self.score is None else f"{self.score:.2f}  "
         lines = [Content.assemble((score, "$foreground 60%"), self._place(self.room - width_of(score)))]
@@ -187,6 +187,8 @@ class PlacePicker(PickerScreen[TalkPlace]):
         Binding("shift+up", "preview_up", "Preview up", show=False),
         Binding("shift+down", "preview_down", "Preview down", show=False),
     ]
+
+    fills = True
 
     def __init__(self, runtime: RuntimeApi) -> None:
         super().__init__(runtime)

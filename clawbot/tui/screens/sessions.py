@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
 from textual.events import Resize
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList, Static
 
-from clawbot.clock import Clock, SystemClock
+from clawbot.clock import Clock, SystemClock, age
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import session_of
 from clawbot.messages import AssistantMessage, BashExecutionMessage, UserMessage
+from clawbot.sessions.summary import LONGEST_TITLE
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.lines import short
-from clawbot.tui.screens.common import KeyHint, age, plural
+from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen, day_group, plural
 from clawbot.tui.screens.picker import Row, Styles
 from clawbot.tui.screens.places import (
     PlacePicker,
@@ -43,6 +46,45 @@ PREVIEW_CHARS = 600
 # Below this many columns the list needs them all.
 PREVIEW_WIDTH = 70
 RESULTS = 30
+QUIET = "$foreground 70%"
+WIDTH = 60  # cells of a preview that is not laid out yet
+# What of the page's palette a preview shows.
+STYLES = {
+    "strong": "bold",
+    "em": "italic",
+    "strike": "strike",
+    "heading": "bold",
+    "code": "$foreground 80%",
+    "code-inline": "$text-accent",
+    "link": "underline",
+    "note": "$text-accent",
+}
+
+
+class TitleScreen(OverScreen[str]):
+    """Asks for the title of a session, which is `title` now. Gives it, "" to take it away, or None."""
+
+    CSS_PATH = "../styles/models.tcss"
+    BINDINGS: ClassVar = [Binding("escape", "back", "Back", priority=True)]
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self.now = title
+
+    def compose(self) -> ComposeResult:
+        """The line to type in."""
+        yield Static("Title", id="title")
+        yield Input(self.now, compact=True, max_length=LONGEST_TITLE, id="key")
+        yield KeyLine([KeyHint("enter", "take it", "screen.take"), KeyHint("esc", "back", "screen.back")])
+
+    @on(Input.Submitted, "#key")
+    def action_take(self) -> None:
+        """Give the title back."""
+        self.dismiss(self.query_one("#key", Input).value.strip())
+
+    def action_back(self) -> None:
+        """Leave it as it is."""
+        self.dismiss(None)
 
 
 class SessionsScreen(PlacePicker):
@@ -51,17 +93,25 @@ class SessionsScreen(PlacePicker):
     CSS_PATH: ClassVar[Styles] = ["../styles/picker.tcss", "../styles/sessions.tcss"]
     BINDINGS: ClassVar = [
         Binding("ctrl+x", "export", "Export", priority=True),
+        Binding("ctrl+t", "rename", "Rename", priority=True),
+        Binding("ctrl+d", "delete", "Delete", priority=True),
     ]
     heading = "sessions"
     nothing = "No earlier conversation yet."
     keys = (
         KeyHint("enter", "resume", "screen.choose"),
+        KeyHint("ctrl+t", "title", "screen.rename"),
+        KeyHint("ctrl+d", "delete", "screen.delete"),
         KeyHint("ctrl+x", "export", "screen.export"),
-        KeyHint("shift+↑", "older", "screen.preview_up"),
-        KeyHint("shift+↓", "newer", "screen.preview_down"),
         KeyHint("esc", "back", "screen.back"),
+        KeyHint("shift+↑ ↓", "read", "screen.preview_up"),
     )
-    letter_keys: ClassVar = {"x": "screen.export"}
+    letter_keys: ClassVar = {
+        "x": "screen.export",
+        "t": "screen.rename",
+        "d": "screen.delete",
+        "u": "screen.restore",
+    }
 
     def __init__(self, runtime: RuntimeApi, *, clock: Clock | None = None) -> None:
         super().__init__(runtime)
@@ -69,6 +119,7 @@ class SessionsScreen(PlacePicker):
         self.previews: dict[
             tuple[str, str], Content | SpokenExcerpt
         ] = {}  # by session, and entry of what was looked for
+        self.deleted: list[str] = []  # ids of the sessions that were deleted here, the last one last
         self.said: tuple[str, dict[str, Hit]] = ("", {})  # a query, and by session the best of what was said on it
 
     async def load(self) -> list[Row]:
@@ -91,6 +142,7 @@ class SessionsScreen(PlacePicker):
             mark="●" if here else "○",
             more=f"{summary.key} {summary.session_id}",
             warning="open elsewhere" if summary.locked and not here else "",
+            group=day_group(summary.updated_at, self.clock.now()),
         )
 
     # Finding
@@ -178,7 +230,10 @@ class SessionsScreen(PlacePicker):
             said = said_around(await self.runtime.sessions.around(hit.path, entry), entry)
             if said is not None:
                 return said
-        return last_words(await self.runtime.sessions.preview(session_id, PREVIEW_MESSAGES))
+        width = self.query_one("#preview").scrollable_content_region.width
+        items = await self.runtime.sessions.preview(session_id, PREVIEW_MESSAGES)
+        # Markdown comes in after the first paint, and takes its time.
+        return await asyncio.to_thread(last_words, items, width)
 
     def _show(self, key: tuple[str, str]) -> None:
         row = self.current
@@ -190,6 +245,48 @@ class SessionsScreen(PlacePicker):
         else:
             preview.show_end(shown)
         self.set_class(not isinstance(shown, SpokenExcerpt), "-whole")
+
+    @work(group="change")
+    async def action_rename(self) -> None:
+        """Ask for another title for the highlighted session."""
+        row = self.current
+        if row is None:
+            return
+        title = await self.app.push_screen_wait(TitleScreen(row.title))
+        if title is not None:
+            await self._change(lambda: self.runtime.sessions.rename(row.id, title), "Not renamed", row.id)
+
+    @work(group="change")
+    async def action_delete(self) -> None:
+        """Move the highlighted session to the trash."""
+        row = self.current
+        if row is None:
+            return
+        if row.id == self.runtime.agent.status.session_id:
+            self.notify("This conversation is open. After /new it can be deleted.", severity="warning", markup=False)
+        elif await self._change(lambda: self.runtime.sessions.delete(row.id), "Not deleted", None):
+            self.deleted.append(row.id)
+            self.list.focus()
+            self.query_one(KeyLine).status = "deleted · u brings it back"
+
+    @work(group="change")
+    async def action_restore(self) -> None:
+        """Bring back what was deleted last."""
+        if self.deleted:
+            last = self.deleted.pop()
+            await self._change(lambda: self.runtime.sessions.restore(last), "Not brought back", last)
+            self.query_one(KeyLine).status = ""
+
+    async def _change(self, change: Callable[[], Awaitable[object]], failure: str, highlight: str | None) -> bool:
+        """Do `change`, and show the list as it is then; says whether it was done."""
+        try:
+            await change()
+        except (ClawbotError, OSError) as error:
+            self.notify(clean(f"{error}"), title=failure, severity="error", markup=False)
+            return False
+        if not self.has_left:
+            self.fetch(highlight=highlight)
+        return not self.has_left
 
     @work(group="export")
     async def action_export(self) -> None:
@@ -218,13 +315,14 @@ def quoted(hit: Hit, query: str) -> str:
     return f"{when}{snippet_start(line, query)}"
 
 
-def last_words(items: Sequence[HistoryItem]) -> Content:
-    """The messages of a preview: who spoke, and the beginning of what was said."""
-    blocks = [block for item in items if (block := _block(item)) is not None]
-    return Content("\n\n").join(blocks) if blocks else Content.styled("Nothing said yet.", "$foreground 60%")
+def last_words(items: Sequence[HistoryItem], width: int = WIDTH) -> Content:
+    """The messages of a preview in `width` cells: who spoke, and the beginning of what was said, as the page shows it.
+    Blocks."""
+    blocks = [block for item in items if (block := _block(item, width)) is not None]
+    return Content("\n\n").join(blocks) if blocks else Content.styled("Nothing said yet.", QUIET)
 
 
-def _block(item: HistoryItem) -> Content | None:
+def _block(item: HistoryItem, width: int) -> Content | None:
     message = item.message
     if isinstance(message, UserMessage):
         speaker = "You"
@@ -239,4 +337,23 @@ def _block(item: HistoryItem) -> Content | None:
         return None
     if len(text) > PREVIEW_CHARS:
         text = text[:PREVIEW_CHARS].rstrip() + " …"
-    return Content.assemble((f"{speaker}\n", "$foreground 60%"), text)
+    said = rendered(text, width) if isinstance(message, AssistantMessage) else Content(text)
+    return Content.assemble((f"{speaker}\n", QUIET), said)
+
+
+def rendered(text: str, width: int) -> Content:
+    """Markdown as the page shows it, in `width` cells, in the few styles that a preview has."""
+    from clawbot.tui.render.markdown import markdown_pieces
+    from clawbot.tui.render.markdown_blocks import Lexers
+
+    lexers, lines = Lexers(), list[Content]()
+    for piece in markdown_pieces(text):
+        lines += [Content("")] if piece.gap and lines else []
+        for line in piece.lines(max(width, 20), lexers):
+            spans = [(span.text, _styled(span.style)) for span in line.spans]
+            lines.append(Content.assemble(*spans))
+    return Content("\n").join(lines)
+
+
+def _styled(names: str) -> str:
+    return " ".join(dict.fromkeys(STYLES[name] for name in names.split() if name in STYLES))

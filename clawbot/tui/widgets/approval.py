@@ -8,9 +8,10 @@ was shown: until then the allowing keys scroll.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -37,7 +38,7 @@ STYLES = (
 )  # fmt: skip
 LOW = 16  # rows of a screen that has none to spare for air
 AROUND = 3  # rows that the screen needs beside the question: its header, the line above the question, the status
-AIR = 2  # more of them on a screen that is not low: a row below the question, one above the status
+AIR = 1  # more of them on a screen that is not low: a row below the question
 PAGE = 3  # rows of the conversation that stay in view
 
 

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from clawbot.text.sanitize import without_isolates
-from clawbot.tui.render.items import Item, Page
+from clawbot.tui.render.items import USER_BAR, Item, Page
 from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, cells_of, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 
@@ -149,9 +149,10 @@ class Stack:
 
 PREFIX = "transcript--"
 NAMES = (
-    "speaker", "you", "user", "time", "strong", "em", "strike", "heading", "heading-1", "link", "note", "marker",
+    "you", "user", "time", "strong", "em", "strike", "heading", "heading-1", "link", "note", "marker",
     "quote", "quote-bar", "rule", "code", "code-inline", "code-comment", "code-string", "code-number", "code-keyword",
-    "code-name", "code-deleted", "tool", "tool-mark", "tool-text", "tool-error", "tool-added", "tool-removed",
+    "code-name", "code-deleted", "code-language", "tool", "tool-text", "tool-error", "card-waits",
+    "card-runs", "card-done", "diff-added", "diff-removed", "diff-same",
     "reasoning", "divider", "note-quiet", "mark", "notice-info", "notice-warning", "notice-error", "discarded",
     "sign-odd", "sign-blank", "pointed",
 )  # fmt: skip
@@ -230,7 +231,7 @@ class LineView(Painted, ScrollView):
         self.pointed: Pointed | None = None
         self._rows: list[StyledLine] = []  # in view, at the last paint
         self._cursor_row: int | None = None
-        self._strips: LRUCache[tuple[StyledLine, bool], Strip] = LRUCache(MOST_STRIPS)
+        self._strips: LRUCache[tuple[StyledLine, bool, int], Strip] = LRUCache(MOST_STRIPS)
 
     @property
     def page_width(self) -> int:
@@ -258,10 +259,10 @@ class LineView(Painted, ScrollView):
         """The line of the page at row `y` of the widget."""
         number = self.scroll_offset.y + y
         line = self._rows[y]
-        key = (line, y == self._cursor_row)
+        key = (line, y == self._cursor_row, self.page_width if line.fill else 0)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._draw(*key)
+            strip = self._strips[key] = self._draw(line, y == self._cursor_row)
         if self.pointed is not None and self.stack.item(self.stack.at(number)[0]).entry == self.pointed.entry:
             strip = self._point(strip, line, self.pointed.query)
         selection = self.text_selection
@@ -298,7 +299,8 @@ class LineView(Painted, ScrollView):
         left = width_of(text[:start])
         right = width_of(text) if end == -1 else width_of(text[:end])
         before, inside, after = strip.divide([left, max(left, right), max(strip.cell_length, left, right)])
-        style = self.screen.get_component_rich_style("screen--selection")
+        # Only the ground: the colour of the style is that of the ground, on which nothing could be read.
+        style = Style(bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor)
         marked = Strip([Segment(segment.text, (segment.style or Style()) + style) for segment in inside])
         return Strip.join([before, marked, after])
 
@@ -313,6 +315,8 @@ class LineView(Painted, ScrollView):
         rows = []
         for number in range(first, min(last, self.stack.height - 1) + 1):
             text = self.stack.line(number).text
+            if text.startswith(USER_BAR):
+                text = text.replace(USER_BAR, " " * len(USER_BAR), 1)
             start, end = selection.get_span(number) or (0, 0)
             rows.append(text[start : len(text) if end == -1 else end].rstrip())
         margin = min((len(row) - len(row.lstrip()) for row in rows[1:] if row), default=0)

@@ -6,10 +6,11 @@ What the status line says is a pure function, `status_line`: which parts, how wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.segment import Segment
 from textual.events import Click
 from textual.message import Message
@@ -30,8 +31,7 @@ PLACE = 8  # cells that agent and session have at least
 FULL_WIDTH = 80  # below, parts are dropped from the right
 
 
-@dataclass(frozen=True)
-class Gauge:
+class Gauge(Struct, frozen=True):
     """How full the context is, in tokens. `flush` and `compaction` are where those come, 0 when they don't."""
 
     tokens: int = 0
@@ -50,8 +50,7 @@ class Gauge:
         return "meter-warning" if self.window and self.tokens >= warning else "meter"
 
 
-@dataclass(frozen=True)
-class StatusState:
+class StatusState(Struct, frozen=True):
     """All that the status line shows. `place` is agent and session, `cost` in US dollars, `activity` what runs now,
     `seconds` for how long, `hint` the key that matters most at the moment; `indexing` stands in place of the count of
     notes while the memory is indexed."""
@@ -209,6 +208,36 @@ class StatusLine(Painted):
         return Strip(segments).crop_extend(0, self.size.width, self.rich_style)
 
 
+Keys = Sequence[tuple[str, str]]
+"""Keys, each with what it does, the most important one first."""
+
+
+def keys_line(keys: Keys, width: int) -> list[StyledSpan]:
+    """The spans of the footer: as many of `keys` as fit into `width` cells, whole ones from the left."""
+    spans: list[StyledSpan] = []
+    room = width - 2
+    for key, text in keys:
+        shown = [StyledSpan(SEPARATOR if spans else " "), StyledSpan(key, "key"), StyledSpan(f" {text}")]
+        room -= cells_of(shown)
+        if room < 0:
+            break
+        spans += shown
+    return spans
+
+
+class KeysLine(Painted):
+    """The footer: the keys that mean something now."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"keys--key"}
+    prefix = "keys--"
+    keys: reactive[Keys] = reactive(())
+
+    def render_line(self, y: int) -> Strip:
+        """The one line."""
+        strip = Strip(self.segments(keys_line(self.keys, self.size.width)))
+        return strip.crop_extend(0, self.size.width, self.rich_style)
+
+
 class QueueLines(Widget):
     """What was typed during a turn and waits: one quiet line each."""
 
@@ -247,20 +276,23 @@ class QueueLines(Widget):
 
 
 class NewBelow(Widget):
-    """`↓ 3 new`: the reader has scrolled up, and the talk goes on. A click goes there."""
+    """`↓ 3 new`, or `↓ 12 more lines` of what began in sight: the reader has scrolled up, and the talk goes on. A
+    click goes there."""
 
     class Pressed(Message):
         """The reader wants to see it."""
 
-    count: reactive[int] = reactive(0)
+    text: reactive[str] = reactive("", layout=True)
 
-    def watch_count(self, count: int) -> None:
-        """Hidden while there is nothing new."""
-        self.display = count > 0
+    def show(self, count: int, lines: int) -> None:
+        """Tell of so many new things, else of so many new lines; hidden while there is nothing new."""
+        more = f"↓ {lines:,} more line{'' if lines == 1 else 's'} · end" if lines else ""
+        self.text = f"↓ {count} new · end" if count else more
+        self.display = bool(self.text)
 
     def render(self) -> str:
-        """The count and the key."""
-        return f"↓ {self.count} new · end"
+        """What is new and the key."""
+        return self.text
 
     def get_content_width(self, container: object, viewport: object) -> int:
         """As wide as its text."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual import work
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 
 from clawbot.tui.render.items import FOLD, Item, Page
@@ -49,15 +50,21 @@ class TranscriptView(LineView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """What the reader sees, or what stands below it, has changed: so many new things are out of sight."""
+        """What the reader sees, or what stands below it, has changed: so many new things are out of sight, and so many
+        lines of one that began in sight."""
 
         unseen: int
+        lines: int = 0
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
         self.unseen = 0
         self._following = True
         self._cursor: tuple[Item, int] | None = None
+        self._foot: Item | None = None
+        self._newest: Item | None = None  # of those that are counted
+        self._left = 0  # the height of the page when the reader left its end
+        self._grown = 0  # lines that came since
         self._settling: asyncio.Task[None] | None = None
 
     # What is shown
@@ -66,25 +73,44 @@ class TranscriptView(LineView, can_focus=True):
         """Add `items` at the end, in place of the last `drop` ones."""
         added = list(items)
         with self._kept_in_place():
-            end = len(self.stack)
+            end = len(self.stack) - (self._foot is not None)
             self.stack.replace(end - drop, end, added)
-        if not self._following and any(item.fresh for item in added):
-            self._tell(self.unseen + 1)
+        fresh = next((item for item in added if item.fresh), None)
+        is_new = fresh is not None and fresh is not self._newest
+        self._newest = fresh or self._newest
+        if not self._following:
+            self._tell(self.unseen + is_new, max(0, self.stack.height - self._left))
+
+    def foot(self, item: Item | None) -> None:
+        """Let `item`, or nothing, stand below all others."""
+        with self._kept_in_place():
+            end = len(self.stack)
+            self.stack.replace(end - (self._foot is not None), end, [item] if item else [])
+            self._foot = item
+
+    @property
+    def last(self) -> Item | None:
+        """The last item that stays."""
+        place = len(self.stack) - 1 - (self._foot is not None)
+        return self.stack.item(place) if place >= 0 else None
 
     def prepend(self, items: Iterable[Item]) -> None:
         """Add older items at the beginning; what is on the screen stays where it is."""
+        height = self.stack.height
         with self._kept_in_place():
             self.stack.replace(0, 0, items)
+        self._left += self.stack.height - height
 
     def shorten(self, count: int) -> None:
         """Let go of the first `count` items; what is on the screen stays where it is."""
+        height = self.stack.height
         with self._kept_in_place():
             self.stack.replace(0, count, ())
+        self._left += self.stack.height - height
 
     def clear(self) -> None:
         """Forget everything."""
-        self._cursor = None
-        self.pointed = None
+        self._cursor = self._foot = self.pointed = None
         self._following = True
         self._tell(0)
         with self._kept_in_place():
@@ -96,6 +122,19 @@ class TranscriptView(LineView, can_focus=True):
         if index is not None:
             with self._kept_in_place():
                 self.stack.changed(index)
+
+    def repaint(self, item: Item) -> None:
+        """A part of `item` moves: only its lines are drawn, as long as they are as many as before."""
+        index = self.stack.index_of(item)
+        if index is None:
+            return
+        before = len(self.stack.lines(index))
+        self.stack.changed(index)
+        if len(self.stack.lines(index)) != before:
+            self.update(item)
+        else:
+            top = self.stack.top(index) - self.scroll_offset.y
+            self.refresh(Region(0, top, self.size.width, before).intersection(self.size.region))
 
     def fold_all(self) -> None:
         """Unfold everything that can be; fold everything when all of it is unfolded."""
@@ -140,17 +179,19 @@ class TranscriptView(LineView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Follow only while the reader is at the end; fetch older turns near the top."""
         super().watch_scroll_y(old_value, new_value)
+        if self._following and not self.at_end:
+            self._left = self.stack.height
         self._following = self.at_end
-        if self._following and self.unseen:
+        if self._following:
             self._tell(0)
         if new_value <= NEAR_TOP and new_value < old_value:
             self.post_message(self.TopReached())
         self._settle_visible()
 
-    def _tell(self, unseen: int) -> None:
-        if unseen != self.unseen:
-            self.unseen = unseen
-            self.post_message(self.Moved(unseen))
+    def _tell(self, unseen: int, grown: int = 0) -> None:
+        if (unseen, grown) != (self.unseen, self._grown):
+            self.unseen, self._grown = unseen, grown
+            self.post_message(self.Moved(unseen, grown))
 
     @contextmanager
     def _kept_in_place(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from clawbot.agent.events import CompactionFinished, Event, MessageFinished, Too
 from clawbot.clock import SystemClock
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatRequest, StreamPart
+from clawbot.messages import OFFLINE
 from tests.agent.gate_host import House, PurposeModel, compactions, ended, talk
 
 WINDOW = 5_000
@@ -55,7 +56,7 @@ def _request(agent: Agent) -> str:
 
 @pytest.mark.parametrize("wish", ["show memory/2026-01-01.md", "读一下 memory/2026-01-01.md"], ids=["en", "zh"])
 async def test_a_wish_is_answered_from_what_was_read(house: House, wish: str) -> None:
-    agent = house.open(Offline(), window=WINDOW)
+    agent = house.open(Offline(), ref=OFFLINE, window=WINDOW)
     for _ in range(3):
         await talk(agent, "about the weather: " + "rain " * 640)
     (house.workspace / "memory").mkdir(exist_ok=True)
@@ -80,7 +81,7 @@ async def test_a_wish_is_answered_from_what_was_read(house: House, wish: str) ->
     ids=["en", "zh"],
 )
 async def test_a_write_is_told_and_made_once(house: House, keep: str, fact: str, said: str) -> None:
-    agent = house.open(Offline(), window=WINDOW)
+    agent = house.open(Offline(), ref=OFFLINE, window=WINDOW)
     (house.workspace / "memory").mkdir(exist_ok=True)
     like = fact[:220] if keep.isascii() else fact[:21] + ",不过有时会晚一点"
     (house.workspace / "memory" / "2026-01-01.md").write_text("".join(f"- {like} {n}\n" for n in range(45)))
@@ -95,7 +96,7 @@ async def test_a_write_is_told_and_made_once(house: House, keep: str, fact: str,
 
 
 async def test_names_outlive_three_compactions(house: House) -> None:
-    agent = house.open(Offline(), window=WINDOW)
+    agent = house.open(Offline(), ref=OFFLINE, window=WINDOW)
     await talk(agent, "We decided that staging is alpha.example.org, its port is 8443, see conf/proxy/main.yaml.")
     await talk(agent, "我们决定测试机用 beta.example.org,端口是 8444。")
     await talk(agent, "remember that I prefer tabs")
@@ -112,7 +113,7 @@ async def test_names_outlive_three_compactions(house: House) -> None:
 
 async def test_a_fact_that_stood_in_a_search_is_kept_by_the_flush(house: House) -> None:
     brain = Offline()
-    agent = house.open(brain, window=WINDOW)
+    agent = house.open(brain, ref=OFFLINE, window=WINDOW)
     await talk(agent, "I prefer tabs over spaces. What is the weather?")
     await talk(agent, "我喜欢喝乌龙茶。今天天气怎么样?")
     for _ in range(3):

@@ -1,6 +1,6 @@
-"""Asks litellm for every turn of a script, as its own provider and over HTTP, and prints what came as JSON.
+"""Asks litellm over HTTP for every turn of a script, and prints what came as JSON.
 
-Run as a process by `test_provider.py`, since litellm is too large to share a process with other tests.
+Run as a process by `test_litellm.py`, since litellm is too large to share a process with other tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import litellm
 import openai
 
 from clawbot.llm.scripted import ScriptEngine, load_script
-from clawbot.llm.scripted.provider import ScriptProvider
 from clawbot.llm.scripted.server import serve_script
 
 TOOL = {"type": "function", "function": {"name": "read", "description": "", "parameters": {"type": "object"}}}
@@ -70,16 +69,13 @@ def note(seen: dict[str, Any], chunk: Any) -> None:
 
 
 async def main(path: Path) -> None:
-    """Play the script twice: behind litellm's own door, and as a server."""
+    """Serve the script, and play it."""
     litellm.suppress_debug_info = True
-    script = load_script(path)
-    engine = ScriptEngine(script)
-    litellm.custom_provider_map = [{"provider": "script", "custom_handler": ScriptProvider(litellm, engine)}]
-    inside = [await ask(model="script/scripted") for _ in script.turns]
-    async with serve_script(ScriptEngine(script)) as served:
+    engine = ScriptEngine(load_script(path))
+    async with serve_script(engine) as served:
         door = {"model": "openai/scripted", "api_base": served.url, "api_key": "none"}
-        outside = [await ask(**door) for _ in script.turns]
-    sys.stdout.write(json.dumps({"inside": inside, "outside": outside, "tools": engine.requests[0]["tools"]}))
+        turns = [await ask(**door) for _ in engine.script.turns]
+    sys.stdout.write(json.dumps({"turns": turns, "tools": engine.requests[0]["tools"]}))
 
 
 if __name__ == "__main__":

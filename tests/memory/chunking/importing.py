@@ -24,7 +24,7 @@ class Halfway(Loader):
     """Stops the import of the package in its middle, until the other thread waits for it, or does not."""
 
     def __init__(self) -> None:
-        self.cutting = threading.Thread(target=blocks_of, args=(["# note"],))
+        self.cutting = threading.Thread(target=blocks_of, args=(["> a quote"],))
         self.parts: list[str] = []
         self.rest: Loader | None = None
 

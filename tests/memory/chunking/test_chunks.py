@@ -70,6 +70,31 @@ def test_an_item_keeps_what_is_indented_below_it_and_nested_ones_are_their_own()
     ]
 
 
+def test_who_speaks_after_a_list_is_not_part_of_its_last_item() -> None:
+    talk = "assistant: You could:\n- dim it\n- start with ten\nuser: Start with ten.\nassistant: Good, but\n  tonight?"
+    assert kinds(talk) == [
+        ("dialogue", "assistant: You could:"),
+        ("item", "- dim it"),
+        ("item", "- start with ten"),
+        ("dialogue", "user: Start with ten."),
+        ("dialogue", "assistant: Good, but\n  tonight?"),
+    ]
+    assert kinds("1. 换窗户\n2. 只刷漆\n客户：选第二个。")[1:] == [
+        ("item", "2. 只刷漆"),
+        ("dialogue", "客户：选第二个。"),
+    ]
+    assert texts("- one\n  Anna: indented\nand wrapped") == ["- one\n  Anna: indented\nand wrapped"]
+
+
+def test_the_lines_of_a_log_stand_alone() -> None:
+    assert texts("09:12 first alert\n09:40 found it\n  the pool\n[10:05] errors gone") == [
+        "09:12 first alert",
+        "09:40 found it\n  the pool",
+        "[10:05] errors gone",
+    ]
+    assert texts("We met at\n09:40 in the hall") == ["We met at\n09:40 in the hall"]
+
+
 def test_an_item_that_goes_on_behind_nested_ones() -> None:
     assert texts("- a\n  - b\n\n  more of a\n- c") == ["- a", "- b", "more of a", "- c"]
 

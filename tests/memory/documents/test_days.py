@@ -114,6 +114,22 @@ def test_a_heading_that_begins_with_a_date_tells_it_for_what_stands_below() -> N
     }
 
 
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Mittwoch, 11. März 2026",
+        "So, den 11. März 2026",
+        "miércoles 11 de marzo de 2026",
+        "mercredi 11 mars 2026 - réunion",
+        "11.03.2026 Standup",
+        "水曜日 2026年3月11日",
+        "2026년 3월 11일 회의",
+    ],
+)
+def test_a_heading_tells_a_day_in_other_languages(heading: str) -> None:
+    assert told(f"one\n# {heading}\ntwo\n")["two"] == {"2026-03-11"}
+
+
 def test_a_note_with_a_day_is_of_it_also_below_the_heading_of_another_one() -> None:
     days = told("# 2026-03-10\none\n## 2026-03-11 plan\ntwo\n# rest\nthree\n", "memory/2026-03-10.md")
     assert days["one"] == days["three"] == {"2026-03-10"}

@@ -234,7 +234,7 @@ async def test_a_failure_half_way_leaves_no_words_without_sums(
     embedder = OfflineEmbedder(files)
     right = await embedder.embed(TEXTS, "document")
     with monkeypatch.context() as patch:
-        patch.setattr(Bpe, "text", lambda *_: 1 / 0)
+        patch.setattr(Bpe, "atom", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             await embedder.embed(["words that are unheard of"], "document")
     await embedder.embed(["words that are unheard of"], "document")

@@ -17,6 +17,7 @@ from clawbot.memory.documents.days import date_of
 from clawbot.memory.embeddings.embedding_text import chunk_embedding_text, query_embedding_text
 from clawbot.memory.search import engine
 from clawbot.memory.search.classic import all_words, similarity, single_words, text_score, token_set
+from clawbot.memory.search.engine import CLASSIC_RESULTS
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.values import SearchRequest
 from clawbot.text.tokens import FTS5_TOKENIZER, index_text
@@ -99,10 +100,12 @@ class Transcription:
 
     def order(self, query: str) -> list[str]:
         hybrid = self.query.hybrid
-        candidates = min(200, max(1, math.floor(self.query.max_results * hybrid.candidate_multiplier)))
+        candidates = min(200, max(1, math.floor(CLASSIC_RESULTS * hybrid.candidate_multiplier)))
         tokens = [self.quoted(token) for token in re.findall(r"\w+", query)]
         sql = f"select rowid - 1, bm25(f) from f where f match ? order by 2, 1 limit {candidates}"
-        words = {row: -rank / (1 - rank) for row, rank in self.db.execute(sql, (" AND ".join(tokens),))}
+        words: dict[int, float] = {}
+        for match in (" AND ".join(tokens), " OR ".join(single_words(query))):
+            words = words or {row: -rank / (1 - rank) for row, rank in self.db.execute(sql, (match,))}
         cosines = self.rows @ np.frombuffer(vector(query_embedding_text(query, remote=False)), "<f4")
         near = {int(row): float(cosines[row]) for row in np.argsort(-cosines, kind="stable")[:candidates]}
         scores = {
@@ -114,7 +117,7 @@ class Transcription:
             ranked = self.mmr(ranked, scores, hybrid.mmr.lambda_)
         strict = [row for row in ranked if scores[row] >= 0.35]
         kept = strict if strict or not words else [row for row in ranked if row in words]
-        return [f"{self.chunks[row][0]}:{self.chunks[row][1].start_line}" for row in kept[: self.query.max_results]]
+        return [f"{self.chunks[row][0]}:{self.chunks[row][1].start_line}" for row in kept[:CLASSIC_RESULTS]]
 
     @staticmethod
     def quoted(token: str) -> str:
@@ -190,6 +193,18 @@ def test_without_vectors_each_word_counts_by_itself(tmp_path: Path) -> None:
     assert found == {"roses here", "tulips"}
     assert single_words("the 42 of") == ['"the" AND "42" AND "of"']
     assert '"玫瑰"' in single_words("玫瑰在哪里")
+
+
+def test_single_words_count_when_no_note_has_them_all(tmp_path: Path) -> None:
+    texts = ["the roses by the harbour", "tulips", "花园里有玫瑰", "a ledger", *["filler"] * 30]
+    settings = MemorySearchSettings.model_validate(
+        {"profile": "classic", "query": {"hybrid": {"vector_weight": 0.0, "text_weight": 1.0}}}
+    )
+    searcher = Searcher(build(tmp_path / "i", notes_of(*texts[:30]), settings), settings)
+    found = [hit.snippet for hit in searcher.ask("which roses grow beside the lantern").hits]
+    assert found == ["the roses by the harbour"]
+    assert [hit.snippet for hit in searcher.ask("玫瑰几月剪枝").hits] == ["花园里有玫瑰"]
+    assert [hit.snippet for hit in searcher.ask("roses harbour").hits] == ["the roses by the harbour"]
 
 
 def test_hits_by_word_are_kept_when_nothing_reaches_the_least_score(tmp_path: Path) -> None:

@@ -79,6 +79,20 @@ def test_a_question_that_names_a_day_prefers_its_lines(searcher: Searcher) -> No
     assert "灯笼" in searcher.best("lantern party on 21 November 2026")
 
 
+def test_a_day_without_a_note_is_answered_by_the_nearest_ones(tmp_path: Path) -> None:
+    days = ("2026-10-02", "2026-11-04", "2026-11-08", "2026-11-30")
+    searcher = Searcher(build(tmp_path / "i", {f"memory/{day}.md": "- a lantern\n" for day in days}))
+    found = [hit.path for hit in searcher.ask("lantern on 6 November 2026", vectors=False).hits]
+    assert set(found[:2]) == {"memory/2026-11-04.md", "memory/2026-11-08.md"}
+    assert searcher.places("2026年11月6日的 lantern", vectors=False)[0][:17] in {
+        "memory/2026-11-04",
+        "memory/2026-11-08",
+    }
+    assert searcher.places("lantern on 8 November 2026", vectors=False)[0].startswith("memory/2026-11-08")
+    weeks = [hit.score for hit in searcher.ask("lantern on 17 July 2026", vectors=False).hits]
+    assert max(weeks) - min(weeks) < 0.01
+
+
 def test_large_chunks_are_of_each_day_that_begins_in_them(tmp_path: Path) -> None:
     searcher = Searcher(build(tmp_path / "i", FILES, CLASSIC), CLASSIC)
     for day, paths in (

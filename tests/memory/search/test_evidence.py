@@ -63,12 +63,13 @@ def test_in_a_home_of_a_few_lines_an_alien_question_finds_nothing(tmp_path: Path
 
 
 def test_a_missing_vector_is_guessed_from_the_words_and_a_known_one_is_not() -> None:
-    near = VectorScores(np.array([0.8, 0.1, 0.0, 0.3], "<f4"), np.array([True, True, False, False]))
+    cosines = np.array([0.8, 0.1, 0.0, 0.3], "<f4")
+    near = VectorScores(cosines, cosines, np.array([True, True, False, False]))
     assert near.guessed(np.array([0.0, 1.0, 1.0, 0.25], "<f4")).tolist() == pytest.approx([0.8, 0.1, 0.8, 0.3])
 
 
 def test_without_any_vector_nothing_is_guessed() -> None:
-    near = VectorScores(np.zeros(2, "<f4"), np.zeros(2, np.bool_))
+    near = VectorScores(np.zeros(2, "<f4"), np.zeros(2, "<f4"), np.zeros(2, np.bool_))
     assert near.guessed(np.array([1.0, 0.5], "<f4")).tolist() == [0, 0]
 
 
@@ -77,5 +78,5 @@ def test_a_word_that_is_being_typed_is_found_by_its_beginning(tmp_path: Path, be
     files = {"memory/2026-10-02.md": "# Proxy\n\n- the staging port is 8443\n- tea at four\n"}
     searcher = Searcher(build(tmp_path / "index.sqlite", files))
     assert "staging" in searcher.ask(begun, prefix=True).hits[0].snippet
-    assert searcher.ask("stagi").hits == ()
+    assert searcher.ask("sta").hits == ()
     assert searcher.ask("xylo", prefix=True).hits == ()

@@ -90,6 +90,11 @@ def test_a_word_of_several_characters_is_looked_for_between_others() -> None:
         ("What happened on 7 May 2023?", date(2023, 5, 7), date(2023, 5, 7)),
         ("bread yesterday", date(2026, 11, 20), date(2026, 11, 20)),
         ("上个月的面包", date(2026, 10, 1), date(2026, 10, 31)),
+        ("Was habe ich gestern gekauft?", date(2026, 11, 20), date(2026, 11, 20)),
+        ("¿Qué pan compré el 3 de mayo?", date(2026, 5, 3), date(2026, 5, 3)),
+        ("le pain du mois dernier", date(2026, 10, 1), date(2026, 10, 31)),
+        ("先月のパン", date(2026, 10, 1), date(2026, 10, 31)),
+        ("지난달 빵", date(2026, 10, 1), date(2026, 10, 31)),
     ],
 )
 def test_dates_are_periods_and_no_words(text: str, start: date, end: date) -> None:
@@ -102,11 +107,50 @@ def test_a_question_of_nothing_but_a_date_keeps_its_words() -> None:
     assert matches("2026-03-02")
 
 
-@pytest.mark.parametrize("text", ["When was it?", "how long did it take", "什么时候去的", "他哪天来", "开了多久"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "When was it?",
+            "how long did it take",
+            "什么时候去的",
+            "他哪天来",
+            "开了多久",
+            "Seit wann?",
+            "Wie lange bleibt er?",
+        ),
+        *("An welchem Tag war das?", "¿Desde cuándo?", "desde cuando vive aqui", "¿Cuánto tiempo?", "Depuis quand ?"),
+        *("À quelle heure ?", "いつから", "どのくらいかかった", "何曜日?", "언제부터", "얼마나 걸렸어?", "몇 시야?"),
+    ],
+)
 def test_asks_when(text: str) -> None:
     assert asked(text).asks_when
 
 
-@pytest.mark.parametrize("text", ["Who came?", "whenever", "去了哪里", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["Who came?", "whenever", "去了哪里", "", "Wer war da?", "¿Quién vino de Madrid?", "Qui ?", "誰が来た?", "누구야?"],
+)
 def test_does_not_ask_when(text: str) -> None:
     assert not asked(text).asks_when
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How many rooms are there?",
+        "what size was the dump",
+        "Wie viel kostet der Umzug?",
+        "¿Cuánto debemos?",
+        "房租多少钱",
+        "会议有几个人",
+        "人数はいくつ",
+    ],
+)
+def test_asks_for_a_number(text: str) -> None:
+    assert asked(text).asks_number
+
+
+@pytest.mark.parametrize("text", ["How was it?", "what did she say about codes", "怎么去医院"])
+def test_does_not_ask_for_a_number(text: str) -> None:
+    assert not asked(text).asks_number

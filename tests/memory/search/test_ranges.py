@@ -102,3 +102,16 @@ def test_reordered_passes_over_what_is_no_number_of_a_text() -> None:
     assert reordered(4, [2, 2, 7, -1, 0]) == [2, 0, 1, 3]
     assert reordered(3, None) == [0, 1, 2]
     assert reordered(0, [1]) == []
+
+
+def test_a_larger_budget_only_adds_behind_what_is_usual() -> None:
+    known = lines(*[100] * 80)
+    ranked = [40, 10, 60, 25, 42, 11, 12, 26, 62, 70, 5, 39, 9, 27, 72, 0]
+    usual = (5, 900)
+    few = build_ranges(ranked, known, Budget(5, 900, 0.0, usual), WEIGHTS)
+    many = build_ranges(ranked, known, Budget(48, 12_000, 0.0, usual), WEIGHTS)
+    assert many[: len(few)] == few
+    assert len(many) > len(few)
+    shown = [number for each in many for number in range(each.first, each.last + 1)]
+    assert set(ranked) <= set(shown)
+    assert len(shown) == len(set(shown))

@@ -122,7 +122,7 @@ def test_threads_read_on_while_another_writes_and_publishes(filled: Path) -> Non
                 seen(reader)
                 matrix = matrix.updated(reader) if matrix is not None else None
                 assert matrix is not None
-                assert matrix.ids.tolist() == reader.all_vectors()[0].tolist()
+                assert [int(one) for ids in matrix.ids for one in ids] == reader.all_vectors()[0].tolist()
             rounds += 1
         reader.close()
         return rounds

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 import numpy as np
@@ -12,10 +15,10 @@ import pytest
 from clawbot.memory.store.database import open_for_reading
 from clawbot.memory.store.errors import InterruptedSearchError, MissingIndexError
 from clawbot.memory.store.reader import IndexReader
-from clawbot.memory.store.records import Profile
+from clawbot.memory.store.records import EVERYWHERE, FileRow, Profile, id_of
 from clawbot.memory.store.vectors import decode, encode
 from clawbot.memory.store.writer import IndexWriter
-from tests.memory.store.making import DIMENSIONS, opened, put, vector
+from tests.memory.store.making import DIMENSIONS, embed_all, opened, put, vector
 
 WORDS = [f"word{number} 词{number}" for number in range(300)]
 
@@ -88,17 +91,19 @@ def test_vectors_come_by_id_for_those_that_have_one(filled: Path) -> None:
 def test_codes_come_by_id_and_exact_vectors_have_none(filled: Path) -> None:
     reader = IndexReader(filled)
     if reader.identity is not None and reader.identity.profile == "classic":
-        assert reader.codes() is None
+        assert reader.codes(EVERYWHERE) is None
         return
-    assert [one for one, _ in reader.codes(2) or []] == [(2 << 20) + number for number in range(30)]
-    assert [one for one, _ in reader.codes() or []] == reader.all_vectors()[0].tolist()
-    assert reader.codes(77) == []
+    assert [one for one, _ in reader.codes((id_of(2, 0), id_of(3, 0))) or []] == [
+        (2 << 20) + number for number in range(30)
+    ]
+    assert [one for one, _ in reader.codes(EVERYWHERE) or []] == reader.all_vectors()[0].tolist()
+    assert reader.codes((id_of(77, 0), id_of(78, 0))) == []
 
 
 def test_keywords_are_found_in_the_order_of_ids_and_best_first(filled: Path) -> None:
     reader = IndexReader(filled)
-    assert reader.postings("word1 OR word200", 9) == [(1 << 20) + 1, (7 << 20) + 20]
-    assert reader.postings("word1 OR word200", 1) == [(1 << 20) + 1]
+    assert reader.postings("word1 OR word200", 9).tolist() == [(1 << 20) + 1, (7 << 20) + 20]
+    assert reader.postings("word1 OR word200", 1).tolist() == [(1 << 20) + 1]
     scores = reader.best_keywords("词 OR word2", 400)
     assert scores[0][0] == (1 << 20) + 2
     assert all(score < 0 for _, score in scores)
@@ -224,3 +229,70 @@ def test_codes_are_near_what_they_stand_for(dimensions: int) -> None:
 def test_codes_of_nothing_are_nothing() -> None:
     assert encode(np.zeros((0, DIMENSIONS), np.float32)) == []
     assert decode([], DIMENSIONS).shape == (0, DIMENSIONS)
+
+
+class CountingReader(IndexReader):
+    """Counts the files that are read."""
+
+    files_read = 0
+
+    def _file(self, row: Sequence[Any]) -> FileRow:
+        self.files_read += 1
+        return super()._file(row)
+
+
+def test_after_any_changes_the_files_are_as_if_read_anew(path: Path, writer: IndexWriter) -> None:
+    choose = random.Random(3)
+    put(writer, {f"{number}.md": "one" for number in range(9)})
+    reader = IndexReader(path)
+    for step in range(40):
+        before = dict(reader.files())
+        kept, generation = reader.files(), reader.generation
+        names = [f"{name}.md" for name in choose.sample(range(12), choose.choice((1, 2)))]
+        if step % 3 == 2:
+            with writer.transaction():
+                writer.remove(names)
+        else:
+            put(writer, dict.fromkeys(names, "\n".join(["line"] * (step + 1))), embed=step % 2 == 0)
+        anew = IndexReader(path)
+        assert list(reader.files().items()) == list(anew.files().items())
+        assert writer.known().keys() == {file.path for file in reader.files().values()}
+        # A ranking that began before keeps its files.
+        assert kept == before
+        changed = reader.changed_since(generation)
+        assert changed is not None
+        assert {one for one in {*before, *kept} if before.get(one) != reader.files().get(one)} <= changed
+        anew.close()
+
+
+def test_one_changed_file_is_read_alone(path: Path, writer: IndexWriter) -> None:
+    put(writer, {f"{number}.md": "one" for number in range(50)})
+    reader = CountingReader(path)
+    reader.files()
+    assert reader.files_read == 50
+    put(writer, {"7.md": "one\ntwo"})
+    assert [file.chunks for file in reader.files().values() if file.path == "7.md"] == [2]
+    assert reader.files_read == 51
+
+
+def test_what_changed_long_ago_or_elsewhere_is_unknown(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"})
+    reader = IndexReader(path)
+    first = reader.generation
+    assert reader.changed_since(first) == set()
+    assert reader.changed_since(first + 1) is None
+    assert reader.changed_since(-1) is None
+    for number in range(300):
+        put(writer, {"a.md": f"{number}"}, embed=False)
+    assert reader.changed_since(first) is None
+    assert reader.changed_since(reader.generation - 9) == set(reader.files())
+    kept = writer.connection.execute("SELECT count(*) FROM changes").get
+    assert kept <= 257
+
+
+def test_another_size_of_vectors_changes_every_file(path: Path, writer: IndexWriter) -> None:
+    put(writer, {"a.md": "one"}, embed=False)
+    reader = IndexReader(path)
+    before = reader.generation
+    embed_all(writer)
+    assert reader.changed_since(before) is None

@@ -39,7 +39,9 @@ def contents(path: Path) -> dict[str, Any]:
             for row in rows
         ]
         said = [speakers[row.speaker] for row in rows if row.speaker is not None]
-        words = {word: [one - first for one in reader.postings(word, 99) if one >> 20 == file.id] for word in WORDS}
+        words = {
+            word: [one - first for one in reader.postings(word, 99).tolist() if one >> 20 == file.id] for word in WORDS
+        }
         found[file.path] = shown, said, words, (ids - first).tolist(), np.round(vectors, 5).tolist()
     reader.close()
     return found

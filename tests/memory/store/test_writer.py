@@ -91,12 +91,12 @@ def test_words_of_lines_that_are_gone_are_not_found(path: Path, writer: IndexWri
     put(writer, {"a.md": "harbour\n数据库", "b.md": "harbour"})
     put(writer, {"a.md": "lighthouse"})
     reader = IndexReader(path)
-    assert reader.postings("harbour", 9) == [2 << 20]
-    assert reader.postings('"数据"', 9) == []
-    assert reader.postings("lighthouse", 9) == [1 << 20]
+    assert reader.postings("harbour", 9).tolist() == [2 << 20]
+    assert reader.postings('"数据"', 9).tolist() == []
+    assert reader.postings("lighthouse", 9).tolist() == [1 << 20]
     with writer.transaction():
         assert writer.remove(["b.md", "unknown.md"]) == 1
-    assert reader.postings("harbour", 9) == []
+    assert reader.postings("harbour", 9).tolist() == []
     assert list(writer.known()) == ["a.md"]
     assert [one for one, _ in reader.nearest(vector("harbour").tobytes(), 9)] == [1 << 20]
 

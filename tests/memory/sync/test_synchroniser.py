@@ -6,7 +6,8 @@ import asyncio
 import functools
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clawbot.errors import ClawbotError
-from clawbot.memory import index as facade
 from clawbot.memory.embeddings import embedder_handle
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
 from clawbot.memory.index import MemoryIndex
+from clawbot.memory.store import database
+from clawbot.memory.store import writer as writing
 from clawbot.memory.store.chunk_table import Change
 from clawbot.memory.store.errors import StoreError
 from clawbot.memory.store.locks import WriterLock
@@ -26,6 +28,8 @@ from clawbot.memory.store.records import ChunkRecord, FileRecord
 from clawbot.memory.store.replacement import building_path
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.sync import synchroniser as syncing
+from clawbot.memory.sync import watcher
+from clawbot.memory.sync.observer import FolderObserver
 from clawbot.memory.sync.round import Round
 from clawbot.memory.sync.synchroniser import ClosedError
 from clawbot.memory.values import Fallback, Progress
@@ -72,6 +76,36 @@ async def test_an_appended_line_embeds_one_line(house: House) -> None:
         report = await index.sync()
     assert embedder.texts == ["Day - three"]
     assert (report.pieces_written, report.pieces_embedded) == (1, 1)
+
+
+async def test_the_files_of_the_index_are_read_once_however_often_one_changes(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.notes(20)
+    read: list[object] = []
+    convert = database.valid
+
+    def counted(kind: type[Any], values: Sequence[Any], path: Path) -> Any:
+        read.append(values)
+        return convert(kind, values, path)
+
+    monkeypatch.setattr(writing, "valid", counted)
+    async with house.opened(WordEmbedder()) as index:
+        await index.sync()
+        read.clear()
+        for number in range(3):
+            house.write("memory/new.md", f"{number} {'x' * number}")
+            report = await index.sync()
+            assert report.added + report.changed == 1
+        assert read == []
+        await house.sync(WordEmbedder())
+        assert (await index.sync()).unchanged == 21
+        (house.workspace / "memory/new.md").unlink()
+        await house.sync(WordEmbedder())
+        # Another process has changed it.
+        read.clear()
+        assert (await index.sync()).unchanged == 20
+        assert len(read) == 20
 
 
 async def test_another_time_alone_is_no_change(house: House) -> None:
@@ -197,6 +231,24 @@ async def test_a_change_after_its_file_was_read_is_indexed(house: House, monkeyp
         await index.sync()
         await until(lambda: set(house.stored().values()) == {1})
         assert len(paths(await find(index, "later text"))) == 3
+
+
+async def test_a_change_before_its_folder_is_watched_is_indexed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.notes(3)
+    may_watch = threading.Event()
+    watch = FolderObserver.watch
+
+    def watch_later(self: FolderObserver, folders: Mapping[Path, bool]) -> None:
+        may_watch.wait()
+        watch(self, folders)
+
+    monkeypatch.setattr(FolderObserver, "watch", watch_later)
+    async with house.opened(None) as index:
+        index.start()
+        await index.sync()
+        house.write("memory/0001.md", "one line")
+        may_watch.set()
+        await until(lambda: house.stored()["memory/0001.md"] == 1)
 
 
 async def test_a_sync_that_is_asked_for_sees_what_was_written_before_it(house: House) -> None:
@@ -574,6 +626,7 @@ async def test_vectors_of_another_size_are_not_mixed(house: House) -> None:
 
 
 async def test_a_close_ends_a_sync_that_waits_for_its_provider(house: House) -> None:
+    before = set(threading.enumerate())
     embedder = WordEmbedder(remote=True)
     embedder.gate.clear()
     house.notes(3)
@@ -586,8 +639,10 @@ async def test_a_close_ends_a_sync_that_waits_for_its_provider(house: House) -> 
     with pytest.raises(ClosedError):
         await running
     assert embedder.closed
-    names = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in names if name.startswith("memory-")]
+    own = [each for each in set(threading.enumerate()) - before if each.name.startswith("memory-")]
+    for thread in own:
+        await asyncio.to_thread(thread.join, 5)
+    assert not [thread.name for thread in own if thread.is_alive()]
     with pytest.raises(ClosedError):
         await index.sync()
 
@@ -697,7 +752,7 @@ def _is_stored(house: House, name: str) -> bool:
 
 
 async def test_an_interval_brings_it_up_to_date(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facade, "MINUTE", 0.05)
+    monkeypatch.setattr(watcher, "MINUTE", 0.05)
     options = {"watch": False, "on_session_start": False, "interval_minutes": 1}
     async with house.opened(WordEmbedder(), sync=options) as index:
         index.start()

@@ -108,6 +108,7 @@ def test_marks_that_were_passed_stand_in_the_bar() -> None:
         ({"exact": False, "stale": True}, "counted here since the compaction"),
         ({"exact": False, "reported": 0}, "200,000 · counted here"),
         ({"pruned": 3}, "3 old results left out"),
+        ({"tools_left_out": ("edit", "weather")}, "Tools left out in a window below 8,000 tokens: edit, weather"),
         ({"assumed": True, "window_source": "assumed: nobody says"}, "The window is assumed; context_tokens sets it."),
     ],
 )

@@ -84,10 +84,25 @@ async def test_escape_at_the_question_goes_on_editing() -> None:
         await opened(screen, pilot)
         await pilot.press("x", "escape")
         await until(pilot, lambda: "has changes that are not saved" in seen(host))
-        await pilot.press("q", "escape")
+        await pilot.press("escape")
         await until(pilot, lambda: host.screen is screen)
         await pilot.press("y")
         assert screen.area.text == "xyone\n"
+
+
+@pytest.mark.parametrize("key", ["n", "enter", "/", "喜"])
+async def test_who_types_on_at_the_question_discards_nothing(key: str) -> None:
+    below = runtime()
+    screen = EditorScreen(below, "MEMORY.md")
+    async with showing(screen) as (host, pilot):
+        await opened(screen, pilot)
+        await pilot.press("x", "escape")
+        await until(pilot, lambda: "has changes that are not saved" in seen(host))
+        await pilot.press(key)
+        await until(pilot, lambda: host.screen is screen)
+        await pilot.press("d")
+        assert screen.area.text == "xdone\n"
+        assert host.result is PENDING
         assert host.result is PENDING
 
 

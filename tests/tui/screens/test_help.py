@@ -11,12 +11,12 @@ from textual.widgets import TextArea
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.screens.help import CHAT_KEYS, HelpScreen
-from clawbot.tui.widgets.composer import Prompt
+from clawbot.tui.widgets.prompt import Prompt
 from tests.tui.screens.host import Runtime, seen, showing, until
 
 
 async def test_wide_terminals_have_keys_and_commands_side_by_side() -> None:
-    async with showing(HelpScreen(Runtime()), (140, 45)) as (host, pilot):
+    async with showing(HelpScreen(Runtime()), (140, 60)) as (host, pilot):
         await until(pilot, lambda: "/quit" in seen(host))
         page = seen(host)
         assert next(line for line in page.splitlines() if "Keys" in line).split() == ["Keys", "Commands"]

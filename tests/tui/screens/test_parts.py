@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from textual.fuzzy import FuzzySearch
 
-from clawbot.tui.screens.common import age, plural
+from clawbot.clock import age
+from clawbot.tui.screens.common import plural
 from clawbot.tui.screens.picker import MAX_WAYS, match
 
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=timezone(timedelta(hours=8)))

@@ -12,7 +12,7 @@ from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, TextBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.plain_lines import Spoken
 from clawbot.tui.screens.places import TalkPlace
-from clawbot.tui.screens.sessions import PREVIEW_CHARS, SessionsScreen, last_words
+from clawbot.tui.screens.sessions import PREVIEW_CHARS, SessionsScreen, TitleScreen, last_words
 from tests.tui.fake_runtime import RuntimeStatus, conversation, found, summary, told
 from tests.tui.screens.host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 
@@ -192,8 +192,17 @@ def test_a_preview_shows_who_spoke_and_leaves_tool_results_out() -> None:
         HistoryItem("3", 0, AssistantMessage(content=[TextBlock("x" * (PREVIEW_CHARS + 9))])),
         HistoryItem("4", 0, AssistantMessage(content=[])),
     ]
-    assert last_words(items).plain == f"You\nhello\n\nClawbot\n{'x' * PREVIEW_CHARS} …"
+    assert last_words(items, 9_999).plain == f"You\nhello\n\nClawbot\n{'x' * PREVIEW_CHARS} …"
     assert last_words([]).plain == "Nothing said yet."
+
+
+def test_a_preview_shows_markdown_as_the_page_does() -> None:
+    reply = "**8443** in `proxy.toml`:\n\n- one\n- 二 *two*\n\n```sh\nls\n```"
+    shown = last_words([HistoryItem("1", 0, AssistantMessage(content=[TextBlock(reply)]))], 40)
+    assert "**" not in shown.plain
+    assert "`" not in shown.plain
+    assert "• one" in shown.plain
+    assert any(span.style == "bold" and shown.plain[span.start : span.end] == "8443" for span in shown.spans)
 
 
 async def test_what_was_said_finds_a_session_whose_title_does_not() -> None:
@@ -252,3 +261,56 @@ async def test_without_an_index_the_titles_have_to_do() -> None:
         await until(pilot, lambda: not host.screen.workers)
         assert "launch party" in seen(host)
         assert host.notices == []
+
+
+async def test_a_session_gets_another_title() -> None:
+    async with showing(screen(runtime()), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press("down", "ctrl+t")
+        await until(pilot, lambda: isinstance(host.screen, TitleScreen))
+        assert host.screen.query_one(Input).value == "which port did the proxy use?"
+        host.screen.query_one(Input).value = "端口 of the proxy"
+        await pilot.press("enter")
+        await until(pilot, lambda: "端口 of the proxy" in seen(host))
+
+
+async def test_a_session_is_deleted_and_u_brings_it_back() -> None:
+    below = runtime()
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press("down", "ctrl+d")
+        await until(pilot, lambda: "u brings it back" in seen(host) and "Sessions · 3" in seen(host))
+        assert "which port" not in seen(host)
+        await pilot.press("u")
+        await until(pilot, lambda: "which port" in seen(host) and "Sessions · 4" in seen(host))
+
+
+async def test_the_open_session_is_not_deleted() -> None:
+    below = runtime()
+    below.status = RuntimeStatus(session_id=f"{1:08x}")
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press("ctrl+d")
+        await until(pilot, lambda: any("is open" in notice for notice in host.notices))
+        assert len(below.summaries) == 4
+
+
+async def test_a_session_that_can_not_be_deleted_stays_with_the_reason() -> None:
+    below = runtime()
+    below.faults["delete"] = ClawbotError("Session main is open in another process.")
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press("ctrl+d")
+        await until(pilot, lambda: host.notices == ["Not deleted: Session main is open in another process."])
+        assert "launch party" in seen(host)
+
+
+async def test_sessions_stand_under_their_days() -> None:
+    below = Runtime(sessions=[summary(1, "one"), summary(25, "two"), summary(100, "three"), summary(2000, "four")])
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "four" in seen(host))
+        parts = ("Today", "one", "Yesterday", "two", "Last 7 days", "three", "August 2026", "four")
+        places = [seen(host).index(part) for part in parts]
+        assert places == sorted(places)
+        await pilot.press("down", "down", "enter")
+        assert chosen(host) == f"{100:08x}"

@@ -119,7 +119,7 @@ CASES: list[tuple[str, Callable[[], Screen[Any]], tuple[int, int], str, str]] = 
     ("context_tiny", context_tiny, (60, 24), "clawbot-light", "2 compactions"),
     ("context_detail", lambda: context(detail=True), SMALL, "clawbot-light", "files  "),
     ("hooks", hooks_screen, (100, 24), "clawbot-dark", "GITHUB_TOKEN"),
-    ("help", lambda: HelpScreen(Runtime()), LARGE, "textual-dark", "/quit"),
+    ("help", lambda: HelpScreen(Runtime()), (140, 60), "textual-dark", "/quit"),
 ]
 
 

@@ -50,6 +50,12 @@ def test_offline_by_choice_names_what_else_is_there() -> None:
     assert "(found on this machine: `ollama/m0`, `ollama/m1`, `ollama/m2` and 2 more · keys looked for: 9)" in card
 
 
+def test_a_model_that_lies_here_is_one_key_away() -> None:
+    here = ModelInfo(ref="local/qwen3-4b")
+    assert "press `f3`" in text(OFFLINE, [here, OFFLINE])
+    assert "press `f3`" not in text(OFFLINE, [here, *LOCAL, OFFLINE])
+
+
 def test_odd_signs_in_names_stay_code() -> None:
     card = text(OFFLINE, [OFFLINE], Path("/data/``odd` *x*\x1b[0m"))
     assert "``` /data/``odd` *x* ```" in card

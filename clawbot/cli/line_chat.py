@@ -1,0 +1,443 @@
+"""The chat in lines, for screen readers and for terminals that only print: nothing is drawn or moves, and each change
+is told by a line of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from clawbot.agent.events import (
+    ApprovalRequested,
+    CommandOutput,
+    CompactionFinished,
+    CompactionRunning,
+    Event,
+    MemoryWritten,
+    MessageFinished,
+    ModelChanged,
+    ModelLoading,
+    ModelRetry,
+    NoteKept,
+    NotesQuoted,
+    Notice,
+    ReasoningDelta,
+    SessionChanged,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
+from clawbot.agent.slash import parse_command
+from clawbot.cli.output import Speech
+from clawbot.errors import ClawbotError
+from clawbot.messages import AssistantMessage, UserMessage
+from clawbot.runtime import Runtime, RuntimeOptions
+from clawbot.text.visible import were_not_sent
+from clawbot.tools.protocol import Decision
+
+log = logging.getLogger(__name__)
+
+PROMPT = "> "
+GO_ON = "\\"
+"""The end of a line that the next one belongs to."""
+KEYS = "Enter sends, a backslash at the end continues the line. Ctrl+C stops an answer or leaves. /help, /quit."
+
+_EARLIER = 6  # messages of the open conversation that are told at the start
+_DECISIONS: dict[str, Decision] = {"y": "once", "yes": "once", "a": "always", "n": "deny", "no": "deny"}
+_WITH_NETWORK = "w"
+_READ = 65_536
+LINE_END = "\n"
+
+
+class TypedLines:
+    """What the user enters on `descriptor`, line by line; the terminal itself edits the line."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._begun = ""
+        self._lines: deque[str] = deque()
+        self._ended = False
+        self._changed = asyncio.Event()
+        self.gone = False
+        """Whether the terminal is: its window was closed."""
+
+    def start(self) -> None:
+        """Read from now on. On the running loop."""
+        asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+
+    def stop(self) -> None:
+        """Read no more; who waits for a line gets None."""
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        self._ended = True
+        self._changed.set()
+
+    async def next(self, since: int = 0) -> str | None:
+        """The next line, with those that continue it; None at the end of the input. `since` leaves out as many lines,
+        which stay for later."""
+        while True:
+            while len(self._lines) <= since:
+                if self._ended:
+                    return None
+                self._changed.clear()
+                await self._changed.wait()
+            for last in range(since, len(self._lines)):
+                if not self._lines[last].endswith(GO_ON) or self._ended:
+                    return self._take(since, last)
+            self._changed.clear()
+            await self._changed.wait()
+
+    @property
+    def waiting(self) -> int:
+        """How many lines were entered and not taken yet."""
+        return len(self._lines)
+
+    def _take(self, first: int, last: int) -> str:
+        taken = [self._lines[place] for place in range(first, last + 1)]
+        for _ in taken:
+            del self._lines[first]
+        return "\n".join(line.removesuffix(GO_ON) for line in taken)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._descriptor, _READ)
+        except OSError:
+            self.gone = True
+            data = b""
+        self._begun += self._decoder.decode(data, final=not data)
+        *lines, self._begun = self._begun.split("\n")
+        self._lines += lines
+        self._changed.set()
+        if not data:
+            self.stop()
+
+
+class Teller:
+    """Tells events: text as it streams, everything else by a line."""
+
+    def __init__(self) -> None:
+        self._speech = Speech()
+        self._gone = False
+        self._told_thinking = False
+        self._streamed = False  # of the answer that is under way
+
+    def tell(self, event: Event) -> None:
+        """Write what `event` means to the user; nothing where it means nothing."""
+        match event:
+            case TextDelta(text=text):
+                self._streamed = True
+                self._write(text)
+            case ReasoningDelta() if not self._told_thinking:
+                self._told_thinking = True
+                self.line("thinking")
+            case MessageFinished(text=text):
+                if not self._streamed:
+                    self._write(text)
+                self._streamed = self._told_thinking = False
+                self._end()
+            case _:
+                if line := LINES[type(event)](event) if type(event) in LINES else "":
+                    self.line(line)
+
+    def line(self, text: str) -> None:
+        """Write a line of its own."""
+        self._end()
+        self._write(text)
+        self._end()
+
+    def prompt(self, text: str) -> None:
+        """Write what stands before the user's next words."""
+        self._end()
+        self._write(text)
+
+    def entered(self) -> None:
+        """The user ended the line of the prompt."""
+        self._speech.is_open = False
+
+    def _write(self, text: str) -> None:
+        self._dependably(lambda: self._speech.write(text))
+
+    def _end(self) -> None:
+        self._dependably(self._speech.end)
+
+    def _dependably(self, write: Callable[[], None]) -> None:
+        """A window that was closed takes no words; the conversation is stored all the same."""
+        if not self._gone:
+            try:
+                write()
+            except OSError as error:
+                log.info("the terminal is gone: %s", error)
+                self._gone = True
+
+
+def _tool_finished(event: ToolFinished) -> str:
+    if event.is_error:
+        return f"tool {event.name} failed: {event.output.strip().partition(LINE_END)[0]}"
+    return f"tool {event.name} done{event.summary and ': '}{event.summary}"
+
+
+def _memory_written(event: MemoryWritten) -> str:
+    count = event.end_line - event.line + 1
+    return f"memory: {count:,} {'line' if count == 1 else 'lines'} to {event.path}, from line {event.line}"
+
+
+def _note_kept(event: NoteKept) -> str:
+    return f"the note {event.was} is now {event.path}" if event.was else f"the conversation is kept as {event.path}"
+
+
+def _compacted(event: CompactionFinished) -> str:
+    if event.status != "done":
+        return f"earlier turns could not be summarised: {event.error}"
+    return f"earlier turns are summarised: {event.tokens_before:,} to {event.tokens_after:,} tokens"
+
+
+def _model_changed(event: ModelChanged) -> str:
+    withdrawn = "; the text above is withdrawn" if event.discard else ""
+    return f"{event.model} answers{event.reason and ': '}{event.reason}{withdrawn}"
+
+
+def _noticed(event: Notice) -> str:
+    place = f" ({event.path}{f':{event.line}' if event.line else ''})" if event.path else ""
+    return f"{'' if event.level == 'info' else f'{event.level}: '}{event.text}{place}"
+
+
+def _ended(event: TurnEnded) -> str:
+    if event.status == "failed":
+        return f"failed: {event.error} {event.hint}".rstrip()
+    return "interrupted; what was said is kept" if event.status == "interrupted" else ""
+
+
+LINES: dict[type[Event], Callable[[Any], str]] = {
+    CommandOutput: lambda event: event.text,
+    ToolStarted: lambda event: f"tool: {event.title}",
+    ToolFinished: _tool_finished,
+    MemoryWritten: _memory_written,
+    NoteKept: _note_kept,
+    NotesQuoted: lambda event: f"notes quoted: {', '.join(event.files)}",
+    CompactionRunning: lambda event: "summarising earlier turns" if event.part == 1 else "",
+    CompactionFinished: _compacted,
+    ModelRetry: lambda event: f"{event.reason} Trying again in {event.wait:.0f} s.",
+    ModelLoading: lambda event: f"{event.model} is loaded" if event.done else f"loading {event.model}",
+    ModelChanged: _model_changed,
+    SessionChanged: lambda event: f"conversation {event.session_key} ({event.reason})",
+    Notice: _noticed,
+    TurnEnded: _ended,
+}
+"""The line of each event that is told by one; nothing where it is empty."""
+
+
+class LineChat:
+    """The conversation of `runtime`: reads lines, tells what happens."""
+
+    def __init__(self, runtime: Runtime, typed: TypedLines, teller: Teller) -> None:
+        self._runtime = runtime
+        self._typed = typed
+        self._teller = teller
+        self._running = False
+        self._asking: asyncio.Task[str | None] | None = None
+        self._warned = False
+        self._aside: list[Event] = []  # what happened beside a turn, while one runs
+        self._leaving = False
+
+    async def run(self) -> None:
+        """Talk until the user leaves."""
+        self._runtime.agent.listen(self._beside)
+        await self._begin()
+        while not self._leaving:
+            self._ask_for("")
+            line = await self._typed.next()
+            self._teller.entered()
+            if line is None:
+                break
+            self._warned = False
+            command = parse_command(line)
+            if command is not None and command.name == "quit":
+                break
+            if line.strip():
+                await self._turn(line)
+
+    def interrupt(self) -> None:
+        """Ctrl+C: stop what runs; with nothing running, the second one leaves."""
+        if self._asking is not None:
+            self._asking.cancel()
+        if self._running:
+            self._runtime.agent.interrupt()
+        elif self._warned:
+            self.leave()
+        elif self._asking is None:
+            # The terminal has thrown away what was typed.
+            self._warned = True
+            self._teller.line("Ctrl+C again, or Ctrl+D, leaves.")
+            self._ask_for("")
+
+    def leave(self) -> None:
+        """Stop what runs, and end."""
+        self._leaving = True
+        self._runtime.agent.interrupt()
+        self._typed.stop()
+
+    async def _begin(self) -> None:
+        """Tell where the conversation stands, and what nobody has been asked about yet."""
+        status = self._runtime.agent.status
+        where = f"agent {status.agent_id}, conversation {status.session_key}, model {status.model.ref}"
+        self._teller.line(f"clawbot, {where}.")
+        self._teller.line(KEYS)
+        for notice in self._runtime.notices:
+            self._teller.tell(notice)
+        for item in await self._runtime.sessions.history(limit=_EARLIER):
+            if isinstance(item.message, UserMessage | AssistantMessage) and (text := item.message.text.strip()):
+                self._teller.line(f"earlier, {'you' if isinstance(item.message, UserMessage) else 'clawbot'}: {text}")
+        await self._offer_unsent()
+
+    async def _offer_unsent(self) -> None:
+        outbox = self._runtime.agent.outbox
+        left = list(outbox.left)
+        if not left:
+            return
+        self._teller.line(were_not_sent(len(left)))
+        for unsent in left:
+            self._teller.line(f"  {unsent.text}")
+        match await self._answer("s sends, d drops, l asks later", {"s", "d", "l"}):
+            case "s":
+                for unsent in left:
+                    await self._turn(unsent.text, unsent.id)
+            case "d":
+                await outbox.drop(*(unsent.id for unsent in left))
+            case _:
+                pass
+
+    async def _turn(self, text: str, unsent_id: str = "") -> None:
+        self._running = True
+        try:
+            async for event in self._runtime.agent.submit(text, unsent_id=unsent_id):
+                self._teller.tell(event)
+                if isinstance(event, ApprovalRequested):
+                    await self._approve(event)
+        except (ClawbotError, OSError) as error:
+            self._teller.line(f"failed: {error}")
+        finally:
+            self._running = False
+        aside, self._aside = self._aside, []
+        for event in aside:
+            self._teller.tell(event)
+
+    async def _approve(self, request: ApprovalRequested) -> None:
+        """Ask the user; lines that were entered before the question are not its answer."""
+        for line in _question(request):
+            self._teller.line(line)
+        keys = {"y", "yes", "n", "no"} | ({"a"} if request.pattern else set())
+        keys |= {_WITH_NETWORK} if request.network else set()
+        always = f", a always allows {request.pattern}" if request.pattern else ""
+        network = f", {_WITH_NETWORK} runs it once with the network" if request.network else ""
+        answer = await self._answer(f"y runs it once{network}{always}, n refuses", keys)
+        if answer == _WITH_NETWORK:
+            self._runtime.agent.answer(request.request_id, "once", network=True)
+        else:
+            self._runtime.agent.answer(request.request_id, _DECISIONS.get(answer or "n", "deny"))
+
+    async def _answer(self, question: str, known: set[str]) -> str | None:
+        """One of the `known` words, entered after this call; None when the input ends, and after Ctrl+C."""
+        asking = self._asking = asyncio.create_task(self._listen_for(question, known))
+        try:
+            await asyncio.wait({asking})
+        finally:
+            asking.cancel()
+            self._asking = None
+        return None if asking.cancelled() else asking.result()
+
+    async def _listen_for(self, question: str, known: set[str]) -> str | None:
+        waiting = self._typed.waiting
+        while True:
+            self._ask_for(question)
+            line = await self._typed.next(waiting)
+            self._teller.entered()
+            if line is None or (said := line.strip().lower()) in known:
+                return None if line is None else said
+            self._teller.line("That is none of the answers.")
+
+    def _ask_for(self, question: str) -> None:
+        self._teller.prompt(f"{question}{question and ' '}{PROMPT}")
+
+    def _beside(self, event: Event) -> None:
+        """What belongs to no turn waits until the running one has ended."""
+        if self._running:
+            self._aside.append(event)
+            return
+        self._teller.tell(event)
+        self._ask_for("")
+
+
+def _question(request: ApprovalRequested) -> Iterator[str]:
+    yield f"approval: {request.tool} wants to {'change' if request.diff else 'run'} {request.command}"
+    yield f"in {request.folder}{request.reach and ': '}{request.reach}"
+    yield from (f"risk: {risk}" for risk in request.risks)
+    if request.diff:
+        yield request.diff
+
+
+async def run_line_chat(options: RuntimeOptions, opened: Callable[[Runtime], object]) -> int:
+    """Talk in lines until the user leaves; returns the exit code. `opened` is told the runtime. Raises ClawbotError if
+    nothing could start.
+
+    SIGTERM and a closed window end it at once; what was said is in the conversation, and memory takes it later.
+    """
+    runtime = await Runtime.open(options)
+    opened(runtime)
+    typed, teller = TypedLines(sys.stdin.fileno()), Teller()
+    chat = LineChat(runtime, typed, teller)
+    ending = _Ending(runtime, chat)
+    try:
+        typed.start()
+        ending.listen()
+        await chat.run()
+    finally:
+        ending.signal = ending.signal or (signal.SIGHUP if typed.gone else 0)
+        await ending.close(teller)
+    return 128 + ending.signal if ending.signal else 0
+
+
+class _Ending:
+    """Signals, and the end of `runtime`."""
+
+    def __init__(self, runtime: Runtime, chat: LineChat) -> None:
+        self._runtime = runtime
+        self._chat = chat
+        self._closing: asyncio.Task[None] | None = None
+        self.signal = 0
+
+    def listen(self) -> None:
+        """Take the signals of this process. On the running loop."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._ended, number)
+
+    async def close(self, teller: Teller) -> None:
+        """Close the runtime, which may save what was said to memory first; Ctrl+C skips that."""
+        if self._runtime.agent.will_flush and not self.signal:
+            teller.line("Saving what matters to memory ... (Ctrl+C skips)")
+        self._closing = asyncio.create_task(self._runtime.close(hasty=bool(self.signal)))
+        try:
+            await self._closing
+        except asyncio.CancelledError:
+            if not self._closing.cancelled():
+                raise
+
+    def _interrupted(self) -> None:
+        if self._closing is not None:
+            self._closing.cancel()
+        else:
+            self._chat.interrupt()
+
+    def _ended(self, number: int) -> None:
+        self.signal = number
+        self._chat.leave()
+        if self._closing is not None:
+            self._closing.cancel()

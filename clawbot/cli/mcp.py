@@ -1,0 +1,275 @@
+"""`clawbot mcp`: the memory of an agent as an MCP server, and the MCP servers whose tools the agent uses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from pydantic import ValidationError
+
+from clawbot.agent.status_types import McpStatus
+from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, tell
+from clawbot.clock import SystemClock
+from clawbot.config.env import load_env
+from clawbot.config.load import load_settings
+from clawbot.config.mcp_file import change_servers, read_servers
+from clawbot.config.paths import Paths, find_home
+from clawbot.config.schema_mcp import McpServer, McpSettings, is_server_name
+from clawbot.errors import ClawbotError
+from clawbot.logs import setup_logging
+from clawbot.mcp.client import MISSING, McpClient, target_of
+from clawbot.mcp.connection import McpError
+from clawbot.text.sanitize import clean_line
+from clawbot.text.secrets import redact
+
+DESCRIPTION_CHARS = 100
+NEXT_START = "Chats that start from now on have it."
+
+
+@click.group(name="mcp", invoke_without_command=True)
+@click.option("--agent", metavar="ID", help="Whose memory (default: main).")
+@click.option("--http", "over_http", is_flag=True, help="Over HTTP on loopback instead of stdio.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="For --http; 0 takes a free one.")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Use this config file.")
+@click.pass_context
+@reports_errors
+def command(ctx: click.Context, *, agent: str | None, over_http: bool, port: int, config_file: Path | None) -> None:
+    """Serve the memory of an agent to MCP clients, over stdio; or manage the MCP servers whose tools the agent uses.
+
+    The tools are memory_search, memory_get and memory_append. With --http the address is printed, and clients need the
+    token of `clawbot serve token`.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if find_spec("mcp") is None:
+        raise ClawbotError("The package `mcp` is not installed.", hint="pip install 'clawbot[mcp]'")
+    from clawbot.cli.mcp_server import serve
+    from clawbot.services import RuntimeOptions
+
+    serve(RuntimeOptions(agent=agent, config_file=config_file, approvals=False), port if over_http else None)
+
+
+@command.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name", required=False)
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.option("--url", help="The address of a server that speaks streamable HTTP.")
+@click.option(
+    "--env", "-e", "env", multiple=True, metavar="NAME=VALUE", help="Of its environment. ${OTHER} is filled in."
+)
+@click.option(
+    "--header", "-H", "headers", multiple=True, metavar="NAME:VALUE", help="Of each request. ${OTHER} is filled in."
+)
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Take over the servers of another program's mcp.json: all, or NAME.",
+)
+@config_option
+@reports_errors
+def add(
+    *,
+    name: str | None,
+    program: Sequence[str],
+    url: str | None,
+    env: Sequence[str],
+    headers: Sequence[str],
+    source: Path | None,
+    file: Path | None,
+) -> None:
+    """Add the server NAME: a PROGRAM with its arguments (after `--`), or --url. Its tools are asked for at each call.
+
+    \b
+    clawbot mcp add time -- uvx mcp-server-time
+    clawbot mcp add tracker --url https://example.org/mcp --header 'Authorization: Bearer ${TRACKER_TOKEN}'
+    clawbot mcp add --from ~/.config/other/mcp.json
+    """
+    if source is not None:
+        if program or url or env or headers:
+            raise click.UsageError("--from takes no more than the NAME of a server.")
+        found = read_servers(source)
+        for notice in found.notices:
+            tell(f"clawbot: {notice}")
+        servers = {key: value for key, value in found.servers.items() if name in (None, key)}
+        if not servers:
+            raise ClawbotError(f"{source} has no server {name or 'at all'}.")
+    else:
+        if name is None:
+            raise click.UsageError("Missing the name of the server.")
+        servers = {name: _entry(program, url, env, headers)}
+    _keep(servers, file)
+    for key in servers:
+        say(f"{key} is added. {NEXT_START} `clawbot mcp test {key}` starts it and lists its tools.")
+
+
+def _entry(program: Sequence[str], url: str | None, env: Sequence[str], headers: Sequence[str]) -> dict[str, Any]:
+    """The server as settings. Raises click.UsageError."""
+    if bool(program) == bool(url):
+        raise click.UsageError("Give either a program after `--`, or --url.")
+    if env if url else headers:
+        raise click.UsageError("--env is for a program, --header for --url.")
+    if url:
+        return {"url": url} | ({"headers": _pairs(headers, ":")} if headers else {})
+    command_line = {"command": program[0], "args": list(program[1:])}
+    return command_line | ({"env": _pairs(env, "=")} if env else {})
+
+
+def _pairs(texts: Sequence[str], divider: str) -> dict[str, str]:
+    pairs = [text.partition(divider) for text in texts]
+    if wrong := [name for name, found, _ in pairs if not found]:
+        raise click.UsageError(f"Expected NAME{divider}VALUE, got {wrong[0]!r}.")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _keep(servers: Mapping[str, Mapping[str, Any]], file: Path | None) -> None:
+    """Check the servers, and write them. Raises ClawbotError."""
+    paths = Paths(find_home())
+    known = load_settings(paths, config_file=file).settings.mcp.named()
+    for name, entry in servers.items():
+        if not is_server_name(name):
+            raise ClawbotError(f"{name!r} is no name for a server: letters, digits, - and single _, 32 at most.")
+        if name in known:
+            raise ClawbotError(f"There is a server {name} already.", hint=f"`clawbot mcp remove {name}` removes it.")
+        try:
+            McpServer.model_validate(entry)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(step) for step in first["loc"])
+            raise ClawbotError(f"{name}: {place}: expected {first['msg']}".replace(": :", ":")) from error
+    change_servers(paths.mcp_file, servers)
+
+
+@command.command()
+@click.argument("name")
+@config_option
+@reports_errors
+def remove(name: str, file: Path | None) -> None:
+    """Remove the server NAME, which `clawbot mcp add` added."""
+    paths = Paths(find_home())
+    try:
+        added = read_servers(paths.mcp_file).servers
+    except FileNotFoundError:
+        added = {}
+    if name not in added:
+        own = name in load_settings(paths, config_file=file).settings.mcp.named()
+        hint = f"Take it out of {file or paths.config_file}." if own else "`clawbot mcp list` shows all."
+        raise ClawbotError(f"{name} was not added by `clawbot mcp add`.", hint=hint)
+    change_servers(paths.mcp_file, {}, removed=name)
+    (paths.mcp_tools / f"{name}.json").unlink(missing_ok=True)
+    say(f"{name} is removed.")
+
+
+@command.command("list")
+@config_option
+@json_option
+@reports_errors
+def list_servers(file: Path | None, as_json: bool) -> None:
+    """List the servers and the tools that are known of each. Starts none.
+
+    With --json: an array of objects with name, target, enabled, known, tools, warnings.
+    """
+    settings, client = _look(file)
+    found = {status.name: status for status in client.status()}
+    named = settings.named()
+    if as_json:
+        print_json([_data(name, server, found.get(name)) for name, server in named.items()])
+        return
+    for name, server in named.items():
+        status = found.get(name)
+        known = "off" if not server.enabled else _known(status)
+        say(f"{name}  {clean_line(redact(server.url or ' '.join([server.command or '', *server.args])), 100)}  {known}")
+    if not named:
+        say("No MCP servers. `clawbot mcp add NAME -- PROGRAM` adds one.")
+    if client.missing:
+        tell(f"clawbot: {MISSING}")
+
+
+def _known(status: McpStatus | None) -> str:
+    if status is None or not status.known:
+        return "tools not known yet: `clawbot mcp test`"
+    return f"{len(status.tools)} tools"
+
+
+def _data(name: str, server: McpServer, status: McpStatus | None) -> dict[str, Any]:
+    known = msgspec.to_builtins(status) if status else {"known": False, "tools": [], "warnings": []}
+    return {"name": name, "target": target_of(server), "enabled": server.enabled} | {
+        key: known[key] for key in ("known", "tools", "warnings")
+    }
+
+
+@command.command()
+@click.argument("name", required=False)
+@config_option
+@json_option
+@reports_errors
+def test(name: str | None, file: Path | None, as_json: bool) -> None:
+    """Start each server, or NAME, and list its tools. Exits with 1 if one can't be used.
+
+    With --json: an array of objects with name, ok, error, server (as it calls itself), tools (name, description,
+    approval) and warnings.
+    """
+    settings, client = _look(file)
+    if client.missing:
+        raise ClawbotError(MISSING)
+    wanted = [name] if name else list(client.servers)
+    if unknown := [each for each in wanted if each not in client.servers]:
+        where = "is off" if unknown[0] in settings.named() else "is not there"
+        raise ClawbotError(f"The server {unknown[0]} {where}.", hint="`clawbot mcp list` shows all.")
+    results = asyncio.run(_try_all(client, wanted))
+    if as_json:
+        print_json(results)
+    else:
+        for result in results:
+            _print(result)
+    if not all(result["ok"] for result in results):
+        raise SystemExit(1)
+
+
+async def _try_all(client: McpClient, names: Sequence[str]) -> list[dict[str, Any]]:
+    try:
+        return [await _try(client, name) for name in names]
+    finally:
+        await client.close()
+
+
+async def _try(client: McpClient, name: str) -> dict[str, Any]:
+    server = client.servers[name]
+    error = ""
+    try:
+        await server.connection.ready()
+    except McpError as problem:
+        error = str(problem)
+    listing = server.listing if not error else None
+    tools = [
+        {"name": tool.name, "description": tool.description, "approval": server.settings.approval_of(tool.name)}
+        for tool in (listing.tools if listing else ())
+    ]
+    warnings = list(listing.warnings) if listing else []
+    calls_itself = server.connection.server
+    return {"name": name, "ok": not error, "error": error, "server": calls_itself, "tools": tools, "warnings": warnings}
+
+
+def _print(result: Mapping[str, Any]) -> None:
+    if not result["ok"]:
+        tell(f"clawbot: {result['error']}")
+        return
+    say(f"{result['name']}: {len(result['tools'])} tools of {result['server'] or 'a server without a name'}")
+    for tool in result["tools"]:
+        say(f"  {tool['name']} ({tool['approval']})  {clean_line(tool['description'], DESCRIPTION_CHARS)}")
+    for warning in result["warnings"]:
+        tell(f"clawbot: {result['name']}: {warning}")
+
+
+def _look(file: Path | None) -> tuple[McpSettings, McpClient]:
+    paths = Paths(find_home())
+    load_env(paths)
+    loaded = load_settings(paths, config_file=file)
+    logging = loaded.settings.logging
+    setup_logging(paths.log_file, logging.level, logging.max_bytes, logging.backups)
+    settings = loaded.settings.mcp
+    return settings, McpClient(settings, paths, SystemClock())

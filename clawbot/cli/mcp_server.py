@@ -1,0 +1,82 @@
+"""`clawbot mcp` without a subcommand: the memory of an agent as an MCP server, over stdio or HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from clawbot.cli.output import say, tell
+from clawbot.clock import SystemClock
+from clawbot.context.privacy import privacy_of
+from clawbot.errors import ClawbotError
+from clawbot.mcp.serving import MemoryAppendTool, MemoryServer, serve_http, serve_stdio
+from clawbot.serve.token import TokenKeeper, load_token
+from clawbot.services import RuntimeOptions, SharedServices
+from clawbot.sessions.names import MAIN, key_for
+from clawbot.tools.folder import WorkspaceFolder
+from clawbot.tools.protocol import AnyTool
+from clawbot.tools.registry import Toolbox
+
+
+def serve(options: RuntimeOptions, port: int | None) -> None:
+    """Serve until the client leaves, or a signal. `port` None: over stdio. Raises ClawbotError."""
+    services = SharedServices(options)
+    for notice in services.notices:
+        tell(f"clawbot: {notice.text}")
+    if asyncio.run(_serve(services, port)):
+        # The thread that reads stdin can't be woken.
+        os._exit(0)
+
+
+async def _serve(services: SharedServices, port: int | None) -> bool:
+    """Returns whether a signal ended it."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # The server of HTTP has handlers of its own, and hands the signal on to these when it has ended.
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    try:
+        memory = _memory_server(services)
+        if services.memory is not None:
+            services.memory.start()
+        if port is not None:
+            await _over_http(services, memory, port)
+            return False
+        return await _over_stdio(memory, stopped)
+    finally:
+        await services.close()
+
+
+async def _over_stdio(memory: MemoryServer, stopped: asyncio.Event) -> bool:
+    serving = asyncio.create_task(serve_stdio(memory))
+    stopping = asyncio.create_task(stopped.wait())
+    await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if serving.done():
+        serving.result()
+    return stopped.is_set()
+
+
+async def _over_http(services: SharedServices, memory: MemoryServer, port: int) -> None:
+    path = services.paths.serve_token
+    keeper = TokenKeeper(path, await asyncio.to_thread(load_token, path), SystemClock())
+    try:
+        await serve_http(memory, port, keeper.accepts, lambda url: say(f"serving on {url}"))
+    except OSError as error:
+        raise ClawbotError(
+            f"The server can't listen there: {error.strerror or error}.", hint="Choose another --port."
+        ) from error
+
+
+def _memory_server(services: SharedServices) -> MemoryServer:
+    """The tools, with what the user's own session of the agent may know, except those denied by the settings."""
+    access = privacy_of(key_for(services.agent_id, MAIN))
+    settings = services.agent_settings.tools
+    reading = services.toolbox(lambda: None).for_session(access)
+    append = MemoryAppendTool(WorkspaceFolder(services.workspace), services.clock)
+    denied = {append.name, "append"} & set(settings.deny)
+    tools: list[AnyTool] = [] if denied else [append]
+    memory = MemoryServer(reading, Toolbox(tools, settings.output_max_chars).for_session(access))
+    if not memory.names:
+        raise ClawbotError(f"The settings leave no tool of the memory for {services.agent_id}.")
+    return memory

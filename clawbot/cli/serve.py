@@ -1,0 +1,90 @@
+"""`clawbot serve`: the agents over HTTP, and the token for them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import click
+
+from clawbot.cli.output import reports_errors, say, tell
+from clawbot.config.paths import Paths, find_home
+from clawbot.errors import ClawbotError
+
+
+class Chosen(TypedDict):
+    """The choices of the command line, as arguments of `RuntimeOptions`."""
+
+    agent: str | None
+    model: str | None
+    config_file: Path | None
+    workspace: Path | None
+
+
+@click.group(name="serve", invoke_without_command=True)
+@click.option("--host", metavar="H", help="The address to listen on (default: serve.host, 127.0.0.1).")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one (default: serve.port).")
+@click.option("--agent", metavar="ID", help="The agent for those who name none (default: main).")
+@click.option("--model", metavar="M", help="The model of that agent: auto, offline, provider/model or script:FILE.")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Use this config file.")
+@click.option("--workspace", type=click.Path(path_type=Path), help="The workspace of that agent.")
+@click.option("--web", is_flag=True, help="Show the screen in a browser too, behind the token.")
+@click.pass_context
+@reports_errors
+def command(ctx: click.Context, *, host: str | None, port: int | None, web: bool, **chosen: Unpack[Chosen]) -> None:
+    """Serve the agents over HTTP: chats in OpenAI's protocol, and tools.
+
+    Prints its address, and runs until Ctrl+C or SIGTERM; running answers may finish.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    asyncio.run(_serve(chosen, host, port, screen=_screen_arguments(chosen) if web else None))
+
+
+def _screen_arguments(chosen: Chosen) -> list[str]:
+    """The same choices as arguments of `clawbot chat`."""
+    named = {
+        "--agent": chosen["agent"],
+        "--model": chosen["model"],
+        "--config": chosen["config_file"],
+        "--workspace": chosen["workspace"],
+    }
+    return [word for name, value in named.items() if value is not None for word in (name, str(value))]
+
+
+@command.command()
+@click.option("--rotate", is_flag=True, help="Make a new one first; the old one is no longer accepted.")
+@reports_errors
+def token(*, rotate: bool) -> None:
+    """Print the token that clients send as `Authorization: Bearer TOKEN`."""
+    from clawbot.serve.token import load_token, rotate_token
+
+    paths = Paths(find_home())
+    paths.ensure_home()
+    say((rotate_token if rotate else load_token)(paths.serve_token))
+
+
+async def _serve(chosen: Chosen, host: str | None, port: int | None, screen: list[str] | None) -> None:
+    from clawbot.runtime import RuntimeOptions
+    from clawbot.serve.server import serving
+
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        async with serving(RuntimeOptions(**chosen), host=host, port=port, screen=screen) as served:
+            say(f"serving on {served.url}")
+            if screen is not None:
+                tell(f"clawbot: the screen is on {served.url} too; it asks for the token (clawbot serve token).")
+            await stopped.wait()
+            tell("clawbot: ending; running answers may finish.")
+            await served.drain()
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise ClawbotError(
+            f"The server can't listen there: {error.strerror or error}.", hint="Choose another --port or --host."
+        ) from error

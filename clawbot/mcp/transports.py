@@ -1,0 +1,218 @@
+"""The ways to a server, with bounds that the `mcp` library does not have: its process, or its address.
+
+A program's output is read line by line, and no line may be longer than allowed; what it prints on stderr goes to the
+log. It stays in the process group of this process, so that it ends with it, whatever happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from clawbot.deadline import deadline
+from clawbot.mcp.frames import Start
+
+log = logging.getLogger("clawbot.mcp")
+
+CLOSE_SECONDS = 1.0
+"""How long a program may take to end after its input was closed, and again after SIGTERM."""
+MOST_JUNK = 100
+"""Lines on stdout that are no messages: some programs greet there."""
+MOST_UNASKED = 10_000
+"""Messages between two of ours."""
+CONNECT_SECONDS = 10.0
+CHUNK = 65_536
+_STREAMED = 64  # times the longest message: what one response of events may have altogether
+
+Streams = tuple[Any, Any]
+"""What the library reads from and writes to."""
+OnLost = Callable[[str], None]
+"""Called once with the reason why there is no server any more, the end of a sentence that begins with its name."""
+
+
+class FloodError(httpx2.StreamError):
+    """A server sent more than is taken. Of this kind so that the library makes it the answer to the request."""
+
+
+def transport_of(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) -> AbstractAsyncContextManager[Streams]:
+    """The way to the server of `start`. Entering it raises OSError when its program can't be started. At the end the
+    program is asked to end where `is_orderly`, else killed."""
+    return _stdio(start, on_lost, is_orderly) if start.command is not None else _http(start)
+
+
+@asynccontextmanager
+async def _stdio(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) -> AsyncGenerator[Streams, None]:
+    process = await asyncio.create_subprocess_exec(
+        start.command or "",
+        *start.args,
+        stdin=PIPE,
+        stdout=PIPE,
+        env=dict(start.env),
+        cwd=start.cwd,
+        limit=start.max_message,
+    )
+    talk = _Talk(process, start.max_message, on_lost)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(talk.read)
+            tasks.start_soon(talk.write)
+            try:
+                yield talk.incoming, talk.to_server
+            finally:
+                talk.closing = True
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process, orderly=is_orderly())
+            for stream in (talk.incoming, talk.to_session, talk.to_server, talk.outgoing):
+                await stream.aclose()
+
+
+class _Talk:
+    """The two directions of a program's messages."""
+
+    def __init__(self, process: Process, max_message: int, on_lost: OnLost) -> None:
+        self._process = process
+        self._limit = max_message
+        self._on_lost = on_lost
+        self._unasked = 0
+        self._junk = 0
+        self.closing = False
+        self.to_session, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self.to_server, self.outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read(self) -> None:
+        """Hand on each line that is a message, until the output ends or is too much."""
+        output = self._process.stdout
+        if output is None:
+            raise RuntimeError("the program was started without a pipe")
+        try:
+            while True:
+                await self._take(await output.readuntil(b"\n"))
+        except asyncio.LimitOverrunError:
+            self._lose(f"sent a message of more than {self._limit // 1024:,} KB (mcp.max_message)")
+        except FloodError as error:
+            self._lose(str(error))
+        except asyncio.IncompleteReadError:
+            await self._tell_end()
+        except ConnectionError:
+            self._lose("broke off")
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            # The library does not listen any more, and says why.
+            return
+
+    async def _take(self, line: bytes) -> None:
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            self._junk += 1
+            log.info("not a message: %s", line[:200].decode(errors="backslashreplace").rstrip())
+            if self._junk > MOST_JUNK:
+                raise FloodError("prints on stdout what are no messages of the protocol") from None
+            return
+        self._unasked += 1
+        if self._unasked > MOST_UNASKED:
+            raise FloodError(f"sent {MOST_UNASKED:,} messages that nobody asked for")
+        await self.to_session.send(SessionMessage(message))
+
+    async def write(self) -> None:
+        """Write each of our messages as one line."""
+        stdin = self._process.stdin
+        if stdin is None:
+            raise RuntimeError("the program was started without a pipe")
+        async for sent in self.outgoing:
+            self._unasked = 0
+            line = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+            stdin.write(line.encode("utf-8", "replace") + b"\n")
+            # When it has ended, `read` says so.
+            with contextlib.suppress(ConnectionError):
+                await stdin.drain()
+
+    async def _tell_end(self) -> None:
+        code: int | None = None
+        with contextlib.suppress(TimeoutError):
+            async with deadline(CLOSE_SECONDS):
+                code = await self._process.wait()
+        if code is None:
+            self._lose("closed its output")
+        else:
+            self._lose(f"ended with status {code}" if code >= 0 else f"was ended by signal {-code}")
+
+    def _lose(self, reason: str) -> None:
+        if not self.closing:
+            self._on_lost(reason)
+
+
+async def _end(process: Process, *, orderly: bool) -> None:
+    """Close the program's input, ask it to end if that is `orderly`, then make it."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if not orderly and process.returncode is None:
+        process.kill()
+    # asyncio waits for the end of the output too, and the program may wait until somebody reads it.
+    draining = asyncio.create_task(_drain(process))
+    try:
+        for stop in (process.terminate, process.kill):
+            with contextlib.suppress(TimeoutError):
+                async with deadline(CLOSE_SECONDS):
+                    await process.wait()
+                return
+            with contextlib.suppress(ProcessLookupError):
+                stop()
+    finally:
+        draining.cancel()
+
+
+async def _drain(process: Process) -> None:
+    while process.stdout is not None and await process.stdout.read(CHUNK):
+        pass
+
+
+@asynccontextmanager
+async def _http(start: Start) -> AsyncGenerator[Streams, None]:
+    async def limit(response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise FloodError("compresses its answers, though it was asked not to")
+        streams = response.headers.get("content-type", "").startswith("text/event-stream")
+        most = start.max_message * (_STREAMED if streams else 1)
+        response.stream = _Limited(response.stream, most)
+
+    async with (
+        httpx2.AsyncClient(
+            headers={**start.headers, "Accept-Encoding": "identity"},
+            timeout=httpx2.Timeout(CONNECT_SECONDS, read=None),
+            event_hooks={"response": [limit]},
+        ) as client,
+        streamable_http_client(start.url or "", http_client=client, max_sse_event_size=start.max_message) as streams,
+    ):
+        yield streams
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """A response's body that ends in an error after `most` bytes."""
+
+    def __init__(self, stream: Any, most: int) -> None:
+        self._stream = stream
+        self._left = most
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise FloodError(f"sent an answer of more than {self._most // 1024:,} KB (mcp.max_message)")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

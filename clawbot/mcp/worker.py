@@ -1,0 +1,230 @@
+"""The process that talks to one MCP server: `python -m clawbot.mcp.worker`.
+
+The `mcp` library is imported here: it takes half a second and 60 MB, and a hostile answer may keep it busy. Requests
+and reports are the frames of `clawbot.mcp.frames`. When the program closes the pipe or kills this process, the server,
+which is in its process group, ends too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx2
+import mcp_types as types
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from clawbot import __version__
+from clawbot.deadline import deadline
+from clawbot.mcp.catalog import checked
+from clawbot.mcp.frames import (
+    LARGEST_FRAME,
+    Answered,
+    Call,
+    CallFailed,
+    CancelCall,
+    Listed,
+    Listing,
+    Lost,
+    Request,
+    Start,
+    Started,
+    Stop,
+    request_decoder,
+)
+from clawbot.mcp.transports import FloodError, transport_of
+from clawbot.text.sanitize import clean_line
+from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
+
+MOST_PAGES = 50
+"""Pages of a list of tools; a list of more never ends."""
+RELIST_SECONDS = 1.0
+"""Between two lists that the server says are new."""
+MOST_RELISTS = 5
+"""New lists of one process: a server that changes its tools again and again is listed at its next start."""
+REASON_CHARS = 300
+_logger = logging.getLogger("clawbot.mcp")
+
+
+class Worker:
+    """Serves the requests of the program for one server."""
+
+    def __init__(self, out: FrameWriter) -> None:
+        """Needs a running loop."""
+        self._out = out
+        self._requests: asyncio.Queue[Request] = asyncio.Queue()
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._changed = asyncio.Event()
+        self._stopped = False
+
+    def take(self, request: Request) -> None:
+        """A request of the program."""
+        if isinstance(request, CancelCall):
+            if task := self._calls.get(request.number):
+                task.cancel()
+        else:
+            self._requests.put_nowait(request)
+
+    async def run(self) -> None:
+        """Connect, and serve until the server is lost or the program stops it."""
+        start = await self._requests.get()
+        if not isinstance(start, Start):
+            raise TypeError(f"the first request was {type(start).__name__}")
+        talking = asyncio.create_task(self._talk(start))
+        either: list[asyncio.Future[Any]] = [talking, self._lost]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if self._lost.done():
+            self._out.send(Lost(self._lost.result()))
+            talking.cancel()
+            await asyncio.wait([talking])
+        elif (error := talking.exception()) is not None:
+            _logger.info("the connection ended", exc_info=error)
+            self._out.send(Lost(describe(error, start)))
+
+    def _lose(self, reason: str) -> None:
+        if not self._lost.done():
+            self._lost.set_result(reason)
+
+    async def _talk(self, start: Start) -> None:
+        client = Client(
+            transport_of(start, self._lose, lambda: self._stopped),
+            cache=None,
+            message_handler=self._hear,
+            client_info=types.Implementation(name="clawbot", version=__version__),
+        )
+        async with AsyncExitStack() as stack:
+            async with deadline(start.seconds):
+                await stack.enter_async_context(client)
+                listing = await list_tools(client, start.max_tools)
+            info = client.server_info
+            self._out.send(Started(clean_line(info.name, 60) if info else "", listing))
+            relisting = asyncio.create_task(self._relist(client, start))
+            stack.callback(relisting.cancel)
+            while not isinstance(request := await self._requests.get(), Stop):
+                if isinstance(request, Call):
+                    self._calls[request.number] = asyncio.create_task(self._call(client, request))
+            self._stopped = True
+
+    async def _hear(self, message: object) -> None:
+        """What the server says by itself. Only a change of its tools is of interest."""
+        if isinstance(message, types.ToolListChangedNotification):
+            self._changed.set()
+
+    async def _relist(self, client: Client, start: Start) -> None:
+        """List the tools again when they changed; however often that is said, one list is fetched at a time."""
+        for _ in range(MOST_RELISTS):
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                async with deadline(start.seconds):
+                    self._out.send(Listed(await list_tools(client, start.max_tools)))
+            except (MCPError, ValidationError, TimeoutError) as error:
+                _logger.warning("its changed tools could not be listed: %s", describe(error, start))
+            await asyncio.sleep(RELIST_SECONDS)
+
+    async def _call(self, client: Client, call: Call) -> None:
+        try:
+            async with deadline(call.seconds):
+                result = await client.call_tool(call.tool, call.arguments)
+            self._out.send(Answered(call.number, text_of(result), result.is_error))
+        except TimeoutError:
+            self._out.send(CallFailed(call.number, f"did not answer within {call.seconds:g} s", timed_out=True))
+        except Exception as error:
+            if self._lost.done():
+                return  # which is told
+            if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+                self._lose("broke off the connection")
+                return
+            _logger.info("a call of %s failed", call.tool, exc_info=error)
+            self._out.send(CallFailed(call.number, describe(error)))
+        finally:
+            self._calls.pop(call.number, None)
+
+
+async def list_tools(client: Client, most: int) -> Listing:
+    """The usable tools of the server, at most `most`. Raises what the library raises."""
+    offered: list[dict[str, Any]] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        offered += [
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+            for tool in page.tools
+        ]
+        cursor = page.next_cursor
+        if cursor is None:
+            return checked(offered, most)
+    raise FloodError(f"has more than {MOST_PAGES} pages of tools")
+
+
+def text_of(result: types.CallToolResult) -> str:
+    """The content of an answer as text. What is no text is named, with its size."""
+    parts = [_block_text(block) for block in result.content]
+    if not parts and result.structured_content is not None:
+        parts = [json.dumps(result.structured_content, ensure_ascii=False)]
+    return "\n".join(parts)
+
+
+def _block_text(block: types.ContentBlock) -> str:
+    match block:
+        case types.TextContent(text=text):
+            return text
+        case types.EmbeddedResource(resource=types.TextResourceContents(text=text)):
+            return text
+        case types.ResourceLink(uri=uri):
+            return f"[a link: {uri}]"
+        case types.ImageContent(data=data) | types.AudioContent(data=data):
+            return f"[{block.mime_type}, {len(data) * 3 // 4:,} bytes, not shown]"
+        case _:
+            return "[data that is no text, not shown]"
+
+
+def describe(error: BaseException, start: Start | None = None) -> str:
+    """Why the server is of no use, as the end of a sentence that begins with its name."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
+        case TimeoutError() if start is not None:
+            text = f"did not list its tools within {start.seconds:g} s"
+        case FileNotFoundError() if start is not None:
+            text = f"could not be started: there is no program {start.command}, or no folder {start.cwd}"
+        case OSError():
+            text = f"could not be started: {error.strerror or error}"
+        case FloodError():
+            text = str(error)
+        case MCPError():
+            text = f"answered with an error: {error.message}"
+        case ValidationError():
+            first = error.errors(include_url=False, include_input=False)[0]
+            text = f"gave an answer that is not valid at {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        case httpx2.TransportError():
+            text = f"can't be reached: {str(error) or type(error).__name__}"
+        case _:
+            text = f"failed: {str(error) or type(error).__name__}"
+    return clean_line(text, REASON_CHARS)
+
+
+async def _serve() -> None:
+    requests, reports = claim_pipes()
+    out = FrameWriter(reports, LARGEST_FRAME)
+    worker = Worker(out)
+    serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take)
+    await worker.run()
+
+
+def main() -> None:
+    """Run the process."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(name)s: %(message)s")
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    asyncio.run(_serve())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Pieces as they are stored in Milvus: blocks and their ids by content, words for BM25, filters. Pure.
+
+A file is cut into blocks of `BLOCK` consecutive pieces. The id of a block is a hash of all that its pieces hold, and
+the id of a piece is that of its block and its place in it: the same text on two machines is the same row, whoever
+writes it first. A file that grows at its end gets a new last block and keeps the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.memory.store.records import KINDS, ChunkRecord, ChunkRow, Identity
+from clawbot.memory.values import Source
+from clawbot.text.stems import stem
+from clawbot.text.tokens import words_of
+
+LAYOUT = 1
+"""Increment when the same piece is stored in another form than before: another collection is used then."""
+
+BLOCK_BITS = 5
+BLOCK = 1 << BLOCK_BITS
+"""Pieces of a block: what a change at the end of a file writes again."""
+
+_HASH_BITS = 58
+"""Bits of a block's id, so that the id of a piece fits into a signed integer. Among a million blocks, two are the same
+by chance once in 600,000 times."""
+
+MOST_WORDS_CHARS = 60_000
+MOST_TEXT_BYTES = 60_000
+MOST_SPEAKER_CHARS = 60
+"""What fits into the text fields (65,535 bytes)."""
+
+_LONGEST_WORD = 40
+_PLAIN = re.compile(r"[a-z0-9]+")
+_NO_HEADING = -1
+_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+
+
+class Block(Struct, frozen=True):
+    """Consecutive pieces of a file, the first being the piece `first` (an ordinal)."""
+
+    id: int
+    first: int
+    pieces: tuple[ChunkRecord, ...]
+
+
+class StoredPiece(Struct, frozen=True):
+    """A piece as read: the fields of a row. `heading` is an ordinal of its file, -1 without one; `speaker` "" for
+    none; `words` as written by `terms_of`."""
+
+    id: int
+    agent: str
+    ordinal: int
+    start_line: int
+    end_line: int
+    kind: int
+    heading: int
+    flags: int
+    speaker: str
+    text: str
+    words: str
+    vector: bytes = b""
+
+    def row(self, chunk_id: int, speaker: int | None) -> ChunkRow:
+        """As the chunk `chunk_id` of a search, with the number of its speaker."""
+        above = None if self.heading == _NO_HEADING else chunk_id - self.ordinal + self.heading
+        lines = (self.start_line, self.end_line)
+        return ChunkRow(chunk_id, *lines, KINDS[self.kind], above, speaker, self.flags, self.text)
+
+
+def collection_name(prefix: str, identity: Identity) -> str:
+    """The collection of one way to cut, index and embed. Vectors of two models never meet."""
+    parts = (LAYOUT, *identity.text_part, *(identity.vector_part if identity.vectors else ()))
+    digest = blake2b(msgspec.json.encode(parts), digest_size=6).hexdigest()
+    return f"{prefix}_{digest}"
+
+
+def blocks_of(agent: str, path: str, pieces: Sequence[ChunkRecord]) -> list[Block]:
+    """The blocks of the file `path` of `agent`, in order."""
+    found = []
+    for first in range(0, len(pieces), BLOCK):
+        part = tuple(pieces[first : first + BLOCK])
+        found.append(Block(_block_id(agent, path, first, part, [_above(pieces, each) for each in part]), first, part))
+    return found
+
+
+def _above(pieces: Sequence[ChunkRecord], piece: ChunkRecord) -> str:
+    return pieces[piece.heading].text if piece.heading is not None else ""
+
+
+def _block_id(agent: str, path: str, first: int, pieces: Sequence[ChunkRecord], above: Sequence[str]) -> int:
+    told = msgspec.msgpack.encode((agent, storable(path), first, [_told(piece) for piece in pieces], above))
+    return int.from_bytes(blake2b(told, digest_size=8).digest(), "big") >> 64 - _HASH_BITS
+
+
+def _told(piece: ChunkRecord) -> tuple[Any, ...]:
+    place = (piece.start_line, piece.end_line, piece.kind, piece.heading, piece.flags)
+    return (*place, storable(piece.text), storable(piece.indexed), storable(piece.speaker or ""))
+
+
+def piece_id(block: int, place: int) -> int:
+    """The id of the piece `place` (from 0) of `block`."""
+    return block << BLOCK_BITS | place
+
+
+def block_of(piece: int) -> int:
+    """The block of the piece `piece` (an id)."""
+    return piece >> BLOCK_BITS
+
+
+def as_rows(
+    agent: str, source: Source, block: Block, vectors: Sequence[Sequence[float]]
+) -> Iterator[Mapping[str, Any]]:
+    """The rows of a block's pieces, with their vectors."""
+    for place, (piece, vector) in enumerate(zip(block.pieces, vectors, strict=True)):
+        yield {
+            "id": piece_id(block.id, place),
+            "agent": agent,
+            "source": source,
+            "block": block.id,
+            "ordinal": block.first + place,
+            "start_line": piece.start_line,
+            "end_line": piece.end_line,
+            "kind": _NUMBERS[piece.kind],
+            "heading": _NO_HEADING if piece.heading is None else piece.heading,
+            "flags": piece.flags,
+            "speaker": speaker_of(piece),
+            "text": storable(piece.text),
+            "words": words_field(piece.indexed),
+            "dense": vector,
+        }
+
+
+def speaker_of(piece: ChunkRecord) -> str:
+    """Who speaks, as stored; "" for nobody."""
+    return storable(piece.speaker or "")[:MOST_SPEAKER_CHARS]
+
+
+def storable(text: str) -> str:
+    """`text` without lone surrogates, cut to what a field holds."""
+    if text.isascii() and len(text) <= MOST_TEXT_BYTES:
+        return text
+    return text.encode("utf-8", "replace")[:MOST_TEXT_BYTES].decode("utf-8", "ignore")
+
+
+def words_field(indexed: str) -> str:
+    """What BM25 indexes of a piece: each term once, so that a score tells how rare a word is, not how often it is
+    said."""
+    return " ".join(terms_of(indexed))[:MOST_WORDS_CHARS]
+
+
+def terms_of(text: str) -> list[str]:
+    """The different terms of `text`, as any tokenizer of Milvus keeps them: stemmed, and in plain letters and digits.
+
+    Tokenizers differ between Lite and a server in what they take for a word outside ASCII.
+    """
+    return list(dict.fromkeys(_term(stem(word)) for word in words_of(storable(text))))
+
+
+def _term(word: str) -> str:
+    if len(word) <= _LONGEST_WORD and _PLAIN.fullmatch(word):
+        return word
+    data = word.encode()
+    return f"x{data.hex()}" if len(data) <= _LONGEST_WORD // 2 else f"y{blake2b(data, digest_size=12).hexdigest()}"
+
+
+def word_of(term: str) -> str:
+    """The word that `terms_of` wrote as `term`; for a long one the term itself."""
+    try:
+        return bytes.fromhex(term[1:]).decode() if term[:1] == "x" and len(term) > 1 else term
+    except ValueError:
+        return term
+
+
+def quoted(text: str) -> str:
+    """`text` as a string of a filter expression."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def within(agents: Iterable[str], *conditions: str) -> str:
+    """The filter for what `agents` hold, and all of `conditions`. Every query has it: the agent is the fence."""
+    names = ", ".join(quoted(agent) for agent in sorted(set(agents)))
+    return " and ".join((f"agent in [{names}]", *conditions))
+
+
+def one_of(field: str, values: Iterable[int] | Iterable[str]) -> str:
+    """The condition that `field` has one of `values`."""
+    return f"{field} in [{', '.join(quoted(each) if isinstance(each, str) else str(each) for each in values)}]"

@@ -1,0 +1,1 @@
+"""The backend `qmd`: a program of its own searches the notes."""

@@ -1,0 +1,210 @@
+"""Runs qmd: its environment without secrets, its limits, and what is wrong when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from clawbot.deadline import deadline
+from clawbot.memory.backend import IndexUnavailableError
+from clawbot.text.sanitize import clean_line
+
+INSTALL = "Install it with `npm install -g @tobilu/qmd` (Node 22 or later), or name it in memory.qmd.command."
+
+LEAST_NODE = 22
+"""The major version that qmd needs; older ones crash in the middle."""
+
+LARGEST_ANSWER = 8 * 1024**2
+"""Bytes of output."""
+
+_PASSED_ON = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "CUDA_PATH"),
+    *("QMD_EMBED_MODEL", "QMD_GENERATE_MODEL", "QMD_RERANK_MODEL", "QMD_FORCE_CPU", "QMD_LLAMA_GPU"),
+)
+_SHOWN = 200
+_CHUNK = 65_536
+
+
+class QmdError(IndexUnavailableError):
+    """qmd can't be run, failed, or answered something else than expected."""
+
+
+class QmdPlace(Struct, frozen=True):
+    """Where qmd keeps the index of one agent: below `folder`. `transcripts` is the folder of those of the agent."""
+
+    folder: Path
+    transcripts: Path
+
+    @property
+    def index(self) -> Path:
+        """The database."""
+        return self.folder / "index.sqlite"
+
+    @property
+    def config(self) -> Path:
+        """The collections."""
+        return self.folder / "config" / "index.yml"
+
+    @property
+    def exports(self) -> Path:
+        """The folder of exported transcripts."""
+        return self.folder / "sessions"
+
+    @property
+    def manifest(self) -> Path:
+        """What was indexed last."""
+        return self.folder / "manifest.json"
+
+    def clear(self) -> None:
+        """Delete what was made of the files: the index, the exports, the manifest. Blocks. Raises OSError."""
+        indexes = (Path(f"{self.index}{suffix}") for suffix in ("", "-wal", "-shm", "-journal"))
+        for file in (*indexes, self.manifest, *self.exports.glob("*.md")):
+            file.unlink(missing_ok=True)
+
+
+def own_environment(environ: Mapping[str, str], place: QmdPlace, program: Path) -> dict[str, str]:
+    """The environment of qmd: named variables of `environ` alone, since the others may hold secrets.
+
+    The folder of `program` comes first on its PATH: an npm installation beside it may hold its own node.
+    """
+    kept = {name: environ[name] for name in _PASSED_ON if name in environ}
+    path = os.pathsep.join(part for part in (str(program.parent), kept.get("PATH", os.defpath)) if part)
+    return kept | {
+        "PATH": path,
+        "PWD": str(place.folder),
+        "INDEX_PATH": str(place.index),
+        "QMD_CONFIG_DIR": str(place.config.parent),
+        "NO_COLOR": "1",
+    }
+
+
+class QmdProgram:
+    """The program `command` (a name on the PATH, or a path), for the index at `place`."""
+
+    def __init__(self, command: str, place: QmdPlace, environ: Mapping[str, str]) -> None:
+        self._command = command
+        self._place = place
+        self._environ = environ
+
+    def locate(self) -> Path:
+        """Where it is. Raises QmdError. Blocks."""
+        found = shutil.which(str(Path(self._command).expanduser()), path=self._environ.get("PATH", os.defpath))
+        if found is None:
+            where = "at that path" if os.sep in self._command else "on the PATH"
+            raise QmdError(f"qmd is not installed: there is no program {self._command} {where}.", hint=INSTALL)
+        return Path(found).absolute()
+
+    async def run(self, *arguments: str, seconds: float) -> bytes:
+        """What `qmd ARGUMENTS` prints. It is ended after `seconds`, and with a cancellation.
+
+        Raises QmdError if it can't be started, takes longer, prints too much or exits with another status than 0.
+        """
+        program = await asyncio.to_thread(self.locate)
+        environment = own_environment(self._environ, self._place, program)
+        # Its folder, or one that exists surely: qmd looks for settings of a project from there upwards.
+        folder = self._place.folder if await asyncio.to_thread(self._place.folder.is_dir) else Path("/")
+        try:
+            code, output, errors = await _finished([str(program), *arguments], environment, folder, seconds)
+        except TimeoutError:
+            raise QmdError(f"qmd {arguments[0]} took longer than {seconds:g} s.") from None
+        except OSError as error:
+            raise QmdError(f"{program} can't be started: {error.strerror or error}.", hint=INSTALL) from error
+        if len(output) > LARGEST_ANSWER:
+            raise QmdError(f"qmd {arguments[0]} answered with more than {LARGEST_ANSWER >> 20} MB.")
+        if code != 0:
+            raise await _failure(arguments[0], code, errors, environment)
+        return output
+
+    async def version(self) -> str:
+        """Its version, as `2.8.3`; empty if it does not say. Raises QmdError."""
+        found = re.search(rb"\d+\.\d+\.\d+", await self.run("--version", seconds=10.0))
+        return found[0].decode() if found else ""
+
+
+async def _failure(verb: str, code: int, errors: bytes, environment: dict[str, str]) -> QmdError:
+    """Why it failed: Node is asked for its version, since an old one is the usual cause."""
+    said = clean_line(_gist(errors.decode(errors="replace").splitlines()), _SHOWN)
+    ended = f"qmd {verb} was ended by signal {-code}" if code < 0 else f"qmd {verb} exited with {code}"
+    reason = f"{ended}{f': {said}' if said else ''}".rstrip(".") + "."
+    try:
+        _, version, _ = await _finished(["node", "--version"], environment, Path("/"), 5.0)
+    except (OSError, TimeoutError):
+        return QmdError(f"{reason} There is no node on its PATH.", hint=INSTALL)
+    major = re.match(rb"v(\d+)", version)
+    if major and int(major[1]) < LEAST_NODE:
+        return QmdError(f"{reason} It needs Node {LEAST_NODE} or later, found {version.decode().strip()}.")
+    return QmdError(reason, hint="`clawbot memory index --force` builds its index anew.")
+
+
+def _gist(lines: Sequence[str]) -> str:
+    """The line of `lines` that names the error; else the last one."""
+    told = [line for line in lines if line.strip()]
+    named = [line for line in told if re.match(r"\s*\w*Error\b", line)]
+    return (named or told or [""])[-1]
+
+
+async def _finished(
+    command: list[str], environment: Mapping[str, str], folder: Path, seconds: float
+) -> tuple[int, bytes, bytes]:
+    """Exit status, stdout and stderr of `command`, which is gone afterwards, with its children.
+
+    Each output is cut above LARGEST_ANSWER, which also ends it. Raises TimeoutError, OSError.
+    """
+    starting = asyncio.ensure_future(_start(command, environment, folder))
+    try:
+        process = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait([starting])
+        if not starting.cancelled() and starting.exception() is None:
+            await _end(starting.result())
+        raise
+    try:
+        async with deadline(seconds):
+            output, errors = await asyncio.gather(_read(process, process.stdout), _read(process, process.stderr))
+            return await process.wait(), output, errors
+    finally:
+        await _end(process)
+
+
+async def _start(command: list[str], environment: Mapping[str, str], folder: Path) -> Process:
+    return await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=dict(environment),
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,
+        umask=0o077,
+    )
+
+
+async def _read(process: Process, stream: asyncio.StreamReader | None) -> bytes:
+    output = bytearray()
+    while stream is not None and (data := await stream.read(_CHUNK)):
+        if len(output) > LARGEST_ANSWER:
+            continue  # Read to its end: a pipe that nobody reads is never closed.
+        output += data
+        if len(output) > LARGEST_ANSWER:
+            _kill(process)
+    return bytes(output)
+
+
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _end(process: Process) -> None:
+    """Kill the whole group, also after a normal end."""
+    _kill(process)
+    await process.wait()

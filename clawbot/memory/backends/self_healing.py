@@ -1,0 +1,410 @@
+"""A memory that stays available: its backend answers, and the builtin index at once where that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clawbot.clock import Clock
+from clawbot.deadline import deadline
+from clawbot.errors import ClawbotError
+from clawbot.memory.backend import IndexUnavailableError, MemoryBackend
+from clawbot.memory.backends.guard import NOTHING, ScopeGuard
+from clawbot.memory.backends.pool import BackendPool, Shared
+from clawbot.memory.backends.standing import Standing
+from clawbot.memory.documents.memory_files import ForbiddenPathError, UnreadableDocumentError
+from clawbot.memory.values import (
+    Excerpt,
+    Fallback,
+    IndexStatus,
+    Progress,
+    SearchRequest,
+    SearchResult,
+    SyncReport,
+    VerifyReport,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CLOSE_SECONDS = 2.0
+"""How long a backend may take to close."""
+
+READ, START, SCRUB = "read", "start", "scrub"
+_NO_PROOF = (READ, START, SCRUB)  # what succeeds without saying that a search would
+
+
+class Primary(Struct, frozen=True):
+    """The configured backend: `name` in the settings, its place in `pool`, and how it is opened (`make` blocks)."""
+
+    name: str
+    make: Callable[[], MemoryBackend]
+    key: Hashable
+    pool: BackendPool
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What a memory goes by: the `clock`; `limit`, the seconds that a call may take; `tell`, which the user is told
+    problems by; and `conversations`, those open now."""
+
+    clock: Clock
+    limit: float
+    tell: Callable[[str], None] = lambda _: None
+    conversations: Callable[[], frozenset[str]] = frozenset
+
+
+class SelfHealingBackend(MemoryBackend):
+    """The backend `primary`, and the one of `open_builtin` in its place while it fails.
+
+    A primary that fails in any call is closed, and the same call is answered by the builtin index. The next
+    conversation, or a probe after a pause, tries a new one. The guard stands above both.
+    """
+
+    def __init__(
+        self, primary: Primary, open_builtin: Callable[[], MemoryBackend], guard: ScopeGuard, around: Surroundings
+    ) -> None:
+        self.on_progress: Callable[[Progress | None], None] | None = None
+        self._primary = primary
+        self._open_builtin = open_builtin
+        self._guard = guard
+        self._around = around
+        self._standing = Standing(name=primary.name)
+        self._opening: asyncio.Task[Shared] | None = None
+        self._opened_for = 0  # the attempt
+        self._builtin: MemoryBackend | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._started = self._closed = False
+        self._generations = 0  # of the backends that were left
+
+    # -- what is known at once ---------------------------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int:
+        """Grows with that of each backend, and when another answers."""
+        own = self._look(lambda backend: backend.generation, 0)
+        return self._generations + own + (self._builtin.generation if self._builtin is not None else 0)
+
+    @property
+    def location(self) -> Path | None:
+        """The database of the backend that answers; None while it is not open."""
+        return self._of_answering(lambda backend: backend.location, None)
+
+    @property
+    def built(self) -> bool:
+        """Whether the index of the backend that answers exists; true while it is not open, so that it is asked."""
+        return self._of_answering(lambda backend: backend.built, True)
+
+    @property
+    def problem(self) -> str:
+        """Since when and why the builtin index answers; else the problem of the backend that answers."""
+        failure = self._standing.failure
+        return self._of_answering(lambda backend: backend.problem, "") if failure is None else failure.in_words
+
+    @property
+    def fallback(self) -> Fallback | None:
+        """What the builtin index stands in for; None while the backend answers."""
+        return self._standing.failure
+
+    def _of_answering(self, look: Callable[[MemoryBackend], T], otherwise: T) -> T:
+        if self._standing.trusted:
+            return self._look(look, otherwise)
+        return look(self._builtin) if self._builtin is not None else otherwise
+
+    def _look(self, look: Callable[[MemoryBackend], T], otherwise: T) -> T:
+        """A property of the open primary. A failure counts like that of a call."""
+        shared = self._shared
+        if shared is None:
+            return otherwise
+        try:
+            return look(shared.backend)
+        except Exception as error:
+            log.exception("the memory backend %s failed", self._primary.name)
+            self._fall(self._opened_for, _reason("tell its state", error, None))
+            return otherwise
+
+    @property
+    def _shared(self) -> Shared | None:
+        opening = self._opening
+        is_open = opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None
+        return opening.result() if opening is not None and is_open else None
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
+        """Results within the scope of the request, of the backend or of the builtin index. Raises ClawbotError."""
+        allowed = self._guard.narrowed(request)
+        if allowed is None:
+            return NOTHING
+
+        async def work(backend: MemoryBackend) -> SearchResult:
+            found = await backend.search(allowed, building)
+            return await asyncio.to_thread(self._guard.checked, allowed, found)
+
+        async def instead(builtin: MemoryBackend) -> SearchResult:
+            return self._marked(await work(builtin))
+
+        unbounded = building is not None and not self.built
+        return await self._ask("search", work, instead, limit=None if unbounded else self._around.limit)
+
+    async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
+        """Raises ForbiddenPathError, UnreadableDocumentError."""
+
+        def work(backend: MemoryBackend) -> Awaitable[Excerpt]:
+            return backend.read(path, from_line, lines)
+
+        return await self._ask(READ, work, limit=self._around.limit)
+
+    async def text(self, path: str) -> str:
+        """Raises ForbiddenPathError, UnreadableDocumentError."""
+        return await self._ask(READ, lambda backend: backend.text(path), limit=self._around.limit)
+
+    async def probe(self, *, deep: bool = True) -> str:
+        """`problem`, after asking the backend. Never fails."""
+
+        async def instead(builtin: MemoryBackend) -> str:
+            lacking = await builtin.probe(deep=deep)
+            return " ".join(part for part in (self.problem, lacking) if part)
+
+        try:
+            return await self._ask("be probed", lambda one: one.probe(deep=deep), instead, limit=self._around.limit)
+        except ClawbotError as error:
+            return str(error)
+
+    async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
+        """Raises ClawbotError."""
+
+        async def instead(builtin: MemoryBackend) -> SyncReport:
+            return replace(await builtin.sync(force=force, progress=progress), fallback=self.fallback)
+
+        return await self._ask("index", lambda backend: backend.sync(force=force, progress=progress), instead)
+
+    async def status(self, *, deep: bool = False) -> IndexStatus:
+        """Raises ClawbotError."""
+
+        async def instead(builtin: MemoryBackend) -> IndexStatus:
+            return replace(await builtin.status(deep=deep), fallback=self.fallback)
+
+        def work(backend: MemoryBackend) -> Awaitable[IndexStatus]:
+            return backend.status(deep=deep)
+
+        return await self._ask("tell its status", work, instead, limit=self._around.limit)
+
+    async def verify(self, *, fix: bool = False) -> VerifyReport:
+        """Raises ClawbotError."""
+        return await self._ask("verify", lambda backend: backend.verify(fix=fix))
+
+    async def scrub(self) -> bool:
+        """Erase from both: an index of the builtin backend may remain from before. False if one of them could not.
+
+        Raises ClawbotError.
+        """
+        builtin = self._stand_in()
+        try:
+            # Also of one that is not trusted: what it holds is on the disk.
+            done = await self._tried(SCRUB, lambda backend: backend.scrub(), None)
+        except _FailedError:
+            done = False
+        if not builtin.built:
+            return done
+        await builtin.sync()
+        return await builtin.scrub() and done
+
+    def start(self) -> None:
+        """Start the backend in the background. Needs a running loop."""
+        if not self._started:
+            self._started = True
+            self._spawn(self._warm(), _ASKING)
+
+    async def close(self) -> None:
+        """Close both. Never fails."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._leave(failed=False)
+        for task in self._tasks:
+            if task.get_name() == _ASKING:
+                task.cancel()
+        if self._builtin is not None:
+            await self._builtin.close()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
+
+    # -- how they are asked ------------------------------------------------------------------------------------------
+
+    async def _ask(
+        self,
+        verb: str,
+        work: Callable[[MemoryBackend], Awaitable[T]],
+        instead: Callable[[MemoryBackend], Awaitable[T]] | None = None,
+        *,
+        limit: float | None = None,
+    ) -> T:
+        """The answer of the primary, else that of the builtin index. Raises ClawbotError."""
+        if self._closed:
+            raise IndexUnavailableError("The memory is closed.")
+        self._standing = self._standing.met(self._around.conversations())
+        if self._standing.trusted:
+            try:
+                return await self._tried(verb, work, limit)
+            except _FailedError:
+                pass
+        return await self._answered_instead(instead or work)
+
+    async def _tried(self, verb: str, work: Callable[[MemoryBackend], Awaitable[T]], limit: float | None) -> T:
+        """Raises _FailedError after the primary was left, and what says only that a file may not or can't be read."""
+        attempt = self._standing.attempt
+        try:
+            async with deadline(limit):
+                answer = await work((await self._opened(attempt)).backend)
+        except (ForbiddenPathError, UnreadableDocumentError):
+            raise
+        except Exception as error:
+            if not isinstance(error, ClawbotError | TimeoutError):
+                log.exception("the memory backend %s failed to %s", self._primary.name, verb)
+            self._fall(attempt, _reason(verb, error, limit))
+            raise _FailedError from error
+        if verb not in _NO_PROOF:
+            self._standing = self._standing.answered(attempt)
+        return answer
+
+    async def _answered_instead(self, work: Callable[[MemoryBackend], Awaitable[T]]) -> T:
+        """Raises ClawbotError."""
+        try:
+            return await work(self._stand_in())
+        except (ForbiddenPathError, UnreadableDocumentError):
+            raise
+        except ClawbotError as error:
+            raise IndexUnavailableError(f"{self.problem} That failed, too: {error.message}", hint=error.hint) from error
+
+    def _marked(self, found: SearchResult) -> SearchResult:
+        """`found`, with what the builtin index stands in for."""
+        own = found.fallback
+        notes = (own.in_words,) if own is not None else ()
+        return replace(
+            found, fallback=self.fallback or own, warnings=(*notes, *found.warnings) if self.fallback else ()
+        )
+
+    def _stand_in(self) -> MemoryBackend:
+        """The builtin index, opened when it is needed first."""
+        if self._builtin is None:
+            self._builtin = self._open_builtin()
+            self._builtin.on_progress = self._progressed
+            if self._started:
+                self._builtin.start()
+        return self._builtin
+
+    async def _opened(self, attempt: int) -> Shared:
+        """The instance `attempt` of the primary. Raises what opening it raises."""
+        if self._opening is None:
+            self._opened_for = attempt
+            self._opening = self._spawn(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> Shared:
+        shared = await asyncio.to_thread(self._primary.pool.take, self._primary.key, self._primary.make)
+        shared.listen(self._progressed)
+        if self._started:
+            shared.start()
+        return shared
+
+    def _fall(self, attempt: int, reason: str) -> None:
+        """The instance `attempt` failed: leave it, tell that, and plan a probe."""
+        before, self._standing = self._standing, self._standing.failed(attempt, reason, self._around.clock.now())
+        if before is self._standing:
+            return
+        log.warning("memory: %s", self.problem)
+        self._leave(failed=True)
+        if before.trusted:
+            self._around.tell(self.problem)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._started and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(self._standing.pause, self._try_again)
+
+    def _leave(self, *, failed: bool) -> None:
+        """Leave the primary, which its last user closes in the background."""
+        if (shared := self._shared) is not None:
+            if failed:
+                # At once: whoever asks next must not get it again.
+                self._primary.pool.evict(self._primary.key, shared)
+            try:
+                self._generations += shared.backend.generation
+            except Exception as error:
+                # Code of a package: what it counted is lost, which costs a search anew.
+                log.warning("the generation of the memory backend could not be read: %s", error, exc_info=True)
+        self._generations += 1
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            self._spawn(self._released(opening, failed=failed))
+
+    async def _released(self, opening: asyncio.Task[Shared], *, failed: bool) -> None:
+        await asyncio.wait([opening])
+        if opening.cancelled() or opening.exception() is not None:
+            return
+        shared, primary = opening.result(), self._primary
+        if failed:
+            primary.pool.evict(primary.key, shared)
+        shared.ignore(self._progressed)
+        if not primary.pool.release(primary.key, shared):
+            return
+        try:
+            async with deadline(CLOSE_SECONDS):
+                await shared.backend.close()
+        except Exception:
+            log.exception("the memory backend %s could not be closed", primary.name)
+
+    async def _warm(self) -> None:
+        """Open and start the primary, or the builtin index in its place."""
+
+        async def nothing(_: MemoryBackend) -> None:
+            return
+
+        with contextlib.suppress(ClawbotError):
+            await self._ask(START, nothing, limit=self._around.limit)
+
+    def _try_again(self) -> None:
+        self._spawn(self._heal(), _ASKING)
+
+    async def _heal(self) -> None:
+        """Probe a new primary; from then on it answers again, or is left for a longer pause."""
+        if not self._standing.trusted:
+            with contextlib.suppress(_FailedError):
+                await self._tried("be probed", lambda backend: backend.probe(deep=True), self._around.limit)
+                self._progressed(None)
+
+    def _progressed(self, progress: Progress | None) -> None:
+        if self.on_progress is not None:
+            self.on_progress(progress)
+
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+class _FailedError(Exception):
+    """The primary failed and was left."""
+
+
+_ASKING = "ask-backend"
+"""The name of tasks that are given up at the end."""
+
+
+def _reason(verb: str, error: Exception, limit: float | None) -> str:
+    """Why a call failed, as a sentence."""
+    if isinstance(error, ClawbotError):
+        return str(error)
+    if isinstance(error, TimeoutError) and limit is not None:
+        return f"It took longer than {limit:g} s to {verb}."
+    what = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":. ")
+    return f"It failed to {verb}: {what}."

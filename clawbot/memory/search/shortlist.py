@@ -1,0 +1,240 @@
+"""Chooses the lines of a large index that are worth an exact look: by the words in them and in their sections, their
+day, who speaks, and roughly by meaning. A few passes over all lines, 15 ms for a million."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from clawbot.memory.arrays import distinct, numpy
+from clawbot.memory.search.features import Wording, best_of, chunks_of_days, is_rare, scale_of, whole_of
+from clawbot.memory.search.outline import Outline, Part
+from clawbot.memory.search.question import Matches
+from clawbot.memory.search.scope import ChunkSpan, FileScope
+from clawbot.memory.search.table import Columns
+from clawbot.memory.search.vector_scores import places_of_best
+from clawbot.memory.store.records import DATED, NUMBERED
+
+if TYPE_CHECKING:
+    from clawbot.config.schema_memory import LineWeights
+    from clawbot.memory.arrays import Bools, Floats, Ids
+
+WORTH_CHOOSING = 16_384
+"""With at most this many lines each one is looked at exactly."""
+
+_FEWEST, _BEST, _SHARE = 1_000, 4_000, 50
+"""Lines whose sections are looked at: one of fifty, within these bounds. The ten best of a million are then nearly
+those of a look at every line."""
+
+_SURE = 0.7
+"""How much of a rough cosine counts: its error is half of what cosines differ by."""
+
+_FEW = 60_000
+"""Lines with a word up to which their neighbours count as well: the word says little otherwise."""
+
+
+class _Asked(Struct, frozen=True):
+    """A wording; `near` are ids of lines, ascending in stretches, and their rough cosines, `(m,)`, if it has a vector;
+    `spans` the lines of its days; by `scale` its scores are compared with those of other wordings."""
+
+    wording: Wording
+    near: tuple[Sequence[Ids], Floats] | None
+    spans: Sequence[ChunkSpan]
+    scale: float
+
+
+class _Found(Struct, frozen=True):
+    """The matches of one word in a part: their `places` there, and `values`, `(m,)`; `few`: the word is in few lines of
+    the whole outline."""
+
+    places: Ids
+    values: Floats
+    rarity: float
+    few: bool
+
+
+def shortlist(
+    outline: Outline,
+    scope: FileScope,
+    wordings: Sequence[Wording],
+    near: Sequence[tuple[Sequence[Ids], Floats] | None],
+    weights: LineWeights,
+) -> Columns:
+    """The sections of the best lines. `near` are, for each wording with a vector, ids of lines, ascending in stretches,
+    and their rough cosines, `(m,)`. The matches of `wordings` are reduced to these lines."""
+    np = numpy()
+    asked = [_asked(wording, each, scope, weights, len(wordings)) for wording, each in zip(wordings, near, strict=True)]
+    found = [_matches_in_parts(outline, each) for each in wordings]
+    best: Floats = np.empty(len(outline), np.float32)
+    notes: list[list[Floats]] = []
+    for number, (part, *here) in enumerate(zip(outline.parts, *found, strict=True)):
+        places = slice(*outline.starts[number : number + 2].tolist())
+        best[places], noted = _best_in(part, asked, here, weights)
+        notes.append(noted)
+    if not scope.is_whole:
+        best[~scope.holds(outline.ids)] = -np.inf
+    top = places_of_best(best, min(_BEST, max(_FEWEST, len(outline) // _SHARE)))
+    chosen = distinct(np.concatenate([top, *_seeds(outline, wordings, found, weights)]))
+    lines = _around(outline, chosen[best[chosen] > -np.inf])
+    for at, wording in enumerate(wordings):
+        _reduce(outline, wording, lines, found[at], [each[at] for each in notes])
+    return Columns.joined([part.columns.part(each) for part, each in zip(outline.parts, lines, strict=True)])
+
+
+def _asked(
+    wording: Wording, near: tuple[Sequence[Ids], Floats] | None, scope: FileScope, weights: LineWeights, wordings: int
+) -> _Asked:
+    scale = scale_of(wording, weights, has_vector=near is not None) if wordings > 1 else 1.0
+    return _Asked(wording, near, chunks_of_days(scope.files.values(), wording.question.days), scale)
+
+
+def _matches_in_parts(outline: Outline, wording: Wording) -> list[list[_Found]]:
+    """For each part of `outline` the matches of the words there."""
+    found: list[list[_Found]] = [[] for _ in outline.parts]
+    for match in wording.matches:
+        few = len(match.ids) <= _FEW
+        for here, part, (first, end) in zip(found, outline.parts, pairwise(outline.cuts(match.ids)), strict=True):
+            places = part.places(match.ids[first:end])
+            here.append(_Found(places, match.values[first:end], match.rarity, few))
+    return found
+
+
+def _seeds(
+    outline: Outline, wordings: Sequence[Wording], found: Sequence[Sequence[Sequence[_Found]]], weights: LineWeights
+) -> Iterator[Ids]:
+    """The positions of the lines with rare words."""
+    for wording, parts in zip(wordings, found, strict=True):
+        for at, match in enumerate(wording.matches):
+            if is_rare(match, weights.rare):
+                yield from (here[at].places + start for here, start in zip(parts, outline.starts, strict=False))
+
+
+def _around(outline: Outline, chosen: Ids) -> list[Ids]:
+    """For each part the positions there of the lines around those `chosen` (positions in `outline`, ascending)."""
+    cuts = numpy().searchsorted(chosen, outline.starts).tolist()
+    starts = outline.starts.tolist()
+    return [
+        part.around(chosen[first:end] - start)
+        for part, start, (first, end) in zip(outline.parts, starts, pairwise(cuts), strict=False)
+    ]
+
+
+def _reduce(
+    outline: Outline,
+    wording: Wording,
+    lines: Sequence[Ids],
+    found: Sequence[Sequence[_Found]],
+    notes: Sequence[Floats],
+) -> None:
+    """Leave `wording` its matches in `lines`, and `notes` of the files of these; each of them by part."""
+    np = numpy()
+    ids: list[list[Ids]] = [[np.zeros(0, np.int64)] for _ in wording.matches]
+    values: list[list[Floats]] = [[np.zeros(0, np.float32)] for _ in wording.matches]
+    of_notes: list[Floats] = [np.zeros(0, np.float32)]
+    for part, chosen, here, noted in zip(outline.parts, lines, found, notes, strict=True):
+        is_chosen: Bools = np.zeros(len(part), np.bool_)
+        is_chosen[chosen] = True
+        of_notes.append(noted[distinct(part.note_of_section[part.section[chosen]])])
+        for at, match in enumerate(here):
+            which = is_chosen[match.places]
+            ids[at].append(part.columns.ids[match.places[which]])
+            values[at].append(match.values[which])
+    wording.notes = np.concatenate(of_notes)
+    wording.matches = [
+        Matches(np.concatenate(ids[at]), np.concatenate(values[at]), match.rarity)
+        for at, match in enumerate(wording.matches)
+    ]
+
+
+def _best_in(
+    part: Part, asked: Sequence[_Asked], found: Sequence[Sequence[_Found]], weights: LineWeights
+) -> tuple[Floats, list[Floats]]:
+    """What the lines of `part` have of the best wording, `(n,)`; and for each wording what words its notes have."""
+    np = numpy()
+    totals: list[Floats] = []
+    notes: list[Floats] = []
+    for each, here in zip(asked, found, strict=True):
+        total, noted = _total(part, each, here, weights)
+        if each.near is not None:
+            total += np.float32(_SURE * weights.meaning) * part.spread(*each.near)
+        if len(asked) > 1:
+            total /= np.float32(each.scale)
+        totals.append(total)
+        notes.append(noted)
+    best: Floats = functools.reduce(np.maximum, totals)
+    return best, notes
+
+
+def _total(part: Part, asked: _Asked, found: Sequence[_Found], weights: LineWeights) -> tuple[Floats, Floats]:
+    """What each line has of the wording apart from meaning, `(n,)`: most of `features.support`; and what words each
+    note has, `(f,)`. What few lines have is added to these alone: each pass over all lines counts."""
+    np = numpy()
+    wording = asked.wording
+    sections: Floats = np.zeros(part.sections, np.float32)
+    notes: Floats = np.zeros(part.notes, np.float32)
+    around, other = np.zeros((2, len(part)), np.float32)
+    for match in found:
+        places, values = match.places, match.values * np.float32(match.rarity)
+        flowing = part.columns.flowing[places]
+        around[places] += values
+        other[places[~flowing]] += np.float32(weights.section) * values[~flowing]
+        if match.few:
+            _add_beside(part, places[flowing], values[flowing], weights, around)
+        numbers = part.section[places]
+        sections += best_of(numbers, values, len(sections))
+        notes += best_of(part.note_of_section[numbers], values, len(notes))
+    if wording.question.speakers:
+        _add_speakers(part, wording, weights, other)
+    of_notes = np.float32(weights.note) * notes
+    of_sections = np.float32(weights.section) * sections + of_notes[part.note_of_section]
+    total: Floats = np.concatenate([of_sections, of_notes])[part.flow]
+    total += other
+    if len(wording.matches) > 1:
+        # The square of the share of all words, and the words themselves, in one.
+        other = around * np.float32(weights.together / (whole_of(wording) or 1.0) ** 2)
+        other += np.float32(weights.term)
+        around *= other
+    else:
+        around *= np.float32(weights.term)
+    total += around
+    _add_times(part, asked, weights, total)
+    return total, notes
+
+
+def _add_beside(part: Part, places: Ids, values: Floats, weights: LineWeights, out: Floats) -> None:
+    """Add to `out` `(n,)` what the lines beside the flowing ones at `places` `(m,)` have of a word there, which counts
+    `values` `(m,)`."""
+    np = numpy()
+    numbers = part.section[places]
+    for distance, weight in weights.window:
+        if distance:
+            others = np.clip(places - distance, 0, len(part) - 1)
+            good = (part.flow[others] == numbers) & (others == places - distance)
+            out[others[good]] += np.float32(weight) * values[good]
+
+
+def _add_speakers(part: Part, wording: Wording, weights: LineWeights, out: Floats) -> None:
+    """Add to `out` `(n,)` that somebody whom the question names says a line, or speaks in its section."""
+    np = numpy()
+    named = np.isin(part.columns.speaker, list(wording.question.speakers))
+    out[named] += np.float32(weights.speaker)
+    near: Floats = np.zeros(part.sections, np.float32)
+    near[part.section[named]] = weights.speaker_near
+    out += near[part.section]
+
+
+def _add_times(part: Part, asked: _Asked, weights: LineWeights, out: Floats) -> None:
+    """Add to `out` `(n,)` that a line is of a day of the question, or has a time or a number where one is asked for."""
+    np = numpy()
+    question = asked.wording.question
+    for span in asked.spans:
+        first, end = np.searchsorted(part.columns.ids, (span.first, span.last + 1)).tolist()
+        out[first:end] += np.float32(weights.day)
+    flags = ((question.asks_when, DATED, weights.when), (question.asks_number, NUMBERED, weights.number))
+    for is_asked, flag, weight in flags:
+        if is_asked:
+            out += (part.columns.flags & flag) * np.float32(weight / flag)

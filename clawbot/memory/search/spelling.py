@@ -1,0 +1,151 @@
+"""Replaces the misspelt words of a question by those of the notes that they may mean: one slip turns these into it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+
+from msgspec import Struct
+
+from clawbot.memory.embeddings.offline import is_frequent_word
+from clawbot.memory.lexicon import Lexicon
+from clawbot.memory.search.note_words import LAST
+from clawbot.memory.search.protocols import ChunkReader
+from clawbot.memory.translations import Translations
+from clawbot.text.inflection import INFLECTED, languages_of
+from clawbot.text.language import CALENDAR_WORDS, FOREIGN_STOP_WORDS, STOP_WORDS
+from clawbot.text.patterns import lazy_re
+from clawbot.text.stems import bases, stem
+from clawbot.text.tokens import words_of
+
+SHORTEST = 5
+"""Letters below which too many words are one slip apart."""
+
+LONG = 12
+"""Letters from which a second slip is allowed."""
+
+MOST = 2
+"""Words proposed for one."""
+
+_SHORTEST_STEM = 3
+_USUAL = STOP_WORDS | FOREIGN_STOP_WORDS | CALENDAR_WORDS
+# A word by itself, not in quotes: no part of an identifier, a path or an address.
+_CANDIDATE = lazy_re(r"(?<![\w@#./:\\\"-])[^\W\d_]{5,}(?![\w@#/:\\\"-]|\.\w)")
+# The index holds stems: these endings make them words again.
+_ENDINGS = ("", "s", "es", "e", "ed", "d", "ing", "y", "er", "n", "en")
+
+
+class Corrected(Struct, frozen=True):
+    """A question with the words that it may mean instead of misspelt ones, and for each of these, in lower case, the
+    words that took its place."""
+
+    text: str
+    words: Mapping[str, Sequence[str]] = {}
+
+
+class Spelling:
+    """The words of one index, as of the last call. Thread-safe."""
+
+    def __init__(self, lexicon: Lexicon, is_frequent: Callable[[str], bool] = is_frequent_word) -> None:
+        """Words of `lexicon` and frequent ones are spelled right."""
+        self._lexicon = lexicon
+        self._is_frequent = is_frequent
+        self._busy = threading.Lock()
+        self._generation: int | None = None
+        self._stems: Sequence[str] = ()
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def correct(self, text: str, reader: ChunkReader, names: Iterable[str] = (), *, finished: bool = True) -> Corrected:
+        """`text` with its misspelt words replaced: those that neither a note, a language nor `names` have, and that
+        are a slip away from a word that one of them has. An unfinished last word is left alone. Blocks.
+
+        Replacing them first lets dates, speakers and synonyms be found as well.
+        """
+        people = {word for name in names for word in name.lower().split()}
+        languages = languages_of(text)
+        foreign = [Translations.load(name) for name in INFLECTED if name in languages and "en" not in languages]
+        found: dict[str, tuple[str, ...]] = {}
+
+        def respelled(match: re.Match[str]) -> str:
+            if not finished and match.end() == len(text):
+                return match[0]
+            word = match[0].lower()
+            is_right = any(each.knows(word) for each in foreign)
+            meant = () if is_right else self.near(word, reader, people)
+            if meant:
+                found[word] = meant
+            return " ".join(meant) or match[0]
+
+        corrected = _CANDIDATE.sub(respelled, text)
+        return Corrected(corrected, found)
+
+    def near(self, word: str, reader: ChunkReader, names: Set[str] = frozenset()) -> tuple[str, ...]:
+        """The words that `word` may mean, the likeliest first: at most MOST. Words that only notes have are stems.
+
+        A slip is a missing, additional or wrong letter, or two in the wrong order (Damerau, 1964); the first letter is
+        taken as right. Blocks: a few milliseconds for 30,000 different words, and once as long as it takes to read
+        them.
+        """
+        spelled = "".join(words_of(word))
+        if len(spelled) < SHORTEST or not spelled.isalpha() or spelled in names or self._is_word(spelled):
+            return ()
+        if self._is_right(word, spelled, reader):
+            return ()
+        with self._busy:
+            generation = reader.generation
+            if generation != self._generation:
+                self._stems, self._known = reader.stems(_SHORTEST_STEM), {}
+                self._generation = generation
+            if spelled not in self._known:
+                # Without the words of the notes nothing can be told.
+                self._known[spelled] = self._nearest(spelled, names) if self._stems else ()
+            return self._known[spelled]
+
+    def _is_word(self, word: str) -> bool:
+        return word in _USUAL or any(map(self._lexicon.knows, bases(word)))
+
+    def _is_right(self, word: str, spelled: str, reader: ChunkReader) -> bool:
+        root = stem(spelled)
+        is_noted = len(root) < _SHORTEST_STEM or root in reader.stems_between(root, root + LAST, 1)
+        return is_noted or self._is_frequent(word)
+
+    def _nearest(self, word: str, names: Set[str]) -> tuple[str, ...]:
+        usual = [each for each in (*names, *_USUAL, *self._lexicon.words()) if each[0] == word[0]]
+        found = _nearest(word, [each for each in self._stems if each[0] == word[0]], usual)
+        if found and found[0] in STOP_WORDS:
+            return found[:1]
+        return found[:MOST]
+
+
+def _nearest(word: str, stems: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
+    """Those of `stems`, the most frequent first, and of the `usual` words that are near `word`: the nearest first."""
+    # Deferred: 15 ms, for misspelt words alone.
+    from rapidfuzz.distance import OSA
+    from rapidfuzz.process import extract_iter
+
+    most = 2 if len(word) >= LONG else 1
+    root = stem(word)
+    found: dict[str, tuple[int, int, int]] = {}
+    for known, slips, place in extract_iter(word, usual, scorer=OSA.distance, score_cutoff=most):
+        found.setdefault(known, (slips, slips, place))
+    written = {stem(known): known for known in found}
+    for spelled in {word, root}:
+        for known, _, place in extract_iter(spelled, stems, scorer=OSA.distance, score_cutoff=most + 2):
+            slips = min(OSA.distance(root, known), *(OSA.distance(word, known + ending) for ending in _ENDINGS))
+            if slips <= most:
+                # What a note says is likelier than what it might.
+                found[written.get(known, known)] = (slips, OSA.distance(word, known), place - len(stems))
+    return tuple(sorted(found, key=lambda known: found[known]))
+
+
+def also_searched(corrected: Mapping[str, Sequence[str]], texts: Iterable[str]) -> tuple[str, ...]:
+    """What to tell about `corrected` words (as typed, with the words searched instead): those that occur in `texts`,
+    the results."""
+    wanted = {stem(meant): typed for typed, words in corrected.items() for meant in words}
+    found: dict[str, str] = {}
+    for word in (word for text in texts if wanted for word in words_of(text)):
+        typed = wanted.pop(stem(word), None)
+        if typed is not None:
+            found[word] = typed
+    return tuple(f"Also searched: {word} (for {typed})." for word, typed in found.items())

@@ -1,0 +1,1 @@
+"""The agents over HTTP: tools, chats in OpenAI's protocol, health and figures."""

@@ -1,0 +1,233 @@
+"""`POST /v1/chat/completions` and `GET /v1/models`: a conversation with an agent, in OpenAI's protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from clawbot.agent.events import Event, MessageQueued
+from clawbot.config.errors import ConfigError
+from clawbot.config.paths import MAIN_AGENT
+from clawbot.deadline import deadline
+from clawbot.errors import ClawbotError
+from clawbot.serve.agents import INSTRUCTIONS, Agents, BusyError, Room
+from clawbot.serve.answers import RefusalError, as_json, invalid, json_body
+from clawbot.serve.gate import SESSION_HEADER
+from clawbot.serve.histories import Continuations, Talk, read_talk
+from clawbot.serve.metrics import Metrics
+from clawbot.serve.reply import Reply
+from clawbot.sessions.errors import SessionLockedError, SessionStoreError
+from clawbot.sessions.names import short_name
+from clawbot.text.visible import one_line
+
+OWNER = "clawbot"
+QUIET_SECONDS = 15.0
+"""After so long without a word a stream carries a comment, so that nobody in between takes it for dead."""
+WRITE_SECONDS = 60.0
+"""A client that takes nothing for so long is left alone."""
+
+
+def agent_of(model: Any) -> str:
+    """The agent that `model` names: `clawbot/AGENT`, `AGENT`, or `clawbot` for the main one. Raises RefusalError."""
+    if model is not None and not isinstance(model, str):
+        raise invalid("`model` must be a text, such as clawbot/main.")
+    name = (model or "").strip().removeprefix(f"{OWNER}/")
+    return MAIN_AGENT if name in ("", OWNER) else name
+
+
+def _check_wishes(body: Mapping[str, Any]) -> None:
+    """Raises RefusalError for what changes the form of the answer and is not to be had here."""
+    if body.get("n") not in (None, 1):
+        raise invalid("`n` must be 1.")
+    if body.get("tool_choice") not in (None, "none", "auto"):
+        raise invalid("The agent has tools of its own; `tool_choice` can't demand those of the client.")
+
+
+class ChatRoutes:
+    """The routes. A request takes part in a conversation as a line typed in a chat does."""
+
+    def __init__(self, agents: Agents, metrics: Metrics) -> None:
+        self._agents = agents
+        self._metrics = metrics
+        self._talks = Continuations()
+
+    async def models(self, _: web.Request) -> web.Response:
+        """List the agents."""
+        data = [
+            {"id": f"{OWNER}/{each}", "object": "model", "created": 0, "owned_by": OWNER} for each in self._agents.ids
+        ]
+        return as_json({"object": "list", "data": data})
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        """Answer one message. Raises RefusalError."""
+        body = await json_body(request)
+        _check_wishes(body)
+        talk, agent_id = read_talk(body), agent_of(body.get("model"))
+        name = request.headers.get(SESSION_HEADER, "").strip() or None
+        owner = f"{agent_id} {body.get('user', '')}"
+        async with self._opened(agent_id, name, talk, owner) as room:
+            turn = _Turn(request, room, f"{OWNER}/{agent_id}", body)
+            known = talk.earlier
+            try:
+                response = await turn.run(talk)
+                if turn.reply.status == "done":
+                    known = talk.with_reply(turn.said).earlier
+                return response
+            finally:
+                self._metrics.turns[turn.reply.status] += 1
+                if name is None and known:
+                    self._talks.put(owner, known, room.key)
+
+    @asynccontextmanager
+    async def _opened(self, agent_id: str, name: str | None, talk: Talk, owner: str) -> AsyncIterator[Room]:
+        """The conversation that goes on with `talk`. Raises RefusalError."""
+        key = name or (self._talks.take(owner, talk.earlier) if talk.earlier else None)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                try:
+                    room = await stack.enter_async_context(self._agents.session(agent_id, key))
+                except SessionLockedError:
+                    if name is not None:
+                        raise
+                    # It was opened elsewhere meanwhile; the talk goes on in another one.
+                    room = await stack.enter_async_context(self._agents.session(agent_id, None))
+            except ClawbotError as error:
+                raise _refused(error, agent_id) from error
+            yield room
+
+
+def _refused(error: ClawbotError, agent_id: str) -> RefusalError:
+    """The answer when a conversation can't be opened because of `error`."""
+    match error:
+        case BusyError():
+            return RefusalError(503, "busy", error.message, retry_after=1)
+        case SessionLockedError():
+            return RefusalError(409, "conflict", error.message)
+        case SessionStoreError():
+            return RefusalError(400, "invalid_request", error.message)
+        case ConfigError():
+            return RefusalError(
+                404, "model_not_found", f"There is no agent {one_line(agent_id, 80)}; GET /v1/models lists them."
+            )
+        case _:
+            return RefusalError(502, "unavailable", str(error))
+
+
+class _Turn:
+    """One message and its answer, as a stream or whole."""
+
+    def __init__(self, request: web.Request, room: Room, model: str, body: Mapping[str, Any]) -> None:
+        options = body.get("stream_options")
+        self.reply = Reply()
+        self.said = ""
+        self._request = request
+        self._room = room
+        self._streamed = body.get("stream") is True
+        self._wants_usage = isinstance(options, dict) and options.get("include_usage") is True
+        self._head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
+        self._response: web.StreamResponse | None = None
+        self._unsent = ""
+
+    async def run(self, talk: Talk) -> web.StreamResponse:
+        """Let the agent answer. When the client leaves, the answer is interrupted, and what was said of it is kept."""
+        agent = self._room.runtime.agent
+        asked = INSTRUCTIONS.set(talk.instructions)
+        text = talk.text if agent.conversation.items else talk.first_message()
+        breathing = asyncio.create_task(self._breathe()) if self._streamed else None
+        try:
+            async with aclosing(agent.submit(text)) as events:
+                async for event in events:
+                    await self._take(event)
+        except asyncio.CancelledError:
+            if self._unsent:
+                # It was never begun, and nobody waits for it.
+                await agent.outbox.drop(self._unsent)
+            raise
+        finally:
+            INSTRUCTIONS.reset(asked)
+            if breathing is not None:
+                breathing.cancel()
+        return await self._finish()
+
+    async def _take(self, event: Event) -> None:
+        if isinstance(event, MessageQueued):
+            self._unsent = event.unsent_id
+        elif self._unsent:
+            self._unsent = ""
+        piece = self.reply.take(event)
+        if piece and self._streamed:
+            await self._send({"content": piece})
+
+    async def _finish(self) -> web.StreamResponse:
+        reply = self.reply
+        if self._response is None and (failure := reply.failure) is not None:
+            raise failure
+        if not self._streamed:
+            self.said = reply.text
+            message = {"role": "assistant", "content": reply.text}
+            choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
+            whole = {**self._head, "object": "chat.completion", "choices": [choice], "usage": reply.usage}
+            return as_json(whole, headers=self._headers)
+        if reply.failure is not None:
+            error = {"type": reply.failure.kind, "message": reply.failure.message}
+            await self._write(b"data: " + msgspec.json.encode({"error": error}) + b"\n\n")
+        else:
+            if rest := reply.unsaid:
+                await self._send({"content": rest})
+            await self._send({}, reply.finish_reason)
+            if self._wants_usage:
+                await self._write_chunk({"choices": [], "usage": reply.usage})
+        self.said = reply.sent
+        response = await self._begun()
+        await self._write(b"data: [DONE]\n\n")
+        await response.write_eof()
+        return response
+
+    async def _send(self, delta: dict[str, str], finish_reason: str | None = None) -> None:
+        await self._begun()
+        await self._write_chunk({"choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
+
+    async def _write_chunk(self, more: dict[str, Any]) -> None:
+        chunk = {**self._head, "object": "chat.completion.chunk", **more}
+        await self._write(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        key = self._room.key
+        # A name with colons is not enough to find it again.
+        return {SESSION_HEADER: key if ":" in short_name(key) else short_name(key)}
+
+    async def _begun(self) -> web.StreamResponse:
+        """The response, begun at the first word: what fails before has a status of its own."""
+        if self._response is None:
+            headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", **self._headers}
+            self._response = response = web.StreamResponse(headers=headers)
+            await response.prepare(self._request)
+            await self._send({"role": "assistant", "content": ""})
+        return self._response
+
+    async def _write(self, data: bytes) -> None:
+        """Raises ConnectionError when the client is gone or takes nothing."""
+        response = await self._begun()
+        try:
+            async with deadline(WRITE_SECONDS):
+                await response.write(data)
+        except TimeoutError:
+            if self._request.transport is not None:
+                self._request.transport.abort()
+            raise ConnectionResetError("The client took nothing.") from None
+
+    async def _breathe(self) -> None:
+        """Send a comment now and then."""
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await asyncio.sleep(QUIET_SECONDS)
+                await self._write(b": still here\n\n")

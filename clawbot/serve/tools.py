@@ -1,0 +1,208 @@
+"""`POST /tools/invoke`: one call of a tool, allowed by what allows it in a chat and by the server's own list."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from clawbot.clock import Clock
+from clawbot.config.schema_serve import ServeSettings, ServeToolSettings
+from clawbot.context.privacy import privacy_of
+from clawbot.deadline import deadline
+from clawbot.errors import ClawbotError
+from clawbot.mcp.catalog import PREFIX
+from clawbot.messages import ToolCallBlock, ToolSpec
+from clawbot.serve.agents import Agents
+from clawbot.serve.answers import RefusalError, as_json, invalid, json_body
+from clawbot.serve.hooked import HookedCalls, RefusedCallError
+from clawbot.serve.metrics import Metrics
+from clawbot.serve.repeats import Repeats
+from clawbot.services import SharedServices
+from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.names import MAIN, key_for
+from clawbot.text.visible import one_line
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, ToolError, ToolOutcome
+from clawbot.tools.registry import Toolbox
+
+log = logging.getLogger(__name__)
+
+DENIED = frozenset(
+    {
+        # Ours, which write or run something.
+        "shell",
+        "write",
+        "edit",
+        "append",
+        # Names by which tools of packages and of other programs do the same.
+        "exec",
+        "spawn",
+        "fs_write",
+        "fs_delete",
+        "fs_move",
+        "apply_patch",
+        "sessions_spawn",
+        "sessions_send",
+        "cron",
+        "gateway",
+        "nodes",
+    }
+)
+"""Tools that are not available over HTTP unless `serve.tools.allow` names them; neither are those of MCP servers."""
+FAILED = "tool execution failed"
+_LONGEST_NAME = 100
+_LONGEST_KEY = 200
+
+
+class Call(Struct, frozen=True):
+    """What a client asks for. `key` is the session's; `repeat` the client's own name of the call, empty for none."""
+
+    tool: str
+    arguments: dict[str, Any]
+    agent_id: str
+    key: str
+    action: str = ""
+    dry_run: bool = False
+    repeat: str = ""
+
+
+def read_call(body: Mapping[str, Any], default_agent: str) -> Call:
+    """The call in the body of a request. Raises RefusalError."""
+    name = _text(body, "tool") or _text(body, "name")
+    if not name:
+        raise invalid("`tool` is missing: the name of the tool to call.")
+    given = body.get("args")
+    agent_id = _text(body, "agentId") or default_agent
+    try:
+        key = key_for(agent_id, _text(body, "sessionKey") or MAIN)
+    except SessionStoreError as error:
+        raise invalid(str(error)) from None
+    repeat = _text(body, "idempotencyKey")
+    if len(repeat) > _LONGEST_KEY:
+        raise invalid(f"`idempotencyKey` has more than {_LONGEST_KEY} characters.")
+    return Call(
+        tool=name,
+        arguments=dict(given) if isinstance(given, dict) else {},
+        agent_id=agent_id,
+        key=key,
+        action=_text(body, "action"),
+        dry_run=body.get("dryRun") is True,
+        repeat=repeat,
+    )
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise invalid(f"`{name}` must be a text.")
+    return value.strip()
+
+
+def is_denied(name: str, settings: ServeToolSettings) -> bool:
+    """Whether the server denies the tool `name` to all sessions."""
+    return name in settings.deny or ((name in DENIED or name.startswith(PREFIX)) and name not in settings.allow)
+
+
+def with_action(spec: ToolSpec, call: Call) -> dict[str, Any]:
+    """The arguments, with `action` in them if the tool knows one and they don't say it."""
+    knows = "action" in spec.parameters.get("properties", {})
+    return {"action": call.action} | call.arguments if call.action and knows else call.arguments
+
+
+class _Approvals:
+    """Answers the questions of one call: yes for tools named in the settings. `refused` is why one was not allowed."""
+
+    def __init__(self, settings: ServeToolSettings) -> None:
+        self._settings = settings
+        self.refused = ""
+
+    async def ask(self, question: ApprovalQuestion) -> ApprovalAnswer:
+        if question.tool in self._settings.approve:
+            return ApprovalAnswer("once")
+        self.refused = f"{one_line(question.tool)} asks for approval here; `serve.tools.approve` would give it."
+        return ApprovalAnswer("deny", reason=self.refused)
+
+
+class ToolsRoute:
+    """The route. Implements the table of statuses in docs/serve.md."""
+
+    def __init__(self, agents: Agents, settings: ServeSettings, metrics: Metrics, clock: Clock) -> None:
+        self._agents = agents
+        self._settings = settings.tools
+        self._metrics = metrics
+        self._boxes: dict[str, Toolbox] = {}
+        self._repeats: Repeats[dict[str, Any]] = Repeats(clock)
+
+    async def invoke(self, request: web.Request) -> web.Response:
+        """Answer one call. Raises RefusalError."""
+        body = await json_body(request)
+        call = read_call(body, self._agents.ids[0])
+        if call.repeat and not call.dry_run:
+            name = f"{call.key} {call.repeat}"
+            answer = await self._repeats.once(name, msgspec.json.encode(call, order="deterministic"), self._run, call)
+        else:
+            answer = await self._run(call)
+        return as_json(answer)
+
+    async def _run(self, call: Call) -> dict[str, Any]:
+        """The body of the answer. Raises RefusalError."""
+        services, toolbox = await self._toolbox(call)
+        spec = next((each for each in toolbox.specs if each.name == call.tool), None)
+        if spec is None or is_denied(call.tool, self._settings):
+            self._metrics.tools["other", "not_found"] += 1
+            raise RefusalError(404, "not_found", f"Tool not available: {one_line(call.tool, _LONGEST_NAME)}")
+        block = ToolCallBlock(id=uuid.uuid4().hex[:12], name=call.tool, arguments=with_action(spec, call))
+        if call.dry_run:
+            return {"ok": True, "dryRun": True, "tool": call.tool, "title": toolbox.title(block)}
+        try:
+            outcome = await self._call(services, toolbox, block, call.key)
+        except RefusalError as refusal:
+            self._metrics.tools[call.tool, refusal.kind] += 1
+            raise
+        self._metrics.tools[call.tool, "error" if outcome.is_error else "ok"] += 1
+        return {"ok": True, "result": _result(outcome)}
+
+    async def _toolbox(self, call: Call) -> tuple[SharedServices, Toolbox]:
+        """The tools that the session of `call` has in a chat."""
+        try:
+            services = await self._agents.services(call.agent_id)
+        except ClawbotError as error:
+            raise invalid(error.message) from None
+        if call.agent_id not in self._boxes:
+            self._boxes[call.agent_id] = await asyncio.to_thread(services.toolbox, lambda: None)
+        return services, self._boxes[call.agent_id].for_session(privacy_of(call.key))
+
+    async def _call(self, services: SharedServices, toolbox: Toolbox, block: ToolCallBlock, key: str) -> ToolOutcome:
+        """Raises RefusalError: 400 for what the tool does not take, 403 for what is not approved, 500 for a failure."""
+        approvals = _Approvals(self._settings)
+        calls = HookedCalls(services, toolbox, key)
+        try:
+            async with deadline(self._settings.timeout):
+                outcome = await calls.run(block, approvals.ask)
+        except RefusedCallError as error:
+            raise RefusalError(403, "forbidden", str(error)) from None
+        except ToolError as error:
+            if approvals.refused:
+                raise RefusalError(403, "forbidden", approvals.refused) from None
+            raise RefusalError(400, "tool_error", str(error)) from None
+        except Exception:
+            # What failed may name paths and addresses: it is for the log alone.
+            log.exception("the tool %s failed over HTTP", one_line(block.name))
+            raise RefusalError(500, "tool_error", FAILED) from None
+        if approvals.refused and outcome.is_error:
+            raise RefusalError(403, "forbidden", approvals.refused)
+        return outcome
+
+
+def _result(outcome: ToolOutcome) -> dict[str, Any]:
+    """The result as the tools of this family give it."""
+    content = [{"type": "text", "text": outcome.text}]
+    return {"content": content, "details": outcome.details, "isError": outcome.is_error, "summary": outcome.summary}

@@ -1,0 +1,66 @@
+"""Deleted sessions: each in a folder of its own beside the sessions, with its transcript and its record in the index,
+until it is brought back or the user removes the folder. All calls block; they raise SessionStoreError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atomic
+from clawbot.sessions.errors import UnknownSessionError, store_error
+from clawbot.sessions.index import SessionRecord
+from clawbot.sessions.names import is_session_id
+from clawbot.sessions.transcript import SUFFIX
+
+_RECORD = "record.json"
+
+
+class Trash:
+    """The deleted sessions of one agent, whose sessions are in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.parent / "trash"
+
+    def take(self, record: SessionRecord, transcript: Path) -> Path:
+        """Move `transcript` with `record` here; returns the folder that holds them."""
+        place = self.folder / record.session_id
+        try:
+            ensure_private_dir(self.folder)
+            ensure_private_dir(place)
+            write_atomic(place / _RECORD, msgspec.json.encode(record) + b"\n", mode=PRIVATE_FILE)
+            transcript.rename(place / transcript.name)
+            sync_dir(place)
+        except OSError as error:
+            raise store_error("move away", transcript, error) from error
+        return place
+
+    def records(self) -> list[SessionRecord]:
+        """The records of the deleted sessions, the one last used first."""
+        try:
+            found = [self._record(path.parent) for path in self.folder.glob(f"*/{_RECORD}")]
+        except OSError as error:
+            raise store_error("read", self.folder, error) from error
+        return sorted((record for record in found if record), key=lambda record: record.updated_at, reverse=True)
+
+    def give_back(self, session_id: str, target: Path) -> SessionRecord:
+        """Move the transcript of `session_id` back into the folder `target`; returns its record."""
+        place = self.folder / session_id
+        record = self._record(place) if is_session_id(session_id) else None
+        transcript = place / f"{session_id}{SUFFIX}"
+        if record is None:
+            raise UnknownSessionError(f"No deleted session {session_id!r}.", hint=f"They are in {self.folder}.")
+        try:
+            found = next(place.glob(f"*{SUFFIX}"), transcript)
+            found.rename(target / found.name)
+            (place / _RECORD).unlink()
+            place.rmdir()
+        except OSError as error:
+            raise store_error("bring back", transcript, error) from error
+        return record
+
+    def _record(self, place: Path) -> SessionRecord | None:
+        try:
+            return msgspec.json.decode((place / _RECORD).read_bytes(), type=SessionRecord)
+        except (FileNotFoundError, ValueError):
+            return None

@@ -1,0 +1,191 @@
+"""What follows a choice: of a model, an agent, a theme, or of anything in the palette."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from abc import abstractmethod
+from typing import TYPE_CHECKING, TypeVar
+
+from textual.app import App
+
+from clawbot.errors import ClawbotError
+from clawbot.tui.input import classify
+from clawbot.tui.themes import keep_theme, theme_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.screen import Screen
+
+    from clawbot.api import RuntimeApi
+    from clawbot.tui.input import UserInput
+    from clawbot.tui.screens.chat import ChatScreen
+    from clawbot.tui.screens.palette import PaletteChoice
+    from clawbot.tui.screens.places import TalkPlace
+    from clawbot.tui.switching import AgentSwitch
+
+ResultT = TypeVar("ResultT")
+PROBLEM_SECONDS = 20.0  # with a command to copy
+
+
+class Front(App[object]):
+    """What of the app a choice needs."""
+
+    chat: ChatScreen
+    agents: AgentSwitch
+    runtime: RuntimeApi | None
+
+    @abstractmethod
+    def take(self, entry: UserInput | None) -> None:
+        """Do what the user entered."""
+
+    @abstractmethod
+    async def shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
+        """The result of a screen above the conversation."""
+
+    @abstractmethod
+    async def connect(self, runtime: RuntimeApi) -> None:
+        """Show the conversation of `runtime`."""
+
+    @abstractmethod
+    async def go_to(self, place: TalkPlace) -> None:
+        """Resume the session of `place`, and show what was said there."""
+
+    @abstractmethod
+    def edit(self, file: str | None, line: int | None = None) -> object:
+        """Open `file` of the workspace at `line` (from 1), or the choice of one."""
+
+    @abstractmethod
+    def choose_agent(self, agent: str) -> object:
+        """Switch to `agent`, or to one that the user chooses."""
+
+    @abstractmethod
+    def action_search_memory(self, query: str = "") -> object:
+        """Search the memory for `query`."""
+
+
+async def do(app: Front, runtime: RuntimeApi, choice: PaletteChoice) -> None:
+    """Do what was chosen in the palette."""
+    # The screens come in after the first paint.
+    from clawbot.tui.screens.places import TalkPlace
+
+    match choice.kind:
+        case "action":
+            await app.chat.run_action(choice.name)
+        case "command":
+            _command(app, runtime, choice.name)
+        case "session":
+            await app.go_to(TalkPlace(choice.name))
+        case "file":
+            app.edit(choice.name)
+        case "agent":
+            app.choose_agent(choice.name)
+        case "model":
+            await take_model(app, runtime, choice.name)
+        case "memory":
+            app.action_search_memory(choice.name)
+        case "theme":
+            await keep(app, choice.name)
+
+
+def _command(app: Front, runtime: RuntimeApi, name: str) -> None:
+    """Run the command `name`; one that needs an argument waits for it in the prompt."""
+    needs = any(info.name == name and info.arguments[:1] not in ("", "[") for info in runtime.commands)
+    if needs and app.chat.composer.is_empty:
+        app.chat.composer.prompt.take(f"{name} ")
+    else:
+        app.take(classify(name, runtime.commands))
+
+
+async def choose_theme(app: Front, name: str) -> None:
+    """Change to the theme `name`, or to one that the user chooses."""
+    from clawbot.tui.screens.palette import THEMES, ThemesScreen
+
+    if not name and (choice := await app.shown(ThemesScreen)) is not None:
+        name = choice.name
+    known = [*THEMES, *app.available_themes]
+    if name and name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"Did you mean {near[0]}?" if near else "/theme lists them."
+        app.notify(f"There is no theme {name}. {meant}", severity="error", markup=False)
+    elif name:
+        await keep(app, name)
+
+
+async def keep(app: Front, theme: str) -> None:
+    """Show `theme` from now on, in later starts too."""
+    app.theme = theme_name(theme, app.available_themes)
+    if app.runtime is None:
+        return
+    try:
+        await asyncio.to_thread(keep_theme, app.runtime.paths.look_file, theme, app.runtime.settings.tui.theme)
+    except OSError as error:
+        app.notify(f"The theme is not kept: {error}", severity="error", markup=False)
+    else:
+        app.chat.hint(f"the theme {theme} is kept", 2.0)
+
+
+async def rewind(app: Front, runtime: RuntimeApi, entry: str) -> None:
+    """Take the conversation back to before the message `entry`, whose text goes into the prompt."""
+    if app.chat.turns.busy:
+        app.notify("A turn is running: esc stops it, then go back.", severity="warning", markup=False)
+        return
+    try:
+        text = await runtime.agent.rewind(entry)
+    except ClawbotError as error:
+        app.notify(str(error), title="Not gone back", severity="error", markup=False)
+        return
+    await app.chat.reload()
+    app.chat.writer.divider("from here on anew · the transcript keeps what followed · files are as they were left")
+    prompt = app.chat.composer.prompt
+    prompt.take(prompt.shortened(text))
+    prompt.focus()
+
+
+async def take_model(app: Front, runtime: RuntimeApi, name: str) -> None:
+    """Let the model `name` answer."""
+    try:
+        model = await runtime.agent.set_model(name)
+    except ClawbotError as error:
+        app.notify(str(error), severity="error", markup=False)
+    else:
+        app.chat.writer.divider(f"{model.ref} answers from here on")
+        app.chat.status_bar.changed()
+
+
+async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
+    """Get a model that runs on this machine, if it is not here, and let it answer."""
+    from clawbot.tui.screens.choices import LocalModelsScreen
+
+    if problem := runtime.local_models.problem:
+        app.notify(problem, title="A model on this machine", timeout=PROBLEM_SECONDS, markup=False)
+        return
+    name = await app.shown(LocalModelsScreen)
+    if not name:
+        return
+    try:
+        await runtime.local_models.pull(name, lambda done, size: _pulled(app, name, done, size))
+    except (ClawbotError, OSError) as error:
+        app.notify(str(error), title=f"{name} was not got", severity="error", markup=False)
+        return
+    await take_model(app, runtime, f"local/{name}")
+
+
+def _pulled(app: Front, name: str, done: int, size: int | None) -> None:
+    share = f"{done * 100 // size} % of {size / 1e9:.1f} GB" if size else f"{done / 1e9:.1f} GB"
+    app.chat.hint(f"getting {name}: {share}", 2.0)
+
+
+async def change_agent(app: Front, runtime: RuntimeApi, agent: str) -> None:
+    """Switch to `agent`; on failure stay with the current one."""
+    if app.chat.turns.busy:
+        app.notify(f"{agent} comes when the running turn has ended.", markup=False)
+    try:
+        new, failure = await app.agents.change(runtime, agent)
+    except ClawbotError as error:
+        app.notify(str(error), title=f"{agent} was not opened", severity="error", markup=False)
+        return
+    await app.connect(new)
+    if failure is not None:
+        app.notify(f"The other agent could not be closed as usual: {failure}", severity="error", markup=False)

@@ -1,0 +1,244 @@
+"""The cards of tool calls: the state and what is done in words, the end of a running command's output, the notes that
+a search found, what changed in a file; unfolded also the arguments and the whole output."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from clawbot.text.language import Language
+from clawbot.text.sanitize import clean, clean_line, isolate
+from clawbot.text.visible import visible
+from clawbot.tui.render.diffs import diff_lines
+from clawbot.tui.render.items import FOLD, TEXT_INDENT, Item, Page, indented, line_break, spread
+from clawbot.tui.render.lines import (
+    BLANK,
+    StyledLine,
+    StyledSpan,
+    cut_spans,
+    duration,
+    ellipsis,
+    note_link,
+    plain_spans,
+    shown_spans,
+    width_of,
+    wrap,
+)
+from clawbot.tui.render.verbs import CardState, title_words, word
+
+OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
+HITS_SHOWN = 6  # of the notes that a search found, until the call is unfolded
+CHANGES_SHOWN = 12  # lines of a change, until the call is unfolded
+TAIL_LINES = 5  # of what a running command has printed
+TAIL_CHARS = 4000
+INNER = TEXT_INDENT + 2  # where the text of a card stands
+GLYPHS: dict[CardState, tuple[str, str]] = {
+    "asking": ("●", "card-waits"),
+    "running": ("●", "card-runs"),
+    "done": ("✓", "card-done"),
+    "failed": ("✕", "tool-error"),
+    "declined": ("⊘", "card-waits"),
+    "stopped": ("⊘", "card-waits"),
+}
+
+
+@dataclass(frozen=True)
+class NoteHit:
+    """A hit in a note: `text` starts at `line`. Lines of other files (transcripts) can't be opened."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass
+class ToolItem(Item):
+    """A tool call: one quiet line that unfolds to arguments and output. `summary` and `milliseconds` (-1: unknown) are
+    told at its end, in words of the user's `language`; while it runs, the `seconds` so far.
+
+    The `hits` of a memory search are listed below and unfold to their text; the `excerpt` of a note, and `notes` on
+    either, are shown when unfolded. They replace the output, which is meant for the model; for other tools `notes` is
+    None.
+    """
+
+    name: str
+    title: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    output: str | None = None
+    summary: str = ""
+    state: CardState = "running"
+    language: Language = "en"
+    milliseconds: int = -1
+    seconds: int = 0
+    tail: str = ""  # of what it has printed so far
+    lit: bool = True  # the sign of a running call pulses
+    hits: tuple[NoteHit, ...] = ()
+    excerpt: NoteHit | None = None
+    notes: tuple[str, ...] | None = None
+    place: NoteHit | None = None  # where it wrote
+    diff: str = ""  # what it changed; stands for the arguments and the output
+    joined: bool = False  # another call stands right above
+    unfolded: bool = False
+
+    @property
+    def can_unfold(self) -> bool:
+        """Always: there are its arguments."""
+        return True
+
+    def lines(self, page: Page) -> list[StyledLine]:
+        """The line of the call, what is to be seen of it at once, and what is unfolded under it."""
+        lines = [] if self.joined else [BLANK]
+        lines.append(self._head(page.width))
+        if self.diff:
+            return lines + self._changes(page.width - INNER)
+        shown = self.hits if self.unfolded else self.hits[:HITS_SHOWN]
+        lines += self._capped([line for hit in shown for line in self._hit(hit, page)])
+        if len(shown) < len(self.hits):
+            lines.append(
+                StyledLine((StyledSpan("       "), StyledSpan(f"… {len(self.hits) - len(shown)} more", "tool", FOLD)))
+            )
+        if self.state == "running":
+            lines += self._printed(page.width - INNER)
+        return lines + self._inside(page) if self.unfolded else lines
+
+    def _head(self, width: int) -> StyledLine:
+        glyph, style = GLYPHS[self.state]
+        right = clean_line(self._right())
+        room = width - TEXT_INDENT - 2 - width_of(right) - 2
+        end = "tool-error" if self.state == "failed" else "tool"
+        title = title_words(self.name, self.title, self.arguments, self.state, self.language)
+        said = cut_spans(shown_spans(title, "tool", FOLD), room)
+        if self.place is not None and title.endswith(path := clean_line(self.place.path)):
+            said = cut_spans([StyledSpan(title.removesuffix(path), "tool", FOLD), _place(self.place)], room)
+        head = [StyledSpan("   "), StyledSpan(f"{glyph} ", style if self.lit else "card-waits", FOLD), *said]
+        return spread(head, [StyledSpan(right, end)], width)
+
+    def _right(self) -> str:
+        """What stands at the end of the line."""
+        if self.state == "running":
+            return duration(self.seconds) if self.seconds else "…"
+        if self.state == "asking":
+            return word("asking", self.language)
+        named = {"failed": "failed", "declined": "declined", "interrupted": "stopped", "no result": "lost"}
+        said = word(named[self.summary], self.language) if self.summary in named else self.summary
+        took = took_words(self.milliseconds) if self.milliseconds >= 0 and self.state in ("done", "failed") else ""
+        return " · ".join(filter(None, (said, took)))
+
+    def _printed(self, room: int) -> list[StyledLine]:
+        """The last lines of what a running command has printed."""
+        rows = [row for row in clean(self.tail).expandtabs(4).split("\n") if row.strip()][-TAIL_LINES:]
+        spans = [StyledSpan(ellipsis(isolate(row), room), "tool-text") for row in rows]
+        return indented([StyledLine((span,)) for span in spans], INNER)
+
+    def printed(self, text: str) -> None:
+        """It has printed more."""
+        self.tail = (self.tail + text)[-TAIL_CHARS:]
+
+    def _changes(self, room: int) -> list[StyledLine]:
+        most = OUTPUT_LINES if self.unfolded else CHANGES_SHOWN
+        lines = diff_lines(self.diff, room, most + 1)
+        rows = self.diff.splitlines()
+        heads = sum(row.startswith(("@@", "---", "+++")) for row in rows)
+        return indented(self._capped(lines, most, len(rows) - heads), INNER)
+
+    def _capped(self, lines: list[StyledLine], most: int = OUTPUT_LINES, of: int = 0) -> list[StyledLine]:
+        """The first `most` of `lines`; `of` is how many there are where `lines` does not hold them all."""
+        if len(lines) <= most:
+            return lines
+        text = word("more", self.language).format(count=max(of, len(lines)) - most)
+        return [*lines[:most], StyledLine((StyledSpan(text, "tool", FOLD),))]
+
+    def _hit(self, hit: NoteHit, page: Page) -> list[StyledLine]:
+        place = _place(hit)
+        room = page.width - TEXT_INDENT - 4 - width_of(place.text) - 3
+        text = clean_line(hit.text)
+        head = (StyledSpan("       "), place)
+        if self.unfolded and ("\n" in hit.text.strip("\n") or width_of(text) > room):
+            inner = TEXT_INDENT + 6
+            spans = [StyledSpan(isolate(line_break(clean(hit.text)).expandtabs(4)), "tool-text")]
+            return [StyledLine(head), *indented([StyledLine(line) for line in wrap(spans, page.width - inner)], inner)]
+        return [StyledLine((*head, StyledSpan("   "), StyledSpan(ellipsis(isolate(text), room), "tool")))]
+
+    def _inside(self, page: Page) -> list[StyledLine]:
+        return indented(self._capped(self._call(page.width - INNER - 2)), INNER)
+
+    def _call(self, room: int) -> list[StyledLine]:
+        lines: list[StyledLine] = []
+        for key, value in self.arguments.items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            name = StyledSpan(f"{clean_line(key)}: ", "tool")
+            if key == "command":  # as it was asked about
+                spans = [name, *shown_spans(visible(shown), "tool-text", one_line=False)]
+            else:
+                spans = [name, StyledSpan(isolate(clean(shown).expandtabs(4)), "tool-text")]
+            lines += [StyledLine(line) for line in wrap(spans, room)]
+        if self.notes is not None:
+            told = self._told(room)
+        else:
+            told = self._output(room) if self.output is not None and not self.hits else []
+        return [*lines, StyledLine((StyledSpan("─" * 8, "rule"),)), *told] if told else lines
+
+    def _told(self, room: int) -> list[StyledLine]:
+        """The excerpt under its place, each line with its number, and the notes."""
+        lines = _numbered(self.excerpt, room) if self.excerpt is not None else []
+        for note in self.notes or ():
+            lines += [StyledLine(line) for line in wrap([StyledSpan(isolate(clean_line(note)), "tool")], room)]
+        return lines
+
+    def _output(self, room: int) -> list[StyledLine]:
+        text = clean(self.output or "").expandtabs(4).rstrip("\n")
+        # Only what can be shown is wrapped: an output may be megabytes long.
+        text = text[: OUTPUT_LINES * max(room, 80)]
+        style = "tool-error" if self.state == "failed" else "tool-text"
+        spans = list(plain_spans(text or "(no output)", style))
+        return [StyledLine(line) for line in wrap(spans, room)]
+
+
+def took_words(milliseconds: int) -> str:
+    """A duration in few characters: 12 ms, 3.4 s, 75 s."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:.0f} s"
+
+
+def take_details(item: ToolItem, details: Any) -> None:
+    """What the call has for the eye: what it changed in a file, as a unified diff, and where; the notes that a search
+    brought back, or the lines of one; what it says about them (None for other tools); and that the user declined."""
+    found = details if isinstance(details, dict) else {}
+    diff, results, notes = found.get("diff"), found.get("results"), found.get("notes")
+    item.diff = diff if isinstance(diff, str) else ""
+    item.place = note_hit(found) if "line" in found else None
+    hits = map(note_hit, results if isinstance(results, list) else ())
+    item.hits = tuple(hit for hit in hits if hit is not None)
+    item.excerpt = note_hit(found.get("excerpt"))
+    item.notes = tuple(map(str, notes)) if isinstance(notes, list) else None
+    if found.get("declined") is True:
+        item.state = "declined"
+
+
+def note_hit(found: Any) -> NoteHit | None:
+    """A place in a note as a tool names it; None for what is none."""
+    if not isinstance(found, dict) or not isinstance(found.get("path"), str):
+        return None
+    line = found.get("startLine", found.get("line", 1))
+    text = str(found.get("snippet", found.get("text", "")))
+    return NoteHit(found["path"], line if isinstance(line, int) else 1, text)
+
+
+def _numbered(place: NoteHit, room: int) -> list[StyledLine]:
+    rows = clean(place.text).expandtabs(4).split("\n")
+    lines = [StyledLine((_place(place),))]
+    digits = len(str(place.line + len(rows) - 1))
+    for number, row in enumerate(rows[:OUTPUT_LINES], place.line):
+        margin = StyledSpan(f"{number:>{digits}}  ", "tool")
+        for line in wrap([StyledSpan(isolate(row), "tool-text")], room - digits - 2):
+            lines.append(StyledLine((margin, *line)))
+            margin = StyledSpan(" " * (digits + 2))
+    return lines
+
+
+def _place(hit: NoteHit) -> StyledSpan:
+    """Where it is: a link that opens the note there."""
+    link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
+    return StyledSpan(f"{clean_line(hit.path)}:{hit.line}", "note" if link else "tool", link)

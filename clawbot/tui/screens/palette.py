@@ -1,0 +1,239 @@
+"""The palette: one list of everything that can be done or opened, with its key; and the list of the themes, each shown
+as soon as it is highlighted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from textual import on
+from textual.widgets import OptionList
+
+from clawbot.clock import Clock, age
+from clawbot.errors import ClawbotError
+from clawbot.memory.documents.memory_files import ROOT_FILES
+from clawbot.text.sanitize import clean_line
+from clawbot.tui.screens.choices import agent_row, model_row
+from clawbot.tui.screens.common import KeyHint
+from clawbot.tui.screens.picker import PickerScreen, Row
+from clawbot.tui.themes import DARK, LIGHT, theme_name
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from clawbot.agent.slash import CommandInfo
+    from clawbot.api import RuntimeApi
+
+# What a group shows before anything is typed.
+FIRST = 5
+# What a command does on the screen: its key stands beside it, and is not listed again.
+COMMAND_ACTIONS = {
+    "/model": "app.choose_model",
+    "/sessions": "app.choose_session",
+    "/memory": "app.search_memory",
+    "/help": "app.help",
+    "/rewind": "app.rewind",
+}
+# The palette has these in another way, or they are of no use in it.
+LEFT_OUT = ("app.command_palette", "app.copy_or_leave", "app.leave_or_delete", "stop")
+THEMES = ("auto", "light", "dark")
+ESC = KeyHint("esc", "back", "screen.back")
+
+
+class PaletteChoice(NamedTuple):
+    """What was chosen: its `kind` (`action`, `command`, `session`, `file`, `agent`, `model`, `theme`, `memory`), and
+    its name."""
+
+    kind: str
+    name: str
+
+
+class ThemePreview(PickerScreen[PaletteChoice]):
+    """A list with themes in it: the one that is highlighted is shown, and what was before comes back without a choice.
+
+    The id of a row is its kind and its name, with a colon between them.
+    """
+
+    def __init__(self, runtime: RuntimeApi) -> None:
+        super().__init__(runtime)
+        self.before = ""
+
+    def on_mount(self) -> None:
+        """Remember the theme that is shown."""
+        self.before = self.app.theme
+
+    @on(OptionList.OptionHighlighted, "#rows")
+    def _preview(self) -> None:
+        choice = _choice(self.current)
+        shown = theme_name(choice.name, self.app.available_themes) if choice.kind == "theme" else self.before
+        if shown != self.app.theme and not self.has_left:
+            self.app.theme = shown
+
+    def chosen(self, row: Row) -> None:
+        """Give the choice back."""
+        choice = _choice(row)
+        if choice.kind != "theme":
+            self.app.theme = self.before
+        self.dismiss(choice)
+
+    def action_back(self) -> None:
+        """Leave without a choice: the theme is what it was."""
+        self.app.theme = self.before
+        self.dismiss(None)
+
+
+class ThemesScreen(ThemePreview):
+    """Gives the theme to keep, or None."""
+
+    heading = "theme"
+    keys: ClassVar = (KeyHint("enter", "keep it", "screen.choose"), ESC)
+
+    async def load(self) -> list[Row]:
+        """The themes, ours first."""
+        return theme_rows(self.app.available_themes)
+
+    def first_choice(self, query: str) -> int:
+        """The theme that is shown."""
+        ids = [row.id for row in self.shown]
+        return 0 if query or f"theme:{self.before}" not in ids else ids.index(f"theme:{self.before}")
+
+
+class PaletteScreen(ThemePreview):
+    """Everything by its name. `chat` is the screen whose keys are told. Gives what to do, or None.
+
+    Commands, keys, agents and themes are there at once; sessions, files and models when they were read.
+    """
+
+    heading = "everything"
+    keys: ClassVar = (
+        KeyHint("enter", "do it, open it", "screen.choose"),
+        KeyHint("type", "to find", "screen.type"),
+        ESC,
+    )
+
+    def __init__(self, runtime: RuntimeApi, chat: Screen[None], *, clock: Clock) -> None:
+        super().__init__(runtime)
+        self.clock = clock
+        self.keys_of_chat = key_rows(chat)
+        self.counts: Counter[str] = Counter()
+
+    def on_mount(self) -> None:
+        """What needs no reading is there before the first key."""
+        self.rows = self._gathered([], [], [])
+
+    async def load(self) -> list[Row]:
+        """Everything. What can't be read is said, and the rest is there nevertheless."""
+        sessions, files, models = await asyncio.gather(
+            self._read(self._sessions), self._read(self._files), self._read(self._models)
+        )
+        return self._gathered(sessions, files, models)
+
+    async def _read(self, load: Callable[[], Awaitable[list[Row]]]) -> list[Row]:
+        try:
+            return await load()
+        except (ClawbotError, OSError) as error:
+            if not self.has_left:
+                self.notify(clean_line(f"{error}"), severity="error", markup=False)
+            return []
+
+    def _gathered(self, sessions: Sequence[Row], files: Sequence[Row], models: Sequence[Row]) -> list[Row]:
+        keys = {row.id.removeprefix("action:"): row.right for row in self.keys_of_chat}
+        commands = [command_row(info, keys) for info in self.runtime.commands]
+        others = [row for row in self.keys_of_chat if row.id.removeprefix("action:") not in COMMAND_ACTIONS.values()]
+        agents = [_of("agent", "Agents", agent_row(agent)) for agent in self.runtime.agents if not agent.current]
+        return [*commands, *others, *sessions, *files, *agents, *models, *theme_rows(self.app.available_themes)]
+
+    async def _sessions(self) -> list[Row]:
+        found = sorted(await self.runtime.sessions.all(), key=lambda summary: summary.updated_at, reverse=True)
+        now = self.clock.now()
+        return [
+            Row(
+                f"session:{each.session_id}",
+                clean_line(each.title) or "(nothing said)",
+                more=each.name,
+                right=age(each.updated_at, now),
+                group="Sessions",
+            )
+            for each in found
+        ]
+
+    async def _files(self) -> list[Row]:
+        paths = [
+            (path, path in ROOT_FILES or path.startswith("memory/")) for path in await self.runtime.workspace.files()
+        ]
+        notes = sorted((path for path, is_note in paths if is_note), reverse=True)
+        rows = [Row(f"file:{path}", clean_line(path), right="note", group="Notes") for path in notes]
+        files = [path for path, is_note in paths if not is_note]
+        return [*rows, *(Row(f"file:{path}", clean_line(path), right="file", group="Files") for path in files)]
+
+    async def _models(self) -> list[Row]:
+        in_use = self.runtime.agent.status.model.ref
+        found = [model for model in await self.runtime.models() if model.ref != in_use]
+        return [_of("model", "Models", model_row(model, in_use)) for model in found]
+
+    def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
+        """Everything with the letters of `query`; before anything is typed the first of what there may be many of."""
+        if query:
+            return sorted(super().matching(query), key=lambda found: not _begins(found[0], query))
+        self.counts.clear()
+        return [(row, ()) for row in self.rows if self._is_first(row)]
+
+    def _is_first(self, row: Row) -> bool:
+        self.counts[row.group] += 1
+        return row.group in ("Commands", "Keys") or self.counts[row.group] <= FIRST
+
+    def fixed_rows(self, query: str) -> list[Row]:
+        """The way from here to what was said and noted."""
+        return [Row(f"memory:{query}", f"search the memory for “{clean_line(query)}”", mark="+")] if query else []
+
+    def action_type(self) -> None:
+        """Go to the line to type in."""
+        self.query_one("#filter").focus()
+
+
+def _begins(row: Row, query: str) -> bool:
+    """Whether the name in `row` begins with `query`: what is typed is a name more often than a word of a help."""
+    name = _choice(row).name.lower()
+    return any(each.lstrip("/").startswith(query.lower().lstrip("/")) for each in (name, name.rpartition("/")[2]))
+
+
+def _choice(row: Row | None) -> PaletteChoice:
+    kind, _, name = (row.id if row is not None else "").partition(":")
+    return PaletteChoice(kind, name)
+
+
+def _of(kind: str, group: str, row: Row) -> Row:
+    """The row of another list, on one line."""
+    return Row(f"{kind}:{row.id}", row.title, more=row.more, right=kind, group=group)
+
+
+def command_row(info: CommandInfo, keys: dict[str, str]) -> Row:
+    """A slash command with its help, and its key by the action of the screen in `keys`."""
+    title = f"{info.name}  {info.help.partition('.')[0].partition(';')[0].replace('`', '')}"
+    return Row(f"command:{info.name}", title, right=keys.get(COMMAND_ACTIONS.get(info.name, ""), ""), group="Commands")
+
+
+def key_rows(chat: Screen[None]) -> list[Row]:
+    """What the keys of the conversation do, in their order, each with its key as it is set now."""
+    found: dict[str, Row] = {}
+    for active in chat.active_bindings.values():
+        binding = active.binding
+        if active.node is chat and binding.description and binding.action not in (*LEFT_OUT, *found):
+            found[binding.action] = Row(
+                f"action:{binding.action}",
+                binding.description,
+                right=binding.key.replace("escape", "esc"),
+                group="Keys",
+            )
+    return list(found.values())
+
+
+def theme_rows(available: Collection[str]) -> list[Row]:
+    """The themes, those of clawbot first."""
+    others = sorted(name for name in available if name not in (DARK.name, LIGHT.name))
+    return [
+        Row(f"theme:{name}", f"theme {name}", right="theme", group="Themes")
+        for name in (*THEMES, DARK.name, LIGHT.name, *others)
+    ]

@@ -1,0 +1,62 @@
+"""The user's earlier messages: one is chosen to be edited, and the conversation goes on from there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from clawbot.clock import Clock, age, moment_of
+from clawbot.messages import UserMessage
+from clawbot.text.sanitize import clean_line
+from clawbot.tui.screens.common import KeyHint, KeyLine, day_group
+from clawbot.tui.screens.picker import PickerScreen, Row
+
+if TYPE_CHECKING:
+    from clawbot.agent.status_types import HistoryItem
+    from clawbot.api import RuntimeApi
+
+# Items of history that are read, some at a time: a message from before that is found by the search.
+MOST_ITEMS = 2_000
+PAGE = 200
+TITLE_CHARS = 200
+PROMISE = "nothing is deleted; files stay as they are"
+
+
+class RewindScreen(PickerScreen[str]):
+    """Gives the entry of the message to go on from, or None."""
+
+    heading = "go back to"
+    nothing = "Nothing was said yet."
+    keys: ClassVar = (KeyHint("enter", "edit it and go on", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+
+    def __init__(self, runtime: RuntimeApi, *, clock: Clock) -> None:
+        super().__init__(runtime)
+        self.clock = clock
+
+    def on_mount(self) -> None:
+        """Say what becomes of the rest."""
+        self.query_one(KeyLine).status = PROMISE
+
+    async def load(self) -> list[Row]:
+        """The messages, the last one first."""
+        rows: list[Row] = []
+        before: str | None = None
+        for _ in range(MOST_ITEMS // PAGE):
+            items = await self.runtime.sessions.history(before=before, limit=PAGE)
+            rows += [row for item in reversed(items) if (row := self._row(item)) is not None]
+            if len(items) < PAGE:
+                break
+            before = items[0].entry_id
+        return rows
+
+    def _row(self, item: HistoryItem) -> Row | None:
+        message = item.message
+        if not isinstance(message, UserMessage) or message.scheduled or not message.text.strip():
+            return None
+        now = self.clock.now()
+        then = moment_of(item.timestamp, now.tzinfo)
+        title = clean_line(message.text.strip()[:TITLE_CHARS])
+        return Row(item.entry_id, title, right=age(then, now), group=day_group(then, now))
+
+    def chosen(self, row: Row) -> None:
+        """Give the entry back."""
+        self.dismiss(row.id)

@@ -1,0 +1,150 @@
+"""The text that is being typed: its keys, its history, and placeholders for long pastes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.events import Key, Paste
+from textual.message import Message
+from textual.widgets import TextArea
+from textual.widgets.text_area import EditResult, Location
+
+from clawbot.tui.history import PromptHistory
+
+PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
+PASTE_LINES = 25
+
+
+class Prompt(TextArea):
+    """Where the user types. Enter sends; Shift+Enter, Alt+Enter and Ctrl+J break the line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", show=False),
+        Binding("ctrl+n", "newer", "Later input", show=False),
+        Binding("ctrl+z", "undo_or_suspend", "Undo", show=False),
+        Binding("ctrl+y", "redo_or_yank", "Redo, or insert what was cut", show=False),
+        # Not a priority binding: what was typed before it must have arrived when it asks whether the prompt is empty.
+        Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False),
+    ]
+
+    class Typed(Message):
+        """Any key press, for whoever needs to know that the user is typing."""
+
+    def __init__(self, submit: Callable[[str, str], None], steer: Callable[[str], None]) -> None:
+        """`submit` is called on Enter with the text, with pastes expanded and not; `steer` with a key for the
+        completions: `up`, `down`, `tab`, `enter`. Calls rather than messages: keys of one burst would overtake a
+        message and end up in the sent text."""
+        super().__init__(compact=True, highlight_cursor_line=False, placeholder="")
+        self._submit = submit
+        self._steer = steer
+        self.cursor_blink = False  # a blinking cursor is a timer that never sleeps
+        self.inputs = PromptHistory()
+        self.pastes: dict[str, str] = {}
+        self.choosing = False  # the list of completions is open and takes its keys
+        self._cut = ""  # what a key took out last
+
+    def take(self, text: str) -> None:
+        """Put `text` in the place of what is there, cursor at the end."""
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+
+    def expanded(self, text: str) -> str:
+        """`text` with its placeholders replaced by what was pasted."""
+        for placeholder, pasted in self.pastes.items():
+            text = text.replace(placeholder, pasted)
+        return text
+
+    @property
+    def before_cursor(self) -> str:
+        """The text from the start to the cursor; empty when it is long, where nothing is completed."""
+        row, column = self.cursor_location
+        if row > 50:
+            return ""
+        return "\n".join([*(self.document.get_line(n) for n in range(row)), self.document.get_line(row)[:column]])
+
+    async def _on_key(self, event: Key) -> None:
+        self.post_message(self.Typed())
+        if event.key not in ("tab", "enter") and not (self.choosing and event.key in ("up", "down")):
+            await super()._on_key(event)
+            return
+        event.stop()
+        event.prevent_default()
+        if event.key == "enter" and not self.choosing:
+            self.submit()
+        else:
+            self._steer(event.key)
+
+    async def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.insert(self.shortened(event.text.replace("\r\n", "\n").replace("\r", "\n")))
+
+    def shortened(self, text: str) -> str:
+        """`text`, or the placeholder that stands for it until it is sent when it is long."""
+        if len(text) <= PASTE_CHARS and text.count("\n") <= PASTE_LINES:
+            return text
+        placeholder = f"[pasted {len(text):,} characters]"
+        number = 2
+        while self.pastes.get(placeholder, text) != text:
+            placeholder = f"[pasted {len(text):,} characters, {number}]"
+            number += 1
+        self.pastes[placeholder] = text
+        return placeholder
+
+    def submit(self) -> None:
+        """Send what stands here."""
+        self._submit(self.expanded(self.text), self.text)
+
+    def action_newline(self) -> None:
+        """Break the line."""
+        self.insert("\n")
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """One line up; from the first one, to the input before."""
+        if not select and self.wrapped_document.location_to_offset(self.cursor_location).y == 0:
+            self.action_older()
+        else:
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """One line down; from the last one, to the input after."""
+        last = self.wrapped_document.height - 1
+        if not select and self.wrapped_document.location_to_offset(self.cursor_location).y >= last:
+            self.action_newer()
+        else:
+            super().action_cursor_down(select)
+
+    def action_undo_or_suspend(self) -> None:
+        """Take the last change back; where there is none, do what the key does in a shell: `fg` comes back."""
+        if self.history.undo_stack:
+            self.undo()
+        else:
+            self.app.action_suspend_process()
+
+    def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
+        """Every key that takes something out comes by here; more than a character is kept for ctrl+y."""
+        result = super()._delete_via_keyboard(start, end)
+        if result is not None and len(result.replaced_text) > 1:
+            self._cut = result.replaced_text
+        return result
+
+    def action_redo_or_yank(self) -> None:
+        """Do again what was taken back; when nothing was, insert what a key cut out last."""
+        if self.history.redo_stack:
+            self.redo()
+        elif self._cut:
+            self.insert(self._cut)
+
+    def action_older(self) -> None:
+        """Show the input before."""
+        text = self.inputs.older(self.text)
+        if text is not None:
+            self.take(text)
+
+    def action_newer(self) -> None:
+        """Show the input after."""
+        text = self.inputs.newer()
+        if text is not None:
+            self.take(text)

@@ -1,0 +1,76 @@
+"""`clawbot mcp add | list | remove | test` as users see them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from clawbot.cli.main import root
+from clawbot.config.paths import Paths, find_home
+
+STAND_IN = Path(__file__).parents[1] / "mcp" / "stand_in.py"
+
+
+def mcp(*arguments: str) -> Result:
+    return CliRunner().invoke(root, ["mcp", *arguments])
+
+
+def test_a_server_is_added_tried_listed_and_removed() -> None:
+    assert mcp("list").stdout.startswith("No MCP servers.")
+    assert mcp("add", "one", "-e", "A=b=c", "--", sys.executable, str(STAND_IN), "--flag").exit_code == 0
+    kept = json.loads(Paths(find_home()).mcp_file.read_text())
+    assert kept["mcpServers"]["one"] == {
+        "command": sys.executable,
+        "args": [str(STAND_IN), "--flag"],
+        "env": {"A": "b=c"},
+    }
+    assert "tools not known yet" in mcp("list").stdout
+
+    tried = mcp("test", "one")
+    assert tried.exit_code == 0
+    assert tried.stdout.startswith("one: 10 tools of stand-in\n")
+    assert "  echo (ask)  Does echo.\n" in tried.stdout
+    assert mcp("list").stdout.endswith("10 tools\n")
+    [listed] = json.loads(mcp("list", "--json").stdout)
+    assert (listed["known"], len(listed["tools"])) == (True, 10)
+
+    assert mcp("remove", "one").exit_code == 0
+    assert mcp("remove", "one").exit_code == 1
+    assert mcp("list").stdout.startswith("No MCP servers.")
+
+
+def test_servers_of_another_program_are_taken_over(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(
+        '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://example.org/mcp", "alwaysAllow": []}}}'
+    )
+    added = mcp("add", "--from", str(file))
+    assert added.exit_code == 0
+    assert "b: not taken over: alwaysAllow." in added.stderr
+    assert [line.split()[0] for line in mcp("list").stdout.splitlines()] == ["a", "b"]
+    again = mcp("add", "a", "--url", "https://example.org/mcp")
+    assert (again.exit_code, "There is a server a already." in again.stderr) == (1, True)
+
+
+def test_what_can_t_be_a_server_is_refused_and_nothing_is_kept() -> None:
+    assert mcp("add", "one").exit_code == 2
+    assert mcp("add", "one", "--url", "https://example.org/", "--", "x").exit_code == 2
+    assert mcp("add", "one", "--url", "https://example.org/", "-e", "A=b").exit_code == 2
+    assert mcp("add", "one", "-H", "A:b", "--", "x").exit_code == 2
+    assert mcp("add", "one", "--from", str(STAND_IN), "--", "x").exit_code == 2
+    assert mcp("add", "a b", "--", "x").exit_code == 1
+    assert "an address such as" in mcp("add", "one", "--url", "ftp://example.org").stderr
+    assert mcp("test", "one").exit_code == 1
+    assert not Paths(find_home()).mcp_file.exists()
+
+
+def test_a_server_that_can_t_be_used_is_one_line_and_exit_code_1() -> None:
+    mcp("add", "one", "--url", "https://example.org/mcp", "-H", "Authorization: Bearer ${NOT_SET_HERE}")
+    tried = mcp("test")
+    assert tried.exit_code == 1
+    assert tried.stdout == ""
+    assert tried.stderr.count("\n") == 1
+    assert "the variable NOT_SET_HERE is not set" in tried.stderr

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clawbot.memory.lexicon import Lexicon
+from clawbot.memory.search.spelling import MOST, Spelling, also_searched
+from clawbot.memory.store.writer import IndexWriter
+from tests.memory.search.notes import Searcher, build, write
+
+NOTES = {
+    "memory/2026-10-02.md": "# Flat\n\n- the kitchen tiles are white\n- Kaution: 1.900 Euro\n- three monitors\n",
+    "memory/2026-10-03.md": "# Depot\n\n- the parcel depot closes at nine\n- retries: five attempts\n- 水果摊在车站\n",
+}
+LEXICON = Lexicon("city, town | 城市\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("kitchn", "kitchen"),
+        ("kitchenn", "kitchen"),
+        ("kitchan", "kitchen"),
+        ("deopt", "depot"),
+        ("reties", "retri"),
+        ("tlies", "tile"),
+        ("Kuation", "kaution"),
+        ("monitres", "monitor"),
+    ],
+)
+def test_one_slip_is_forgiven(tmp_path: Path, typed: str, meant: str) -> None:
+    assert Spelling(LEXICON).near(typed, build(tmp_path / "i", NOTES))[0] == meant
+
+
+@pytest.mark.parametrize("typed", ["tils", "itchen", "ktchn", "k1tchen", "towns", "after", "nachdem", "水果店", ""])
+def test_short_words_other_words_and_words_that_are_right_are_left_alone(tmp_path: Path, typed: str) -> None:
+    assert Spelling(LEXICON).near(typed, build(tmp_path / "i", NOTES)) == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "corrected"),
+    [
+        ("What did Melhnie cook?", "What did melanie cook?"),
+        ("Where was I in Noevmber?", "Where was I in november?"),
+        ("waile at the deopt", "while at the depot"),
+        ("all the cites of the trip", "all the cites of the trip"),
+        ("the deopt, five reties", "the depot, five retri"),
+        # Not words of a sentence.
+        ('"deopt" deopt.py /deopt deopt_id @deopt https://deopt.org', None),
+        ("multiple mistakes according to me", None),
+        ("Wann ist die Kuation fällig?", "Wann ist die kaution fällig?"),
+        # Right in its language, though no note has it.
+        ("Wie weit ist es zum Zahnarzt?", None),
+    ],
+)
+def test_a_question_is_corrected_before_it_is_understood(tmp_path: Path, question: str, corrected: str | None) -> None:
+    found = Spelling(LEXICON).correct(question, build(tmp_path / "i", NOTES), ["Melanie Reed"])
+    assert found.text == (question if corrected is None else corrected)
+    assert bool(found.words) == (found.text != question)
+
+
+def test_the_word_being_typed_is_left_alone(tmp_path: Path) -> None:
+    reader = build(tmp_path / "i", NOTES)
+    assert Spelling(LEXICON).correct("reties deopt", reader, finished=False).text == "retri deopt"
+
+
+def test_synonyms_of_a_misspelt_word_are_found(tmp_path: Path) -> None:
+    searcher = Searcher(build(tmp_path / "i", {"memory/2026-10-02.md": "# Home\n\n- the kids go swimming on Friday\n"}))
+    assert searcher.ask("when do the chldren have sports", vectors=False).hits[0].start_line == 3
+
+
+def test_only_the_likeliest_are_proposed(tmp_path: Path) -> None:
+    lines = "".join(f"- the {word} is here\n" for word in ("marbal", "marbel", "marbol", "marbul"))
+    assert len(Spelling(LEXICON).near("marbil", build(tmp_path / "i", {"memory/2026-10-02.md": lines}))) == MOST
+
+
+def test_a_new_note_brings_new_words(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    reader = build(path, NOTES)
+    spelling = Spelling(LEXICON)
+    assert spelling.near("zepelin", reader) == ()
+    writer = IndexWriter.open(path)
+    write(writer, {"memory/2026-10-04.md": "- a zeppelin over the town\n"})
+    writer.close()
+    assert spelling.near("zepelin", reader) == ("zeppelin",)
+
+
+def test_a_misspelt_question_is_answered_and_the_word_shown(tmp_path: Path) -> None:
+    searcher = Searcher(build(tmp_path / "i", NOTES))
+    found = searcher.ask("how high is the Kuation", vectors=False)
+    assert found.hits[0].snippet == "- Kaution: 1.900 Euro"
+    assert found.warnings == ("Also searched: kaution (for kuation).",)
+    assert searcher.ask("how high is the Kaution", vectors=False).warnings == ()
+
+
+def test_only_words_of_the_results_are_told() -> None:
+    corrected = {"deopt": ("depot", "debut"), "reties": ("retri",)}
+    assert also_searched(corrected, ["the depot", "five retries, a depot"]) == (
+        "Also searched: depot (for deopt).",
+        "Also searched: retries (for reties).",
+    )
+    assert also_searched(corrected, ["nothing of it"]) == also_searched({}, ["depot"]) == ()

@@ -1,0 +1,1 @@
+"""The backend qmd with the real program, which `make test-qmd` installs."""

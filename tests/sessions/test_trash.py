@@ -1,0 +1,117 @@
+"""Sessions that are named, deleted and brought back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clawbot.sessions.errors import SessionLockedError, UnknownSessionError
+from clawbot.sessions.store import SessionStore
+from clawbot.sessions.summary import LONGEST_TITLE, given_title
+from tests.clocks import StillClock
+
+from .helpers import texts, user
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "agents" / "main" / "sessions"
+
+
+@pytest.fixture
+def store(folder: Path) -> SessionStore:
+    return SessionStore(folder, StillClock(), cwd=Path("/w"))
+
+
+def talk(store: SessionStore, name: str, text: str) -> str:
+    with store.open(name) as opened:
+        opened.transcript.append_message(user(text))
+        return opened.record.session_id
+
+
+def titles(store: SessionStore) -> dict[str, str]:
+    return {summary.name: summary.title for summary in store.list()}
+
+
+def test_a_title_comes_before_the_first_words_and_outlives_the_index(store: SessionStore, folder: Path) -> None:
+    talk(store, "work", "hi")
+    store.rename("work", "The Falcon project")
+    assert titles(store) == {"work": "The Falcon project"}
+    (folder / "sessions.json").unlink()
+    assert titles(store) == {"work": "The Falcon project"}
+
+
+def test_no_title_is_the_first_words_again(store: SessionStore) -> None:
+    talk(store, "work", "hi there")
+    store.rename("work", "Falcon")
+    store.rename("work", "")
+    assert titles(store) == {"work": "hi there"}
+
+
+def test_a_session_that_is_open_elsewhere_is_neither_named_nor_deleted(store: SessionStore) -> None:
+    with store.open("work") as opened:
+        opened.transcript.append_message(user("hi"))
+        for change in (lambda: store.rename("work", "x"), lambda: store.delete("work")):
+            with pytest.raises(SessionLockedError):
+                change()
+    assert titles(store) == {"work": "hi"}
+
+
+def test_a_deleted_session_lies_in_the_trash_which_only_the_user_can_read(store: SessionStore, folder: Path) -> None:
+    session_id = talk(store, "work", "hi")
+    before = (folder / f"{session_id}.jsonl").read_bytes()
+    place = store.delete("work")
+    assert titles(store) == {}
+    assert place == folder.parent / "trash" / session_id
+    assert (place / f"{session_id}.jsonl").read_bytes() == before
+    assert [path.stat().st_mode & 0o777 for path in (place.parent, place, place / "record.json")] == [
+        0o700,
+        0o700,
+        0o600,
+    ]
+    assert not list(folder.glob(f"{session_id}*"))
+
+
+def test_a_deleted_session_comes_back_as_it_was(store: SessionStore) -> None:
+    session_id = talk(store, "work", "hi")
+    store.rename("work", "Falcon")
+    before = store.find("work")
+    store.delete("work")
+    assert [record.session_id for record in store.trash.records()] == [session_id]
+    assert store.restore(session_id) == before
+    assert titles(store) == {"work": "Falcon"}
+    assert store.trash.records() == []
+    with store.open("work") as opened:
+        assert texts(opened.transcript) == ["hi"]
+
+
+def test_a_name_that_was_taken_meanwhile_is_not_taken_back(store: SessionStore) -> None:
+    first = talk(store, "work", "old")
+    store.delete("work")
+    second = talk(store, "work", "new")
+    assert second != first
+    back = store.restore(first)
+    assert back.key != "agent:main:work"
+    assert sorted(titles(store).values()) == ["new", "old"]
+
+
+@pytest.mark.parametrize("session_id", ["nothing", "../sessions", ""])
+def test_what_is_not_in_the_trash_can_not_be_brought_back(store: SessionStore, session_id: str) -> None:
+    talk(store, "work", "hi")
+    with pytest.raises(UnknownSessionError):
+        store.restore(session_id)
+
+
+def test_a_rebuilt_index_does_not_bring_a_deleted_session_back(store: SessionStore, folder: Path) -> None:
+    talk(store, "work", "hi")
+    talk(store, "other", "there")
+    store.delete("work")
+    (folder / "sessions.json").unlink()
+    assert titles(store) == {"other": "there"}
+
+
+def test_a_title_is_one_short_line_without_secrets() -> None:
+    assert given_title(" a\nb\x1b[2J  c ") == "a b [2J c"
+    assert len(given_title("x" * 999)) == LONGEST_TITLE
+    assert "hunter2secret" not in given_title("password: hunter2secret")

@@ -1,0 +1,254 @@
+"""The page of a conversation: what can be read on it, what moves, and where the reader stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.style import Style
+from textual.color import Color
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from clawbot.agent.events import (
+    ApprovalRequested,
+    Event,
+    TextDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+)
+from clawbot.agent.status_types import HistoryItem
+from clawbot.config.schema import Settings, TuiSettings
+from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.tui.app import ClawbotApp
+from clawbot.tui.render.cards import ToolItem
+from clawbot.tui.render.items import HeadItem
+from clawbot.tui.widgets.line_view import NAMES
+from tests.tui.chat_host import StepClock, chatting, page_text, screen_text, send, until
+from tests.tui.fake_runtime import NOW, FakeRuntime, Hold, reply
+
+STAMP = int(NOW.timestamp() * 1000)
+MINUTE = 60_000
+SIGNS = {"quote-bar", "rule", "card-waits"}  # no text
+SHELL = ToolStarted(call_id="c1", name="shell", title="shell make", arguments={"command": "make"})
+LONG = "\n\n".join(f"line {number}" for number in range(60))
+
+
+def history(*messages: UserMessage | AssistantMessage | ToolResultMessage, apart: int = 0) -> list[HistoryItem]:
+    return [HistoryItem(f"h{number}", STAMP + number * apart, message) for number, message in enumerate(messages)]
+
+
+def luminance(colour: Color) -> float:
+    """By WCAG 2."""
+    parts = [part / 255 for part in (colour.r, colour.g, colour.b)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(style: Style) -> float:
+    assert style.color is not None
+    assert style.bgcolor is not None
+    light, dark = sorted(
+        (luminance(Color.from_rich_color(each)) for each in (style.color, style.bgcolor)), reverse=True
+    )
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", ["clawbot-dark", "clawbot-light"])
+async def test_all_text_of_the_page_has_contrast_in_both_themes(tmp_path: Path, theme: str) -> None:
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        app.theme = theme
+        await pilot.pause()
+        page = app.chat.page
+        grounds = ["", "code ", "code-inline ", "diff-added ", "diff-removed "]
+        plain = {name: contrast(page.named(name)) for name in NAMES if name not in SIGNS}
+        assert {name: figure for name, figure in plain.items() if figure < 4.5} == {}
+        inside = ["note", "link", "code-comment", "code-string", "code-number", "code-keyword", "code-deleted"]
+        on = {ground + name: contrast(page.named(ground + name)) for ground in grounds[:3] for name in inside}
+        assert {name: figure for name, figure in on.items() if figure < 4.5} == {}
+
+
+async def test_what_is_selected_can_be_read(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path, history=history(UserMessage("select me")))) as (app, pilot):
+        await until(pilot, lambda: "select me" in screen_text(app))
+        page = app.chat.page
+        row = next(number for number, line in enumerate(page_text(app).split("\n")) if "select me" in line)
+        app.chat.selections = {page: Selection(Offset(3, row), Offset(9, row))}
+        await pilot.pause()
+        strip = page.render_line(row - page.scroll_offset.y)
+        marked = [segment for segment in strip if segment.text == "select"]
+        assert marked
+        assert all(contrast(segment.style or Style()) >= 4.5 for segment in marked)
+        assert app.chat.get_selected_text() == "select"
+
+
+async def test_a_copy_of_the_users_words_is_without_the_bar(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path, history=history(UserMessage("one\ntwo")))) as (app, pilot):
+        await until(pilot, lambda: "▌ two" in screen_text(app))
+        row = next(number for number, line in enumerate(page_text(app).split("\n")) if "▌ one" in line)
+        app.chat.selections = {app.chat.page: Selection(Offset(0, row), Offset(9, row + 1))}
+        assert app.chat.get_selected_text() == "one\ntwo"
+
+
+async def test_code_is_as_wide_as_the_page_after_a_resize(tmp_path: Path) -> None:
+    said = AssistantMessage([TextBlock("```\nx = 1\n```")])
+    async with chatting(FakeRuntime(tmp_path, history=history(UserMessage("go"), said))) as (app, pilot):
+        await until(pilot, lambda: "x = 1" in screen_text(app))
+
+        def ground() -> int:
+            """The cells of the line of code that have its ground."""
+            page = app.chat.page
+            number = next(n for n, line in enumerate(page_text(app).split("\n")) if "x = 1" in line)
+            colour = page.named("code").bgcolor
+            strip = page.render_line(number - page.scroll_offset.y)
+            return sum(segment.cell_length for segment in strip if segment.style and segment.style.bgcolor == colour)
+
+        assert ground() == app.chat.page.page_width - 3
+        await pilot.resize_terminal(100, 30)
+        await until(pilot, lambda: app.size.width == 100 and app.chat.page.stack.page.width > 90)
+        assert ground() == app.chat.page.page_width - 3
+
+
+async def test_an_answer_of_two_blocks_has_one_head_at_each_moment(tmp_path: Path) -> None:
+    hold = Hold()
+    turn: list[Event | Hold] = [TextDelta(text="# Heading\n\nA paragraph"), hold, *reply("")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "A paragraph" in page_text(app))
+        heads = [item for item in app.chat.page.stack.items if isinstance(item, HeadItem) and not item.by_user]
+        assert len(heads) == 1
+
+
+async def test_a_time_is_told_once_a_minute_and_the_day_when_it_changes(tmp_path: Path) -> None:
+    said = history(UserMessage("a"), AssistantMessage([TextBlock("b")]), UserMessage("c"), apart=10_000)
+    runtime = FakeRuntime(tmp_path, history=said)
+    runtime.items.append(HistoryItem("n", STAMP + 24 * 60 * MINUTE, AssistantMessage([TextBlock("d")])))
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: "   d" in page_text(app))
+        times = [item.time for item in app.chat.page.stack.items if isinstance(item, HeadItem)]
+        assert times == ["10:41", "", "", "Sat 21 Nov 10:41"]
+
+
+async def test_cards_look_after_a_resume_as_they_did(tmp_path: Path) -> None:
+    """What was told beside the call, and that the user declined it, stand in the transcript."""
+    calls = [ToolCallBlock(name, "shell", {"command": f"echo {name}"}) for name in ("done", "no", "old")]
+    told = ToolResultMessage("done", "shell", [TextBlock("x")], summary="exit 0", duration_ms=1_200)
+    refused = ToolResultMessage(
+        "no", "shell", [TextBlock("Not run.")], is_error=True, details={"declined": True}, summary="declined"
+    )
+    old = ToolResultMessage("old", "shell", [TextBlock("x")], is_error=True)
+    said = history(UserMessage("go"), AssistantMessage([*calls]), told, refused, old)
+    async with chatting(FakeRuntime(tmp_path, history=said)) as (app, pilot):
+        await until(pilot, lambda: "echo old" in page_text(app))
+        cards = [" ".join(line.split()) for line in page_text(app).split("\n") if "$ echo" in line]
+        assert cards == ["✓ $ echo done exit 0 · 1.2 s", "⊘ $ echo no declined", "✕ $ echo old failed"]
+
+
+async def test_words_that_were_never_answered_have_a_mark(tmp_path: Path) -> None:
+    said = history(
+        UserMessage("lost"), UserMessage("again"), AssistantMessage([TextBlock("here")]), UserMessage("丢了")
+    )
+    async with chatting(FakeRuntime(tmp_path, history=said)) as (app, pilot):
+        await until(pilot, lambda: "丢了" in page_text(app))
+        lines = [line.strip() for line in page_text(app).split("\n") if line.strip() and ":" not in line]
+        assert lines == ["▌ lost", "never answered", "▌ again", "here", "▌ 丢了", "没有得到回答"]
+
+
+async def test_a_running_command_shows_what_it_prints_and_for_how_long(tmp_path: Path) -> None:
+    asks = ApprovalRequested(request_id="r1", call_id="c1", tool="shell", command="make", folder="~", pattern="make")
+    hold, more = Hold(), Hold()
+    done = ToolFinished(call_id="c1", name="shell", output="all", summary="exit 0", duration_ms=2_500)
+    turn: list[Event | Hold] = [SHELL, asks, ToolOutput(call_id="c1", text="step 1\nste"), hold]
+    turn += [ToolOutput(call_id="c1", text="p 2\n"), more, done, *reply("built")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        assert isinstance(app.clock, StepClock)
+        await send(app, pilot, "build")
+        await until(pilot, lambda: app.chat.approval.request is not None)
+        assert "● $ make" in page_text(app)
+        assert "waits for your answer" in page_text(app)
+        app.clock.seconds += 30
+        await pilot.press("y")
+        await until(pilot, lambda: "step 1" in page_text(app))
+        app.clock.seconds += 7
+        hold.release()
+        await until(pilot, lambda: "step 2" in page_text(app) and "7 s" in page_text(app))
+        more.release()
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert "step 2" not in page_text(app)
+        assert "✓ $ make" in page_text(app)
+        assert "exit 0 · 2.5 s" in page_text(app)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+async def test_a_sign_stands_where_the_answer_will_appear(tmp_path: Path, moves: bool) -> None:
+    before, hold = Hold(), Hold()
+    runtime = FakeRuntime(tmp_path, turns=[[before, TextDelta(text="Here."), hold, *reply("")]])
+    runtime.settings = Settings(tui=TuiSettings(motion=moves))
+    async with chatting(runtime) as (app, pilot):
+        assert isinstance(app.clock, StepClock)
+        await send(app, pilot, "go")
+        await until(pilot, lambda: page_text(app).rstrip().endswith("●●●  thinking"))
+        if moves:
+            await until(pilot, lambda: app.chat.writer.motion.steps > 1)
+        app.clock.seconds += 15
+        await until(pilot, lambda: page_text(app).rstrip().endswith("●●●  thinking 15 s"))
+        assert (app.chat.writer.motion.steps > 0) == moves
+        before.release()
+        await until(pilot, lambda: page_text(app).rstrip().endswith("Here."))
+        hold.release()
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert "●●●" not in page_text(app)
+        await until(pilot, lambda: not app.chat.writer.motion.is_running)
+
+
+async def test_a_queued_message_that_starts_leaves_the_reader_where_he_is(tmp_path: Path) -> None:
+    hold, second = Hold(), Hold()
+    turns: list[list[Event | Hold]] = [[*reply(LONG), hold], [second, *reply("second")]]
+    async with chatting(FakeRuntime(tmp_path, turns=turns)) as (app, pilot):
+        await send(app, pilot, "first")
+        await until(pilot, lambda: "line 59" in screen_text(app))
+        await send(app, pilot, "queued words")
+        await until(pilot, lambda: app.chat.turns.queued == ["queued words"])
+        await pilot.press("pageup")
+        place = app.chat.page.scroll_offset.y
+        assert not app.chat.page.at_end
+        hold.release()
+        await second.reached.wait()
+        await until(pilot, lambda: "queued words" in page_text(app))
+        assert app.chat.page.scroll_offset.y == place
+        await until(pilot, lambda: "1 new · end" in screen_text(app))
+        second.release()
+        await until(pilot, lambda: not app.chat.turns.busy)
+
+
+async def test_who_reads_above_is_told_of_the_lines_of_an_answer_that_streams(tmp_path: Path) -> None:
+    hold = Hold()
+    turn: list[Event | Hold] = [TextDelta(text=LONG), hold, TextDelta(text=f"\n\n{LONG}"), *reply("")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "line 59" in screen_text(app))
+        await pilot.press("pageup")
+        assert "more line" not in screen_text(app)
+        hold.release()
+        await until(pilot, lambda: "more lines · end" in screen_text(app))
+        await pilot.press("ctrl+end")
+        await until(pilot, lambda: "more line" not in screen_text(app))
+
+
+def cards(app: ClawbotApp) -> list[ToolItem]:
+    return [item for item in app.chat.page.stack.items if isinstance(item, ToolItem)]
+
+
+async def test_a_call_that_the_user_declines_has_not_failed(tmp_path: Path) -> None:
+    output = "Not run. The user declined. Do not try the same again: find another way or ask."
+    declined = ToolFinished(
+        call_id="c1", name="shell", output=output, is_error=True, summary="declined", details={"declined": True}
+    )
+    async with chatting(FakeRuntime(tmp_path, turns=[[SHELL, declined, *reply("好的")]])) as (app, pilot):
+        await send(app, pilot, "运行它")
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert cards(app)[0].state == "declined"
+        assert "⊘ $ make" in page_text(app)
+        assert "已拒绝" in page_text(app)
+        assert "Do not try" not in page_text(app)
