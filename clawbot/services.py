@@ -33,6 +33,7 @@ from clawbot.hooks.discovery import FoundHook, discover, hook_paths
 from clawbot.hooks.dispatch import Dispatcher, LastRun
 from clawbot.indexing import Listener, VectorProbe, open_index
 from clawbot.llm.asking import complete
+from clawbot.llm.consent import ServerConsent
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models
 from clawbot.llm.protocol import ChatModel, ModelInfo
@@ -129,6 +130,7 @@ class SharedServices:
         self.notices = [Notice(level="warning", text=text) for text in self.loaded.notices]
         self._start_log()
         zone = self.agent_settings.timezone
+        self.consent = ServerConsent(self.paths.servers_file)
         self.clock = SystemClock(ZoneInfo(zone) if zone else None)
         self.workspace = self.agent_settings.workspace
         self.first_start = not os.access(self.workspace, os.F_OK)
@@ -229,7 +231,9 @@ class SharedServices:
 
     async def open_model(self, ref: str) -> ChatModel:
         """Raises ModelError."""
-        return await open_model(ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file)
+        return await open_model(
+            ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file, consent=self.consent
+        )
 
     async def open_first_model(self, chosen: str | None, notices: list[Notice]) -> CurrentModel:
         """The initial model: from the command line, else the one `chosen` for the session, else from the settings.
@@ -389,6 +393,7 @@ class SharedServices:
             model=model,
             find_models=self.find_models,
             usual_model=self.usual_model,
+            consent=self.consent,
             approvals=options.approvals,
             approved=options.approved,
             client=options.client,

@@ -18,6 +18,7 @@ from clawbot.config.paths import DEFAULTS
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import Cancellation
 from clawbot.hooks.dispatch import Dispatcher
+from clawbot.llm.consent import ServerConsent
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.memory.backend import MemoryBackend
 from clawbot.sessions.reset import ResetPolicy
@@ -68,7 +69,8 @@ RunPrompt = Callable[[str, str], Awaitable[str]]
 
 class AgentDeps(Struct, frozen=True):
     """The dependencies of an agent. `model` answers, and opens others; `find_models` lists what can be used here;
-    `usual_model` answers in sessions for which no other was chosen. `approvals`: somebody can answer questions; else
+    `usual_model` answers in sessions for which no other was chosen; `consent` says which servers
+    found here may be used. `approvals`: somebody can answer questions; else
     those of the tools `approved` are allowed; `client` is what the program through which the user talks asks for now;
     `flush_at_end`: memory is offered what was said when the session is closed. `recall` is the memory index, None when
     it is switched off; `citations` is `memory.citations`. `hooks` runs the hooks, None when there are none, and the end
@@ -88,6 +90,7 @@ class AgentDeps(Struct, frozen=True):
     model: CurrentModel
     find_models: Callable[[], Awaitable[list[ModelInfo]]]
     usual_model: str
+    consent: ServerConsent | None = None
     approvals: bool = True
     approved: frozenset[str] = frozenset()
     client: Callable[[], str] = str

@@ -91,7 +91,8 @@ class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
 
     `pattern` is what the answer "always" would allow from now on; `reach` says what the command can touch, and
     `risks` what it seems to do beyond reading. With a `diff` it is the change of a file that `command` names.
-    `network`: the command runs without the network, unless the answer gives it that.
+    `network`: the command runs without the network, unless the answer gives it that. `asks` is the question in words
+    where `command` is nothing that runs, and can't be changed.
     """
 
     request_id: str
@@ -104,6 +105,7 @@ class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
     risks: tuple[str, ...] = ()
     diff: str = ""
     network: bool = False
+    asks: str = ""
 
 
 class ToolOutput(_Event, frozen=True, tag="tool_output"):

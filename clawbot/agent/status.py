@@ -16,6 +16,10 @@ from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
 from clawbot.agent.status_types import HookStatus, McpStatus, RuntimeStatus
 from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report, cache_line, moment, outcome
 from clawbot.context.window import plan_budget
+from clawbot.llm.models import SCRIPT, normal_ref
+from clawbot.llm.providers import provider_name
+from clawbot.messages import OFFLINE, AssistantMessage
+from clawbot.sessions.conversation import ContextItem
 from clawbot.text.sanitize import clean_line
 from clawbot.text.visible import messages
 
@@ -79,7 +83,18 @@ def status_of(
         memory_problem=deps.memory_problem(),
         cache=requests.cache,
         mode=deps.tools.permissions.mode,
+        answered_before=_other_model(conversation.items, deps.model.info.ref),
     )
+
+
+def _other_model(items: Sequence[ContextItem], ref: str) -> str:
+    """The model of the last of `items` that is an answer, as the user writes it; "" if it is `ref`, or unknown."""
+    last = next((item.message for item in reversed(items) if isinstance(item.message, AssistantMessage)), None)
+    if last is None or not last.provider or not last.model or ref.startswith(SCRIPT):
+        return ""
+    before = OFFLINE if last.provider == OFFLINE else f"{last.provider}/{last.model}"
+    now = ref if ref == OFFLINE else f"{provider_name(normal_ref(ref))}/{ref.partition('/')[2]}"
+    return "" if before == now else before
 
 
 def report_of(

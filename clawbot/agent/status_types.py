@@ -24,7 +24,8 @@ class RuntimeStatus(Struct, frozen=True):
     memory files. `budget` has the marks of the window (None: unknown); `compactions` counts those of the session;
     `window_source` says where the window is known from, as a half sentence; `unsent` counts what was typed and not
     sent before the program ended last; `memory_problem` says why notes are found by words alone; `cache` is
-    None until a provider reported a call; `mode` says what tools may change unasked."""
+    None until a provider reported a call; `mode` says what tools may change unasked; `answered_before` is the model
+    of the last answer, where it is not the one that answers now."""
 
     agent_id: str
     session_key: str
@@ -46,6 +47,7 @@ class RuntimeStatus(Struct, frozen=True):
     memory_problem: str = ""
     cache: CacheUse | None = None
     mode: Mode = "edits"
+    answered_before: str = ""
 
 
 class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):

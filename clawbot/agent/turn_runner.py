@@ -32,6 +32,7 @@ from clawbot.agent.events import (
     silent_scope,
 )
 from clawbot.agent.flush import SilentTurn
+from clawbot.agent.found_server import settle_found_server
 from clawbot.agent.hooks import HookedTools, SessionHooks
 from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
@@ -60,6 +61,8 @@ TOO_LARGE_HINT = (
 
 ATTACH = "attach"
 """The call id of questions about what a message mentions: no tool asks them."""
+SERVER = "server"
+"""The call id of the question about a server that was found."""
 ATTACHED_SHARE = 2  # characters of attachments for a token of the window: half of it, in English
 
 NOTHING = Attached()
@@ -146,6 +149,7 @@ class TurnRunner:
         """Answer `text`; `started` is called with its entry's id and the names of what is attached when it is on disk;
         `keep` has the text on disk while the user is asked before. Raises InterruptedTurnError, ModelError and
         SessionStoreError; what was said by then is kept."""
+        await self._settle_found_server(keep, scope)
         await self._quote_notes(scope)
         attached = await self._attach(text, keep, scope)
         job = scope.origin == "schedule"
@@ -164,23 +168,32 @@ class TurnRunner:
         finally:
             await self.settle(scope.emit)
 
-    async def _attach(self, text: str, keep: Keep, scope: Scope) -> Attached:
-        """The content of what `text` mentions."""
-        deps = self._deps
-        if deps.attachments is None:
-            return Attached()
-        asks = self._approver(scope, ATTACH)
+    async def _settle_found_server(self, keep: Keep, scope: Scope) -> None:
+        """Let the user decide whether a server that was found here answers, before it is sent anything."""
+        if await settle_found_server(self._deps, self._keeping(keep, scope, SERVER), scope):
+            self.requests.forget_figures()
+
+    def _keeping(self, keep: Keep, scope: Scope, call_id: str) -> Approver:
+        """Asks when the text is on disk: the answer may take its time."""
+        asks = self._approver(scope, call_id)
 
         async def approve(question: ApprovalQuestion) -> ApprovalAnswer:
             await keep()
             return await asks(question)
 
+        return approve
+
+    async def _attach(self, text: str, keep: Keep, scope: Scope) -> Attached:
+        """The content of what `text` mentions."""
+        deps = self._deps
+        if deps.attachments is None:
+            return Attached()
         return await scope.cancel.run(
             functools.partial(
                 deps.attachments.attach,
                 text,
                 privacy_of(self._conversation.session.record.key),
-                approve,
+                self._keeping(keep, scope, ATTACH),
                 pictures=deps.model.info.supports_images,
                 room=self.requests.window.tokens * ATTACHED_SHARE,
             )

@@ -294,6 +294,8 @@ class LineChat:
         for item in await self._runtime.sessions.history(limit=_EARLIER):
             if isinstance(item.message, UserMessage | AssistantMessage) and (text := item.message.text.strip()):
                 self._teller.line(f"earlier, {'you' if isinstance(item.message, UserMessage) else 'clawbot'}: {text}")
+        if status.answered_before:
+            self._teller.line(f"{status.answered_before} answered so far, {status.model.ref} from here on.")
         await self._offer_unsent()
 
     async def _offer_unsent(self) -> None:
@@ -336,7 +338,8 @@ class LineChat:
         keys |= {_WITH_NETWORK} if request.network else set()
         always = f", a always allows {request.pattern}" if request.pattern else ""
         network = f", {_WITH_NETWORK} runs it once with the network" if request.network else ""
-        answer = await self._answer(f"y runs it once{network}{always}, n refuses", keys)
+        once = "y allows it until you quit" if request.asks else "y runs it once"
+        answer = await self._answer(f"{once}{network}{always}, n refuses", keys)
         if answer == _WITH_NETWORK:
             self._runtime.agent.answer(request.request_id, "once", network=True)
         else:
@@ -375,6 +378,10 @@ class LineChat:
 
 
 def _question(request: ApprovalRequested) -> Iterator[str]:
+    if request.asks:
+        yield f"question: {request.asks} {request.command}"
+        yield request.reach
+        return
     yield f"approval: {request.tool} wants to {'change' if request.diff else 'run'} {request.command}"
     yield f"in {request.folder}{request.reach and ': '}{request.reach}"
     yield from (f"risk: {risk}" for risk in request.risks)

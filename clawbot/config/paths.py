@@ -71,6 +71,7 @@ class Paths:
         self.run = home / "run"
         self.models = home / "models"
         self.local_file = home / "local.json"
+        self.servers_file = home / "servers.json"
         self.updates_file = home / "updates.json"
         self.serve_token = home / "serve.token"
         self.local_log = self.logs / "local-model.log"

@@ -17,7 +17,9 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.extensions import BrokenExtension, installed
 from clawbot.llm.client import LiteLLMModel, Target, client_options, target_for
+from clawbot.llm.consent import ServerConsent
 from clawbot.llm.errors import ContextOverflowError, ModelError, RefusedError, UnreachableError
+from clawbot.llm.local import LocalModel
 from clawbot.llm.models import (
     AUTO,
     LOADS,
@@ -33,7 +35,16 @@ from clawbot.llm.models import (
     resolve_auto,
 )
 from clawbot.llm.offline import OfflineModel
-from clawbot.llm.protocol import ChatModel, ChatRequest, FallbackPart, ModelInfo, StreamPart, TextPart, ToolCallPart
+from clawbot.llm.protocol import (
+    ChatModel,
+    ChatRequest,
+    FallbackPart,
+    FoundServer,
+    ModelInfo,
+    StreamPart,
+    TextPart,
+    ToolCallPart,
+)
 from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, is_vendors_own, local_server
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.model import ScriptModel
@@ -141,13 +152,23 @@ class _BrokenModel:
         """There is nothing to close."""
 
 
-async def open_model(ref: str, settings: AgentSettings, *, clock: Clock, log_path: Path | None = None) -> ChatModel:
+async def open_model(
+    ref: str,
+    settings: AgentSettings,
+    *,
+    clock: Clock,
+    log_path: Path | None = None,
+    consent: ServerConsent | None = None,
+) -> ChatModel:
     """The model `ref` (`auto`, `offline`, `provider/model`, `script:FILE`), with the fallbacks of the settings.
 
     Nothing heavy is loaded by it; `warm` or the first call do that. `log_path` is named by errors of the worker
-    process. Raises RefusedError for a name that is none, ScriptFileError for a script that cannot be read.
+    process. A server that `auto` finds on this machine and `consent` does not cover does not answer: the offline model
+    does, whose `info.found` names it; without `consent` all are used.
+
+    Raises RefusedError for a name that is none, ScriptFileError for a script that cannot be read.
     """
-    opener = _Opener(settings, clock, log_path)
+    opener = _Opener(settings, clock, log_path, consent)
     models: list[ChatModel] = []
     try:
         for name in (ref, *settings.fallbacks):
@@ -168,9 +189,12 @@ async def open_model(ref: str, settings: AgentSettings, *, clock: Clock, log_pat
 class _Opener:
     """Opens models with the same settings."""
 
-    def __init__(self, settings: AgentSettings, clock: Clock, log_path: Path | None) -> None:
+    def __init__(
+        self, settings: AgentSettings, clock: Clock, log_path: Path | None, consent: ServerConsent | None
+    ) -> None:
         self._settings = settings
         self._clock = clock
+        self._consent = consent
         self._options = client_options(settings, clock, log_path)
 
     async def open(self, ref: str) -> ChatModel:
@@ -179,19 +203,32 @@ class _Opener:
             return await self._script(ref.removeprefix(SCRIPT))
         if ref.startswith(LOCAL):
             return await self._served(ref)
+        if ref == OFFLINE:
+            return OfflineModel(self._clock)
+        if (packaged := await self._packaged(ref)) is not None:
+            return packaged
         if ref == AUTO:
             found = await resolve_auto(self._settings)
-        elif ref == OFFLINE:
-            return OfflineModel(self._clock)
-        elif (packaged := await self._packaged(ref)) is not None:
-            return packaged
+            if (server := found.local) is not None and not await self._may_use(server):
+                return self._waiting(found.info.ref, server)
         else:
             found = await describe(self._full_ref(ref), self._settings)
+        return await self._found(found)
+
+    async def _found(self, found: UsableModel) -> ChatModel:
         if found.info.ref == OFFLINE:
             return OfflineModel(self._clock, reason=found.info.reason)
         if found.info.ref.startswith(LOCAL):
             return await self._served(found.info.ref, found.info.reason)
         return await self._litellm(found)
+
+    def _waiting(self, ref: str, server: LocalModel) -> OfflineModel:
+        """What answers until the user has said that `server` may."""
+        reason = f"{server.server} answers at {server.base}; before it hears anything you are asked"
+        return OfflineModel(self._clock, reason=reason, found=FoundServer(ref, server.server, server.base))
+
+    async def _may_use(self, server: LocalModel) -> bool:
+        return self._consent is None or await asyncio.to_thread(self._consent.covers, server)
 
     async def _packaged(self, ref: str) -> ChatModel | None:
         """The model of an installed package. Those who are known by name are never replaced: keys would go elsewhere.

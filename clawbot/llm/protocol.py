@@ -89,12 +89,22 @@ class FinalPart(Struct, frozen=True, tag="final"):
 StreamPart = TextPart | ReasoningPart | ToolCallPart | RetryPart | LoadingPart | FallbackPart | FinalPart
 
 
+class FoundServer(Struct, frozen=True, rename="camel"):
+    """A server of this machine that no setting names and that waits for the user's word: the model `ref` of `server` at
+    the address `base`."""
+
+    ref: str
+    server: str
+    base: str
+
+
 class ModelInfo(Struct, frozen=True, rename="camel"):
     """What is known of a model before it is called.
 
     `ref` is the name as the user writes it (`openai/gpt-5`, `offline`, `script:FILE`), `reason` why it was chosen,
     `window` its context window in tokens (None: unknown), `window_source` where that is known from, as a half sentence
-    for the user (without a window: why it has none), `priced` whether usage comes with a cost.
+    for the user (without a window: why it has none), `priced` whether usage comes with a cost. `found`
+    would answer in its place if the user allowed it.
     """
 
     ref: str
@@ -105,6 +115,7 @@ class ModelInfo(Struct, frozen=True, rename="camel"):
     supports_images: bool = False
     priced: bool = False
     window_source: str = ""
+    found: FoundServer | None = None
 
 
 @runtime_checkable

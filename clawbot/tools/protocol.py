@@ -46,8 +46,8 @@ class ApprovalQuestion(Struct, frozen=True):
 
     `pattern` is what the answer "always" allows from then on, `reach` says what the command can touch, and `risks`
     names in words what it seems to do beyond reading. `remedy` is what the user can do where nobody can be asked.
-    `network`: it runs without the network, unless the answer says
-    otherwise.
+    `network`: it runs without the network, unless the answer says otherwise. `asks` is the question in words where
+    `command` is nothing that runs.
     """
 
     tool: str
@@ -59,6 +59,7 @@ class ApprovalQuestion(Struct, frozen=True):
     diff: str = ""
     remedy: str = ""
     network: bool = False
+    asks: str = ""
 
 
 class ApprovalAnswer(Struct, frozen=True):

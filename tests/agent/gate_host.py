@@ -17,6 +17,7 @@ from clawbot.clock import Clock, SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.compaction.prompts import REQUIRED
+from clawbot.llm.consent import ServerConsent
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, TextPart
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, Usage
@@ -107,6 +108,7 @@ class House:
         session: str = "main",
         ref: str = "fake/model",
         pruning: dict[str, Any] | None = None,
+        consent: ServerConsent | None = None,
         **compaction: Any,
     ) -> Agent:
         """The agent with that model in that session, `context_tokens` as `cap`, `pruning` and `compaction` as in the
@@ -132,6 +134,7 @@ class House:
             clock=self.clock,
             approvals=interactive,
             flush_at_end=interactive,
+            consent=consent,
         )
         self._agents.append(Agent(deps, Conversation(deps.store, store.open(session), deps.clock)))
         return self._agents[-1]

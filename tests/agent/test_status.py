@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from clawbot.agent.status import render_status, status_data
+from clawbot.agent.status import _other_model, render_status, status_data
 from clawbot.agent.status_types import RuntimeStatus
 from clawbot.context.prefix import CacheUse
 from clawbot.context.report import LastFlush
 from clawbot.llm.protocol import ModelInfo
+from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.sessions.conversation import ContextItem
 from tests.context.reports import FLUSH, made
 
 REPORT = made()
@@ -81,3 +83,26 @@ def test_the_same_for_programs() -> None:
     assert (data["lastFlush"]["endLine"], data["compactions"]) == (14, 2)
     assert status_data(status(), REPORT)["lastFlush"] is None
     assert status_data(status(cache=CacheUse(9, 4)), REPORT)["cache"]["cached"] == 4
+
+
+def answered(provider: str, model: str) -> list[ContextItem]:
+    answer = AssistantMessage([TextBlock("Hi.")], provider=provider, model=model)
+    return [ContextItem("a", answer), ContextItem("b", UserMessage("go on"))]
+
+
+@pytest.mark.parametrize(
+    ("items", "now", "before"),
+    [
+        (answered("offline", "offline"), "llamafile/qwen", "offline"),
+        (answered("llamafile", "qwen"), "offline", "llamafile/qwen"),
+        (answered("openrouter", "openai/gpt-5"), "openrouter/openai/gpt-5", ""),
+        (answered("ollama_chat", "qwen3"), "ollama/qwen3", ""),
+        (answered("offline", "offline"), "offline", ""),
+        (answered("", ""), "offline", ""),
+        ([ContextItem("b", UserMessage("hello"))], "offline", ""),
+    ],
+)
+def test_it_names_the_model_that_answered_before_when_it_is_another_one(
+    items: list[ContextItem], now: str, before: str
+) -> None:
+    assert _other_model(items, now) == before

@@ -15,12 +15,22 @@ from clawbot.config.schema_agent import AgentSettings
 from clawbot.errors import ClawbotError
 from clawbot.llm import factory, models
 from clawbot.llm.client import NO_KEY, LiteLLMModel
+from clawbot.llm.consent import ServerConsent
 from clawbot.llm.errors import RefusedError
 from clawbot.llm.factory import FallbackModel, open_model
 from clawbot.llm.local import LocalModel
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.process import acquire_worker, release_worker
-from clawbot.llm.protocol import ChatModel, ChatRequest, FallbackPart, FinalPart, RetryPart, TextPart
+from clawbot.llm.protocol import (
+    ChatModel,
+    ChatRequest,
+    FallbackPart,
+    FinalPart,
+    FoundServer,
+    ModelInfo,
+    RetryPart,
+    TextPart,
+)
 from clawbot.llm.scripted import ScriptUnused
 from clawbot.llm.wire import rules_for
 from clawbot.messages import UserMessage
@@ -107,6 +117,23 @@ async def test_offline_and_auto_without_anything(monkeypatch: pytest.MonkeyPatch
     info = (await opened("auto")).info
     assert info.ref == "offline"
     assert "no key was found" in info.reason
+
+
+async def test_a_server_that_was_found_by_itself_waits_for_the_users_word(tmp_path: Path) -> None:
+    consent = ServerConsent(tmp_path / "servers.json")
+    settings = AgentSettings.model_validate({"model": "auto"})
+
+    async def opened_with_consent(ref: str) -> ModelInfo:
+        model = await open_model(ref, settings, clock=SystemClock(), consent=consent)
+        await model.aclose()
+        return model.info
+
+    info = await opened_with_consent("auto")
+    assert info.ref == "offline"
+    assert info.found == FoundServer("ollama_chat/qwen3", "Ollama", "http://127.0.0.1:11434")
+    assert (await opened_with_consent("ollama_chat/qwen3")).ref == "ollama_chat/qwen3"
+    consent.allow("http://127.0.0.1:11434", always=False)
+    assert (await opened_with_consent("auto")).ref == "ollama_chat/qwen3"
 
 
 async def test_a_server_that_comes_later_is_asked_for_the_window_that_it_is_called_with(

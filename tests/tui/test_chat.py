@@ -28,6 +28,7 @@ from clawbot.agent.events import (
 from clawbot.agent.slash import COMMANDS
 from clawbot.api import RuntimeApi
 from clawbot.errors import ClawbotError
+from clawbot.llm.protocol import ModelInfo
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.earlier import PAGE_OF_HISTORY
 from clawbot.tui.input import ScreenCommand
@@ -38,7 +39,7 @@ from clawbot.tui.widgets.approval import REST
 from clawbot.tui.widgets.composer import PAUSE, Composer
 from clawbot.tui.widgets.line_view import Pointed
 from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
-from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, found, hit, reply, told
+from tests.tui.fake_runtime import FakeRuntime, Hold, RuntimeStatus, conversation, found, hit, reply, told
 
 ASKS = ApprovalRequested(
     request_id="r1", call_id="c1", tool="shell", command="make -j2", folder="~/w", pattern="make *", reach="your files"
@@ -722,3 +723,10 @@ async def test_every_event_has_its_place_on_the_screen_and_every_screen_command_
                 while len(app.screen_stack) > 1:
                     await pilot.press("escape")
     assert app.crash is None
+
+
+async def test_a_model_that_is_another_one_than_before_is_told_on_the_page(tmp_path: Path) -> None:
+    status = RuntimeStatus(answered_before="offline", model=ModelInfo(ref="llamafile/qwen"))
+    runtime = FakeRuntime(tmp_path, history=conversation(1), status=status)
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: "offline answered so far · llamafile/qwen answers from here on" in page_text(app))

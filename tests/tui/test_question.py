@@ -211,3 +211,13 @@ def test_a_change_has_no_editor_and_a_rule_only_where_there_is_one() -> None:
     assert styles["+never ask"] == "added"
     assert styles["⟦2×space⟧"] == "added sign-blank"
     assert styles["--- a/AGENTS.md"] == "quiet"
+
+
+def test_a_question_that_runs_nothing_is_asked_in_words_and_can_not_be_edited() -> None:
+    question = asked("llama.cpp at http://127.0.0.1:8080/v1", asks="Let a server answer?", folder="", pattern="it")
+    shown = text_of(lay_out(question, 100, 30, Looked()))
+    assert "Let a server answer?" in shown
+    assert "asks to run" not in shown
+    assert "edit" not in shown
+    assert "$ llama" not in shown
+    assert "y until you quit" in shown

@@ -15,7 +15,7 @@ from clawbot.llm.offline import recall, silent, workspace
 from clawbot.llm.offline.answers import say
 from clawbot.llm.offline.intents import Intent, classify
 from clawbot.llm.offline.turn import Plan, PlannedCall, Step, Turn, follow, read_turn, what_was_done
-from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
+from clawbot.llm.protocol import ChatRequest, FinalPart, FoundServer, ModelInfo, StreamPart, TextPart, ToolCallPart
 from clawbot.llm.tokens import cut_to, weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Cost, Message, TextBlock, ToolCallBlock, Usage
 from clawbot.text.language import COMMON_HAN as HAN
@@ -47,9 +47,11 @@ class OfflineModel:
     It is a `ChatModel` without state: everything comes from the request and from `clock`, in the user's zone.
     """
 
-    def __init__(self, clock: Clock, *, reason: str = "") -> None:
+    def __init__(self, clock: Clock, *, reason: str = "", found: FoundServer | None = None) -> None:
         self._clock = clock
-        self.info = ModelInfo(ref=OFFLINE, reason=reason, window=WINDOW, priced=True, window_source=WINDOW_SOURCE)
+        self.info = ModelInfo(
+            ref=OFFLINE, reason=reason, window=WINDOW, priced=True, window_source=WINDOW_SOURCE, found=found
+        )
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`: text in small pieces or tool calls, then the whole. Raises nothing."""

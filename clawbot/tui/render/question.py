@@ -100,7 +100,8 @@ def rows_of(asked: ApprovalRequested, width: int) -> tuple[StyledLine, ...]:
         if asked.diff:
             first, more, style = "  ", "⋯ ", _diff_style(line, number)
         else:
-            first, more, style = f"{number:>{digits}} " if len(lines) > 1 else "$ ", " " * (digits + 1), ""
+            mark = "  " if asked.asks else "$ "
+            first, more, style = f"{number:>{digits}} " if len(lines) > 1 else mark, " " * (digits + 1), ""
         for row in fold(line, width - len(first) - 2):
             found.append(StyledLine((StyledSpan(f" {first}", "gutter"), *shown_spans(row, style)), WELL))
             first = more
@@ -143,7 +144,7 @@ def _count(asked: ApprovalRequested, total: int, top: int, room: int) -> tuple[s
 
 def _head(asked: ApprovalRequested, width: int, counts: tuple[str, str], *, urgent: bool) -> StyledLine:
     what = f"the model asks to {one_line(asked.command)}" if asked.diff else f"{one_line(asked.tool)} asks to run"
-    spans = shown_spans(what, "question")
+    spans = shown_spans(asked.asks or what, "question")
     count = counts[0] if width_of(counts[0]) + HEAD <= width else counts[1]
     if not count:
         return StyledLine(tuple(cut_spans(spans, width)))
@@ -156,7 +157,7 @@ def _told(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple
     """The rows below the box (risks, and what the command can touch), and the number of blank rows. Of `spare` rows the
     box gets `least`: without room, blank rows are dropped first and the risks last."""
     hint = f"hint: {', '.join(asked.risks)}" if asked.risks else ""
-    reach = f"in {asked.folder}" + (f" · {asked.reach}" if asked.reach else "")
+    reach = " · ".join(part for part in (asked.folder and f"in {asked.folder}", asked.reach) if part)
     texts = [(hint, "hint"), (reach, "quiet")]
     for air, rows in ((AIR, TOLD_ROWS), (0, TOLD_ROWS), (0, 1)):
         told = [line for text, style in texts for line in _paragraph(text, style, width, rows)]
@@ -178,13 +179,14 @@ def _paragraph(text: str, style: str, width: int, rows: int) -> list[StyledLine]
 
 def _keys(asked: ApprovalRequested, width: int, *, short: bool, unread: int = 0) -> list[StyledLine]:
     """The valid keys: before the end was read, only a refusal. One row for those, and for `short`."""
-    pairs = [("y", f"reads on, {unread:,} below")] if unread else [("y", "once")]
+    once = "until you quit" if asked.asks and not short else "once"
+    pairs = [("y", f"reads on, {unread:,} below")] if unread else [("y", once)]
     if asked.network and not unread:
         pairs.append(("w", "network" if short else "once, with network"))
     if asked.pattern and not unread:
         pairs.append(("a", "always" if short else f"always {_pattern(asked)}"))
     pairs.append(("n", "no"))
-    if not asked.diff and not unread:
+    if not asked.diff and not asked.asks and not unread:
         pairs.append(("e", "edit" if short else "edit first"))
     said = [cut_spans([StyledSpan(key, "key"), *shown_spans(f" {text}", "label")], width) for key, text in pairs]
     cells = sum(map(cells_of, said))

@@ -166,6 +166,9 @@ class ChatScreen(Screen[None]):
 
     async def _reload(self, runtime: RuntimeApi) -> None:
         await self.earlier.load(runtime)
+        status = runtime.agent.status
+        if status.answered_before:
+            self.writer.divider(f"{status.answered_before} answered so far · {status.model.ref} answers from here on")
         self.status_bar.refresh()
 
     def hint(self, text: str, seconds: float) -> None:

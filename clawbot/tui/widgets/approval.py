@@ -322,7 +322,7 @@ class Approval(Vertical, can_focus=True):
         """The keys that mean something: a change of a file is not edited here, and not everything has a rule or is
         kept from the network."""
         allowing = {"y"} | ({"a"} if request.pattern else set()) | ({WITH_NETWORK} if request.network else set())
-        return {*allowing, "n"} | (set() if request.diff else {"e"})
+        return {*allowing, "n"} | (set() if request.diff or request.asks else {"e"})
 
     def scroll_page(self, step: int) -> bool:
         """Turn the page of the question; False when there is nothing to turn."""

@@ -1,0 +1,60 @@
+"""Asks before a model server that was found on this machine hears anything of the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.events import ModelChanged, Notice, Scope
+from clawbot.llm.protocol import FoundServer
+from clawbot.tools.protocol import DECLINED, ApprovalQuestion, Approver
+
+ASKS = "Let a model server of this machine answer?"
+REACH = (
+    "It was found on its usual port, no setting names it. What you say, and the notes that go with it, are sent there."
+)
+
+
+async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) -> bool:
+    """Ask about the server that `auto` found and that waits for the user's word, once while the program runs; True when
+    it answers from now on. Where nobody can be asked the offline model answers, and a notice says why. Raises
+    InterruptedTurnError, and ModelError when the server can't be used after all."""
+    found, consent = deps.model.info.found, deps.consent
+    if found is None or consent is None or not consent.is_open(found.base):
+        return False
+    where = f"{found.server} at {found.base}"
+    answer = await scope.cancel.run(lambda: approve(_question(found)))
+    if answer.decision == "deny":
+        asked = answer.reason == DECLINED
+        if asked or scope.origin == "user":
+            consent.settle(found.base)
+            said = "is not used" if asked else "waits for your word, and nobody can be asked here"
+            scope.emit(
+                Notice(
+                    level="info" if asked else "warning",
+                    text=f"{where} {said}: the offline model answers. {_remedy(found)}",
+                )
+            )
+        return False
+    try:
+        await asyncio.to_thread(consent.allow, found.base, always=answer.decision == "always")
+    except OSError as error:
+        scope.emit(Notice(level="warning", text=f"That {where} may be used is not kept: {error}"))
+    await deps.model.replace(await deps.model.open(deps.model.ref), deps.model.ref)
+    scope.emit(ModelChanged(model=deps.model.info.ref, reason=f"{where}, as you allowed"))
+    return True
+
+
+def _question(found: FoundServer) -> ApprovalQuestion:
+    return ApprovalQuestion(
+        "server",
+        f"{found.server} at {found.base}, model {found.ref}",
+        folder="",
+        pattern=found.base,
+        reach=REACH,
+        asks=ASKS,
+    )
+
+
+def _remedy(found: FoundServer) -> str:
+    return f"`--model {found.ref}` or /model chooses it."

@@ -1,0 +1,109 @@
+"""A model server that was found by itself hears nothing before the user has allowed it."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from clawbot.agent.agent import Agent
+from clawbot.agent.events import ApprovalRequested, Event, ModelChanged, Notice
+from clawbot.clock import SystemClock
+from clawbot.llm.consent import ServerConsent
+from clawbot.llm.local import LocalModel
+from clawbot.llm.offline import OfflineModel
+from clawbot.llm.protocol import ChatModel, FoundServer
+from clawbot.tools.protocol import Decision
+from tests.agent.fakes import FakeModel, says
+from tests.agent.gate_host import House
+
+BASE = "http://127.0.0.1:8080/v1"
+FOUND = FoundServer("llamafile/qwen", "llama.cpp", BASE)
+SERVER = LocalModel(FOUND.ref, FOUND.server, BASE)
+
+
+class Found:
+    """An agent for whose `auto` a server was found."""
+
+    def __init__(self, house: House, *, interactive: bool = True) -> None:
+        self.file = house.folder / "servers.json"
+        self.consent = ServerConsent(self.file)
+        self.server = FakeModel(says("from the server"), says("again"))
+        house.open_model = self._open
+        agent = house.open(FakeModel(), interactive=interactive, consent=self.consent)
+        agent.deps.model.chat = OfflineModel(SystemClock(), found=FOUND)
+        agent.deps.model.ref = "auto"
+        self.agent: Agent = agent
+
+    async def _open(self, ref: str) -> ChatModel:
+        assert ref == "auto"
+        return self.server
+
+    async def say(self, text: str, answer: Decision = "deny") -> list[Event]:
+        events: list[Event] = []
+        async for event in self.agent.submit(text):
+            events.append(event)
+            if isinstance(event, ApprovalRequested):
+                assert not self.server.requests
+                assert self.agent.answer(event.request_id, answer)
+        return events
+
+
+def kinds(events: list[Event], kind: type[Event]) -> list[Event]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+@pytest.mark.parametrize(("answer", "kept"), [("always", True), ("once", False)])
+async def test_it_answers_once_it_is_allowed(house: House, answer: Decision, kept: bool) -> None:
+    found = Found(house)
+    events = await found.say("what is the capital of France?", answer)
+    (asked,) = kinds(events, ApprovalRequested)
+    assert isinstance(asked, ApprovalRequested)
+    assert BASE in asked.command
+    assert asked.asks
+    assert len(found.server.requests) == 1
+    assert [event.model for event in events if isinstance(event, ModelChanged)] == ["fake/model"]
+    assert not kinds(await found.say("and of Spain?"), ApprovalRequested)
+    assert ServerConsent(found.file).covers(SERVER) is kept
+    if kept:
+        assert stat.S_IMODE(found.file.stat().st_mode) == 0o600
+
+
+async def test_it_hears_nothing_when_it_is_refused(house: House) -> None:
+    found = Found(house)
+    events = await found.say("what is the capital of France?")
+    assert not found.server.requests
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    assert FOUND.ref in notice.text
+    assert not kinds(await found.say("and of Spain?"), ApprovalRequested)
+    assert not found.server.requests
+
+
+async def test_where_nobody_can_be_asked_the_offline_model_answers_and_says_why(house: House) -> None:
+    found = Found(house, interactive=False)
+    events = await found.say("what is the capital of France?")
+    assert not found.server.requests
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    assert notice.level == "warning"
+    assert f"--model {FOUND.ref}" in notice.text
+
+
+def test_what_a_setting_names_needs_no_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    consent = ServerConsent(tmp_path / "servers.json")
+    ollama = LocalModel("ollama_chat/qwen3", "Ollama", "http://127.0.0.1:11434")
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+    assert not consent.covers(ollama)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1")
+    assert consent.covers(ollama)
+    assert not consent.covers(SERVER)
+    assert consent.covers(LocalModel("local/qwen", "clawbot's own server", BASE))
+
+
+def test_a_damaged_file_allows_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "servers.json"
+    file.write_text('{"allowed": "http')
+    consent = ServerConsent(file)
+    assert not consent.covers(SERVER)
+    consent.allow(BASE, always=True)
+    assert ServerConsent(file).covers(SERVER)
