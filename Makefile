@@ -33,7 +33,7 @@ QMD := .venv-qmd
 SYSTEM := $(shell uname -s | tr A-Z a-z)-$(shell uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
 QMD_PACKAGES := @tobilu/qmd@2.8.3 node-$(SYSTEM)@22.23.3 sqlite-vec-$(SYSTEM)@0.1.9
 
-.PHONY: chat test one test-fast test-real test-qmd check audit format bench lock sbom clean
+.PHONY: chat test one test-fast test-real test-qmd test-milvus check check-macos audit format bench lock sbom clean
 
 chat: $(RUNTIME)
 	@$(BIN)/clawbot chat $(ARGS)
@@ -92,6 +92,10 @@ check: $(DEV)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
+
+# Whether the program asks for anything that macOS has not, as far as the types of the standard library say.
+check-macos: $(DEV)
+	@$(BIN)/mypy --no-error-summary --platform darwin --cache-dir .mypy_cache/darwin clawbot
 
 # Ruff's rules judge in place of bandit's lowest ones.
 audit: $(DEV)

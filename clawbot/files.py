@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from clawbot.locks import wait_for_lock
 from clawbot.text.encoding import decoded
 
 PRIVATE_FILE = 0o600
@@ -166,7 +166,7 @@ def locked(path: Path) -> Iterator[None]:
     locks held for milliseconds; use filelock to give up after a time or to report the holder."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if path.is_dir() else os.O_CREAT), PRIVATE_FILE)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        wait_for_lock(handle)
         yield
     finally:
         os.close(handle)

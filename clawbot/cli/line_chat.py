@@ -39,6 +39,7 @@ from clawbot.cli.output import Speech
 from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
+from clawbot.signals import on_signals
 from clawbot.text.visible import were_not_sent
 from clawbot.tools.protocol import Decision
 
@@ -421,10 +422,8 @@ class _Ending:
 
     def listen(self) -> None:
         """Take the signals of this process. On the running loop."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupted)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._ended, number)
+        on_signals((signal.SIGINT,), lambda _: self._interrupted())
+        on_signals((signal.SIGTERM, signal.SIGHUP), self._ended)
 
     async def close(self, teller: Teller) -> None:
         """Close the runtime, which may save what was said to memory first; Ctrl+C skips that."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 
 from clawbot.cli.output import say, tell
 from clawbot.clock import SystemClock
@@ -14,6 +13,7 @@ from clawbot.mcp.serving import MemoryAppendTool, MemoryServer, serve_http, serv
 from clawbot.serve.token import TokenKeeper, load_token
 from clawbot.services import RuntimeOptions, SharedServices
 from clawbot.sessions.names import MAIN, key_for
+from clawbot.signals import asked_to_end
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import Toolbox
@@ -31,10 +31,8 @@ def serve(options: RuntimeOptions, port: int | None) -> None:
 
 async def _serve(services: SharedServices, port: int | None) -> bool:
     """Returns whether a signal ended it."""
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # The server of HTTP has handlers of its own, and hands the signal on to these when it has ended.
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    # The server of HTTP has handlers of its own, and hands the signal on to these when it has ended.
+    stopped = asked_to_end()
     try:
         memory = _memory_server(services)
         if services.memory is not None:

@@ -20,6 +20,7 @@ from clawbot.local_model.keeper import INSTALL, Keeper, demand_installed, is_ins
 from clawbot.local_model.machine import total_memory
 from clawbot.local_model.register import Running, answers, read_running
 from clawbot.local_model.shelf import LOCAL, OFFERS, SUFFIX, Shelf
+from clawbot.signals import ASKED, on_signals
 
 
 @click.group(name="model")
@@ -124,9 +125,7 @@ def serve(file: str, ctx: int | None, port: int, threads: int | None) -> None:
 
 async def _serve(paths: Paths, make: Callable[[], Keeper]) -> int:
     keeper = make()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, keeper.over.set)
+    on_signals(ASKED, lambda _: keeper.over.set())
     serving = asyncio.create_task(_until_over(paths, keeper))
     try:
         await keeper.over.wait()

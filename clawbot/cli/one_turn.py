@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import sys
 
 from msgspec import structs
@@ -22,6 +20,7 @@ from clawbot.agent.events import (
 from clawbot.cli.output import draw, print_json_line, say_content, tell
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.plain_lines import is_command
+from clawbot.signals import on_interruption
 from clawbot.text.visible import were_not_sent
 
 
@@ -108,12 +107,7 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
     runtime.agent.listen(tell_beside)
     runtime.services.probe_vectors(deep=False)
     try:
-        loop = asyncio.get_running_loop()
-        ending = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
-            ending.append(signal.SIGHUP)
-        for number in ending:
-            loop.add_signal_handler(number, runtime.agent.interrupt)
+        on_interruption(runtime.agent.interrupt)
         for notice in runtime.notices:
             printer.take(notice)
         if unsent := len(runtime.agent.outbox.left):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import signal
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -31,6 +30,7 @@ from clawbot.scheduling.runner import JobSkippedError, JobState, Ran, RunJob, Sc
 from clawbot.sessions.errors import SessionLockedError, UnknownSessionError
 from clawbot.sessions.reset import expiry, policy_of, type_of
 from clawbot.sessions.store import SessionStore
+from clawbot.signals import on_interruption
 from clawbot.text.sanitize import clean_line
 
 log = logging.getLogger(__name__)
@@ -137,11 +137,7 @@ async def _run(schedule: Schedule, job: Job | None, runner: RunJob) -> list[Ran]
     """Run `job`, or what is due. A signal interrupts the running job, which is recorded."""
     task = asyncio.current_task()
     if task is not None:
-        ending = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
-            ending.append(signal.SIGHUP)
-        for number in ending:
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        on_interruption(task.cancel)
     now = SystemClock().now()
     return [await schedule.run_now(job, runner, now)] if job else await schedule.run_due(runner, now)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from clawbot.cli.output import reports_errors, say, tell
 from clawbot.errors import ClawbotError
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.server import LOOPBACK, serve_script
+from clawbot.signals import asked_to_end
 from clawbot.text.secrets import left_out
 
 
@@ -64,7 +64,7 @@ async def _record(base: str, file: Path, port: int) -> None:
     from clawbot.llm.scripted.record import Recorder, recording
 
     recorder = Recorder(file)
-    stopped = _stopped()
+    stopped = asked_to_end()
     with _port_told(port):
         async with recording(recorder, base, port=port) as url:
             say(f"recording {base} on {url} into {file}")
@@ -74,20 +74,11 @@ async def _record(base: str, file: Path, port: int) -> None:
 
 
 async def _serve(engine: ScriptEngine, port: int) -> None:
-    stopped = _stopped()
+    stopped = asked_to_end()
     with _port_told(port):
         async with serve_script(engine, port=port) as served:
             say(f"serving {engine.script.path} on {served.url}")
             await stopped.wait()
-
-
-def _stopped() -> asyncio.Event:
-    """Set by Ctrl+C and SIGTERM."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    return stopped
 
 
 @contextlib.contextmanager

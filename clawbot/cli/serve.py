@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -12,6 +11,7 @@ import click
 from clawbot.cli.output import reports_errors, say, tell
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
+from clawbot.signals import asked_to_end
 
 
 class Chosen(TypedDict):
@@ -70,10 +70,7 @@ async def _serve(chosen: Chosen, host: str | None, port: int | None, screen: lis
     from clawbot.runtime import RuntimeOptions
     from clawbot.serve.server import serving
 
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+    stopped = asked_to_end()
     try:
         async with serving(RuntimeOptions(**chosen), host=host, port=port, screen=screen) as served:
             say(f"serving on {served.url}")

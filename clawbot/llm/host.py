@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hmac
 import os
 import socket
@@ -19,6 +18,7 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
 from clawbot.llm.frames import Logged, Report, Request, request_decoder
 from clawbot.llm.staying import LOCK, SOCKET, Hello, Welcome, peer_of, trusted_place
+from clawbot.locks import try_lock
 from clawbot.worker_pipe import FrameSplitter, encode_frame, end_group
 
 _hello_decoder = msgspec.msgpack.Decoder(Hello)
@@ -55,7 +55,8 @@ class Place:
             return None
         listener = socket.socket(socket.AF_UNIX)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_lock(lock):
+                raise BlockingIOError
             path.unlink(missing_ok=True)
             listener.bind(str(path))
             path.chmod(PRIVATE_FILE)

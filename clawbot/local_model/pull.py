@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import re
@@ -23,6 +22,7 @@ from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atom
 from clawbot.local_model.gguf import OVERHEAD_BYTES, shown_size
 from clawbot.local_model.machine import total_memory
 from clawbot.local_model.shelf import Known, Shelf, is_offered, offer_of
+from clawbot.locks import try_lock
 
 PART = ".part"
 SOURCE = ".part.json"
@@ -224,10 +224,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     """The part, for this process alone. Raises PullError when another one writes it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     with os.fdopen(handle, "r+b") as stream:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PullError(f"{path} is being written by another process.", hint="Wait for that one.") from None
+        if not try_lock(handle):
+            raise PullError(f"{path} is being written by another process.", hint="Wait for that one.")
         yield stream
 
 

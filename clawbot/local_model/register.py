@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, locked, write_atomic
+from clawbot.locks import try_lock
 
 POLL_SECONDS = 0.2
 """How often it is looked whether another process has loaded its model."""
@@ -81,11 +81,9 @@ async def alone(path: Path) -> AsyncIterator[None]:
     handle = await asyncio.to_thread(os.open, path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if try_lock(handle):
                 break
-            except BlockingIOError:
-                await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         yield
     finally:
         os.close(handle)

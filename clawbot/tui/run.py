@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from clawbot.collector import collecting_later
 from clawbot.errors import ClawbotError
+from clawbot.signals import on_signals
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.terminal import SavedTerminal, typing_kept
 
@@ -66,10 +67,8 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
 async def _run(app: ClawbotApp, kept: SavedTerminal) -> Exception | None:
     """Show the screen, then close what it opened; returns the exception of closing, if any."""
     ending = _Ending(app)
-    if sys.platform != "win32":
-        # A closed window (SIGHUP) or SIGTERM: the conversation so far is stored as at any other end.
-        for number in (signal.SIGHUP, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, ending.signalled, number)
+    # A closed window (SIGHUP) or SIGTERM: the conversation so far is stored as at any other end.
+    on_signals((signal.SIGHUP, signal.SIGTERM), ending.signalled)
     if kept.ended_by:
         raise SystemExit(128 + kept.ended_by)
     try:

@@ -7,13 +7,11 @@ import os
 import select
 import signal
 import sys
+import termios
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
-
-if sys.platform != "win32":
-    import termios
 
 INPUT_FLAGS, LOCAL_FLAGS, CONTROL = 0, 3, 6  # their places in what tcgetattr returns
 MARK_PASTES, PLAIN_PASTES = "\x1b[?2004h", "\x1b[?2004l"
@@ -34,7 +32,7 @@ class SavedTerminal:
 
     def begin(self) -> None:
         """Switch to raw keys, like the screen will."""
-        if sys.platform == "win32" or self.before is None:
+        if self.before is None:
             return
         self._lent = True
         termios.tcsetattr(self._descriptor, termios.TCSANOW, _keys_alone(termios.tcgetattr(self._descriptor)))
@@ -50,7 +48,7 @@ class SavedTerminal:
 
     def give_back(self) -> None:
         """Restore the terminal; idempotent."""
-        if sys.platform == "win32" or self.before is None or not self._lent:
+        if self.before is None or not self._lent:
             return
         self._lent = False
         _tell(PLAIN_PASTES)
@@ -67,7 +65,7 @@ def typing_kept() -> Iterator[SavedTerminal]:
     line that was begun, turn Enter into a line break and Ctrl+C into a signal. A polite end from outside comes out as
     SystemExit with the exit code of shells, so that the terminal is given back then, too; a loop that handles signals
     itself takes over, and looks at `ended_by` first: Python drops an exception that is raised within a weakref's
-    callback or a finalizer, of which an import has many. Without a terminal, and on Windows, nothing is done.
+    callback or a finalizer, of which an import has many. Without a terminal nothing is done.
     """
     kept = _find_terminal()
     with _ends_come_out(kept):
@@ -84,8 +82,6 @@ def typing_kept() -> Iterator[SavedTerminal]:
 
 
 def _find_terminal() -> SavedTerminal:
-    if sys.platform == "win32":
-        return SavedTerminal()
     try:
         descriptor = sys.stdin.fileno()
         return SavedTerminal(descriptor, termios.tcgetattr(descriptor))
@@ -93,15 +89,13 @@ def _find_terminal() -> SavedTerminal:
         return SavedTerminal()
 
 
-if sys.platform != "win32":
-
-    def _keys_alone(attributes: list[Any]) -> list[Any]:
-        """The same terminal without lines, echo, signals and translated keys."""
-        attributes[INPUT_FLAGS] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
-        attributes[LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN | termios.ISIG)
-        attributes[CONTROL][termios.VMIN] = 1
-        attributes[CONTROL][termios.VTIME] = 0
-        return attributes
+def _keys_alone(attributes: list[Any]) -> list[Any]:
+    """The same terminal without lines, echo, signals and translated keys."""
+    attributes[INPUT_FLAGS] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
+    attributes[LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN | termios.ISIG)
+    attributes[CONTROL][termios.VMIN] = 1
+    attributes[CONTROL][termios.VTIME] = 0
+    return attributes
 
 
 def _typed_in_lines(descriptor: int) -> str:
@@ -127,10 +121,6 @@ def _tell(sequence: str) -> None:
 
 @contextlib.contextmanager
 def _ends_come_out(kept: SavedTerminal) -> Iterator[None]:
-    if sys.platform == "win32":
-        yield
-        return
-
     def end(number: int, frame: FrameType | None) -> NoReturn:
         kept.ended_by = number
         raise SystemExit(128 + number)

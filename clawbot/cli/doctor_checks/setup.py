@@ -118,8 +118,6 @@ def _key(here: Here, name: str) -> Finding:
 
 def permissions(here: Here) -> Findings:
     """Whether other users can read keys, transcripts and logs."""
-    if os.name == "nt":
-        return []
     paths = here.paths
     files = [paths.env_file, paths.log_file]
     if here.settings.api_key is not None:

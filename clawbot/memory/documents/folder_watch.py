@@ -50,8 +50,7 @@ class FolderWatch:
 
     def __init__(self) -> None:
         """Raises OSError where the system has no inotify, or none left."""
-        if not sys.platform.startswith("linux"):
-            raise OSError("only Linux has inotify")
+        _demand_linux()
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._queue = _checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         weakref.finalize(self, os.close, self._queue)
@@ -93,6 +92,11 @@ class FolderWatch:
             return os.read(self._queue, _BUFFER_BYTES)
         except BlockingIOError:
             return b""
+
+
+def _demand_linux() -> None:
+    if not sys.platform.startswith("linux"):
+        raise OSError("only Linux has inotify")
 
 
 def _events_in(data: bytes) -> Iterator[tuple[int, int, str]]:

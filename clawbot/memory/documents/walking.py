@@ -257,9 +257,9 @@ def change_time(found: os.stat_result) -> int:
     """The time of the last change, in nanoseconds.
 
     This is the ctime: the mtime can be set back (`touch -d`, `rsync -t`, unpacked archives), which hides a change of
-    equal size. On Windows the ctime is the creation time, so the mtime is used.
+    equal size.
     """
-    return found.st_ctime_ns if os.name == "posix" else found.st_mtime_ns
+    return found.st_ctime_ns
 
 
 def why_no_folder(path: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import struct
 import time
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
+from clawbot.locks import try_lock, wait_for_lock
 from clawbot.memory.store.errors import BusyIndexError, file_errors
 
 BUILDING = ".building"
@@ -92,8 +92,7 @@ def may_be_unsound(path: Path) -> bool:
             if os.pread(descriptor, _SEAL_BYTES, 0) == _seal_of(path):
                 return False
             # This fails while a writer works, which may have been about to seal the index.
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return os.pread(descriptor, _SEAL_BYTES, 0) != _seal_of(path)
+            return try_lock(descriptor, shared=True) and os.pread(descriptor, _SEAL_BYTES, 0) != _seal_of(path)
         finally:
             os.close(descriptor)
     return False
@@ -107,7 +106,7 @@ def opening(path: Path) -> Iterator[None]:
     """
     lock = _lock_path(path, ".swap")
     if os.access(lock if lock.exists() else lock.parent, os.W_OK) or not path.exists():
-        with _locked(path, fcntl.LOCK_SH):
+        with _locked(path, shared=True):
             yield
     else:
         yield
@@ -116,16 +115,16 @@ def opening(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[None]:
     """Prevent the database at `path` from being opened. Blocks for milliseconds."""
-    with _locked(path, fcntl.LOCK_EX):
+    with _locked(path, shared=False):
         yield
 
 
 @contextlib.contextmanager
-def _locked(path: Path, kind: int) -> Iterator[None]:
+def _locked(path: Path, *, shared: bool) -> Iterator[None]:
     descriptor = _open_lock(path, ".swap")
     try:
         with file_errors(path):
-            fcntl.flock(descriptor, kind)
+            wait_for_lock(descriptor, shared=shared)
         yield
     finally:
         os.close(descriptor)
@@ -133,8 +132,7 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
 
 def _taken(descriptor: int, seconds: float) -> bool:
     for again in range(round(seconds / _POLL_SECONDS), -1, -1):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_lock(descriptor):
             return True
         if again:
             time.sleep(_POLL_SECONDS)

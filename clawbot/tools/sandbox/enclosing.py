@@ -7,6 +7,7 @@ import asyncio
 import os
 import re
 import shlex
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -138,7 +139,7 @@ class Sandbox:
             made = [record.found] if record.found else []
             nested = walls.kind == "bubblewrap"
             empty = _nothing(hidden_files(view.places)) if nested else ()
-            told = os.memfd_create("namespace") if nested else None
+            told = _memory_file("namespace") if nested else None
             descriptors = (*empty, *([] if told is None else [told]))
             try:
                 argv = self._wrap(walls, view, empty, told, network)
@@ -272,3 +273,10 @@ def told_of(made: list[PutRight]) -> str:
     if stuck := [path for one in made for path in one.stuck]:
         said.append(f"[Changed where commands must not, and not mended; tell the user to look: {', '.join(stuck)}]")
     return "\n".join(said)
+
+
+def _memory_file(name: str) -> int:
+    """The descriptor of a file that is nowhere: only bubblewrap needs one, so only Linux."""
+    if sys.platform != "linux":
+        raise NotImplementedError("only Linux has files in memory")
+    return os.memfd_create(name)

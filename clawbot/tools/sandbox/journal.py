@@ -8,7 +8,6 @@ one that is not locked and not empty is that of somebody who could not put right
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import os
 import stat
@@ -23,6 +22,7 @@ from msgspec import Struct
 
 from clawbot.deadline import deadline
 from clawbot.files import ensure_private_dir
+from clawbot.locks import try_lock
 from clawbot.tools.protocol import ToolError
 
 ASIDE = ".sandboxed"
@@ -185,7 +185,7 @@ async def journal(state: Path, workspace: Path, seconds: float) -> AsyncIterator
         try:
             async with deadline(seconds):
                 while True:
-                    if _lock(file):
+                    if try_lock(file):
                         break
                     await asyncio.sleep(PAUSE)
         except TimeoutError:
@@ -202,7 +202,7 @@ def recover(state: Path, workspace: Path) -> str:
         if not _file(state, workspace).exists():
             return ""
         with _open(state, workspace) as file:
-            found = Journal(file).found if _lock(file) else None
+            found = Journal(file).found if try_lock(file) else None
     except OSError as error:
         return f"What a killed command left in {workspace} could not be looked for: {error}."
     paths = [*found.moved, *found.stuck] if found else []
@@ -221,14 +221,6 @@ def _open(state: Path, workspace: Path) -> FileIO:
     ensure_private_dir(state)
     ensure_private_dir(path.parent)
     return FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+")
-
-
-def _lock(file: FileIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _write(file: FileIO, record: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
+import contextlib
 import os
 import socket
 import sys
@@ -12,6 +12,7 @@ from asyncio.subprocess import DEVNULL
 from pathlib import Path
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
+from clawbot.locks import try_lock
 from clawbot.memory.backends.milvus.collections import MilvusError
 from clawbot.memory.backends.milvus.lite_server import ADDRESS, OWNER, USERS, beside
 from clawbot.worker_pipe import module_command
@@ -85,11 +86,9 @@ class LiteUser:
         """Whether this process is counted among the users: not while a server is ending."""
         if self._users is None:
             return False
-        try:
-            fcntl.flock(self._users, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+        with contextlib.suppress(OSError):
+            return try_lock(self._users, shared=True)
+        return False
 
     def _answering(self) -> Path | None:
         """The socket of a server that accepts connections."""
@@ -106,12 +105,11 @@ class LiteUser:
         """Whether no process owns the database: none has been started, or it has died."""
         owner = os.open(beside(self._database, OWNER), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return try_lock(owner)
         except OSError:
             return False
         finally:
             os.close(owner)
-        return True
 
     async def _start(self) -> None:
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}

@@ -9,7 +9,6 @@ Run: python -m clawbot.memory.backends.milvus.lite_server DATABASE
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
+from clawbot.locks import try_lock, unlock
 
 T = TypeVar("T")
 
@@ -47,9 +47,7 @@ def main(database: Path) -> int:
     ensure_private_dir(database.parent)
     os.umask(0o077)
     owner = os.open(beside(database, OWNER), os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
-    try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not try_lock(owner):
         return 0
     # The lock goes on to the child, so nobody finds the database without a server meanwhile.
     if os.fork():
@@ -113,15 +111,13 @@ def _wait_until_unused(database: Path, stop: threading.Event) -> None:
     users = os.open(beside(database, USERS), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     quiet = 0
     while not stop.wait(LOOK_SECONDS):
-        try:
-            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not try_lock(users):
             quiet = 0
             continue
         quiet += 1
         if quiet >= IDLE_LOOKS:
             break
-        fcntl.flock(users, fcntl.LOCK_UN)
+        unlock(users)
 
 
 if __name__ == "__main__":
