@@ -22,7 +22,7 @@ from clawbot.tui import choosing
 from clawbot.tui.attention import Attention
 from clawbot.tui.heap import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
-from clawbot.tui.screens.chat import MODES, ChatScreen
+from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.switching import AgentSwitch, OpenRuntime
 from clawbot.tui.themes import DARK, LIGHT, kept_theme, theme_name
 from clawbot.tui.widgets.composer import Composer
@@ -203,7 +203,7 @@ class ClawbotApp(choosing.Front):
             "/edit": lambda: self.edit(argument or None, None),
             "/memory": lambda: self.action_search_memory(argument),
             "/context": self.action_show_context,
-            "/mode": lambda: self._set_mode(argument),
+            "/mode": lambda: self.chat.modes.choose(argument),
             "/agent": lambda: self.choose_agent(argument),
             "/hooks": self._show_hooks,
             "/help": self.action_help,
@@ -211,19 +211,9 @@ class ClawbotApp(choosing.Front):
             "/rewind": self.action_rewind,
             "/theme": lambda: self.choose_theme(argument),
             "/copy": lambda: self._copy(self.chat.writer.last_reply),
-            "/unsent": lambda: self.chat.offer_unsent(asked=True),
+            "/unsent": lambda: self.chat.questions.offer_unsent(asked=True),
         }
         answers[name]()
-
-    def _set_mode(self, argument: str) -> None:
-        """Take the mode that is named, or the next one."""
-        chosen = next((mode for mode in MODES if mode == argument.lower()), None)
-        if chosen is not None:
-            self.chat.set_mode(chosen)
-        elif argument:
-            self.notify(f"Modes are {', '.join(MODES)}.", severity="warning", markup=False)
-        else:
-            self.chat.action_next_mode()
 
     @on(Composer.FirstKey)
     def _first_key(self) -> None:

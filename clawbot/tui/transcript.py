@@ -22,6 +22,7 @@ from clawbot.tui.render.items import (
 )
 
 if TYPE_CHECKING:
+    from clawbot.api import RuntimeApi
     from clawbot.tui.render.markdown_blocks import MarkdownBlock
 
 INTERRUPTED = "interrupted"
@@ -62,6 +63,17 @@ def summary_item(summary: str, before: int, after: int, last: Item | None) -> Su
 def quote_item(text: str, files: int, last: Item | None) -> QuoteItem:
     """Notes of so many `files` are quoted at the beginning of the session: the line below `last`."""
     return QuoteItem(_parsed(text), files=files, characters=len(text), joined=is_quiet(last))
+
+
+def idle_minutes(runtime: RuntimeApi | None) -> int | None:
+    """The pause that ends a session of `runtime` by itself."""
+    # Settings come in after the first paint.
+    from clawbot.sessions.reset import policy_of, type_of
+
+    if runtime is None:
+        return None
+    kind = type_of(runtime.agent.status.session_key)
+    return policy_of(runtime.settings.session.reset_of(kind)).idle_minutes
 
 
 def session_line(event: SessionChanged, idle_minutes: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import getters, on, work
@@ -15,11 +16,12 @@ from textual.screen import Screen
 from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
-from clawbot.text.visible import were_not_sent
 from clawbot.tui.attention import Attention
 from clawbot.tui.earlier import EarlierMessages
+from clawbot.tui.modes import ModeSwitch
+from clawbot.tui.questions import Questions
 from clawbot.tui.status_bar import StatusBar
-from clawbot.tui.transcript import session_line
+from clawbot.tui.transcript import idle_minutes, session_line
 from clawbot.tui.turns import EventOrder, Turns
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
@@ -30,17 +32,10 @@ from clawbot.tui.writer import TranscriptWriter
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
-    from clawbot.config.schema_agent import Mode
 
 THINKING = "thinking"
 WRITING = "writing"
 SUMMARISING = "summarising"
-MODES: tuple[Mode, ...] = ("plan", "ask", "edits")
-MODE_MEANS: dict[Mode, str] = {
-    "plan": "plan: nothing is changed",
-    "ask": "ask: each change is asked about",
-    "edits": "edits: files are changed unasked",
-}
 TOLD_BY_A_LINE = ("/new", "/reset")  # commands that say no more than the divider that they cause
 
 
@@ -94,7 +89,6 @@ class ChatScreen(Screen[None]):
         self.order = EventOrder(self._show, lambda: self.writer.is_writing, self.call_later)
         self.turns = Turns(self._start, self.order.submitted, self._queue_changed, self._hand_back)
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
-        self._questions: list[events.ApprovalRequested] = []
         self._asked_by = ""  # the title of the tool that runs, and may ask
 
     def compose(self) -> ComposeResult:
@@ -117,6 +111,8 @@ class ChatScreen(Screen[None]):
         self.earlier = EarlierMessages(self.page, self.clock)
         self.unsent = UnsentTexts(self.composer, self.turns, self._start)
         self.status_bar = StatusBar(self, self.header, self.status, self.turns, self.writer.notice)
+        self.questions = Questions(self, self.status_bar, self.unsent, self.writer.notice, self._waits_for_answer)
+        self.modes = ModeSwitch(self.status_bar, partial(self.hint, seconds=4.0))
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
         self.handlers = self._handlers()
 
@@ -143,6 +139,7 @@ class ChatScreen(Screen[None]):
         runtime.agent.steers = runtime.settings.tui.queue == "steer"
         self.attention.notify = runtime.settings.tui.notify
         self.status_bar.connect(runtime)
+        self.modes.connect(runtime)
         self.writer.motion.is_on = runtime.settings.tui.motion
         self.composer.connect(runtime)
         await self._reload(runtime)
@@ -152,7 +149,7 @@ class ChatScreen(Screen[None]):
         self.order.listen(runtime)
         self.turns.ready(runtime)
         self.unsent.connect(runtime)
-        self.offer_unsent()
+        self.questions.offer_unsent()
         # After what was typed meanwhile, which need not wait for that.
         self.status_bar.measure()
 
@@ -161,7 +158,7 @@ class ChatScreen(Screen[None]):
         if self.runtime is not None:
             await self._reload(self.runtime)
             self.unsent.connect(self.runtime)
-            self.offer_unsent()
+            self.questions.offer_unsent()
             self.status_bar.measure()
 
     async def _reload(self, runtime: RuntimeApi) -> None:
@@ -264,24 +261,12 @@ class ChatScreen(Screen[None]):
         self.status_bar.changed()
 
     def _session_changed(self, event: events.SessionChanged) -> None:
-        self.writer.session_changed(session_line(event, self._idle_minutes))
+        self.writer.session_changed(session_line(event, idle_minutes(self.runtime)))
         self.status_bar.changed()
-
-    @property
-    def _idle_minutes(self) -> int | None:
-        """The pause that ends a session by itself."""
-        # Settings come in after the first paint.
-        from clawbot.sessions.reset import policy_of, type_of
-
-        if self.runtime is None:
-            return None
-        kind = type_of(self.runtime.agent.status.session_key)
-        return policy_of(self.runtime.settings.session.reset_of(kind)).idle_minutes
 
     def _turn_ended(self, event: events.TurnEnded) -> None:
         self.writer.ended(event)
-        self._questions.clear()
-        self._close_question()
+        self.questions.drop()
         self.status_bar.runs("")
         self.status_bar.refresh()
         self.attention.turn_ended(self.clock.monotonic() - self._turn_began, event.status)
@@ -306,82 +291,38 @@ class ChatScreen(Screen[None]):
         else:
             self.writer.unsent(text)
 
-    # What was not sent
-
-    def offer_unsent(self, *, asked: bool = False) -> None:
-        """Ask what to do with unsent texts, in place of the prompt; not while the user types, unless the user
-        `asked`."""
-        texts = self.unsent.texts
-        if not texts:
-            if asked:
-                self.notify("Everything was sent.", markup=False)
-        elif not self.composer.is_empty or self.composer.is_mid_typing() or self.approval.request is not None:
-            text = f"{were_not_sent(len(texts))} before clawbot ended: /unsent shows them."
-            self.writer.notice(events.Notice(level="warning", text=text))
-        else:
-            self.composer.display = False
-            self.question.ask(texts)
-
-    @on(UnsentQuestion.Answered)
-    def _unsent_answered(self, event: UnsentQuestion.Answered) -> None:
-        self._close_unsent()
-        if event.choice == "later":
-            self.composer.prompt.insert(event.typed)
-            self.hint("/unsent asks again", 4.0)
-        else:
-            self.unsent.answer(event.choice)
-
-    def _close_unsent(self) -> None:
-        self.question.close()
-        self._show_prompt()
-
-    def _show_prompt(self) -> None:
-        self.composer.display = True
-        self.composer.prompt.focus()
-
-    # Approval
+    # Questions
 
     def _approval_requested(self, event: events.ApprovalRequested) -> None:
         self.writer.approval_requested(event)
-        self._questions.append(event)
-        self._ask()
+        self.questions.add(event)
 
-    def _ask(self) -> None:
-        if self._questions and self.approval.request is None:
-            if self.question.display:
-                self._close_unsent()
-            self.composer.display = False
-            self.add_class("asking")
-            self.approval.ask(self._questions[0], mid_typing=self.composer.is_mid_typing())
-            self.status_bar.runs("waits for your answer")
-            self.status_bar.asks(True)
-            self.attention.call("A question waits for your answer.")
-            self._show_title()
-
-    def _close_question(self) -> None:
-        if self.approval.request is not None:
-            self.approval.close()
-            self.remove_class("asking")
-            self.status_bar.asks(False)
-        if not self.composer.display:
-            self._show_prompt()
+    def _waits_for_answer(self) -> None:
+        self.attention.call("A question waits for your answer.")
+        self._show_title()
 
     @on(Approval.Answered)
     def _answered(self, event: Approval.Answered) -> None:
         if self.runtime is not None:
             self.runtime.agent.answer(event.request_id, event.decision, command=event.command, network=event.network)
-        for request in self._questions:
-            if request.request_id == event.request_id:
-                self.writer.answered(request.call_id)
-        self._questions = [request for request in self._questions if request.request_id != event.request_id]
-        self._close_question()
+        if call := self.questions.answered(event.request_id):
+            self.writer.answered(call)
         self.status_bar.runs(THINKING if event.decision == "deny" else self._asked_by)
-        self._ask()
+        self.questions.ask_next()
         self._show_title()
 
     @on(Approval.TypedOn)
     def _typed_on(self, event: Approval.TypedOn) -> None:
         self.composer.prompt.insert(event.text)
+
+    @on(UnsentQuestion.Answered)
+    def _unsent_answered(self, event: UnsentQuestion.Answered) -> None:
+        self.questions.close_unsent()
+        if event.choice == "later":
+            self.composer.prompt.insert(event.typed)
+            self.hint("/unsent asks again", 4.0)
+        else:
+            self.unsent.answer(event.choice)
 
     # Keys
 
@@ -435,16 +376,8 @@ class ChatScreen(Screen[None]):
             self.page.focus()
 
     def action_next_mode(self) -> None:
-        """Plan, ask, edits, in turn: what may be changed, from the next call of a tool on."""
-        if self.runtime is not None:
-            self.set_mode(MODES[(MODES.index(self.runtime.agent.status.mode) + 1) % len(MODES)])
-
-    def set_mode(self, mode: Mode) -> None:
-        """Decide what may be changed."""
-        if self.runtime is not None:
-            self.runtime.agent.set_mode(mode)
-            self.status_bar.refresh()
-            self.hint(MODE_MEANS[mode], 4.0)
+        """Plan, ask, edits, in turn."""
+        self.modes.choose()
 
     def on_key(self, event: Key) -> None:
         """What is typed while the page has the focus goes into the prompt."""
