@@ -18,6 +18,7 @@ import yaml
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
+from clawbot.config.keys import ACTIONS, KeyMap
 from clawbot.config.legacy import IGNORED, RENAMED
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT
 from clawbot.config.schema import Settings
@@ -100,6 +101,29 @@ agents:
   defaults: {model: anthropic/claude-sonnet-4-5, timezone: Europe/Berlin}
   work: {workspace: ~/work/notes, context_tokens: 100000}
 ```
+"""
+_KEYS_HEAD = """\
+### tui.keys
+
+The actions of the conversation. A key is written as `ctrl+o`, `alt+x`, `alt+shift+x`, `f5`, `ctrl+/`, `esc`, `pgup`;
+several as a list. No two actions have the same key, so one that takes the key of another needs two entries:
+
+```yaml
+tui:
+  keys:
+    unfold: ctrl+b             # ctrl+o is free now
+    memory: [ctrl+k, f7]
+    recall: none               # still in the palette
+    models: ctrl+r
+    sessions: ctrl+l
+```
+
+Enter, Tab, Ctrl+C, Ctrl+Q, what types and what moves the cursor stay as they are. Terminals have no Ctrl+I, Ctrl+M,
+Ctrl+H and Ctrl+[ (they are Tab, Enter, Backspace and Esc), and only few have keys such as Ctrl+Shift+O: `clawbot config
+check` says so. Keys that edit the line (Ctrl+A, Ctrl+K) can be taken.
+
+| action | keys | what it does |
+|---|---|---|
 """
 _LEGACY_HEAD = """\
 ## Older keys
@@ -197,6 +221,8 @@ def scalar(value: Any, indent: str = "") -> str:
 def reference() -> str:
     """The whole text of `docs/configuration.md`."""
     parts = [_MARKDOWN_HEAD, *_tables(Settings, "")]
+    rows = (f"| `{action.name}` | {KeyMap().shown(action.name)} | {action.meaning} |\n" for action in ACTIONS)
+    parts.append(_KEYS_HEAD + "".join(rows))
     parts.append(_LEGACY_HEAD + "".join(f"| `{old}` | `{new}` |\n" for old, new in RENAMED).replace("*", "<agent>"))
     ignored = ((", ".join(f"`{key}`" for key in keys.split()).replace("*", "<agent>"), why) for why, keys in IGNORED)
     parts.append(_IGNORED_HEAD + "".join(f"| {places} | {why} |\n" for places, why in ignored))

@@ -25,6 +25,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from clawbot.config.errors import ConfigError, ConfigProblem, config_error
+from clawbot.config.keys import KeyMap
 from clawbot.config.legacy import modernise
 from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
 from clawbot.config.mcp_file import read_servers
@@ -160,6 +161,7 @@ def load_settings(
     goes_by_machine = any(settings.agent(agent_id).timezone is None for agent_id in settings.agent_ids)
     if goes_by_machine and (problem := zone_problem(os.environ)):
         notices.append(problem)
+    notices += _rare_keys(settings, whole)
     lasting = not secrets and _is_of_program(settings)
     return LoadedSettings(settings, _origins(whole), files, tuple(notices), lasting)
 
@@ -217,7 +219,8 @@ def _join(layers: list[Layer]) -> Layer:
 def _validate(whole: Layer, paths: Paths) -> tuple[Settings | None, list[ConfigProblem]]:
     try:
         settings = Settings.model_validate(whole.data, context={"home": paths.home})
-        return settings, [*_unknown_agents(settings, whole), *_wrong_neighbours(settings, whole)]
+        problems = (_unknown_agents(settings, whole), _wrong_neighbours(settings, whole), _shared_keys(settings, whole))
+        return settings, [problem for found in problems for problem in found]
     except ValidationError as error:
         # Agents inherit errors of the defaults: report each place once.
         found = {_problem(detail, whole): None for detail in error.errors(include_url=False)}
@@ -270,6 +273,24 @@ def _wrong_neighbours(settings: Settings, whole: Layer) -> Iterator[ConfigProble
                 yield ConfigProblem(whole.marks[place].place, dotted(place), text)
             elif other not in known:
                 yield ConfigProblem(whole.marks[place].place, dotted(place), unknown_agent(other, known))
+
+
+def _shared_keys(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
+    """A problem for each key that two actions of the conversation have."""
+    for name, other, key in KeyMap(settings.tui.keys).clashes():
+        place = ("tui", "keys", name)
+        text = f"{key} is the key of {other}, too; give {other} another one, or none"
+        yield ConfigProblem(whole.marks[place].place, dotted(place), text)
+
+
+def _rare_keys(settings: Settings, whole: Layer) -> Iterator[str]:
+    """A notice for each action that many terminals have no key for."""
+    for name, key in KeyMap(settings.tui.keys).rare():
+        place = ("tui", "keys", name)
+        yield (
+            f"{whole.marks[place].place}: {dotted(place)}: only terminals with the keyboard protocol of Kitty send "
+            f"{key}; in others nothing does this"
+        )
 
 
 def _problem(error: ErrorDetails, whole: Layer) -> ConfigProblem:

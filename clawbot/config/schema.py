@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from clawbot.config.errors import ConfigError
+from clawbot.config.errors import ConfigError, nearest
+from clawbot.config.keys import BY_NAME, UnusableKeyError, parse_key
 from clawbot.config.names import AgentLookup
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
 from clawbot.config.schema_agent import AgentSettings
@@ -142,6 +143,31 @@ ThemeName = Literal[
 ]
 
 
+def _check_action(name: str) -> str:
+    if name not in BY_NAME:
+        near = nearest(name, list(BY_NAME))
+        hint = f" (did you mean {near}?)" if near else ": " + ", ".join(BY_NAME)
+        raise expected(f"the name of an action{hint}", show=False)
+    return name
+
+
+def _parse_keys(value: Any) -> list[str]:
+    """The keys of one action, from a text with commas or a list; nothing, or `none`, for no key."""
+    texts = value.split(",") if isinstance(value, str) else [] if value is None else value
+    if texts in (["none"], [""]):
+        return []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise expected("a key such as ctrl+o, a list of keys, or none")
+    try:
+        return list(dict.fromkeys(map(parse_key, texts)))
+    except UnusableKeyError as error:
+        raise expected(str(error)) from error
+
+
+ActionName = Annotated[str, AfterValidator(_check_action)]
+Keys = Annotated[list[str], BeforeValidator(_parse_keys)]
+
+
 class TuiSettings(SettingsSection):
     """The screen."""
 
@@ -160,6 +186,9 @@ class TuiSettings(SettingsSection):
     """Signs that move while the machine works; off: they stand still."""
     editor: Literal["builtin", "external"] = "builtin"
     """What /edit opens; external uses $VISUAL or $EDITOR."""
+    keys: dict[ActionName, Keys] = Field(default_factory=dict)
+    """Other keys for the conversation: the name of an action and its key, a list of keys, or none.
+    docs/configuration.md lists the names."""
 
 
 class UpdateSettings(SettingsSection):

@@ -59,7 +59,7 @@ class ClawbotApp(choosing.Front):
 
     TITLE = "clawbot"
     CSS_PATH = "styles/chat.tcss"
-    COMMAND_PALETTE_BINDING = "f2"
+    ENABLE_COMMAND_PALETTE = False  # F2 opens our own
 
     def __init__(
         self,
@@ -166,6 +166,7 @@ class ClawbotApp(choosing.Front):
             runtime.agent.status.workspace,
             keys_looked_for=sum(len(provider.keys) for provider in runtime.providers),
             home=Path.home(),
+            local_key=self.chat.keys.first("local_model"),
         )
         self.chat.writer.welcome(text)
 
@@ -379,7 +380,7 @@ class ClawbotApp(choosing.Front):
             self.action_rewind()
         else:
             self._last_escape = now
-            self.chat.hint("esc again: back to an earlier message", TWICE)
+            self.chat.hint(f"{self.chat.keys.first('stop')} again: back to an earlier message", TWICE)
 
     @work
     async def action_rewind(self) -> None:

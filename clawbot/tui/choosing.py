@@ -129,7 +129,7 @@ async def keep(app: Front, theme: str) -> None:
 async def rewind(app: Front, runtime: RuntimeApi, entry: str) -> None:
     """Take the conversation back to before the message `entry`, whose text goes into the prompt."""
     if app.chat.turns.busy:
-        app.notify("A turn is running: esc stops it, then go back.", severity="warning", markup=False)
+        app.notify("A turn is running: stop it first, then go back.", severity="warning", markup=False)
         return
     try:
         text = await runtime.agent.rewind(entry)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clawbot.agent.events import Notice
+from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.context.window import ASSUMED
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.lines import duration
@@ -108,22 +109,25 @@ log = logging.getLogger(__name__)
 
 STARTING = "starting"
 SAVING = "saving to memory"
-BUSY_HINT = "esc stops"
-SAVING_HINT = "esc skips"
 IDLE_KEYS = (
-    ("/", "commands"), ("@", "files"), ("ctrl+r", "sessions"), ("ctrl+f", "memory"), ("f2", "all"), ("f1", "help"),
+    ("mode", "mode: {mode}"), ("/", "commands"), ("@", "files"), ("sessions", "sessions"), ("memory", "memory"),
+    ("palette", "all"), ("help", "help"),
 )  # fmt: skip
-BUSY_KEYS = (("enter", "queues"), ("alt+up", "takes it back"), ("ctrl+o", "unfolds"), ("ctrl+t", "reasoning"))
-READING_KEYS = (("ctrl+end", "↓ the end"), ("pgup pgdn", "scroll"), ("ctrl+o", "unfolds"))
+BUSY_KEYS = (("enter", "queues"), ("recall", "takes it back"), ("unfold", "unfolds"), ("reasoning", "reasoning"))
+READING_KEYS = (("to_end", "↓ the end"), ("page_up page_down", "scroll"), ("unfold", "unfolds"))
 
 
-def keys_of(*, asking: bool, reading: bool, busy: bool) -> Keys:
-    """The keys of the footer: none beside a question, which names its own."""
+def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool) -> Keys:
+    """The keys of the footer, without those that nothing is set for: none beside a question, which names its own."""
     if asking:
         return ()
-    if reading:
-        return READING_KEYS
-    return BUSY_KEYS if busy else IDLE_KEYS
+    lines = READING_KEYS if reading else BUSY_KEYS if busy else IDLE_KEYS
+    found = ((" ".join(_key(keys, name) for name in names.split()), text) for names, text in lines)
+    return tuple((key, text.format(mode=mode)) for key, text in found if key.strip())
+
+
+def _key(keys: KeyMap, name: str) -> str:
+    return keys.first(name) if name in BY_NAME else name
 
 
 def gauge_of(settings: Settings, status: RuntimeStatus) -> Gauge:
@@ -165,11 +169,16 @@ class StatusBar:
         self._activity = ("", "")  # what runs by the events, and its detail
         self._asking = self._reading = False
         self._mode: Mode = "edits"
+        self._keys = KeyMap()
         line.show(place=STARTING)
 
     def connect(self, runtime: RuntimeApi) -> None:
         """The figures are those of `runtime`."""
         self._runtime = runtime
+
+    def take_keys(self, keys: KeyMap) -> None:
+        """The keys to tell of are `keys`."""
+        self._keys = keys
 
     def watch(self, runtime: RuntimeApi) -> None:
         """Tell from now on what `runtime` indexes and saves beside the turns, and no other one."""
@@ -241,12 +250,11 @@ class StatusBar:
 
     def show_hint(self) -> None:
         """Name the key that matters most at the moment."""
-        if self.saving:
-            self._line.show(hint=SAVING_HINT)
-        else:
-            self._line.show(hint=BUSY_HINT if self._turns.busy else "")
-        keys = keys_of(asking=self._asking, reading=self._reading, busy=self._turns.busy)
-        self._footer.keys = (("shift+tab", f"mode: {self._mode}"), *keys) if keys is IDLE_KEYS else keys
+        stops = self._keys.first("stop") and (self.saving or self._turns.busy)
+        self._line.show(hint=f"{self._keys.first('stop')} {'skips' if self.saving else 'stops'}" if stops else "")
+        self._footer.keys = keys_of(
+            self._keys, self._mode, asking=self._asking, reading=self._reading, busy=self._turns.busy
+        )
 
     def asks(self, asking: bool) -> None:
         """Whether a question stands in place of the prompt."""

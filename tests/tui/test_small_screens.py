@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from clawbot.agent.events import ApprovalRequested, Notice, ToolFinished, ToolStarted
-from clawbot.tui.status_bar import BUSY_KEYS, IDLE_KEYS, READING_KEYS, keys_of
+from clawbot.config.keys import KeyMap
+from clawbot.tui.status_bar import keys_of
 from clawbot.tui.widgets.status_line import keys_line
 from tests.tui.chat_host import chatting, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, reply
@@ -71,7 +72,8 @@ async def test_what_was_allowed_is_what_runs(tmp_path: Path) -> None:
 
 def test_the_footer_drops_whole_keys_from_the_right() -> None:
     def shown(width: int) -> str:
-        return "".join(span.text for span in keys_line(IDLE_KEYS, width))
+        keys = keys_of(KeyMap(), "ask", asking=False, reading=False, busy=False)
+        return "".join(span.text for span in keys_line(keys[1:], width))
 
     assert shown(100) == " / commands · @ files · ctrl+r sessions · ctrl+f memory · f2 all · f1 help"
     assert shown(42) == " / commands · @ files · ctrl+r sessions"
@@ -79,10 +81,14 @@ def test_the_footer_drops_whole_keys_from_the_right() -> None:
 
 
 def test_the_footer_tells_the_keys_of_the_state() -> None:
-    assert keys_of(asking=True, reading=True, busy=True) == ()
-    assert keys_of(asking=False, reading=True, busy=True) == READING_KEYS
-    assert keys_of(asking=False, reading=False, busy=True) == BUSY_KEYS
-    assert keys_of(asking=False, reading=False, busy=False) == IDLE_KEYS
+    def shown(*, asking: bool = False, reading: bool = False, busy: bool = False) -> list[str]:
+        keys = KeyMap({"unfold": ["f7"], "recall": [], "page_up": ["alt+u"]})
+        return [" ".join(key) for key in keys_of(keys, "ask", asking=asking, reading=reading, busy=busy)]
+
+    assert shown(asking=True, reading=True, busy=True) == []
+    assert shown(reading=True, busy=True) == ["ctrl+end ↓ the end", "alt+u pgdn scroll", "f7 unfolds"]
+    assert shown(busy=True) == ["enter queues", "f7 unfolds", "ctrl+t reasoning"]
+    assert shown()[:2] == ["shift+tab mode: ask", "/ commands"]
 
 
 async def test_the_footer_follows_the_conversation(tmp_path: Path) -> None:

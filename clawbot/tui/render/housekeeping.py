@@ -75,13 +75,14 @@ class FoldedItem(Item):
 
     def lines(self, page: Page) -> list[StyledLine]:
         """The line, and the text under it when it is unfolded."""
-        line = ruled([StyledSpan(self._line(page.width - RULE_EDGES), "divider", FOLD)], page.width)
+        line = ruled([StyledSpan(self._line(page.width - RULE_EDGES, page.unfold_key), "divider", FOLD)], page.width)
         lines = [*air(self.joined), line]
         return [*lines, *self._inside(page)] if self.unfolded else lines
 
-    def _line(self, room: int) -> str:
+    def _line(self, room: int, key: str) -> str:
         """What happened, the figures, the key; the last ones are dropped first if there is no room."""
-        parts = [*self.said(), "ctrl+o folds" if self.unfolded else "ctrl+o to read"]
+        does = f"{key} folds" if self.unfolded else f"{key} to read"
+        parts = [*self.said(), *([does] if key else [])]
         while len(parts) > 1 and width_of(" · ".join(parts)) > room:
             parts.pop()
         return ellipsis(" · ".join(parts), room)

@@ -44,6 +44,7 @@ class Page(Struct, frozen=True):
     width: int
     lexers: Lexers
     show_reasoning: bool = False
+    unfold_key: str = "ctrl+o"
 
 
 class Item(ABC):

@@ -16,8 +16,10 @@ from textual.screen import Screen
 from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
+from clawbot.config.keys import KeyMap
 from clawbot.tui.attention import Attention
 from clawbot.tui.earlier import EarlierMessages
+from clawbot.tui.keys import binding
 from clawbot.tui.modes import ModeSwitch
 from clawbot.tui.questions import Questions
 from clawbot.tui.status_bar import StatusBar
@@ -44,31 +46,25 @@ class ChatScreen(Screen[None]):
 
     AUTO_FOCUS = "Prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "stop", "Stop the running turn", show=False),
-        Binding("alt+up", "recall", "Take back what is queued", show=False),
-        Binding("ctrl+o", "unfold", "Unfold tool calls, notes and summaries", show=False, priority=True),
-        Binding("ctrl+t", "reasoning", "Show the reasoning", show=False, priority=True),
-        Binding("pageup,shift+up", "scroll_page(-1)", "Scroll up", show=False, priority=True),
-        Binding("pagedown,shift+down", "scroll_page(1)", "Scroll down", show=False, priority=True),
-        Binding("ctrl+home", "to_start", "Start of the conversation", show=False, priority=True),
-        Binding("ctrl+end", "to_end", "End of the conversation", show=False, priority=True),
+        binding("stop", "stop", priority=False),
+        binding("recall", "recall"),
+        binding("unfold", "unfold"),
+        binding("reasoning", "reasoning"),
+        binding("page_up", "scroll_page(-1)"),
+        binding("page_down", "scroll_page(1)"),
+        binding("to_start", "to_start"),
+        binding("to_end", "to_end"),
         Binding("ctrl+c", "app.copy_or_leave", "Copy, clear, leave", show=False, priority=True),
-        Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False),
-        Binding("ctrl+l", "app.choose_model", "Choose a model", show=False, priority=True),
-        Binding("ctrl+r", "app.choose_session", "Choose an earlier conversation", show=False, priority=True),
-        Binding("ctrl+f", "app.search_memory", "Search the memory", show=False, priority=True),
-        Binding("ctrl+g", "app.edit_prompt", "Write in your own editor", show=False, priority=True),
-        Binding("f3", "app.run_local_model", "Run a model on this machine", show=False, priority=True),
-        Binding(
-            "ctrl+p",
-            "app.command_palette",
-            "Everything: commands, keys, sessions, files, themes",
-            show=False,
-            priority=True,
-        ),
-        Binding("f1", "app.help", "Keys and commands", show=False, priority=True),
-        Binding("f6", "switch_focus", "Go through links, tool calls and summaries", show=False, priority=True),
-        Binding("shift+tab", "next_mode", "Change what may be done unasked", show=False, priority=True),
+        binding("leave", "app.leave_or_delete", priority=False),
+        binding("models", "app.choose_model"),
+        binding("sessions", "app.choose_session"),
+        binding("memory", "app.search_memory"),
+        binding("editor", "app.edit_prompt"),
+        binding("local_model", "app.run_local_model"),
+        binding("palette", "app.command_palette"),
+        binding("help", "app.help"),
+        binding("links", "switch_focus"),
+        binding("mode", "next_mode"),
     ]
 
     page = getters.query_one(TranscriptView)
@@ -83,6 +79,7 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self.clock = clock
         self.attention = attention
+        self.keys = KeyMap()
         self._turn_began = 0.0
         self.runtime: RuntimeApi | None = None
         # The order of events is that of clawbot.agent.events.
@@ -136,6 +133,7 @@ class ChatScreen(Screen[None]):
         if self.runtime is not None:
             self.order.leave(self.runtime)
         self.runtime = runtime
+        self._take_keys(KeyMap(runtime.settings.tui.keys))
         runtime.agent.steers = runtime.settings.tui.queue == "steer"
         self.attention.notify = runtime.settings.tui.notify
         self.status_bar.connect(runtime)
@@ -152,6 +150,13 @@ class ChatScreen(Screen[None]):
         self.questions.offer_unsent()
         # After what was typed meanwhile, which need not wait for that.
         self.status_bar.measure()
+
+    def _take_keys(self, keys: KeyMap) -> None:
+        """What does what from now on, and what the lines tell of it."""
+        self.keys = keys
+        self.app.set_keymap(keys.told())
+        self.status_bar.take_keys(keys)
+        self.page.take_unfold_key(keys.first("unfold"))
 
     async def reload(self) -> None:
         """Show the end of the session's conversation."""
@@ -279,7 +284,9 @@ class ChatScreen(Screen[None]):
 
     def _queue_changed(self) -> None:
         # While memory takes what a session held that ends now, the words that opened the next one are on no page yet.
-        self.queue.show(self.turns.queued, coming=self.turns.coming if self.status_bar.saving else "")
+        self.queue.show(
+            self.turns.queued, coming=self.turns.coming if self.status_bar.saving else "", key=self.keys.first("recall")
+        )
         self.status_bar.show_hint()
         self._show_title()
 

@@ -11,7 +11,9 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
 from textual.widgets import Static
 
+from clawbot.config.keys import KeyMap
 from clawbot.text.sanitize import clean_line
+from clawbot.tui.keys import help_lines
 from clawbot.tui.screens.common import KeyHint, KeyLine, PageScreen
 
 if TYPE_CHECKING:
@@ -23,19 +25,26 @@ TRY = "remember that I prefer tabs over spaces"
 
 
 def welcome_text(
-    model: ModelInfo, found: Sequence[ModelInfo], workspace: Path, *, keys_looked_for: int, home: Path
+    model: ModelInfo,
+    found: Sequence[ModelInfo],
+    workspace: Path,
+    *,
+    keys_looked_for: int,
+    home: Path,
+    local_key: str = "f3",
 ) -> str:
     """The card of the first start, as Markdown.
 
     `model` is the one that answers, `found` all that can be used here, `keys_looked_for` how many environment
-    variables were looked at; `home` is the user's, which is written as `~`.
+    variables were looked at; `home` is the user's, which is written as `~`; `local_key` runs a model on this machine.
     """
     others = [other.ref for other in found if other.ref not in (OFFLINE, model.ref)]
+    own = _own_model(model, others, local_key)
     return "\n\n".join(
         [
             f"**Welcome.** I keep what we talk about in plain Markdown, here: {_code(_tilde(workspace, home))}",
             _who_answers(model, others),
-            f"- {_other_models(model, others, keys_looked_for)}\n{_own_model(model, others)}- Try: {_code(TRY)}",
+            f"- {_other_models(model, others, keys_looked_for)}\n{own}- Try: {_code(TRY)}",
         ]
     )
 
@@ -59,10 +68,10 @@ def _other_models(model: ModelInfo, others: Sequence[str], keys_looked_for: int)
     return f"{offer}: {_code('/model')} ({also} on this machine: {shown}{more} · keys looked for: {keys_looked_for})"
 
 
-def _own_model(model: ModelInfo, others: Sequence[str]) -> str:
+def _own_model(model: ModelInfo, others: Sequence[str], key: str) -> str:
     """The offer of a model on this machine, where no other one answers."""
-    offered = model.ref == OFFLINE and all(other.startswith("local/") for other in others)
-    return f"- To run one on this machine, without a key: press {_code('f3')}\n" if offered else ""
+    offered = key and model.ref == OFFLINE and all(other.startswith("local/") for other in others)
+    return f"- To run one on this machine, without a key: press {_code(key)}\n" if offered else ""
 
 
 def _tilde(path: Path, home: Path) -> str:
@@ -82,47 +91,19 @@ def _backticks(text: str) -> list[str]:
     return "".join(sign if sign == "`" else " " for sign in text).split()
 
 
-# What users of terminal agents expect of the keys of a conversation.
-CHAT_KEYS = (
-    ("enter", "send"),
-    ("shift+enter, alt+enter", "break the line"),
-    ("↑ ↓", "what you wrote before"),
-    ("tab", "complete a command; @file attaches"),
-    ("esc", "stop the running turn"),
-    ("esc twice", "go back to an earlier message"),
-    ("alt+up", "take back what is queued"),
-    ("ctrl+o", "unfold tool calls, notes and summaries"),
-    ("ctrl+t", "show the reasoning"),
-    ("ctrl+g", "write in your own editor"),
-    ("ctrl+z", "undo; with nothing to undo, suspend"),
-    ("ctrl+y", "redo, or insert what was cut"),
-    ("ctrl+l", "choose a model"),
-    ("f3", "run a model on this machine"),
-    ("ctrl+r", "choose an earlier conversation"),
-    ("ctrl+f", "search the memory"),
-    ("pageup, pagedown", "scroll"),
-    ("ctrl+home, ctrl+end", "the start, the end"),
-    ("shift+tab", "change the mode: plan, ask, edits"),
-    ("f6", "go through links and folds"),
-    ("f1", "this page"),
-    ("f2, ctrl+p", "find anything, and the themes"),
-    ("ctrl+c twice, ctrl+d", "leave"),
-)
-
-
 # Below this many columns the commands stand under the keys.
 TWO_COLUMNS = 110
 
 
 class HelpScreen(PageScreen[None]):
-    """Shows `keys` (name, meaning) beside the commands of the runtime; below them where there is little room."""
+    """Shows the keys beside the commands of the runtime; below them where there is little room."""
 
     CSS_PATH: ClassVar = ["../styles/page.tcss", "../styles/help.tcss"]
 
-    def __init__(self, runtime: RuntimeApi, keys: Iterable[tuple[str, str]] = CHAT_KEYS) -> None:
+    def __init__(self, runtime: RuntimeApi) -> None:
         super().__init__()
         self.runtime = runtime
-        self.keys = tuple(keys)
+        self.keys = tuple(help_lines(KeyMap(runtime.settings.tui.keys)))
 
     def compose(self) -> ComposeResult:
         """Two columns, or one."""

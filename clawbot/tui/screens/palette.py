@@ -12,6 +12,7 @@ from textual import on
 from textual.widgets import OptionList
 
 from clawbot.clock import Clock, age
+from clawbot.config.keys import NO_KEY, shown_key
 from clawbot.errors import ClawbotError
 from clawbot.memory.documents.memory_files import ROOT_FILES
 from clawbot.text.sanitize import clean_line
@@ -224,7 +225,7 @@ def key_rows(chat: Screen[None]) -> list[Row]:
             found[binding.action] = Row(
                 f"action:{binding.action}",
                 binding.description,
-                right=binding.key.replace("escape", "esc"),
+                right="" if binding.key == NO_KEY else shown_key(binding.key),
                 group="Keys",
             )
     return list(found.values())

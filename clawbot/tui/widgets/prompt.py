@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Key, Paste
 from textual.message import Message
 from textual.widgets import TextArea
 from textual.widgets.text_area import EditResult, Location
 
 from clawbot.tui.history import PromptHistory
+from clawbot.tui.keys import binding
 
 PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
 PASTE_LINES = 25
@@ -21,12 +22,14 @@ class Prompt(TextArea):
     """Where the user types. Enter sends; Shift+Enter, Alt+Enter and Ctrl+J break the line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", show=False),
-        Binding("ctrl+n", "newer", "Later input", show=False),
-        Binding("ctrl+z", "undo_or_suspend", "Undo", show=False),
-        Binding("ctrl+y", "redo_or_yank", "Redo, or insert what was cut", show=False),
+        binding("newline", "newline", priority=False),
+        binding("later_input", "newer", priority=False),
+        binding("undo", "undo_or_suspend", priority=False),
+        binding("redo", "redo_or_yank", priority=False),
+        # Here too, so that they win against the keys that edit the text.
+        binding("stop", "screen.stop", priority=False),
         # Not a priority binding: what was typed before it must have arrived when it asks whether the prompt is empty.
-        Binding("ctrl+d", "app.leave_or_delete", "Leave", show=False),
+        binding("leave", "app.leave_or_delete", priority=False),
     ]
 
     class Typed(Message):

@@ -244,10 +244,12 @@ class QueueLines(Widget):
     SHOWN = 4
     texts: reactive[tuple[str, ...]] = reactive((), layout=True)
     coming: reactive[str] = reactive("", layout=True)
+    key = ""
 
-    def show(self, texts: Sequence[str], *, coming: str = "") -> None:
-        """These wait, in this order; `coming` is taken up, and can't be taken back."""
+    def show(self, texts: Sequence[str], *, coming: str = "", key: str = "") -> None:
+        """These wait, in this order, and `key` takes the last one back; `coming` is taken up, and stays."""
         self.texts = tuple(texts)
+        self.key = key
         self.coming = coming
         self.display = bool(texts or coming)
 
@@ -262,7 +264,7 @@ class QueueLines(Widget):
         if y >= self.SHOWN and more > 0:
             text = f"   and {more} more"
         else:
-            hint = "   alt+up takes it back" if y == len(self.texts) - 1 else ""
+            hint = f"   {self.key} takes it back" if self.key and y == len(self.texts) - 1 else ""
             line = clean_line(self.texts[y][:500]) if y < len(self.texts) else ""
             text = f"   queued: {ellipsis(line, max(10, self.size.width - 14 - len(hint)))}{hint}"
         return self._line(text)

@@ -158,6 +158,11 @@ class TranscriptView(LineView, can_focus=True):
         """Show or hide what the model thought."""
         self._turn_page(replace(self.stack.page, show_reasoning=shown))
 
+    def take_unfold_key(self, key: str) -> None:
+        """Name `key` beside what can be unfolded."""
+        if key != self.stack.page.unfold_key:
+            self._turn_page(replace(self.stack.page, unfold_key=key))
+
     # Where the reader is
 
     @property

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 from textual.binding import Binding, BindingType
-from textual.widgets import TextArea
 
-from clawbot.tui.app import ClawbotApp
+from clawbot.config.keys import ACTIONS, KeyMap
+from clawbot.config.schema import Settings
+from clawbot.tui.keys import help_lines
 from clawbot.tui.screens.chat import ChatScreen
-from clawbot.tui.screens.help import CHAT_KEYS, HelpScreen
+from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.widgets.prompt import Prompt
 from tests.tui.screens.host import Runtime, seen, showing, until
 
@@ -20,8 +21,8 @@ async def test_wide_terminals_have_keys_and_commands_side_by_side() -> None:
         await until(pilot, lambda: "/quit" in seen(host))
         page = seen(host)
         assert next(line for line in page.splitlines() if "Keys" in line).split() == ["Keys", "Commands"]
-        for name, meaning in CHAT_KEYS:
-            assert name in page
+        for name, meaning in help_lines(KeyMap()):
+            assert name.partition(",")[0] in page
             assert meaning in page
 
 
@@ -35,28 +36,30 @@ async def test_narrow_terminals_scroll_down_to_the_commands() -> None:
 
 @pytest.mark.parametrize("key", ["escape", "q", "enter"])
 async def test_it_is_left_by_any_usual_key(key: str) -> None:
-    async with showing(HelpScreen(Runtime(), [("f1", "help me")])) as (host, pilot):
-        await until(pilot, lambda: "help me" in seen(host))
+    async with showing(HelpScreen(Runtime())) as (host, pilot):
+        await until(pilot, lambda: "shift+enter" in seen(host))
         await pilot.press(key)
         assert host.result is None
 
 
-# How the page writes a key that textual calls otherwise.
-BOUND_AS = {"↑": "up", "↓": "down", "esc": "escape"}
-# Taken by the prompt's own handler, or by the app: no bindings of the screen.
-ELSEWHERE = {"enter", "tab", ClawbotApp.COMMAND_PALETTE_BINDING}
-# Second names of keys that are shown.
-ALSO = {"shift+up", "shift+down"}
+def bound(bindings: Iterable[BindingType]) -> dict[str, tuple[str, ...]]:
+    return {each.id: tuple(each.key.split(",")) for each in bindings if isinstance(each, Binding) and each.id}
 
 
-def keys_of(bindings: Iterable[BindingType]) -> set[str]:
-    return {key for binding in bindings if isinstance(binding, Binding) for key in binding.key.split(",")}
+def test_every_action_of_the_table_is_bound_to_the_keys_that_it_names_and_no_other_key_is() -> None:
+    assert bound((*ChatScreen.BINDINGS, *Prompt.BINDINGS)) == {action.name: action.keys for action in ACTIONS}
+    without_name = [
+        each.key for each in (*ChatScreen.BINDINGS, *Prompt.BINDINGS) if isinstance(each, Binding) and not each.id
+    ]
+    assert without_name == ["ctrl+c"]
 
 
-def test_the_keys_that_are_shown_are_those_that_work() -> None:
-    words = " ".join(name for name, _ in CHAT_KEYS).replace(" twice", "").replace(",", "").split()
-    shown = {BOUND_AS.get(word, word) for word in words}
-    of_the_chat = keys_of(ChatScreen.BINDINGS)
-    works = of_the_chat | keys_of(Prompt.BINDINGS) | keys_of(TextArea.BINDINGS) | ELSEWHERE
-    assert shown <= works
-    assert of_the_chat - ALSO <= shown
+async def test_the_page_shows_the_keys_that_were_set() -> None:
+    runtime = Runtime()
+    runtime.settings = Settings.model_validate({"tui": {"keys": {"unfold": "ctrl+b", "recall": "none"}}})
+    async with showing(HelpScreen(runtime), (140, 60)) as (host, pilot):
+        await until(pilot, lambda: "/quit" in seen(host))
+        lines = seen(host).splitlines()
+        assert next(line for line in lines if "unfold tool calls" in line).strip().startswith("ctrl+b")
+        assert next(line for line in lines if "take back what is queued" in line).strip().startswith("none")
+        assert "ctrl+o" not in seen(host)

@@ -1,0 +1,33 @@
+"""The bindings of the conversation, from the table of its actions, and the keys in the lines that tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from textual.binding import Binding
+
+from clawbot.config.keys import ACTIONS, BY_NAME, KeyMap
+
+
+def binding(name: str, action: str, *, priority: bool = True) -> Binding:
+    """The binding that runs `action` for the keys of the action `name`; the settings change them by its id."""
+    entry = BY_NAME[name]
+    meaning = f"{entry.meaning[0].upper()}{entry.meaning[1:]}"
+    return Binding(",".join(entry.keys), action, meaning, show=False, priority=priority, id=name)
+
+
+# What stands among the actions and can't be moved, by the action that it stands before.
+FIXED_LINES = {
+    "newline": (("enter", "send"),),
+    "stop": (("↑ ↓", "what you wrote before"), ("tab", "complete a command; @file attaches")),
+    "leave": (("ctrl+c twice", "leave"),),
+}
+
+
+def help_lines(keys: KeyMap) -> Iterator[tuple[str, str]]:
+    """All keys of the conversation, each with what it does; `none` where an action has no key."""
+    for action in ACTIONS:
+        yield from FIXED_LINES.get(action.name, ())
+        yield keys.shown(action.name) or "none", action.meaning
+        if action.name == "stop" and (key := keys.first("stop")):
+            yield f"{key} twice", "go back to an earlier message"
