@@ -125,6 +125,20 @@ check` says so. Keys that edit the line (Ctrl+A, Ctrl+K) can be taken.
 | action | keys | what it does |
 |---|---|---|
 """
+_VI = """\
+### tui.vi
+
+Each message begins in the mode insert; the status line shows the mode. Esc goes to normal. From there, with no command
+begun, it does what it does without vi: it stops the running turn, and twice it goes back to an earlier message. Enter
+sends in every mode. `k` in the first line and `j` in the last one bring earlier inputs.
+
+- motions, with counts: `h j k l w b e W B E 0 ^ $ gg G f F t T ; ,` and the arrow keys
+- operators `d c y` with a motion, doubled for lines, and with `iw aw iW aW`
+- `x X s S D C Y r ~ J p P u ctrl+r .`, inserting by `i a I A o O`, selecting by `v V` (there also `o`)
+
+A word is what ctrl+left takes for one: a run of letters, digits and Chinese; a run of other signs is a word as well.
+There is one register, and nothing of `:`, `/`, marks and macros.
+"""
 _LEGACY_HEAD = """\
 ## Older keys
 
@@ -222,7 +236,7 @@ def reference() -> str:
     """The whole text of `docs/configuration.md`."""
     parts = [_MARKDOWN_HEAD, *_tables(Settings, "")]
     rows = (f"| `{action.name}` | {KeyMap().shown(action.name)} | {action.meaning} |\n" for action in ACTIONS)
-    parts.append(_KEYS_HEAD + "".join(rows))
+    parts += [_KEYS_HEAD + "".join(rows), _VI]
     parts.append(_LEGACY_HEAD + "".join(f"| `{old}` | `{new}` |\n" for old, new in RENAMED).replace("*", "<agent>"))
     ignored = ((", ".join(f"`{key}`" for key in keys.split()).replace("*", "<agent>"), why) for why, keys in IGNORED)
     parts.append(_IGNORED_HEAD + "".join(f"| {places} | {why} |\n" for places, why in ignored))

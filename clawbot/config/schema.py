@@ -186,6 +186,9 @@ class TuiSettings(SettingsSection):
     """Signs that move while the machine works; off: they stand still."""
     editor: Literal["builtin", "external"] = "builtin"
     """What /edit opens; external uses $VISUAL or $EDITOR."""
+    vi: Switch = False
+    """The prompt is edited as in vi: Esc goes from insert to normal, and stops the running turn from there. The status
+    line shows the mode."""
     keys: dict[ActionName, Keys] = Field(default_factory=dict)
     """Other keys for the conversation: the name of an action and its key, a list of keys, or none.
     docs/configuration.md lists the names."""

@@ -26,6 +26,7 @@ from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.switching import AgentSwitch, OpenRuntime
 from clawbot.tui.themes import DARK, LIGHT, kept_theme, theme_name
 from clawbot.tui.widgets.composer import Composer
+from clawbot.tui.widgets.prompt import Prompt
 from clawbot.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class ClawbotApp(choosing.Front):
         typed = isinstance(event, Key | Paste) and not event.is_forwarded
         if self._early is not None and typed and event not in self._replayed:
             self._early.append(event)
+        elif isinstance(event, Key) and isinstance(self.focused, Prompt) and self.focused.redoes(event.key):
+            self.focused.post_message(event)
         else:
             await super().on_event(event)
 
@@ -429,12 +432,6 @@ class ClawbotApp(choosing.Front):
     @work
     async def action_edit_prompt(self) -> None:
         """Edit the input in the user's own editor."""
-        from clawbot.tui.screens.editor import edit_external, private_file
+        from clawbot.tui.screens.editor import edit_prompt
 
-        prompt = self.chat.composer.prompt
-        path = await asyncio.to_thread(private_file, prompt.expanded(prompt.text))
-        try:
-            if await edit_external(self, path):
-                prompt.take((await asyncio.to_thread(path.read_text, "utf-8", "replace")).rstrip("\n"))
-        finally:
-            await asyncio.to_thread(path.unlink, missing_ok=True)
+        await edit_prompt(self, self.chat.composer.prompt)

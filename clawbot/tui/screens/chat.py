@@ -140,6 +140,8 @@ class ChatScreen(Screen[None]):
         self.modes.connect(runtime)
         self.writer.motion.is_on = runtime.settings.tui.motion
         self.composer.connect(runtime)
+        if runtime.settings.tui.vi:
+            self.composer.prompt.edit_by_vi(lambda mode: self.status.show(editing=mode))
         await self._reload(runtime)
         for notice in runtime.notices:
             self.writer.notice(notice)

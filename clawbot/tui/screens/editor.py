@@ -30,6 +30,7 @@ from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
+    from clawbot.tui.widgets.prompt import Prompt
 
 # How an editor is told the line; one that is not listed opens the file at its beginning.
 _PLUS = {
@@ -342,3 +343,13 @@ class EditorScreen(OverScreen[bool]):
             if answer == "escape" or (answer == "s" and not await self.save()):
                 return
         self.dismiss(self.saved)
+
+
+async def edit_prompt(app: App[Any], prompt: Prompt) -> None:
+    """Let the user write what stands in `prompt` in an editor of their own."""
+    path = await asyncio.to_thread(private_file, prompt.expanded(prompt.text))
+    try:
+        if await edit_external(app, path):
+            prompt.take((await asyncio.to_thread(path.read_text, "utf-8", "replace")).rstrip("\n"))
+    finally:
+        await asyncio.to_thread(path.unlink, missing_ok=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from msgspec import structs
 from textual.binding import BindingType
 from textual.events import Key, Paste
 from textual.message import Message
 from textual.widgets import TextArea
-from textual.widgets.text_area import EditResult, Location
+from textual.widgets.text_area import EditResult, Location, Selection
 
 from clawbot.tui.history import PromptHistory
 from clawbot.tui.keys import binding
+from clawbot.tui.vi import INSERT, LINES, NAMED, VISUAL, Step, Vi, press
+from clawbot.tui.vi_motions import clamped, line_end, line_start, place_of, shared
 
 PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
 PASTE_LINES = 25
@@ -47,11 +50,15 @@ class Prompt(TextArea):
         self.pastes: dict[str, str] = {}
         self.choosing = False  # the list of completions is open and takes its keys
         self._cut = ""  # what a key took out last
+        self._vi: Vi | None = None
+        self._show_mode: Callable[[str], None] = lambda mode: None
 
     def take(self, text: str) -> None:
         """Put `text` in the place of what is there, cursor at the end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
+        if self._vi is not None and not text:
+            self._change_mode(structs.replace(self._vi, mode=INSERT, typed=""))
 
     def expanded(self, text: str) -> str:
         """`text` with its placeholders replaced by what was pasted."""
@@ -69,6 +76,10 @@ class Prompt(TextArea):
 
     async def _on_key(self, event: Key) -> None:
         self.post_message(self.Typed())
+        if self._vi is not None and self._is_for_vi(self._vi, event) and self._run_vi(self._vi, event):
+            event.stop()
+            event.prevent_default()
+            return
         if event.key not in ("tab", "enter") and not (self.choosing and event.key in ("up", "down")):
             await super()._on_key(event)
             return
@@ -78,6 +89,78 @@ class Prompt(TextArea):
             self.submit()
         else:
             self._steer(event.key)
+
+    # vi
+
+    def edit_by_vi(self, show_mode: Callable[[str], None]) -> None:
+        """Edit as in vi from now on; `show_mode` is told each mode."""
+        if self._vi is None:
+            self._show_mode = show_mode
+            self._change_mode(Vi())
+
+    def redoes(self, key: str) -> bool:
+        """Whether `key` does again what was taken back, as ctrl+r does in vi, whatever else it is bound to."""
+        return key == "ctrl+r" and self._vi is not None and self._vi.mode != INSERT
+
+    @property
+    def _at(self) -> int:
+        """How many characters stand before the cursor."""
+        row, column = self.cursor_location
+        return sum(len(self.document.get_line(n)) + 1 for n in range(row)) + column
+
+    def _place(self, at: int) -> Location:
+        return place_of(self.text, at)
+
+    def _is_for_vi(self, vi: Vi, event: Key) -> bool:
+        if event.key == "escape":
+            return not self.choosing
+        named = event.key in NAMED or event.key == "ctrl+r"
+        return vi.mode != INSERT and (named or (event.is_printable and event.character is not None))
+
+    def _run_vi(self, vi: Vi, event: Key) -> bool:
+        """Do what the key means; False where it means nothing here, and the screen may have it."""
+        key = event.character if event.is_printable and event.character else event.key
+        text = self.text
+        step = press(vi, text, self._at, key)
+        if step.text != text:
+            self._put_in_place(text, step.text)
+        self._change_mode(step.vi)
+        self._select(step)
+        match step.effect:
+            case "undo":
+                self.undo()
+            case "redo":
+                self.redo()
+            case "older":
+                self.action_older()
+            case "newer":
+                self.action_newer()
+        if step.effect:
+            self.move_cursor(self._place(clamped(self.text, self._at)))
+        return step.effect != "stop"
+
+    def _put_in_place(self, old: str, new: str) -> None:
+        """Replace what differs, as one change to take back."""
+        start, same = shared(old, new)
+        first, last = map(self._place, (start, len(old) - same))
+        self.history.checkpoint()
+        self.replace(new[start : len(new) - same], first, last, maintain_selection_offset=False)
+
+    def _select(self, step: Step) -> None:
+        """Show the cursor, and what is selected: the character under the cursor belongs to it."""
+        begin = end = step.cursor
+        if step.vi.mode == VISUAL:
+            begin = step.vi.anchor + (step.vi.anchor > end)
+        elif step.vi.mode == LINES:
+            above = end < step.vi.anchor
+            begin = (line_end if above else line_start)(step.text, step.vi.anchor)
+            end = (line_start if above else line_end)(step.text, end)
+        self.selection = Selection(*map(self._place, (begin, end)))
+
+    def _change_mode(self, vi: Vi) -> None:
+        if self._vi is None or self._vi.mode != vi.mode:
+            self._show_mode(vi.mode)
+        self._vi = vi
 
     async def _on_paste(self, event: Paste) -> None:
         event.stop()

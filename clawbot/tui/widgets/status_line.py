@@ -53,7 +53,7 @@ class Gauge(Struct, frozen=True):
 class StatusState(Struct, frozen=True):
     """All that the status line shows. `place` is agent and session, `cost` in US dollars, `activity` what runs now,
     `seconds` for how long, `hint` the key that matters most at the moment; `indexing` stands in place of the count of
-    notes while the memory is indexed."""
+    notes while the memory is indexed; `editing` is the mode of vi."""
 
     place: str = ""
     gauge: Gauge = Gauge()
@@ -63,6 +63,7 @@ class StatusState(Struct, frozen=True):
     activity: str = ""
     seconds: int = 0
     hint: str = ""
+    editing: str = ""
 
 
 def bar(gauge: Gauge, cells: int = BAR) -> list[StyledSpan]:
@@ -101,7 +102,8 @@ def status_line(state: StatusState, width: int) -> list[StyledSpan]:
     right = _right(state, width, parts)
     taken = cells_of(right) + 1
     room = width - taken - 2
-    left = [StyledSpan(" "), StyledSpan(ellipsis(state.place, max(PLACE, room // 2)), "place")]
+    mode = [StyledSpan(f"{state.editing.upper()} ", "activity")] if state.editing else []
+    left = [StyledSpan(" "), *mode, StyledSpan(ellipsis(state.place, max(PLACE, room // 2)), "place")]
     used = cells_of(left)
     for forms in parts:
         for form in forms:

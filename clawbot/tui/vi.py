@@ -1,0 +1,296 @@
+"""vi's way of editing as a pure state machine: a key, the text and the cursor go in, the next of each comes out.
+
+A command is a text such as `2dw` or `fx`: it runs as soon as it is whole. Words are those of the prompt's own ctrl+left
+(a run of letters, digits and Chinese is one), so `w` and `ctrl+right` agree; what stands between is a word, too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clawbot.tui.vi_motions import Span, clamped, line_end, line_start, move, object_at
+
+INSERT = "insert"
+NORMAL = "normal"
+VISUAL = "visual"
+LINES = "visual line"
+
+MOTION = r"gg|[fFtT;,](?:(?<=[;,])|.)|[hjklwbeWBE0^$G]"
+_COUNT = r"(?P<count>[1-9]\d*)?"
+_NORMAL = re.compile(
+    rf"{_COUNT}(?:(?P<op>[dcy])(?P<more>[1-9]\d*)?(?:(?P<line>(?P=op))|(?P<object>[ia][wW])|(?P<to>{MOTION}))"
+    rf"|(?P<move>{MOTION})|(?P<do>r.|[xXpPuiIaAoOJ~DCYSsvV.]))",
+    re.DOTALL,
+)
+_VISUAL = re.compile(rf"{_COUNT}(?:(?P<object>[ia][wW])|(?P<move>{MOTION})|(?P<do>r.|[dxcsyvVoJ~pP]))", re.DOTALL)
+_UNFINISHED = re.compile(r"(?:[1-9]\d*)?(?:(?:[dcy](?:[1-9]\d*)?)?[fFtTgia]?|[dcy](?:[1-9]\d*)?|r)")
+# Keys that have a name, and the command that they are.
+NAMED = {
+    "left": "h", "right": "l", "up": "k", "down": "j", "home": "0", "end": "$", "backspace": "h", "delete": "x",
+}  # fmt: skip
+# The short form of an operator and its motion.
+SHORT = {"x": "dl", "X": "dh", "D": "d$", "C": "c$", "Y": "yy", "S": "cc", "s": "cl"}
+OPERATORS = {"d": "d", "x": "d", "c": "c", "s": "c", "y": "y"}
+_CHANGES = frozenset("xXpPiIaAoOJ~DCSs")
+
+
+class Vi(Struct, frozen=True):
+    """What is remembered between keys: the mode, the command that is not whole yet, where a selection began, what was
+    cut or copied (`whole` lines), the last search in a line, the last change and the text that was inserted by it."""
+
+    mode: str = INSERT
+    typed: str = ""
+    anchor: int = 0
+    register: str = ""
+    whole: bool = False
+    found: str = ""
+    change: str = ""
+    inserted: str = ""
+    began: tuple[int, int] = (0, 0)
+
+
+class Step(NamedTuple):
+    """What a key leads to. `effect` is what only the prompt can do: `undo`, `redo`, `older`, `newer`, `stop`."""
+
+    vi: Vi
+    text: str
+    cursor: int
+    effect: str = ""
+
+
+def press(vi: Vi, text: str, cursor: int, key: str) -> Step:
+    """Take `key` (a character, or the name of a key) at `cursor`, an offset in `text`. In the mode insert only `escape`
+    means something here."""
+    if key == "escape":
+        return _escape(vi, text, cursor)
+    if vi.mode == INSERT:
+        return Step(vi, text, cursor)
+    if key == "ctrl+r":
+        return Step(replace(vi, typed=""), text, cursor, "redo")
+    typed = vi.typed + NAMED.get(key, key)
+    visual = vi.mode in (VISUAL, LINES)
+    found = (_VISUAL if visual else _NORMAL).fullmatch(typed)
+    if found:
+        step = (_selected if visual else _run)(replace(vi, typed=""), text, cursor, found)
+        return step if step.vi.mode == INSERT else step._replace(cursor=clamped(step.text, step.cursor))
+    return Step(replace(vi, typed=typed if _UNFINISHED.fullmatch(typed) else ""), text, cursor)
+
+
+def _escape(vi: Vi, text: str, cursor: int) -> Step:
+    if vi.mode == INSERT:
+        start, length = vi.began
+        added = len(text) - length
+        inserted = text[start:cursor] if added > 0 and start + added == cursor else ""
+        at = max(line_start(text, cursor), cursor - 1)
+        return Step(replace(vi, mode=NORMAL, typed="", inserted=inserted), text, clamped(text, at))
+    effect = "stop" if vi.mode == NORMAL and not vi.typed else ""
+    return Step(replace(vi, mode=NORMAL, typed=""), text, clamped(text, cursor), effect)
+
+
+def _run(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:
+    """A whole command of the mode normal."""
+    count = int(found["count"] or 0)
+    if found["op"]:
+        total = max(1, count) * int(found["more"] or 1) if count or found["more"] else 0
+        step = _operate(vi, text, cursor, found["op"], _reach(vi, text, cursor, found, total))
+    elif found["move"]:
+        return _go(vi, text, cursor, found["move"], count)
+    else:
+        step = _do(vi, text, cursor, found["do"], count)
+    changes = found["op"] in ("d", "c") or (found["do"] or " ")[0] in (*_CHANGES, "r")
+    return step._replace(vi=replace(step.vi, change=found[0])) if changes else step
+
+
+def _reach(vi: Vi, text: str, cursor: int, found: re.Match[str], count: int) -> Span | None:
+    """What an operator is about."""
+    if found["line"]:
+        last = move(text, cursor, "j", max(1, count) - 1, vi.found) if count > 1 else None
+        return Span(cursor, last.end if last else cursor, whole=True)
+    if found["object"]:
+        return object_at(text, cursor, found["object"])
+    motion = found["to"]
+    on_word = cursor < len(text) and not text[cursor].isspace()
+    if found["op"] == "c" and motion in "wW" and on_word:
+        motion = "e" if motion == "w" else "E"
+    span = move(text, cursor, motion, count, vi.found)
+    if span and motion in "wW" and "\n" in text[cursor : span.end] and max(1, count) == 1:
+        return Span(cursor, line_end(text, cursor))
+    return span
+
+
+def _found(vi: Vi, motion: str) -> Vi:
+    return replace(vi, found=motion) if motion[0] in "fFtT" else vi
+
+
+def _go(vi: Vi, text: str, cursor: int, motion: str, count: int) -> Step:
+    span = move(text, cursor, motion, count, vi.found)
+    if span is None:
+        effect = {"k": "older", "j": "newer"}.get(motion, "") if vi.mode == NORMAL else ""
+        return Step(_found(vi, motion), text, cursor, effect)
+    return Step(_found(vi, motion), text, span.end)
+
+
+def _operate(vi: Vi, text: str, cursor: int, operator: str, span: Span | None) -> Step:
+    """Delete, change or copy what is in `span`, which begins or ends at `cursor`."""
+    if span is None:
+        return Step(replace(vi, mode=NORMAL), text, cursor)
+    start, end = min(span.start, span.end), max(span.start, span.end) + span.inclusive
+    if span.whole:
+        return _operate_lines(vi, text, cursor, operator, Span(line_start(text, start), line_end(text, end)))
+    vi = replace(vi, mode=NORMAL, register=text[start:end], whole=False)
+    if operator == "y":
+        return Step(vi, text, start)
+    text = text[:start] + text[end:]
+    return _insert(vi, text, start) if operator == "c" else Step(vi, text, start)
+
+
+def _operate_lines(vi: Vi, text: str, cursor: int, operator: str, lines: Span) -> Step:
+    start, end = lines.start, lines.end
+    vi = replace(vi, mode=NORMAL, register=text[start:end], whole=True)
+    if operator == "y":
+        return Step(vi, text, cursor if cursor <= end else start)
+    if operator == "c":
+        return _insert(vi, text[:start] + text[end:], start)
+    if end < len(text):
+        text = text[:start] + text[end + 1 :]
+    else:
+        text, start = text[: max(0, start - 1)], max(0, start - 1)
+    return Step(vi, text, line_start(text, min(start, len(text))))
+
+
+def _insert(vi: Vi, text: str, at: int) -> Step:
+    return Step(replace(vi, mode=INSERT, typed="", began=(at, len(text))), text, at)
+
+
+def _do(vi: Vi, text: str, cursor: int, name: str, count: int) -> Step:
+    """A command that is neither a motion nor an operator with one."""
+    if name in SHORT:
+        return _short(vi, text, cursor, SHORT[name], count)
+    match name[0]:
+        case "p" | "P":
+            return _put(vi, text, cursor, max(1, count), after=name == "p")
+        case "r" | "~":
+            return _exchange(vi, text, cursor, name, max(1, count))
+        case "J":
+            return _join(vi, text, cursor, max(1, count - 1))
+        case "v" | "V":
+            return Step(replace(vi, mode=VISUAL if name == "v" else LINES, anchor=cursor), text, cursor)
+        case ".":
+            return _again(vi, text, cursor)
+    return Step(vi, text, cursor, "undo") if name == "u" else _open(vi, text, cursor, name)
+
+
+def _open(vi: Vi, text: str, cursor: int, name: str) -> Step:
+    """Begin to insert."""
+    start, end = line_start(text, cursor), line_end(text, cursor)
+    if name == "o":
+        return _insert(vi, f"{text[:end]}\n{text[end:]}", end + 1)
+    if name == "O":
+        return _insert(vi, f"{text[:start]}\n{text[start:]}", start)
+    first = start + len(text[start:end]) - len(text[start:end].lstrip())
+    return _insert(vi, text, {"i": cursor, "a": min(cursor + 1, end), "I": first, "A": end}[name])
+
+
+def _exchange(vi: Vi, text: str, cursor: int, name: str, times: int) -> Step:
+    """`r` and `~`: as many characters as there were."""
+    end = line_end(text, cursor)
+    until = min(end, cursor + times)
+    if name == "~":
+        return Step(vi, text[:cursor] + text[cursor:until].swapcase() + text[until:], until)
+    if cursor + times > end:
+        return Step(vi, text, cursor)
+    return Step(vi, text[:cursor] + name[1] * times + text[until:], until - 1)
+
+
+def _short(vi: Vi, text: str, cursor: int, command: str, count: int) -> Step:
+    found = _NORMAL.fullmatch(f"{count or ''}{command}")
+    return _run(vi, text, cursor, found) if found else Step(vi, text, cursor)
+
+
+def _put(vi: Vi, text: str, cursor: int, times: int, *, after: bool) -> Step:
+    if not vi.register and not vi.whole:
+        return Step(vi, text, cursor)
+    if vi.whole:
+        lines = "\n".join([vi.register] * times)
+        if after:
+            end = line_end(text, cursor)
+            return Step(vi, f"{text[:end]}\n{lines}{text[end:]}", end + 1)
+        start = line_start(text, cursor)
+        return Step(vi, f"{text[:start]}{lines}\n{text[start:]}", start)
+    at = min(cursor + after, line_end(text, cursor))
+    added = vi.register * times
+    return Step(vi, text[:at] + added + text[at:], at + len(added) - 1)
+
+
+def _join(vi: Vi, text: str, cursor: int, times: int) -> Step:
+    at = cursor
+    for _ in range(times):
+        end = line_end(text, cursor)
+        if end == len(text):
+            break
+        rest = text[end + 1 :].lstrip(" \t")
+        space = "" if not rest or rest[0] == "\n" or text[end - 1 : end] in ("", " ", "\n") else " "
+        text, at = text[:end] + space + rest, end
+    return Step(vi, text, at)
+
+
+def _again(vi: Vi, text: str, cursor: int) -> Step:
+    """Do the last change here, with the text that was inserted by it."""
+    found = _NORMAL.fullmatch(vi.change)
+    if not found:
+        return Step(vi, text, cursor)
+    step = _run(vi, text, cursor, found)
+    if step.vi.mode != INSERT:
+        return step
+    at = step.cursor
+    text = step.text[:at] + vi.inserted + step.text[at:]
+    at = max(line_start(text, at), at + len(vi.inserted) - 1)
+    return Step(replace(step.vi, mode=NORMAL, inserted=vi.inserted), text, at)
+
+
+def _selected(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:
+    """A whole command in one of the visual modes."""
+    if found["move"]:
+        return _go(vi, text, cursor, found["move"], int(found["count"] or 0))
+    if found["object"]:
+        span = object_at(text, cursor, found["object"])
+        return (
+            Step(replace(vi, anchor=span.start), text, max(span.start, span.end - 1))
+            if span
+            else Step(vi, text, cursor)
+        )
+    name, start, end = found["do"], *sorted((vi.anchor, cursor))
+    if name in OPERATORS:
+        whole = vi.mode == LINES
+        span = Span(start, end if whole else min(end + 1, len(text)), whole=whole)
+        return _operate(vi, text, start, OPERATORS[name], span)
+    match name:
+        case "o":
+            return Step(replace(vi, anchor=cursor), text, vi.anchor)
+        case "v" | "V":
+            mode = VISUAL if name == "v" else LINES
+            return Step(replace(vi, mode=NORMAL if vi.mode == mode else mode), text, cursor)
+        case "J":
+            return _join(replace(vi, mode=NORMAL), text, start, max(1, text.count("\n", start, end)))
+    return _replaced(vi, text, name, Span(start, end))
+
+
+def _replaced(vi: Vi, text: str, name: str, span: Span) -> Step:
+    """`r`, `~` and `p` on what is selected."""
+    whole = vi.mode == LINES
+    start = line_start(text, span.start) if whole else span.start
+    end = line_end(text, span.end) if whole else min(span.end + 1, len(text))
+    chosen = text[start:end]
+    done = replace(vi, mode=NORMAL)
+    if name[0] == "~":
+        new = chosen.swapcase()
+    elif name[0] == "r":
+        new = re.sub(r"[^\n]", lambda _: name[1], chosen)
+    else:
+        new = vi.register
+        done = replace(done, register=chosen, whole=whole)
+    return Step(done, text[:start] + new + text[end:], start)

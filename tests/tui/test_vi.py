@@ -1,0 +1,211 @@
+"""vi's commands as texts: what is typed, and what becomes of the text and the cursor, which is written as ¦."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clawbot.tui.vi import INSERT, NORMAL, VISUAL, Step, Vi, press
+
+NAMES = {"␛": "escape", "®": "ctrl+r", "←": "left", "→": "right"}
+
+
+def play(text: str, keys: str) -> Step:
+    """`keys`, typed in the mode normal; in the mode insert they are put in as the prompt does it."""
+    cursor = text.index("¦")
+    step = Step(Vi(mode=NORMAL), text.replace("¦", ""), cursor)
+    for key in keys:
+        vi, shown, at, _ = step
+        if vi.mode == INSERT and key not in NAMES:
+            step = Step(vi, shown[:at] + key + shown[at:], at + 1)
+        else:
+            step = press(vi, shown, at, NAMES.get(key, key))
+    return step
+
+
+def after(text: str, keys: str) -> str:
+    _, shown, cursor, _ = play(text, keys)
+    return f"{shown[:cursor]}¦{shown[cursor:]}"
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "result"),
+    [
+        ("h", "ab¦c", "a¦bc"),
+        ("5h", "ab¦c", "¦abc"),
+        ("l", "ab¦c", "ab¦c"),
+        ("j", "ab¦c\nx\nlong", "abc\n¦x\nlong"),
+        ("2j", "ab¦c\nx\nlong", "abc\nx\nlo¦ng"),
+        ("k", "abc\nx¦y", "a¦bc\nxy"),
+        ("w", "¦one two", "one ¦two"),
+        ("2w", "¦one, two", "one, ¦two"),
+        ("w", "¦one\n\ntwo", "one\n¦\ntwo"),
+        ("w", "¦中文测试, abc", "中文测试¦, abc"),
+        ("W", "¦one,x two", "one,x ¦two"),
+        ("b", "one two¦", "one ¦two"),
+        ("2b", "one two¦", "¦one two"),
+        ("e", "¦one two", "on¦e two"),
+        ("2e", "¦one two", "one tw¦o"),
+        ("0", "  ab¦c", "¦  abc"),
+        ("^", "  ab¦c", "  ¦abc"),
+        ("$", "¦abc\nd", "ab¦c\nd"),
+        ("2$", "¦abc\nde", "abc\nd¦e"),
+        ("gg", "a\n b¦", "¦a\n b"),
+        ("G", "¦a\n  b", "a\n  ¦b"),
+        ("2G", "¦a\nb\nc", "a\n¦b\nc"),
+        ("fx", "¦axbxc", "a¦xbxc"),
+        ("2fx", "¦axbxc", "axb¦xc"),
+        ("fx;", "¦axbxc", "axb¦xc"),
+        ("fx;,", "¦axbxc", "a¦xbxc"),
+        ("tx;", "¦axbxc", "ax¦bxc"),
+        ("Fa", "abc¦d", "¦abcd"),
+        ("Ta", "abc¦d", "a¦bcd"),
+        ("fz", "¦abc", "¦abc"),
+        ("f文", "¦这是中文", "这是中¦文"),
+        ("→→←", "¦abc", "a¦bc"),
+    ],
+)
+def test_motions(keys: str, text: str, result: str) -> None:
+    assert after(text, keys) == result
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "result"),
+    [
+        ("x", "a¦bc", "a¦c"),
+        ("3x", "a¦bcde", "a¦e"),
+        ("x", "ab¦c", "a¦b"),
+        ("X", "ab¦c", "a¦c"),
+        ("dw", "¦one two", "¦two"),
+        ("d2w", "¦one two three", "¦three"),
+        ("2d2w", "¦a b c d e", "¦e"),
+        ("dw", "one ¦two\nx", "one¦ \nx"),
+        ("db", "one tw¦o", "one ¦o"),
+        ("de", "¦one two", "¦ two"),
+        ("d$", "a¦bc\nd", "¦a\nd"),
+        ("D", "a¦bc\nd", "¦a\nd"),
+        ("d0", "ab¦c", "¦c"),
+        ("dd", "a\n¦b\nc", "a\n¦c"),
+        ("dd", "a\n¦b", "¦a"),
+        ("dd", "¦only", "¦"),
+        ("2dd", "¦a\nb\nc", "¦c"),
+        ("9dd", "¦a\nb\nc", "¦"),
+        ("dj", "¦a\nb\nc", "¦c"),
+        ("dk", "a\n¦b\nc", "¦c"),
+        ("dG", "a\n¦b\nc", "¦a"),
+        ("dgg", "a\nb¦\nc", "¦c"),
+        ("dfx", "¦abxc", "¦c"),
+        ("dtx", "¦abxc", "¦xc"),
+        ("diw", "one t¦wo three", "one ¦ three"),
+        ("daw", "one t¦wo three", "one ¦three"),
+        ("daw", "one tw¦o", "on¦e"),
+        ("dw", "¦中文 abc", "¦abc"),
+        ("cwX␛", "¦one two", "¦X two"),
+        ("ccX␛", "a\n  ¦b\nc", "a\n¦X\nc"),
+        ("CX␛", "a¦bc", "a¦X"),
+        ("sX␛", "a¦bc", "a¦Xc"),
+        ("ciw新␛", "旧 o¦ld", "旧 ¦新"),
+        ("ywP", "¦one two", "one¦ one two"),
+        ("yyp", "¦a\nb", "a\n¦a\nb"),
+        ("yyP", "a\n¦b", "a\n¦b\nb"),
+        ("yy2p", "¦a", "a\n¦a\na"),
+        ("ddp", "¦a\nb", "b\n¦a"),
+        ("xp", "¦ab", "b¦a"),
+        ("x3p", "¦ab", "baa¦a"),
+        ("rX", "a¦bc", "a¦Xc"),
+        ("2rX", "a¦bc", "aX¦X"),
+        ("5rX", "a¦bc", "a¦bc"),
+        ("~", "¦aB", "A¦B"),
+        ("2~", "¦aB", "A¦b"),
+        ("J", "¦a\n  b\nc", "a¦ b\nc"),
+        ("3J", "¦a\nb\nc", "a b¦ c"),
+        ("J", "¦a", "¦a"),
+        ("iX␛", "a¦b", "a¦Xb"),
+        ("aX␛", "¦ab", "a¦Xb"),
+        ("IX␛", "  a¦b", "  ¦Xab"),
+        ("AX␛", "¦ab\nc", "ab¦X\nc"),
+        ("oX␛", "¦a\nb", "a\n¦X\nb"),
+        ("OX␛", "a\n¦b", "a\n¦X\nb"),
+        ("dz", "¦ab", "¦ab"),
+        ("d␛x", "¦ab", "¦b"),
+    ],
+)
+def test_changes(keys: str, text: str, result: str) -> None:
+    assert after(text, keys) == result
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "result"),
+    [
+        ("x..", "¦abcd", "¦d"),
+        ("dw.", "¦a b c", "¦c"),
+        ("cwX␛w.", "¦one two", "X ¦X"),
+        ("oX␛.", "¦a", "a\nX\n¦X"),
+        ("AX␛.", "¦a", "aX¦X"),
+        ("rXl.", "¦ab", "X¦X"),
+        (".", "¦ab", "¦ab"),
+    ],
+)
+def test_the_last_change_again(keys: str, text: str, result: str) -> None:
+    assert after(text, keys) == result
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "result"),
+    [
+        ("vd", "a¦bc", "a¦c"),
+        ("vld", "a¦bcd", "a¦d"),
+        ("vhd", "ab¦cd", "a¦d"),
+        ("vey$p", "¦ab c", "ab ca¦b"),
+        ("v$d", "¦ab\nc", "¦\nc"),
+        ("vwcX␛", "¦ab cd", "¦Xd"),
+        ("Vd", "a\n¦b\nc", "a\n¦c"),
+        ("Vjd", "¦a\nb\nc", "¦c"),
+        ("Vyp", "¦a\nb", "a\n¦a\nb"),
+        ("viwrX", "ab c¦d", "ab ¦XX"),
+        ("vl~", "¦abc", "¦ABc"),
+        ("vlod", "¦abc", "¦c"),
+        ("VjJ", "¦a\nb", "a¦ b"),
+        ("yiwwviwp", "¦ab cd", "ab ¦ab"),
+        ("v␛x", "¦ab", "¦b"),
+        ("vVd", "¦ab\nc", "¦c"),
+    ],
+)
+def test_selections(keys: str, text: str, result: str) -> None:
+    assert after(text, keys) == result
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "effect"),
+    [
+        ("u", "¦a", "undo"),
+        ("®", "¦a", "redo"),
+        ("k", "¦a", "older"),
+        ("j", "¦a", "newer"),
+        ("␛", "¦a", "stop"),
+        ("d␛", "¦a", ""),
+        ("v␛", "¦a", ""),
+        ("i␛", "¦a", ""),
+    ],
+)
+def test_what_only_the_prompt_can_do_is_left_to_it(keys: str, text: str, effect: str) -> None:
+    assert play(text, keys).effect == effect
+
+
+def test_a_selection_knows_where_it_began() -> None:
+    step = play("a¦bc", "vl")
+    assert (step.vi.mode, step.vi.anchor, step.cursor) == (VISUAL, 1, 2)
+
+
+@given(
+    st.text(alphabet="ab ,.\n中文", max_size=20),
+    st.integers(0, 20),
+    st.lists(st.sampled_from([*"hjklwbeWBE0^$GgfFtT;,dcyxXrpPuiIaAoOJ~.vVDCYSs123", "escape", "ctrl+r"]), max_size=12),
+)
+def test_whatever_is_typed_the_cursor_stays_in_the_text(text: str, cursor: int, keys: list[str]) -> None:
+    step = Step(Vi(mode=NORMAL), text, min(cursor, len(text)))
+    for key in keys:
+        step = press(step.vi, step.text, step.cursor, key)
+        assert 0 <= step.cursor <= len(step.text)
+        assert step.vi.mode in (NORMAL, INSERT) or 0 <= step.vi.anchor <= len(step.text)
