@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,25 @@ settings.load_profile("same")
 
 KEPT = {"PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "COVERAGE_PROCESS_START", "SSL_CERT_FILE"}
 
+_numbers = itertools.count()
+
+
+def new_folder(factory: pytest.TempPathFactory, name: str) -> Path:
+    """A folder of this run. pytest finds a free number by a look at all folders of the run: a minute for all tests."""
+    return factory.mktemp(f"{name}{next(_numbers):05}", numbered=False)
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """An empty folder, named after the test."""
+    return new_folder(tmp_path_factory, re.sub(r"\W", "_", request.node.name)[:26])
+
 
 @pytest.fixture(autouse=True)
 def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Move HOME, CLAWBOT_HOME and the working folder away; drop every variable that a test did not set, and forget the
     keys of other tests."""
-    world = tmp_path_factory.mktemp("world")
+    world = new_folder(tmp_path_factory, "world")
     for name in list(os.environ):
         if name not in KEPT and not name.startswith(("PYTEST", "TEXTUAL_SNAPSHOT")):
             monkeypatch.delenv(name)
