@@ -46,10 +46,6 @@ class StartupQuote(Struct, frozen=True):
     files: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
-    @property
-    def chars(self) -> int:
-        return len(self.text)
-
 
 class QuotedNote(Struct, frozen=True):
     """The quoted part of a note."""

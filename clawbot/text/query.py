@@ -63,11 +63,6 @@ class Query(Struct, frozen=True):
     content_words: tuple[str, ...]
     names: tuple[str, ...]
 
-    @property
-    def match(self) -> str:
-        """The MATCH expression for chunks with any of the terms; empty if there are none."""
-        return " OR ".join(term.match for term in self.terms)
-
 
 class QueryTerms(Struct, frozen=True):
     """The terms and meaningful words of a part of a question."""

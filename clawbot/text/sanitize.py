@@ -30,7 +30,6 @@ _STEERING = lazy_re("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufef
 _RTL = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 _RTL_WORD = lazy_re(f"[{_RTL}]+")
 _RTL_RUN = lazy_re(f"[{_RTL}]+(?:[^\\S\n]*[{_RTL}]+)*")
-TAB = 4
 
 
 def clean(text: str) -> str:

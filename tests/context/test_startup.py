@@ -177,7 +177,7 @@ def test_the_quote_is_never_longer_than_allowed(workspace: Path, max_chars: int,
         note(workspace, f"2026-11-{day}.md", "log " * 800)
         note(workspace, f"2026-11-{day}-talk.md", "short")
     found = startup_quote(workspace, NOW, StartupContextSettings(max_chars=max_chars, max_file_chars=max_file_chars))
-    assert found is None or 0 < found.chars <= max_chars
+    assert found is None or 0 < len(found.text) <= max_chars
     assert found is not None or max_chars < 350 or max_file_chars < 5
 
 

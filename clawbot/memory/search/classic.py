@@ -40,11 +40,10 @@ _SHORTEST_KEYWORD = 3
 
 
 class ClassicEntry(Struct, frozen=True):
-    """A chunk with its scores by vector, by words (None: not found that way), and combined."""
+    """A chunk with its scores by words (None: not found that way) and by words and vector together."""
 
     row: ChunkRow
     path: str
-    vector: float
     text: float | None
     score: float
 
@@ -55,7 +54,6 @@ class ClassicResults(Struct, frozen=True):
     entries: Sequence[ClassicEntry]
     files: Mapping[int, FileRow]
     budget: Budget
-    text_weight: float
     partial: bool
     warnings: tuple[str, ...]
 
@@ -105,7 +103,7 @@ class ClassicSearch(Struct, frozen=True):
     ) -> ClassicResults:
         """The chunks for any of `queries`, each with its best score over the queries, in the final order."""
         vector_weight, text_weight = weights_of(self.hybrid)
-        best: dict[int, tuple[float, float | None, float]] = {}
+        best: dict[int, tuple[float | None, float]] = {}
         partial = False
         for query, vector in zip(queries, vectors, strict=False):
             if should_stop():
@@ -118,24 +116,21 @@ class ClassicSearch(Struct, frozen=True):
                 score = near if not self.hybrid.enabled and vector is not None else text or 0.0
                 if self.hybrid.enabled and vector is not None:
                     score = vector_weight * near + text_weight * (text or 0.0)
-                if number not in best or best[number][2] < score:
-                    best[number] = (near, text, score)
+                if number not in best or best[number][1] < score:
+                    best[number] = (text, score)
         entries = self._entries(best)
         if self.hybrid.mmr.enabled:
             entries = diversified(entries, self.hybrid.mmr.lambda_)
-        return ClassicResults(entries, self.scope.files, self.budget, text_weight, partial, warnings)
+        return ClassicResults(entries, self.scope.files, self.budget, partial, warnings)
 
-    def _entries(self, found: Mapping[int, tuple[float, float | None, float]]) -> list[ClassicEntry]:
+    def _entries(self, found: Mapping[int, tuple[float | None, float]]) -> list[ClassicEntry]:
         entries = []
         ids = numpy().array(list(found), "int64")
         for row in self.reader.rows(ids[self.scope.holds(ids)].tolist()):
             file = self.scope.files[file_of(row.id)]
-            near, text, score = found[row.id]
-            entries.append(
-                ClassicEntry(
-                    row, file.path, near, text, score * freshness(file.day, self.today, self.hybrid.temporal_decay)
-                )
-            )
+            text, score = found[row.id]
+            fresh = freshness(file.day, self.today, self.hybrid.temporal_decay)
+            entries.append(ClassicEntry(row, file.path, text, score * fresh))
         return sorted(entries, key=lambda entry: (-entry.score, entry.path, entry.row.start_line))
 
     @property
