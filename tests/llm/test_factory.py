@@ -276,7 +276,7 @@ async def test_a_package_that_is_broken_is_named_and_hurts_no_other_model(
         assert [problem in reason for reason in reasons] == ([True] if fallback == "offline" else [])
 
 
-HEAVY = ("litellm", "httpx", "openai", "aiohttp", "pydantic", "tenacity", "tiktoken", "numpy", "textual")
+HEAVY = ("litellm", "httpx", "openai", "aiohttp", "pydantic", "tenacity", "tiktoken", "numpy", "textual", "mcp", "apsw")
 
 
 @pytest.mark.parametrize("module", ["factory", "embedding"])
