@@ -62,10 +62,11 @@ class HooksApi(Protocol):
 
 class AgentApi(Protocol):
     """The open conversation. `on_saving` is called on the event loop when `saving` changes. `steers`: messages that
-    wait are said in the running turn."""
+    wait are said in the running turn. `runs_shell`: `!command` runs in the shell."""
 
     on_saving: Callable[[], None] | None
     steers: bool
+    runs_shell: bool
 
     @property
     def status(self) -> RuntimeStatus:

@@ -171,19 +171,28 @@ class ToolResultMessage(Struct, frozen=True, tag_field="role", tag="toolResult",
 
 
 class BashExecutionMessage(Struct, frozen=True, tag_field="role", tag="bashExecution", rename="camel"):
-    """A shell command run by the user (`!command`) and its output."""
+    """A shell command run by the user and its output: `!!command`, or `!command`, which the model does not see.
+    `cancelled`: the user stopped it; `truncated`: the middle of the output is left out."""
 
     command: str
     output: str
     exit_code: int | None = None
     cancelled: bool = False
     truncated: bool = False
+    exclude_from_context: bool = False
     timestamp: int = 0
+
+    @property
+    def ending(self) -> str:
+        """How it ended: `exit 0`, `interrupted`, or nothing where that is unknown."""
+        if self.cancelled:
+            return "interrupted"
+        return "" if self.exit_code is None else f"exit {self.exit_code}"
 
     @property
     def text(self) -> str:
         """The command and its output, as the model sees them."""
-        return f"Ran `{self.command}` (exit {self.exit_code})\n{self.output}"
+        return f"Ran `{self.command}` ({self.ending or 'not run to its end'})\n{self.output}"
 
 
 Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage

@@ -31,11 +31,12 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.reset import Resets
-from clawbot.agent.slash import RESETS, ParsedCommand, parse_command
+from clawbot.agent.slash import RESETS, ParsedCommand, ShellCommand, parse_command, parse_shell, without_escape
 from clawbot.agent.status import report_of, status_of
 from clawbot.agent.status_types import RuntimeStatus
 from clawbot.agent.submissions import Outbox, Submissions
 from clawbot.agent.turn_runner import TurnRunner
+from clawbot.agent.user_command import run_user_command
 from clawbot.attachments.mentions import mentions
 from clawbot.config.schema_agent import Mode
 from clawbot.context.report import ContextReport
@@ -63,7 +64,8 @@ class Agent:
     """One conversation. `submit` may be called while a turn runs: texts are processed in order. `saving` is true during
     a silent turn, which yields no events; `on_saving` is called on the event loop when it changes. `on_event` receives
     events that belong to no submission. `steers`: a message that waits is said in the running turn, once the tools that
-    the model has called are done."""
+    the model has called are done. `runs_shell`: `!command` runs in the shell, which only a front end may allow at whose
+    prompt the user sits: what is piped into a single turn, or comes by HTTP, may be somebody else's words."""
 
     def __init__(self, deps: AgentDeps, conversation: Conversation) -> None:
         self.deps = deps
@@ -78,7 +80,7 @@ class Agent:
         leaves, wake = self._turns.leaves_some, self.ended.wake
         self._resets = Resets(deps, self.conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
         self._closing = False
-        self.saving = self.steers = False
+        self.saving = self.steers = self.runs_shell = False
         self.on_saving: Callable[[], None] | None = None
         self.on_event: Callable[[Event], None] | None = None
         self._notes = 0
@@ -347,7 +349,10 @@ class Agent:
         waiting = self._submissions.next_to_say() if self.steers and not self._closing else None
         if waiting is None or parse_command(waiting.text) is not None or mentions(waiting.text):
             return None
-        return waiting
+        return None if self._shell_command(waiting.text, waiting.scope) else waiting
+
+    def _shell_command(self, text: str, scope: Scope) -> ShellCommand | None:
+        return parse_shell(text) if self.runs_shell and scope.origin == "user" else None
 
     def _scope(self) -> Scope:
         """The running submission; a command always belongs to one."""
@@ -367,11 +372,14 @@ class Agent:
         try:
             if self._closing:
                 raise ClawbotError("The conversation was closed before this was taken up.", hint="Send it again.")
+            if (asked := self._shell_command(text, scope)) is not None:
+                await self._run_shell(asked, text, scope)
+                return TurnEnded(status="done")
             # A job's prompt is always a message, even `/new`: the schedule must not end a session.
             command = parse_command(text) if scope.origin == "user" else None
             message = text if command is None else await self._command(command, text, scope)
             if message.strip():
-                await self._message(message, scope)
+                await self._message(without_escape(message) if self.runs_shell else message, scope)
                 if self.deps.flush_at_end:
                     self.hooks.read_along()
         except InterruptedTurnError:
@@ -396,17 +404,32 @@ class Agent:
         anything."""
         if command.argument and command.name in RESETS:
             await self.outbox.keep(text, scope)
-        elif scope.unsent_id:
-            # Drop it first: a command must not be repeated after a crash.
-            await self.outbox.drop(scope.unsent_id)
-            scope.unsent_id = ""
+        else:
+            await self._drop_unsent(scope)
         scope.emit(self._started(text))
         result = await run_command(command, self)
         for event in (*result.events, *self._take_owed()):
             scope.emit(event)
         return result.message
 
-    async def _message(self, text: str, scope: Scope) -> None:
+    async def _drop_unsent(self, scope: Scope) -> None:
+        """A command must not be repeated after a crash."""
+        if scope.unsent_id:
+            await self.outbox.drop(scope.unsent_id)
+            scope.unsent_id = ""
+
+    async def _run_shell(self, asked: ShellCommand, text: str, scope: Scope) -> None:
+        await self._end_expired(text, scope)
+        await self._drop_unsent(scope)
+        scope.emit(self._started(text))
+        try:
+            tools = self._turns.requests.toolbox
+            await run_user_command(asked, tools, self.conversation, self.deps.clock, scope)
+        finally:
+            await self._turns.settle(scope.emit)
+
+    async def _end_expired(self, text: str, scope: Scope) -> None:
+        """Before `text` is said: end a session that has expired."""
         if scope.origin == "user" and (due := self._resets.due) is not None:
             await self.outbox.keep(text, scope)
             scope.emit(MessageQueued(text=text, position=0, unsent_id=scope.unsent_id))
@@ -418,6 +441,9 @@ class Agent:
                 scope.emit(
                     Notice(level="warning", text=f"The session should have ended, but could not be closed: {error}")
                 )
+
+    async def _message(self, text: str, scope: Scope) -> None:
+        await self._end_expired(text, scope)
 
         def started(entry_id: str, attached: Sequence[str]) -> None:
             self.outbox.drop_soon(scope)

@@ -12,7 +12,7 @@ from clawbot.agent.events import Notice, SessionChanged
 from clawbot.agent.offers import carried_over
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.protocol import ModelInfo
-from clawbot.messages import AssistantMessage, Message, UserMessage, quotes_notes
+from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, UserMessage, quotes_notes
 from clawbot.sessions.conversation import NOTES, REWIND, SILENT, ContextItem, context_items
 from clawbot.sessions.entries import (
     CompactionEntry,
@@ -143,6 +143,19 @@ class Conversation:
             total_tokens_fresh=True,
             cost=spent,
         )
+
+    async def add_command(self, message: BashExecutionMessage) -> str:
+        """Store what a command of the user came to; returns the entry's id. It is in the context only if it is shared.
+        Raises SessionStoreError; then it is neither stored nor in the context."""
+        await self.save_rest()
+        entry = await asyncio.to_thread(self.session.transcript.append_message, message, sync=True)
+        record = self.session.record
+        turns = 0 if record.turns is None and self.is_blank else record.turns
+        if not message.exclude_from_context:
+            self.items.append(ContextItem(entry.id, entry.message))
+        moment = epoch_ms(self._clock.now())
+        self.session.record = structs.replace(record, turns=turns, last_interaction_at=moment)
+        return entry.id
 
     async def save_rest(self) -> str:
         """Write what is not on disk yet, always the tail of the context; returns the id of the last entry."""

@@ -1,4 +1,4 @@
-"""The slash commands that clawbot has, and how the user's text is read as one.
+"""The slash commands that clawbot has, and how the user's text is read as one, or as a command of the shell.
 
 This table is the only list of them: completion, `/help`, the screen's own commands and README's table are read from
 it. What a command does is in clawbot.agent.commands; the screen shows what it does itself.
@@ -112,3 +112,25 @@ def parse_command(text: str) -> ParsedCommand | None:
     if "\n" in stripped and name not in RESETS:
         return None
     return ParsedCommand(name, (match["argument"] or "").strip())
+
+
+class ShellCommand(Struct, frozen=True):
+    """A command of the shell that the user typed; `shared` with the model."""
+
+    command: str
+    shared: bool = False
+
+
+_SHELL = re.compile(r"(?P<signs>!!|!(?!!))\s*(?P<command>\S.*)", re.DOTALL)
+
+
+def parse_shell(text: str) -> ShellCommand | None:
+    """Read `text` as `!command` or `!!command`; None when it is a message. A space before the sign, or a backslash,
+    makes it one."""
+    match = _SHELL.fullmatch(text.rstrip())
+    return ShellCommand(match["command"], match["signs"] == "!!") if match else None
+
+
+def without_escape(text: str) -> str:
+    """The message `text` without the backslash that kept it from being a command of the shell."""
+    return text[1:] if text.startswith("\\!") else text

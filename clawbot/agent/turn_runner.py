@@ -45,7 +45,7 @@ from clawbot.errors import ClawbotError
 from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatRequest
-from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
+from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, TextBlock, UserMessage
 from clawbot.sessions.entries import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
@@ -215,7 +215,8 @@ class TurnRunner:
         """Before the first words of a session: what the newest notes say. It is no more than help, so what fails here
         is told and stops nobody."""
         conversation, deps = self._conversation, self._deps
-        if conversation.items or not privacy_of(conversation.session.record.key).startup_notes:
+        began = any(not isinstance(item.message, BashExecutionMessage) for item in conversation.items)
+        if began or not privacy_of(conversation.session.record.key).startup_notes:
             return
         workspace, settings = deps.workspace, deps.settings.startup_context
         # Of a small window a tenth, in English.

@@ -40,6 +40,7 @@ from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.signals import on_signals
+from clawbot.text.sanitize import clean
 from clawbot.text.visible import were_not_sent
 from clawbot.tools.protocol import Decision
 
@@ -48,7 +49,10 @@ log = logging.getLogger(__name__)
 PROMPT = "> "
 GO_ON = "\\"
 """The end of a line that the next one belongs to."""
-KEYS = "Enter sends, a backslash at the end continues the line. Ctrl+C stops an answer or leaves. /help, /quit."
+KEYS = (
+    "Enter sends, a backslash at the end continues the line. !command runs in the shell, !!command shares its output "
+    "with the model. Ctrl+C stops an answer or leaves. /help, /quit."
+)
 
 _EARLIER = 6  # messages of the open conversation that are told at the start
 _DECISIONS: dict[str, Decision] = {"y": "once", "yes": "once", "a": "always", "n": "deny", "no": "deny"}
@@ -179,6 +183,9 @@ class Teller:
 
 
 def _tool_finished(event: ToolFinished) -> str:
+    if isinstance(event.details, dict) and isinstance(shared := event.details.get("shared"), bool):
+        seen = "the model sees it" if shared else "the model does not see it"
+        return LINE_END.join(filter(None, (clean(event.output), f"shell: {event.summary}; {seen}")))
     if event.is_error:
         return f"tool {event.name} failed: {event.output.strip().partition(LINE_END)[0]}"
     return f"tool {event.name} done{event.summary and ': '}{event.summary}"
@@ -250,6 +257,7 @@ class LineChat:
     async def run(self) -> None:
         """Talk until the user leaves."""
         self._runtime.agent.listen(self._beside)
+        self._runtime.agent.runs_shell = True
         await self._begin()
         while not self._leaving:
             self._ask_for("")

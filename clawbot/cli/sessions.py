@@ -335,7 +335,8 @@ def _said(message: Message) -> tuple[str, str]:
         case ToolResultMessage():
             return f"[{clean_line(message.tool_name)}{' failed' if message.is_error else ''}]", _short(message.text)
         case BashExecutionMessage():
-            return "You ran", f"$ {message.command}\n{_short(message.output)}"
+            seen = " (the model did not see it)" if message.exclude_from_context else ""
+            return f"You ran{seen}", f"$ {message.command}\n{_short(message.output)}"
 
 
 def _short(text: str) -> str:

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from clawbot.messages import (
     AssistantMessage,
+    BashExecutionMessage,
     Message,
     TextBlock,
     ToolCallBlock,
@@ -163,7 +164,9 @@ def _message_item(entry: Entry, message: Message) -> HistoryItem | None:
 
 def _context_item(entry: Entry) -> ContextItem | None:
     match entry:
-        case MessageEntry(message=message, excluded=False):
+        case MessageEntry(message=BashExecutionMessage(exclude_from_context=True)):
+            return None
+        case MessageEntry(message=message):
             return ContextItem(entry.id, message)
         case CompactionEntry(summary=summary, details=details):
             request = details.get(REQUEST) if isinstance(details, dict) else None

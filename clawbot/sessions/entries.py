@@ -50,10 +50,9 @@ class Entry(Struct, frozen=True, kw_only=True, tag_field="type", rename="camel")
 
 
 class MessageEntry(Entry, frozen=True, tag="message"):
-    """A message. `excluded`: the output of a user's command that the model must not see (never written by us)."""
+    """A message."""
 
     message: Message
-    excluded: bool = False
 
 
 class CompactionEntry(Entry, frozen=True, tag="compaction"):
@@ -218,7 +217,7 @@ def decode_entry(raw: bytes, kind: str) -> Entry | None:
     except _FAILURES:
         entry = _decode_loosely(raw, kind)
     if isinstance(entry, MessageEntry):
-        return _finish_message(entry, raw)
+        return _finish_message(entry)
     return entry
 
 
@@ -264,7 +263,7 @@ def encode_entry(entry: E) -> tuple[E, bytes]:
 
 def _entry_line(value: dict[str, Any]) -> bytes:
     links = {name: value[name] for name in ("type", "id", "parentId", "timestamp")}
-    rest = {name: part for name, part in value.items() if name not in links and name != "excluded"}
+    rest = {name: part for name, part in value.items() if name not in links}
     for name in ("details", "fromHook", "data", "label", "name"):
         if rest.get(name, ...) is None:
             del rest[name]
@@ -288,7 +287,7 @@ def _spelled_out(message: dict[str, Any]) -> dict[str, Any]:
     return message
 
 
-def _finish_message(entry: MessageEntry, raw: bytes) -> MessageEntry:
+def _finish_message(entry: MessageEntry) -> MessageEntry:
     """Undo `_spelled_out`, so that an unknown price is not read back as zero."""
     message = entry.message
     if isinstance(message, AssistantMessage) and message.usage is not None:
@@ -297,9 +296,6 @@ def _finish_message(entry: MessageEntry, raw: bytes) -> MessageEntry:
             usage = structs.replace(usage, cost=None)
         known = usage.total_tokens or usage.output or usage.prompt_tokens
         return structs.replace(entry, message=structs.replace(message, usage=usage if known else None))
-    if b'"excludeFromContext"' in raw:
-        shown = (as_object(raw) or {}).get("message") or {}
-        return structs.replace(entry, excluded=shown.get("excludeFromContext") is True)
     return entry
 
 

@@ -109,7 +109,8 @@ def _message(message: Message, time: str) -> str:
         state = "failed" if message.is_error else "answered"
         return _folded(f"{message.tool_name} {state}", message.text)
     if isinstance(message, BashExecutionMessage):
-        return _folded(f"You ran: {message.command}", message.output)
+        seen = " (the model did not see it)" if message.exclude_from_context else ""
+        return _folded(f"You ran{seen}: {message.command}", message.output)
     return f"{_heading('Clawbot', time)}\n{''.join(_blocks(message))}"
 
 

@@ -36,7 +36,7 @@ from clawbot.tools.protocol import (
     ToolOutcome,
     to_nobody,
 )
-from clawbot.tools.shell import ShellTool
+from clawbot.tools.shell import ShellTool, UserRun
 from clawbot.tools.text import cut_middle
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,14 @@ class Toolbox:
             tools = [tool for each in self._tools.values() if (tool := _offered(each, access)) is not None]
             self._by_access[access] = Toolbox(tools, self._limit, self._approvals, permissions=self.permissions)
         return self._by_access[access]
+
+    async def run_for_user(self, command: str, tell: Tell) -> UserRun:
+        """Run a command that the user typed, as `ShellTool.run_for_user` does. Raises ToolError, also where commands
+        are no part of the session."""
+        shell = self._tools.get(ShellTool.name)
+        if not isinstance(shell, ShellTool):
+            raise ToolError("Not run: there are no commands in this conversation (tools.deny, or a shared session).")
+        return await shell.run_for_user(command, tell)
 
     @property
     def read_only(self) -> tuple[AnyTool, ...]:

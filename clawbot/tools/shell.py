@@ -109,6 +109,24 @@ class Approved(Struct, frozen=True):
     git: bool = False
 
 
+class UserRun(Struct, frozen=True):
+    """A command of the user that ended. `code` is its exit status, None where the limit of time stopped it; `ending`
+    says it in words. `truncated`: the middle of the output is left out. `notice` is for the user."""
+
+    output: str
+    code: int | None
+    ending: str
+    truncated: bool = False
+    notice: str = ""
+
+
+class _Ended(Struct, frozen=True):
+    """A command that ended, and what there is to say of its sandbox."""
+
+    finished: Finished
+    notes: tuple[str, ...] = ()
+
+
 class ShellTool:
     """`shell`, a `RuledTool`, a `TellingTool` and a `SessionTool`. What the user allows for always holds in all
     sessions as long as this object lives. `fence` is that of the file tools: what only reads runs unasked within it.
@@ -191,38 +209,65 @@ class ShellTool:
             raise ToolError("`command` is empty.")
         check_readable(asked.command)
         found = await self._sandbox.look()
-        sandboxed = not isinstance(found, Missing)
-        if isinstance(found, Missing) and self._settings.sandbox == "required":
-            raise ToolError(
-                f"Not run: tools.shell.sandbox is required, and there is none: {found.reason}.",
-                hint=f"For the user: {found.remedy}.",
-            )
+        sandboxed = self._is_sandboxed(found)
         judge = functools.partial(self._judge, permissions=permissions, sandboxed=sandboxed)
         approved = await self._approved(asked.command, approve, judge, permissions)
         seconds = min(asked.timeout or self._settings.timeout, MAX_TIMEOUT)
         with LiveOutput(tell) as live:
-            outcome = await self._run(approved, seconds, sandboxed, live)
+            ended = await self._run(approved, seconds, sandboxed, live)
+        outcome = report(ended.finished, seconds)
         details = None
-        text = outcome.text
+        text = "\n".join([outcome.text, *ended.notes])
         if approved.command != asked.command:
             text = f"[The user changed the command. What ran: {visible(approved.command)}]\n{text}"
             details = {"command": approved.command}
         return ToolOutcome(text, outcome.is_error, outcome.summary, details, self._sandbox.notice(found))
 
-    async def _run(self, approved: Approved, seconds: float, sandboxed: bool, live: LiveOutput) -> ToolOutcome:
+    async def run_for_user(self, command: str, tell: Tell) -> UserRun:
+        """Run what the user typed at the prompt. Raises ToolError where it may not run or can't be started.
+
+        Nothing is asked: typing it is the consent that a question would get, so it has the network. Everything else
+        holds as for a command that was allowed: the sandbox, since a script or a Makefile that it starts may be the
+        model's work, `required` and `approval: deny`, which switch commands off for everybody, and what nobody can
+        read (a pasted command may hold it). The time limit is the longest one: the user sees it run and can stop it.
+        """
+        if self._settings.approval == "deny":
+            raise ToolError("Shell commands are switched off (tools.shell.approval: deny).")
+        check_readable(command)
+        found = await self._sandbox.look()
+        sandboxed = self._is_sandboxed(found)
+        approved = Approved(command, network=True, git=await asyncio.to_thread(self._sets_up_git, command))
+        with LiveOutput(tell) as live:
+            ended = await self._run(approved, MAX_TIMEOUT, sandboxed, live)
+        finished = ended.finished
+        return UserRun(
+            "\n".join(filter(None, (_printed(finished).rstrip(), *ended.notes))),
+            None if finished.timed_out else finished.code,
+            _ending(finished, MAX_TIMEOUT),
+            truncated=finished.dropped > 0,
+            notice=self._sandbox.notice(found),
+        )
+
+    def _is_sandboxed(self, found: object) -> bool:
+        """Whether commands run in the sandbox that was `found`. Raises ToolError where they have to and can't."""
+        if isinstance(found, Missing) and self._settings.sandbox == "required":
+            raise ToolError(
+                f"Not run: tools.shell.sandbox is required, and there is none: {found.reason}.",
+                hint=f"For the user: {found.remedy}.",
+            )
+        return not isinstance(found, Missing)
+
+    async def _run(self, approved: Approved, seconds: float, sandboxed: bool, live: LiveOutput) -> _Ended:
         finished, enclosed = await self._attempt(approved, seconds, live)
         made = enclosed.made
         if sandboxed and was_never_started(finished):
             finished, enclosed = await self._attempt(approved, seconds, live)
             made = [*made, *enclosed.made]
-        outcome = report(finished, seconds)
         if not sandboxed:
-            return outcome
-        said = (
-            told_of(made),
-            explained(outcome.text, outcome.is_error, network=approved.network, outer=enclosed.outer),
-        )
-        return ToolOutcome("\n".join([outcome.text, *filter(None, said)]), outcome.is_error, outcome.summary)
+            return _Ended(finished)
+        outcome = report(finished, seconds)
+        why = explained(outcome.text, outcome.is_error, network=approved.network, outer=enclosed.outer)
+        return _Ended(finished, tuple(filter(None, (told_of(made), why))))
 
     async def _attempt(self, approved: Approved, seconds: float, live: LiveOutput) -> tuple[Finished, Enclosed]:
         secret = await asyncio.to_thread(self._secrets.read)
@@ -350,12 +395,16 @@ def check_readable(command: str) -> None:
 
 def report(finished: Finished, timeout: float) -> ToolOutcome:
     """What the model and the screen are told about a command that ended."""
-    output = finished.head
-    if finished.dropped:
-        output += f"\n[... {finished.dropped:,} bytes of output left out here ...]\n{finished.tail}"
+    output = _printed(finished)
     ending = _ending(finished, timeout)
     text = f"{output.rstrip()}\n[{ending}]" if output.strip() else f"[no output; {ending}]"
     return ToolOutcome(text, is_error=finished.timed_out or finished.code != 0, summary=ending)
+
+
+def _printed(finished: Finished) -> str:
+    if not finished.dropped:
+        return finished.head
+    return f"{finished.head}\n[... {finished.dropped:,} bytes of output left out here ...]\n{finished.tail}"
 
 
 def _ending(finished: Finished, timeout: float) -> str:

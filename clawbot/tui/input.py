@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -76,9 +77,19 @@ class UnknownCommand(Struct, frozen=True):
 UserInput = Submitted | ScreenCommand | UnknownCommand
 
 
+ShellMode = Literal["", "kept", "shared"]
+"""What the prompt is about to do: say something, or run a command whose output the model does not see, or sees."""
+
+
+def shell_mode(text: str) -> ShellMode:
+    """What `text` in the prompt does when it is sent."""
+    return "shared" if text.startswith("!!") else "kept" if text.startswith("!") else ""
+
+
 def classify(text: str, commands: Collection[CommandInfo]) -> UserInput | None:
-    """Classify `text`, given the known `commands`; None for whitespace."""
-    if not text.strip():
+    """Classify `text`, given the known `commands`; None for what says nothing yet: whitespace, the sign of a shell
+    command alone."""
+    if not text.strip() or text.rstrip() in ("!", "!!"):
         return None
     parsed = parse_command(text)
     if parsed is None:

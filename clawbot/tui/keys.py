@@ -19,7 +19,11 @@ def binding(name: str, action: str, *, priority: bool = True) -> Binding:
 # What stands among the actions and can't be moved, by the action that it stands before.
 FIXED_LINES = {
     "newline": (("enter", "send"),),
-    "stop": (("↑ ↓", "what you wrote before"), ("tab", "complete a command; @file attaches")),
+    "stop": (
+        ("↑ ↓", "what you wrote before"),
+        ("tab", "complete a command; @file attaches"),
+        ("!", "shell command; !! shares its output"),
+    ),
     "leave": (("ctrl+c twice", "leave"),),
 }
 

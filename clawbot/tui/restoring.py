@@ -80,13 +80,21 @@ class HistoryBuilder:
             case ToolResultMessage() as message:
                 self._result(message)
             case BashExecutionMessage() as message:
-                ended = f"exit {message.exit_code}"
-                title = title_of("shell", message.command)
-                self._items.append(ToolItem("shell", title, {}, message.output, ended, "done", self._language))
+                self._ran(message, moment)
             case None:
                 self._beside(entry)
         if isinstance(entry.message, UserMessage | BashExecutionMessage):
             self._spoken = False
+
+    def _ran(self, message: BashExecutionMessage, moment: datetime) -> None:
+        """A command of the user."""
+        sign = "!" if message.exclude_from_context else "!!"
+        self._items += user_items(f"{sign}{message.command}", self._times.told(moment))
+        title = title_of("shell", message.command)
+        item = ToolItem("shell", title, {"command": message.command}, message.output, message.ending)
+        item.state = "done" if message.exit_code == 0 else "failed"
+        item.language, item.shared = self._language, not message.exclude_from_context
+        self._items.append(item)
 
     def _beside(self, entry: HistoryItem) -> None:
         """What happened beside the talk. Housekeeping may come in the middle of an answer, which goes on below."""

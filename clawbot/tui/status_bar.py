@@ -12,6 +12,7 @@ from clawbot.agent.events import Notice
 from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.context.window import ASSUMED
 from clawbot.errors import ClawbotError
+from clawbot.tui.input import ShellMode
 from clawbot.tui.render.lines import duration
 from clawbot.tui.turns import Turns
 from clawbot.tui.widgets.status_line import Gauge, HeaderLine, Keys, KeysLine, StatusLine
@@ -115,12 +116,20 @@ IDLE_KEYS = (
 )  # fmt: skip
 BUSY_KEYS = (("enter", "queues"), ("recall", "takes it back"), ("unfold", "unfolds"), ("reasoning", "reasoning"))
 READING_KEYS = (("to_end", "↓ the end"), ("page_up page_down", "scroll"), ("unfold", "unfolds"))
+SHELL_HINTS = {"kept": "shell", "shared": "shell, shared"}
+SHELL_KEYS: dict[ShellMode, Keys] = {
+    "kept": (("shell:", "the model does not see it"), ("!!", "shares it"), ("\\!", "says it")),
+    "shared": (("shell:", "the model sees the output"), ("!", "keeps it")),
+}
 
 
-def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool) -> Keys:
-    """The keys of the footer, without those that nothing is set for: none beside a question, which names its own."""
+def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool, shell: ShellMode = "") -> Keys:
+    """The keys of the footer, without those that nothing is set for: none beside a question, which names its own; and
+    what the prompt does where it runs a command in the shell."""
     if asking:
         return ()
+    if shell:
+        return SHELL_KEYS[shell]
     lines = READING_KEYS if reading else BUSY_KEYS if busy else IDLE_KEYS
     found = ((" ".join(_key(keys, name) for name in names.split()), text) for names, text in lines)
     return tuple((key, text.format(mode=mode)) for key, text in found if key.strip())
@@ -170,6 +179,7 @@ class StatusBar:
         self._asking = self._reading = False
         self._mode: Mode = "edits"
         self._keys = KeyMap()
+        self._shell: ShellMode = ""
         line.show(place=STARTING)
 
     def connect(self, runtime: RuntimeApi) -> None:
@@ -250,15 +260,26 @@ class StatusBar:
 
     def show_hint(self) -> None:
         """Name the key that matters most at the moment."""
+        said = "" if self._turns.busy else SHELL_HINTS.get(self._shell, "")
         stops = self._keys.first("stop") and (self.saving or self._turns.busy)
-        self._line.show(hint=f"{self._keys.first('stop')} {'skips' if self.saving else 'stops'}" if stops else "")
+        self._line.show(hint=f"{self._keys.first('stop')} {'skips' if self.saving else 'stops'}" if stops else said)
         self._footer.keys = keys_of(
-            self._keys, self._mode, asking=self._asking, reading=self._reading, busy=self._turns.busy
+            self._keys,
+            self._mode,
+            asking=self._asking,
+            reading=self._reading,
+            busy=self._turns.busy,
+            shell=self._shell,
         )
 
     def asks(self, asking: bool) -> None:
         """Whether a question stands in place of the prompt."""
         self._asking = asking
+        self.show_hint()
+
+    def types(self, shell: ShellMode) -> None:
+        """What the prompt is about to do."""
+        self._shell = shell
         self.show_hint()
 
     def reads(self, reading: bool) -> None:

@@ -404,6 +404,7 @@ class FakeRuntime:
         self.providers = list(PROVIDERS)
         self.exported: list[str | None] = []
         self.resumed: list[str] = []
+        self.runs_shell = False
         self.warmed = 0
         self.memories: dict[str, SearchResult] = {}  # what a search for each query finds
         self.searches: list[str] = []

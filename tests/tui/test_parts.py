@@ -53,6 +53,9 @@ from tests.tui.fake_runtime import RuntimeStatus
         ("  /New tell me", Submitted("/new tell me")),
         (" /Model", ScreenCommand("/model", "")),
         ("/Exit", ScreenCommand("/quit", "")),
+        ("!ls", Submitted("!ls")),
+        ("!", None),
+        ("!! ", None),
     ],
 )
 def test_an_input_is_classified_once(text: str, entry: UserInput | None) -> None:

@@ -30,6 +30,7 @@ from clawbot.tui.render.verbs import CardState, title_words, word
 OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
 HITS_SHOWN = 6  # of the notes that a search found, until the call is unfolded
 CHANGES_SHOWN = 12  # lines of a change, until the call is unfolded
+OWN_LINES = 12  # of what the user's own command printed, until the card is unfolded
 TAIL_LINES = 5  # of what a running command has printed
 TAIL_CHARS = 4000
 INNER = TEXT_INDENT + 2  # where the text of a card stands
@@ -59,7 +60,8 @@ class ToolItem(Item):
 
     The `hits` of a memory search are listed below and unfold to their text; the `excerpt` of a note, and `notes` on
     either, are shown when unfolded. They replace the output, which is meant for the model; for other tools `notes` is
-    None.
+    None. A command of the user shows the beginning of its output at once; it is `shared` with the model or not, which
+    is None for calls of the model.
     """
 
     name: str
@@ -78,6 +80,7 @@ class ToolItem(Item):
     notes: tuple[str, ...] | None = None
     place: NoteHit | None = None  # where it wrote
     diff: str = ""  # what it changed; stands for the arguments and the output
+    shared: bool | None = None
     joined: bool = False  # another call stands right above
     unfolded: bool = False
 
@@ -100,7 +103,13 @@ class ToolItem(Item):
             )
         if self.state == "running":
             lines += self._printed(page.width - INNER)
-        return lines + self._inside(page) if self.unfolded else lines
+        if self.unfolded:
+            return lines + self._inside(page)
+        return lines + self._beginning(page.width - INNER) if self.shared is not None else lines
+
+    def _beginning(self, room: int) -> list[StyledLine]:
+        """Of what the user's command printed."""
+        return indented(self._capped(self._output(room), OWN_LINES), INNER) if (self.output or "").strip() else []
 
     def _head(self, width: int) -> StyledLine:
         glyph, style = GLYPHS[self.state]
@@ -123,7 +132,8 @@ class ToolItem(Item):
         named = {"failed": "failed", "declined": "declined", "interrupted": "stopped", "no result": "lost"}
         said = word(named[self.summary], self.language) if self.summary in named else self.summary
         took = took_words(self.milliseconds) if self.milliseconds >= 0 and self.state in ("done", "failed") else ""
-        return " · ".join(filter(None, (said, took)))
+        seen = "" if self.shared is None else word("shared" if self.shared else "kept", self.language)
+        return " · ".join(filter(None, (said, took, seen)))
 
     def _printed(self, room: int) -> list[StyledLine]:
         """The last lines of what a running command has printed."""
@@ -204,7 +214,8 @@ def took_words(milliseconds: int) -> str:
 
 def take_details(item: ToolItem, details: Any) -> None:
     """What the call has for the eye: what it changed in a file, as a unified diff, and where; the notes that a search
-    brought back, or the lines of one; what it says about them (None for other tools); and that the user declined."""
+    brought back, or the lines of one; what it says about them (None for other tools); whether the model sees what the
+    user ran; and that the user declined."""
     found = details if isinstance(details, dict) else {}
     diff, results, notes = found.get("diff"), found.get("results"), found.get("notes")
     item.diff = diff if isinstance(diff, str) else ""
@@ -213,6 +224,8 @@ def take_details(item: ToolItem, details: Any) -> None:
     item.hits = tuple(hit for hit in hits if hit is not None)
     item.excerpt = note_hit(found.get("excerpt"))
     item.notes = tuple(map(str, notes)) if isinstance(notes, list) else None
+    shared = found.get("shared")
+    item.shared = shared if isinstance(shared, bool) else None
     if found.get("declined") is True:
         item.state = "declined"
 

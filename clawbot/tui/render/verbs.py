@@ -50,6 +50,8 @@ _WORDS: dict[str, dict[Language, str]] = {
     "stopped": {"en": "interrupted", "zh": "已中断"},
     "lost": {"en": "no result", "zh": "没有结果"},
     "more": {"en": "… {count:,} more lines", "zh": "… 还有 {count:,} 行"},
+    "shared": {"en": "shared", "zh": "模型可见"},
+    "kept": {"en": "not shared", "zh": "模型不可见"},
     "thinking": {"en": "thinking", "zh": "思考中"},
     "workspace": {"en": "the workspace", "zh": "工作区"},
     "unanswered": {"en": "never answered", "zh": "没有得到回答"},

@@ -135,6 +135,7 @@ class ChatScreen(Screen[None]):
         self.runtime = runtime
         self._take_keys(KeyMap(runtime.settings.tui.keys))
         runtime.agent.steers = runtime.settings.tui.queue == "steer"
+        runtime.agent.runs_shell = True
         self.attention.notify = runtime.settings.tui.notify
         self.status_bar.connect(runtime)
         self.modes.connect(runtime)
@@ -299,6 +300,10 @@ class ChatScreen(Screen[None]):
             prompt.take(prompt.shortened(text))
         else:
             self.writer.unsent(text)
+
+    @on(Composer.ShellModeChanged)
+    def _shell_mode_changed(self, event: Composer.ShellModeChanged) -> None:
+        self.status_bar.types(event.mode)
 
     # Questions
 

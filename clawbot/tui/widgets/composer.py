@@ -17,13 +17,25 @@ from textual.widgets import Static, TextArea
 from clawbot.agent.slash import COMMANDS, CommandInfo
 from clawbot.clock import Clock
 from clawbot.tui.history import load_history, save_entry
-from clawbot.tui.input import Choice, CompletionRequest, UnknownCommand, UserInput, best, classify, wanted
+from clawbot.tui.input import (
+    Choice,
+    CompletionRequest,
+    ShellMode,
+    UnknownCommand,
+    UserInput,
+    best,
+    classify,
+    shell_mode,
+    wanted,
+)
 from clawbot.tui.widgets.completions import Completions
 from clawbot.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
 
+MARK = "❯"
+SHELL_MARK = "$"
 MID_TYPING = 1.5  # seconds after a key in which the user is still writing
 PAUSE = 60.0  # seconds without a key after which what a call needs may have been let go
 NEVER = -1e9  # on the monotonic clock: no key was pressed yet
@@ -41,6 +53,12 @@ class Composer(Vertical):
 
         entry: UserInput
 
+    @dataclass
+    class ShellModeChanged(Message):
+        """What is typed is a command of the shell from now on, or no longer one."""
+
+        mode: ShellMode
+
     class FirstKey(Message):
         """The user has begun to type, for the first time or after a pause."""
 
@@ -52,12 +70,13 @@ class Composer(Vertical):
         self._runtime: RuntimeApi | None = None
         self._history_file: Path | None = None
         self._want: CompletionRequest | None = None  # what the list was made for
+        self._shell: ShellMode = ""
 
     def compose(self) -> ComposeResult:
         """The list above the prompt."""
         yield Completions()
         with Horizontal(id="prompt-row"):
-            yield Static("❯", id="prompt-mark")
+            yield Static(MARK, id="prompt-mark")
             yield Prompt(self._submit, self._steer)
 
     def connect(self, runtime: RuntimeApi) -> None:
@@ -138,6 +157,14 @@ class Composer(Vertical):
         event.stop()
         if event.text_area is self.prompt:
             self._complete(wanted(self.prompt.before_cursor))
+            self._show_mode(shell_mode(self.prompt.document.get_line(0)))
+
+    def _show_mode(self, mode: ShellMode) -> None:
+        if mode != self._shell:
+            self._shell = mode
+            self.set_class(bool(mode), "-shell")
+            self.query_one("#prompt-mark", Static).update(SHELL_MARK if mode else MARK)
+            self.post_message(self.ShellModeChanged(mode))
 
     def _complete(self, want: CompletionRequest | None) -> None:
         self._want = want
