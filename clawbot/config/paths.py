@@ -68,6 +68,7 @@ class Paths:
         self.schedule_file = home / "schedule.json"
         self.history_file = home / "history.jsonl"
         self.look_file = home / "look.json"
+        self.drafts_file = home / "drafts.json"
         self.run = home / "run"
         self.models = home / "models"
         self.local_file = home / "local.json"

@@ -14,6 +14,8 @@ from clawbot.tui.heap import give_back
 from clawbot.tui.render.items import HeadItem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clawbot.api import RuntimeApi
     from clawbot.clock import Clock
     from clawbot.tui.widgets.transcript import TranscriptView
@@ -56,8 +58,12 @@ class EarlierMessages:
 
     async def go_to(self, runtime: RuntimeApi, entry: str, query: str) -> None:
         """Show the stored `entry` with the words of `query` highlighted, however far above it is."""
+        await self.reach(runtime, lambda: self._page.point_at(entry, query))
+
+    async def reach(self, runtime: RuntimeApi, found: Callable[[], bool]) -> None:
+        """Load the parts above until something is `found`, or nothing is left; one that is on its way is waited for."""
         async with self._fetching:
-            while not self._page.point_at(entry, query) and self._oldest is not None:
+            while not found() and self._oldest is not None:
                 await self._fetch(runtime)
 
     def shorten(self) -> None:

@@ -18,6 +18,7 @@ from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
 from clawbot.config.keys import KeyMap
 from clawbot.tui.attention import Attention
+from clawbot.tui.drafts import Drafts
 from clawbot.tui.earlier import EarlierMessages
 from clawbot.tui.keys import binding
 from clawbot.tui.modes import ModeSwitch
@@ -65,6 +66,9 @@ class ChatScreen(Screen[None]):
         binding("help", "app.help"),
         binding("links", "switch_focus"),
         binding("mode", "next_mode"),
+        binding("earlier_message", "message(-1)"),
+        binding("later_message", "message(1)"),
+        binding("stash", "stash"),
     ]
 
     page = getters.query_one(TranscriptView)
@@ -80,6 +84,7 @@ class ChatScreen(Screen[None]):
         self.clock = clock
         self.attention = attention
         self.keys = KeyMap()
+        self.drafts = Drafts()
         self._turn_began = 0.0
         self.runtime: RuntimeApi | None = None
         # The order of events is that of clawbot.agent.events.
@@ -351,6 +356,22 @@ class ChatScreen(Screen[None]):
         elif self.composer.is_empty and self.approval.request is None and not self.question.display:
             self.call_later(self.app.run_action, "go_back")
 
+    @work(group="stash")
+    async def action_stash(self) -> None:
+        """Put what is being written aside; with an empty prompt, take back what was put aside last."""
+        prompt = self.composer.prompt
+        if self.runtime is None:
+            return
+        file = self.runtime.paths.drafts_file
+        if text := prompt.expanded(prompt.text):
+            prompt.take("")
+            await self.drafts.put(file, text)
+            self.hint(f"put aside · {self.keys.first('stash')} takes it back", 3.0)
+        elif text := await self.drafts.take(file):
+            self._hand_back(text)
+        else:
+            self.hint("nothing was put aside", 2.0)
+
     def action_recall(self) -> None:
         """Take the last queued input back into the prompt."""
         text = self.turns.recall()
@@ -372,6 +393,16 @@ class ChatScreen(Screen[None]):
         if self.approval.scroll_page(step):
             return
         self.page.scroll_relative(y=step * max(1, self.page.size.height - 2), animate=False)
+
+    @work(group="message", exclusive=True)
+    async def action_message(self, step: int) -> None:
+        """Go to the user's message above (-1) or below (1) what is in view; below the last one is the end."""
+        if self.page.go_to_message(step) or self.runtime is None:
+            return
+        if step > 0:
+            self.page.go_to_end()
+        else:
+            await self.earlier.reach(self.runtime, lambda: self.page.go_to_message(step))
 
     def action_to_start(self) -> None:
         """Go to the first line that is loaded."""

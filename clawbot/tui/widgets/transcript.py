@@ -20,7 +20,7 @@ from textual.events import Click, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
 
-from clawbot.tui.render.items import FOLD, Item, Page
+from clawbot.tui.render.items import FOLD, Item, Page, UserItem
 from clawbot.tui.render.lines import StyledLine
 from clawbot.tui.widgets.line_view import LineView, Pointed
 
@@ -275,14 +275,32 @@ class TranscriptView(LineView, can_focus=True):
         if first is None:
             return False
         self.pointed = Pointed(entry, query)
+        self._show_at_top(self.stack.item(first))
+        return True
+
+    def go_to_message(self, step: int) -> bool:
+        """Put the user's message above (-1) or below (1) the first line in view at the top; False where there is
+        none."""
+        here = self.stack.at(self.scroll_offset.y + LINES_ABOVE)[0] if len(self.stack) else 0
+        if step < 0:
+            # A message of which the beginning is out of view is above.
+            here += self.stack.top(here) < self.scroll_offset.y if len(self.stack) else 0
+            places = range(min(here, len(self.stack)) - 1, -1, -1)
+        else:
+            places = range(here + 1, len(self.stack))
+        item = next((self.stack.item(place) for place in places if isinstance(self.stack.item(place), UserItem)), None)
+        if item is not None:
+            self._show_at_top(item)
+        return item is not None
+
+    def _show_at_top(self, item: Item) -> None:
+        """What comes into view gets its true height, by which the place moves: so it is looked for a few times."""
         self._following = False
         for _ in range(4):
-            # What comes into view gets its true height, by which the place moves.
-            self._scroll(max(0, self.stack.top(first) - LINES_ABOVE))
+            self._scroll(max(0, self.stack.top(self.stack.index_of(item) or 0) - LINES_ABOVE))
             self._settle_visible()
         self._following = self.at_end
         self.refresh()
-        return True
 
     # Layout
 
