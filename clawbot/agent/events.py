@@ -2,9 +2,10 @@
 submission, which says who is told of them.
 
 Order within one submission: `message_queued`? (`note_kept`? `session_changed`)? `notes_quoted`? `turn_started`
-(`text_delta` | `reasoning_delta` | `tool_started` `approval_requested`? `tool_output`* `tool_finished` |
-`model_retry` | `model_changed` | `message_finished` | `context_used` | `memory_written` | `compaction_running` |
-`compaction_finished` | `message_steered` | `notice`)* `turn_ended`. What comes before `turn_started` is the end of a
+(`text_delta` | `reasoning_delta` | `tool_started` (`approval_requested` | `tool_output` | `subagent_step`)*
+`tool_finished` | `model_retry` | `model_changed` | `message_finished` | `context_used` | `memory_written` |
+`compaction_running` | `compaction_finished` | `message_steered` | `notice`)* `turn_ended`. Calls that somebody else
+does (`task`) run side by side: all begin before one has finished. What comes before `turn_started` is the end of a
 session by the clock, and the quote with which one begins. A slash command yields `turn_started`, then
 `command_output`, `session_changed`, `note_kept`, what memory and compaction tell, or `notice`, and for `/new TEXT` the
 events of the text. `turn_ended` is always the last one. What belongs to no submission (a reset by the clock, a note
@@ -92,7 +93,8 @@ class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
     `pattern` is what the answer "always" would allow from now on; `reach` says what the command can touch, and
     `risks` what it seems to do beyond reading. With a `diff` it is the change of a file that `command` names.
     `network`: the command runs without the network, unless the answer gives it that. `asks` is the question in words
-    where `command` is nothing that runs, and can't be changed.
+    where `command` is nothing that runs, and can't be changed. `by` names the
+    sub-agent that asks, empty for the agent itself.
     """
 
     request_id: str
@@ -106,6 +108,7 @@ class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
     diff: str = ""
     network: bool = False
     asks: str = ""
+    by: str = ""
 
 
 class ToolOutput(_Event, frozen=True, tag="tool_output"):
@@ -231,6 +234,20 @@ class Notice(_Event, frozen=True, tag="notice"):
     line: int | None = None
 
 
+class SubagentStep(_Event, frozen=True, tag="subagent_step"):
+    """What the sub-agent of the call `parent_call_id` does, which is about `description`: `step`, an event of its own
+    talk, `session_id`. Of outputs only the beginning. `calls` and `tokens` are what it called and used so far; tokens
+    of a cache don't count. Comes between `tool_started` and `tool_finished` of that call, which may be one of several
+    that run side by side, or one of a sub-agent."""
+
+    parent_call_id: str
+    session_id: str
+    description: str
+    calls: int
+    tokens: int
+    step: ToolStarted | ToolFinished | MessageFinished | ModelRetry | ModelLoading | ModelChanged | Notice
+
+
 class CommandOutput(_Event, frozen=True, tag="command_output"):
     """What a slash command has to say, as Markdown. `data` is the same for programs."""
 
@@ -278,6 +295,7 @@ Event = (
     | CompactionRunning
     | CompactionFinished
     | Notice
+    | SubagentStep
     | CommandOutput
     | SessionChanged
     | TurnEnded

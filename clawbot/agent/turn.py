@@ -7,9 +7,11 @@ never runs before its call is written down.
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import itertools
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
@@ -53,6 +55,9 @@ from clawbot.text.secrets import redact
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, Tell, ToolOutcome
 
 log = logging.getLogger(__name__)
+
+
+INTERRUPTED = ToolOutcome("Interrupted by the user.", is_error=True, summary="interrupted")
 
 
 class Hold:
@@ -121,6 +126,11 @@ async def nothing_said() -> None:
     """The default for `steer`: nobody says anything in between."""
 
 
+def done_here(_call: ToolCallBlock) -> bool:
+    """The default for `delegates`: nobody else does it."""
+    return False
+
+
 def unheard(_call_id: str, _text: str) -> None:
     """The default for `tell`: nobody hears of it."""
 
@@ -141,7 +151,8 @@ class TurnSetup(Struct, frozen=True):
     """What a turn works with. `prepare` makes the request of the next model call from what was said and committed so
     far; `recover` makes that smaller when it did not fit into the model's window, and says whether it could; `approve`
     asks the user for a call of `call_id`; `tell` receives what such a call prints while it runs; `steer` commits what
-    the user said meanwhile, once the tools of a round ran; `max_rounds` bounds the calls of the model, `max_calls` the
+    the user said meanwhile, once the tools of a round ran; `delegates` says which calls somebody else does, which run
+    side by side then; `max_rounds` bounds the calls of the model, `max_calls` the
     tool calls that are run of one answer."""
 
     model: ChatModel
@@ -153,6 +164,7 @@ class TurnSetup(Struct, frozen=True):
     recover: Callable[[ContextOverflowError], Awaitable[bool]] = never
     steer: Callable[[], Awaitable[None]] = nothing_said
     tell: Callable[[str, str], None] = unheard
+    delegates: Callable[[ToolCallBlock], bool] = done_here
     max_calls: int = 100
 
 
@@ -347,19 +359,72 @@ class _Stopwatch:
 async def _run_tools(
     calls: Sequence[ToolCallBlock], setup: TurnSetup, cancel: Cancellation
 ) -> AsyncGenerator[TurnStep, None]:
-    """Run the calls one after the other; each gets a result, also those that an interrupt or their number left out."""
-    for number, call in enumerate(calls):
-        yield ToolStarted(call_id=call.id, name=call.name, title=setup.tools.title(call), arguments=call.arguments)
-        watch = _Stopwatch(setup.clock, setup.approve(call.id))
-        tell = functools.partial(setup.tell, call.id)
-        try:
-            if number < setup.max_calls:
-                outcome = await cancel.run(functools.partial(setup.tools.run, call, watch.approve, tell))
-            else:
-                outcome = _left_out(setup.max_calls)
-        except InterruptedTurnError:
-            outcome = ToolOutcome("Interrupted by the user.", is_error=True, summary="interrupted")
-        took = watch.milliseconds
+    """Run the calls one after the other, those side by side that somebody else does; each gets a result, also those
+    that an interrupt or their number left out."""
+    for delegated, group in itertools.groupby(calls[: setup.max_calls], key=setup.delegates):
+        for some in [list(group)] if delegated else [[call] for call in group]:
+            async with aclosing(_run_together(some, setup, cancel)) as results:
+                async for result in results:
+                    yield result
+    for call in calls[setup.max_calls :]:
+        running = _Running(call, setup)
+        yield running.started
+        for result in running.ended(_left_out(setup.max_calls)):
+            yield result
+
+
+async def _run_together(
+    calls: Sequence[ToolCallBlock], setup: TurnSetup, cancel: Cancellation
+) -> AsyncGenerator[TurnStep, None]:
+    """Run `calls` at the same time; what has a result first is committed first."""
+    started = [_Running(call, setup) for call in calls]
+    for each in started:
+        yield each.started
+    left = {} if cancel.requested else {asyncio.create_task(each.run()): each for each in started}
+    idle = [] if left else started
+    try:
+        while left:
+            wait = functools.partial(asyncio.wait, list(left), return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await cancel.run(wait)
+            for task in [task for task in left if task in done]:
+                for result in left.pop(task).ended(task.result()):
+                    yield result
+    except InterruptedTurnError:
+        log.info("the user stopped %d calls", len(left))
+    finally:
+        await _stopped(left)
+    stopped = [(each, INTERRUPTED if task.cancelled() else task.result()) for task, each in left.items()]
+    for each, outcome in [*stopped, *((each, INTERRUPTED) for each in idle)]:
+        for result in each.ended(outcome):
+            yield result
+
+
+async def _stopped(tasks: Iterable[asyncio.Task[ToolOutcome]]) -> None:
+    """Stop `tasks`, and wait for their ends."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Running:
+    """A call that runs, or is left out."""
+
+    def __init__(self, call: ToolCallBlock, setup: TurnSetup) -> None:
+        self._call = call
+        self._setup = setup
+        self._watch = _Stopwatch(setup.clock, setup.approve(call.id))
+        self.started = ToolStarted(
+            call_id=call.id, name=call.name, title=setup.tools.title(call), arguments=call.arguments
+        )
+
+    async def run(self) -> ToolOutcome:
+        """Raises nothing but CancelledError."""
+        tell = functools.partial(self._setup.tell, self._call.id)
+        return await self._setup.tools.run(self._call, self._watch.approve, tell)
+
+    def ended(self, outcome: ToolOutcome) -> Iterator[TurnStep]:
+        """What is told of the `outcome`, and stored."""
+        call, took = self._call, self._watch.milliseconds
         yield ToolFinished(
             call_id=call.id,
             name=call.name,
@@ -378,7 +443,7 @@ async def _run_tools(
                 content=[TextBlock(outcome.text)],
                 is_error=outcome.is_error,
                 details=outcome.details,
-                timestamp=epoch_ms(setup.clock.now()),
+                timestamp=epoch_ms(self._setup.clock.now()),
                 summary=outcome.summary or UNSET,
                 duration_ms=took,
             )

@@ -248,6 +248,7 @@ class TurnRunner:
             max_calls=self._deps.settings.tools.max_calls,
             recover=functools.partial(self.policy.recover, scope),
             steer=functools.partial(self._say_waiting, scope),
+            delegates=self.requests.toolbox.delegates,
         )
         try:
             async with aclosing(run_turn(setup, scope.cancel)) as steps:

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from clawbot.config.schema_agent import Mode, PermissionSettings, split_rule
+from clawbot.messages import ToolCallBlock
 from clawbot.text.globs import compile_glob
 from clawbot.text.names import fold_name
 from clawbot.tools.protocol import Approver, Tell, ToolOutcome
@@ -142,6 +143,14 @@ class TellingTool(Protocol):
         self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, tell: Tell
     ) -> ToolOutcome:
         """As `RuledTool.run_ruled`; what is printed is handed to `tell` piece by piece."""
+
+
+@runtime_checkable
+class DelegatingTool(Protocol):
+    """A tool whose calls are done by somebody else: those of one answer run side by side."""
+
+    async def run_delegated(self, call: ToolCallBlock, approve: Approver, permissions: Permissions) -> ToolOutcome:
+        """Have `call` done. Whoever does it asks by `approve`, under `permissions`."""
 
 
 @runtime_checkable

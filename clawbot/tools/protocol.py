@@ -47,7 +47,8 @@ class ApprovalQuestion(Struct, frozen=True):
     `pattern` is what the answer "always" allows from then on, `reach` says what the command can touch, and `risks`
     names in words what it seems to do beyond reading. `remedy` is what the user can do where nobody can be asked.
     `network`: it runs without the network, unless the answer says otherwise. `asks` is the question in words where
-    `command` is nothing that runs.
+    `command` is nothing that runs. `by` names the sub-agent that asks, empty for the agent
+    itself.
     """
 
     tool: str
@@ -60,6 +61,7 @@ class ApprovalQuestion(Struct, frozen=True):
     remedy: str = ""
     network: bool = False
     asks: str = ""
+    by: str = ""
 
 
 class ApprovalAnswer(Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Container, Sequence, Set
 from pathlib import Path
 
 from clawbot.clock import Clock
@@ -21,7 +21,7 @@ from clawbot.tools.folder import WorkspaceFolder, well_formed
 from clawbot.tools.grep import GrepTool
 from clawbot.tools.listing import ListTool
 from clawbot.tools.packages import PackageApprovals, ToolContext, ask_to_run, package_tools
-from clawbot.tools.permissions import GrantingTool, Permissions, RuledTool, TellingTool
+from clawbot.tools.permissions import DelegatingTool, GrantingTool, Permissions, RuledTool, TellingTool
 from clawbot.tools.protocol import (
     AnyTool,
     ApprovalAnswer,
@@ -75,6 +75,15 @@ class Toolbox:
         self._tools, self._added = {**own, **added}, set(added)
         self.specs = tuple(tool.spec for tool in self._tools.values())
         self._by_access.clear()
+
+    def delegates(self, call: ToolCallBlock) -> bool:
+        """Whether somebody else does `call`, beside others of its kind."""
+        return isinstance(self._tools.get(call.name), DelegatingTool)
+
+    def handed_over(self, without: Container[str], also: Sequence[AnyTool] = ()) -> Toolbox:
+        """The tools for somebody else, under the same permissions: those of now but `without`, and `also` these."""
+        kept = [tool for name, tool in self._tools.items() if name not in without]
+        return Toolbox([*kept, *also], self._limit, self._approvals, permissions=self.permissions)
 
     def for_session(self, access: SessionAccess) -> Toolbox:
         """The tools for a session with `access`: others don't exist there."""
@@ -145,6 +154,9 @@ class Toolbox:
             raise ToolError(f"There is no tool {one_line(call.name)!r}.{meant} Available: {known}.")
         if call.malformed is not None:
             raise ToolError(explain_malformed(call.malformed))
+        if isinstance(tool, DelegatingTool):
+            await self._ruled(tool, call, approve)
+            return await tool.run_delegated(call, approve, self.permissions)
         if isinstance(tool, TellingTool):
             return await tool.run_telling(call.arguments, approve, self.permissions, tell)
         if isinstance(tool, RuledTool):
@@ -159,7 +171,9 @@ class Toolbox:
     async def _ruled(self, tool: AnyTool, call: ToolCallBlock, approve: Approver) -> Approver:
         """Who answers the questions of a call: nobody is asked twice, and nobody about what a rule allows. Raises
         ToolError where rules, mode or user refuse it."""
-        ruling = self.permissions.of_tool(call.name, read_only=tool.read_only)
+        # What is delegated is ruled on call by call.
+        reads = tool.read_only or isinstance(tool, DelegatingTool)
+        ruling = self.permissions.of_tool(call.name, read_only=reads)
         if ruling.way == "usual":
             return approve
         if ruling.way == "deny":
