@@ -62,21 +62,27 @@ def command() -> None:
 @json_option
 @agent_option
 @click.option("--all", "every", is_flag=True, help="Those of every agent.")
+@click.option("--subagents", "parent", metavar="NAME", help="Those of the sub-agents of the session NAME.")
 @reports_errors
-def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool) -> None:
+def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool, parent: str | None) -> None:
     """List the sessions, last used first, including ended ones.
+
+    What a sub-agent did is listed with --subagents NAME alone; `show` and `export` take it as NAME/ID.
 
     With --json: an array of objects with agent, key, name, sessionId, title, updatedAt, createdAt (ISO 8601), turns,
     tokens, ended ("open", or why it ended), path, locked, model, cost (US dollars; null when unknown).
     """
-    agents = _agents() if every else [agent_id]
-    found = [(agent, summary) for agent in agents for summary in _store(agent, file).list()]
+    if parent is not None:
+        found = [(agent_id, summary) for summary in _subagents(_store(agent_id, file), parent).list()]
+    else:
+        agents = _agents() if every else [agent_id]
+        found = [(agent, summary) for agent in agents for summary in _store(agent, file).list()]
     found.sort(key=lambda pair: pair[1].updated_at, reverse=True)
     if as_json:
         print_json([{"agent": agent, **_plain(summary)} for agent, summary in found])
         return
     if not found:
-        say("No sessions yet. `clawbot chat` starts one.")
+        say("No sub-agent worked for it." if parent is not None else "No sessions yet. `clawbot chat` starts one.")
         return
     widest = max(len(agent) for agent, _ in found) if every else 0
     names_width = max(len(summary.name) for _, summary in found)
@@ -91,14 +97,15 @@ def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool) 
 @click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="The last N entries.")
 @reports_errors
 def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int) -> None:
-    """Show the end of the session NAME: its name, its id, or the beginning of the id.
+    """Show the end of the session NAME: its name, its id, or the beginning of the id; NAME/ID for what a sub-agent
+    did.
 
     With --json: an object with session (as in `list --json`), problems (path, line, text) and items (entryId, timestamp
     in ms, message as in the transcript or null, interrupted, note, summary of a compaction, writes to memory with
     path, offset and size in bytes, line, endLine, digest), unsent (what was typed and not sent: id, text, at in ms,
     draft). Silent replies are left out.
     """
-    store = _store(agent_id, file)
+    store, name = _place_of(_store(agent_id, file), name)
     record = store.find(name)
     summary = store.summary(record)
     waiting = UnsentFile(store.folder, record.key).read()
@@ -138,7 +145,7 @@ def export(name: str, agent_id: str, file: Path | None, form: str, **options: An
     """
     output: Path | None = options["output"]
     redactor = Redactor(keep=options["with_secrets"])
-    store = _store(agent_id, file)
+    store, name = _place_of(_store(agent_id, file), name)
     summary = store.summary(store.find(name))
     pieces: Iterator[bytes]
     with _reading(summary.path) as transcript:
@@ -240,6 +247,17 @@ def repair_sessions(name: str | None, as_json: bool, agent_id: str, file: Path |
         return
     lines = list(_repair_lines(report))
     say("\n".join(clean_line(line) for line in lines) if lines else "Nothing to repair.")
+
+
+def _subagents(store: SessionStore, name: str) -> SessionStore:
+    """What the sub-agents of the session `name` did. Raises UnknownSessionError."""
+    return store.subagents(store.find(name).session_id)
+
+
+def _place_of(store: SessionStore, name: str) -> tuple[SessionStore, str]:
+    """Where the session `name` lies, and how it is called there: NAME/ID is that of a sub-agent."""
+    parent, slash, own = name.partition("/")
+    return (_subagents(store, parent), own) if slash else (store, name)
 
 
 def _store(agent_id: str, file: Path | None) -> SessionStore:

@@ -255,7 +255,7 @@ class Forgetting:
             own = (self._settings.agent(agent_id).workspace, self._paths.sessions(agent_id))
             if agent_id != self._agent_id and any(map(path.is_relative_to, own)):
                 return f"--agent {agent_id} forgets it there"
-        if path.parent != self._store.folder or not is_transcript(path.name):
+        if self._store.folder not in path.parents or not is_transcript(path.name):
             return _BY_HAND
         if (holder := holder_of(path)) is not None and holder.pid != os.getpid():
             return f"open in process {holder.pid}, which still uses it"

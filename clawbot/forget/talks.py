@@ -18,6 +18,7 @@ from clawbot.sessions.errors import SessionLockedError
 from clawbot.sessions.forgotten import session_of
 from clawbot.sessions.lines import ByteSource
 from clawbot.sessions.locks import SessionLock, holder_of, is_free
+from clawbot.sessions.names import SUBAGENTS
 from clawbot.sessions.offsets import read_entry, spans_backwards
 from clawbot.sessions.plain_lines import is_transcript
 from clawbot.sessions.redaction import holding, redacted, replace
@@ -37,11 +38,13 @@ class Talks:
         self._held: set[Path] = set()
         folder = store.folder
         names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-        self.transcripts = [folder / name for name in names if is_transcript(name) and (folder / name).is_file()]
+        found = [folder / name for name in names if is_transcript(name)]
+        found += sorted(path for path in folder.glob(f"{SUBAGENTS}/*/*") if is_transcript(path.name))
+        self.transcripts = [path for path in found if path.is_file()]
 
     def of_session(self, session_id: str) -> list[Path]:
-        """The transcripts of a session: its own, and those that resets of other programs renamed."""
-        return [path for path in self.transcripts if session_of(path.name) == session_id]
+        """The transcripts of a session: its own, those that resets of other programs renamed, and its sub-agents'."""
+        return [path for path in self.transcripts if session_id in (session_of(path.name), path.parent.name)]
 
     def lock(self, path: Path, *, dry_run: bool) -> None:
         """Lock the session of the transcript `path`; with `dry_run` only check. Raises SessionLockedError."""
@@ -59,7 +62,8 @@ class Talks:
 
     def sweep(self) -> None:
         """Remove temporary transcripts left by an interrupted run."""
-        for path in self._store.folder.glob(".*.jsonl.*.tmp"):
+        folder = self._store.folder
+        for path in [*folder.glob(".*.jsonl.*.tmp"), *folder.glob(f"{SUBAGENTS}/*/.*.jsonl.*.tmp")]:
             transcript = path.with_name(path.name[1:].rsplit(".", 2)[0])
             if transcript in self.transcripts and (transcript in self._held or is_free(transcript)):
                 path.unlink(missing_ok=True)
@@ -73,7 +77,7 @@ class Talks:
         self, path: Path, wanted: ForgetTarget, editor: FileEditor, *, quotes: bool
     ) -> Iterator[ForgottenPart | Left]:
         """Remove matching text from a transcript; with `quotes`, only where it was not said in the conversation."""
-        shown = f"sessions/{path.name}"
+        shown = f"sessions/{path.relative_to(self._store.folder).as_posix()}"
         try:
             self.lock(path, dry_run=editor.dry_run)
         except SessionLockedError as error:

@@ -9,6 +9,8 @@ from datetime import datetime
 from clawbot.sessions.errors import SessionStoreError
 
 MAIN = "main"
+SUBAGENTS = "subagents"
+"""The folder beside the transcripts with what sub-agents did: for each session one of its id."""
 # An id becomes a file name, so it must not lead out of the folder.
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.IGNORECASE)
 _KEY = re.compile(r"agent:[^:\s/]+:\S+")

@@ -24,7 +24,7 @@ from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.listing import SessionSummary, pick, pick_or_new, summarise
 from clawbot.sessions.locks import SessionLock, is_free, remove_left_over
-from clawbot.sessions.names import MAIN, fresh_key, key_for, short_name
+from clawbot.sessions.names import MAIN, SUBAGENTS, fresh_key, key_for, short_name
 from clawbot.sessions.rebuild import adopt, rebuild_records, transcript_of, unlisted_records
 from clawbot.sessions.rotation import bury, clean_up, hand_over, key_of_ended, settle, successor
 from clawbot.sessions.summary import END_MARK, End
@@ -81,6 +81,12 @@ class SessionStore:
     def path_of(self, record: SessionRecord) -> Path:
         """The transcript of `record`: always in this folder, whatever path the record contains."""
         return transcript_of(self.folder, record)
+
+    def subagents(self, session_id: str) -> SessionStore:
+        """The sessions of the sub-agents that worked for the session `session_id`. They stand in a folder of their own,
+        so that no list, search or memory takes them for talks of the user."""
+        folder = self.folder / SUBAGENTS / session_id
+        return SessionStore(folder, self._clock, agent_id=self.agent_id, cwd=self._cwd)
 
     def open(self, name: str = MAIN, *, fresh: bool = False) -> OpenSession:
         """Open the session with the key, short name, id or unique id prefix (six characters or more) `name`; create it

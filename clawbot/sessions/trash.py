@@ -10,7 +10,7 @@ import msgspec
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atomic
 from clawbot.sessions.errors import UnknownSessionError, store_error
 from clawbot.sessions.index import SessionRecord
-from clawbot.sessions.names import is_session_id
+from clawbot.sessions.names import SUBAGENTS, is_session_id
 from clawbot.sessions.transcript import SUFFIX
 
 _RECORD = "record.json"
@@ -30,6 +30,7 @@ class Trash:
             ensure_private_dir(place)
             write_atomic(place / _RECORD, msgspec.json.encode(record) + b"\n", mode=PRIVATE_FILE)
             transcript.rename(place / transcript.name)
+            _move(transcript.parent / SUBAGENTS / record.session_id, place / SUBAGENTS)
             sync_dir(place)
         except OSError as error:
             raise store_error("move away", transcript, error) from error
@@ -53,6 +54,7 @@ class Trash:
         try:
             found = next(place.glob(f"*{SUFFIX}"), transcript)
             found.rename(target / found.name)
+            _move(place / SUBAGENTS, target / SUBAGENTS / session_id)
             (place / _RECORD).unlink()
             place.rmdir()
         except OSError as error:
@@ -64,3 +66,10 @@ class Trash:
             return msgspec.json.decode((place / _RECORD).read_bytes(), type=SessionRecord)
         except (FileNotFoundError, ValueError):
             return None
+
+
+def _move(folder: Path, target: Path) -> None:
+    """Move what the sub-agents of a session did, if there is any. Raises OSError."""
+    if folder.is_dir():
+        ensure_private_dir(target.parent)
+        folder.rename(target)
