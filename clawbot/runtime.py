@@ -28,6 +28,7 @@ from clawbot.scheduling.runner import Schedule
 from clawbot.services import RuntimeOptions, SharedServices
 from clawbot.sessions.names import MAIN
 from clawbot.sessions.store import OpenSession
+from clawbot.subagents import Desk
 
 __all__ = ["Runtime", "RuntimeOptions"]
 
@@ -77,10 +78,13 @@ class Runtime:
             commands = await asyncio.to_thread(installed_commands)
             conversation = Conversation(services.store, session, services.clock)
             run_prompt = functools.partial(_take_turn_in, options, services)
-            deps = await asyncio.to_thread(services.deps, options, conversation, model, run_prompt)
+            desk = Desk(services.agent_settings.subagents)
+            deps = await asyncio.to_thread(services.deps, options, conversation, model, run_prompt, desk.tools)
             notices += notices_of(session)
             notices += [Notice(level="warning", text=text) for text in (*commands.problems, *deps.warnings)]
-            runtime = cls(Agent(deps, conversation), services, notices, owns_services=owned)
+            agent = Agent(deps, conversation)
+            desk.serve(deps, conversation, agent.announce)
+            runtime = cls(agent, services, notices, owns_services=owned)
             runtime._warming = warming
             undo.callback(services.remove, runtime.agent)
             await runtime._start(options, session)

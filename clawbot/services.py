@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -352,15 +352,17 @@ class SharedServices:
             agent = settings.agent(agent_id)
             yield AgentInfo(agent_id, agent.workspace, agent.model, agent_id == self.agent_id)
 
-    def toolbox(self, current: Callable[[], str | None], asked: AskedFiles | None = None) -> Toolbox:
+    def toolbox(
+        self, current: Callable[[], str | None], asked: AskedFiles | None = None, more: Sequence[AnyTool] = ()
+    ) -> Toolbox:
         """The tools of the agent, also for calls outside a conversation. `current` and `asked` are those of the running
-        one. Imports extensions: blocks."""
+        one, which has `more` besides. Imports extensions: blocks."""
         box = build_toolbox(
             self.workspace,
             self.agent_settings,
             self.clock,
             self.paths,
-            self._memory_tools(current),
+            (*self._memory_tools(current), *more),
             fence=self._fence(),
             asked=asked,
         )
@@ -373,13 +375,18 @@ class SharedServices:
         return Attachments(self.workspace, settings, state=self.paths.home, fence=self._fence())
 
     def deps(
-        self, options: RuntimeOptions, conversation: Conversation, model: CurrentModel, run_prompt: RunPrompt
+        self,
+        options: RuntimeOptions,
+        conversation: Conversation,
+        model: CurrentModel,
+        run_prompt: RunPrompt,
+        more: Sequence[AnyTool] = (),
     ) -> AgentDeps:
-        """What the agent of `conversation` works with. `run_prompt` takes a turn in another session. Imports
-        extensions: blocks."""
+        """What the agent of `conversation` works with. `run_prompt` takes a turn in another session; `more` are tools
+        of this one. Imports extensions: blocks."""
         record = conversation.session.record
         asked = AskedFiles(self.workspace, self.agent_settings.tools.files.ask)
-        tools = self.toolbox(lambda: f"{TRANSCRIPTS}{conversation.session.transcript.path.name}", asked)
+        tools = self.toolbox(lambda: f"{TRANSCRIPTS}{conversation.session.transcript.path.name}", asked, more)
         if options.mode is not None:
             tools.permissions.mode = options.mode
         compaction, problem = open_compaction(self.agent_settings.compaction.strategy)

@@ -24,6 +24,7 @@ from clawbot.sessions.entries import (
 )
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.forgotten import without_forgotten
+from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.sessions.summary import given_title
@@ -156,6 +157,17 @@ class Conversation:
         moment = epoch_ms(self._clock.now())
         self.session.record = structs.replace(record, turns=turns, last_interaction_at=moment)
         return entry.id
+
+    def add_spent(self, other: SessionRecord) -> None:
+        """Count what was spent in the session of `other`, which worked for this one."""
+        record = self.session.record
+        spent = record.cost if other.cost is None else (record.cost or 0.0) + other.cost
+        self.session.record = structs.replace(
+            record,
+            input_tokens=(record.input_tokens or 0) + (other.input_tokens or 0),
+            output_tokens=(record.output_tokens or 0) + (other.output_tokens or 0),
+            cost=spent,
+        )
 
     async def save_rest(self) -> str:
         """Write what is not on disk yet, always the tail of the context; returns the id of the last entry."""

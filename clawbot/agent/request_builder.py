@@ -36,6 +36,7 @@ from clawbot.context.prompt import (
     build_system_prompt,
     compact_files,
     compact_tools,
+    offered_tools,
 )
 from clawbot.context.pruning import Pruner, marker_of, state_from
 from clawbot.context.window import Measure, NextRequest, Report, Tally, Window, WindowBudget, Windows, plan_budget
@@ -90,7 +91,8 @@ class PromptBuilder:
         if self._on_files is not None:
             self._on_files([file.name for file in read.files])
         compact = window < COMPACT_BELOW
-        tools = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
+        known = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
+        tools = offered_tools(known, deps.settings.subagents.enabled, deps.model.info.ref, window)
         shown = compact_tools(tools) if compact else tools
         inputs = PromptInputs(
             workspace=deps.workspace,
@@ -104,6 +106,7 @@ class PromptBuilder:
             citations=deps.citations == "on" or (deps.citations == "auto" and privacy.citations),
             compact=compact,
             client=deps.client(),
+            subagent=privacy.kind == "sub",
         )
         if tell is not None:
             self._tell_new(inputs.bootstrap.notices, tell)

@@ -188,6 +188,25 @@ class PermissionSettings(SettingsSection):
     """Calls that never run. A command is searched for what it starts; where that can't be read in full, it asks."""
 
 
+class SubagentSettings(SettingsSection):
+    """The tool `task`: a sub-agent does a piece of the work in a context of its own, and reports."""
+
+    enabled: Literal["auto", "on", "off"] = "auto"
+    """`auto`: offered unless the model is the offline one or has a window below 32,000 tokens; `on`; `off`."""
+    model: ModelRef | None = None
+    """The model of sub-agents, for example a cheaper one; null for that of the conversation."""
+    max_concurrent: Positive = 3
+    """Sub-agents at work at once; others wait."""
+    max_depth: Positive = 1
+    """1: a sub-agent has no sub-agents of its own; 2: it may have some, and so on."""
+    timeout: Annotated[Duration, Field(gt=0)] = 900.0
+    """How long a sub-agent may work, without the time that it waits for the user's answers."""
+    max_tokens: Positive = 500_000
+    """Tokens that a sub-agent may read and write in all its model calls, without those from the provider's cache."""
+    deny: list[str] = Field([])
+    """Names of tools that sub-agents don't have, besides those that no agent has."""
+
+
 class AgentSettings(SettingsSection):
     """One agent. `agents.defaults` holds what all agents share; the other entries override it."""
 
@@ -236,6 +255,8 @@ class AgentSettings(SettingsSection):
     """What `@path` in a message attaches to it."""
     tools: ToolSettings = ToolSettings()
     """What the model may do."""
+    subagents: SubagentSettings = SubagentSettings()
+    """The tool `task`: a sub-agent does a piece of the work in a context of its own, and reports."""
     compaction: CompactionSettings = CompactionSettings()
     """How a long conversation is summarised."""
     context_pruning: ContextPruningSettings = ContextPruningSettings()

@@ -10,20 +10,29 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, structs
 
 from clawbot.context.bootstrap import MEMORY, PERSONA, Bootstrap, fence_for, fenced
-from clawbot.messages import ToolSpec
+from clawbot.messages import OFFLINE, ToolSpec
 
 SEARCH, GET, GREP, TALKS = "memory_search", "memory_get", "grep", "sessions_search"
+TASK = "task"
+"""The tool that has a sub-agent do something."""
 # Characters that would reorder or break the line on which a path is quoted.
 BREAKING = {"\u2028", "\u2029", *map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F))}
 
 IDENTITY = (
     "You are clawbot, the user's own agent, in a terminal on their machine. What you remember lies as plain Markdown "
     "in your workspace, where they read and edit it too."
+)
+SUBAGENT = (
+    "You are a sub-agent of clawbot, the user's own agent, on their machine. Another agent handed you one piece of its "
+    "work: you see nothing of its talk, and of yours it reads nothing but your last message. Work alone until the "
+    "piece is done: nobody answers questions. Then report what was asked for, with the paths and lines that prove it, "
+    "what you changed, and what you could not find out."
 )
 NO_TOOLS = """\
 ## Tooling
@@ -66,6 +75,19 @@ DUTY = (
 HONESTY = "If nothing fits, say that you looked; if a note may be out of date, say its date."
 
 
+DELEGATES_FROM = 32_000
+"""Tokens of a window, in a smaller one of which `task` is not offered by itself: its description takes room from the
+talk, and the models that have such windows choose worse among more tools."""
+
+
+def offered_tools(
+    tools: Sequence[ToolSpec], subagents: Literal["auto", "on", "off"], model: str, window: int
+) -> tuple[ToolSpec, ...]:
+    """Those of `tools` that the `model` with a window of so many tokens is offered; `subagents` is the user's word."""
+    delegates = subagents == "on" or (subagents == "auto" and model != OFFLINE and window >= DELEGATES_FROM)
+    return tuple(tool for tool in tools if delegates or tool.name != TASK)
+
+
 COMPACT_BELOW = 8_000
 """Tokens of a window, in a smaller one of which the prompt is compact: few tools, the rules without the manual, and of
 the workspace files those first that hold what is known."""
@@ -100,7 +122,7 @@ class PromptInputs(Struct, frozen=True):
     """What the prompt is made of. `now` is in the user's zone; `model` is the one that answers; `notes` says
     whether the session may know the user's notes; `citations` asks for the source of what is recalled; `compact` that
     each word costs, and `left_out` names the tools that are not offered therefore; `client` is what the program through
-    which the user talks asks for."""
+    which the user talks asks for; `subagent`: another agent reads the answer, and no user."""
 
     workspace: Path
     tools: tuple[ToolSpec, ...]
@@ -113,6 +135,7 @@ class PromptInputs(Struct, frozen=True):
     compact: bool = False
     left_out: tuple[str, ...] = ()
     client: str = ""
+    subagent: bool = False
 
 
 class PromptSection(Struct, frozen=True):
@@ -133,14 +156,14 @@ class SystemPrompt(Struct, frozen=True):
 def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
     """Join the non-empty sections."""
     stable = [
-        PromptSection("identity", IDENTITY),
+        PromptSection("identity", SUBAGENT if inputs.subagent else IDENTITY),
         PromptSection("tools", "" if inputs.compact and inputs.tools else _tools(inputs.tools)),
         PromptSection("tool call style", STYLE if inputs.tools else ""),
         PromptSection("safety", SAFETY),
         PromptSection("memory recall", _recall(inputs)),
         PromptSection("workspace", _workspace(inputs.workspace)),
-        PromptSection("commands", "" if inputs.compact else COMMANDS),
-        PromptSection("silent replies", SILENCE),
+        PromptSection("commands", "" if inputs.compact or inputs.subagent else COMMANDS),
+        PromptSection("silent replies", "" if inputs.subagent else SILENCE),
         PromptSection("project context", _project_context(inputs.bootstrap)),
     ]
     stable = [section for section in stable if section.text]
