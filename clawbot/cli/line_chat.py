@@ -29,6 +29,7 @@ from clawbot.agent.events import (
     Notice,
     ReasoningDelta,
     SessionChanged,
+    SubagentStep,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -222,9 +223,14 @@ def _ended(event: TurnEnded) -> str:
     return "interrupted; what was said is kept" if event.status == "interrupted" else ""
 
 
+def _begins(event: SubagentStep) -> bool:
+    return isinstance(event.step, ToolStarted)
+
+
 LINES: dict[type[Event], Callable[[Any], str]] = {
     CommandOutput: lambda event: event.text,
     ToolStarted: lambda event: f"tool: {event.title}",
+    SubagentStep: lambda event: f"sub-agent “{event.description}”: {event.step.title}" if _begins(event) else "",
     ToolFinished: _tool_finished,
     MemoryWritten: _memory_written,
     NoteKept: _note_kept,
@@ -391,7 +397,8 @@ def _question(request: ApprovalRequested) -> Iterator[str]:
         yield f"question: {request.asks} {request.command}"
         yield request.reach
         return
-    yield f"approval: {request.tool} wants to {'change' if request.diff else 'run'} {request.command}"
+    who = f"the sub-agent “{request.by}”, by {request.tool}," if request.by else request.tool
+    yield f"approval: {who} wants to {'change' if request.diff else 'run'} {request.command}"
     yield f"in {request.folder}{request.reach and ': '}{request.reach}"
     yield from (f"risk: {risk}" for risk in request.risks)
     if request.diff:

@@ -13,6 +13,7 @@ from clawbot.text.language import detect_last
 from clawbot.tui.motion import Motion
 from clawbot.tui.render.attached import chips
 from clawbot.tui.render.cards import ToolItem, take_details
+from clawbot.tui.render.errands import Errand
 from clawbot.tui.render.housekeeping import KeptItem, SessionItem, is_quiet, memory_mark
 from clawbot.tui.render.items import (
     DividerItem,
@@ -254,6 +255,14 @@ class TranscriptWriter:
         item = self._tools.get(event.call_id)
         if item is not None:
             item.printed(event.text)
+            self._page.update(item)
+
+    def subagent_step(self, event: events.SubagentStep) -> None:
+        """A sub-agent took a step. What those do that work for a sub-agent is not on the page."""
+        item = self._tools.get(event.parent_call_id)
+        if item is not None:
+            item.errand = item.errand or Errand()
+            item.errand.take(event)
             self._page.update(item)
 
     def tool_finished(self, event: events.ToolFinished) -> None:

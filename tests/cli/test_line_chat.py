@@ -12,6 +12,10 @@ from clawbot.agent import events
 from clawbot.cli.line_chat import Teller, TypedLines
 
 
+def stepped(step: events.ToolStarted | events.ToolFinished) -> events.SubagentStep:
+    return events.SubagentStep(parent_call_id="1", session_id="s", description="about a", calls=1, tokens=0, step=step)
+
+
 class Keyboard:
     """The other end of what `typed` reads."""
 
@@ -97,6 +101,7 @@ async def test_the_end_of_the_input_ends_the_waiting(keyboard: Keyboard) -> None
         (events.Notice(level="warning", text="No key.", path="a.md", line=3), "warning: No key. (a.md:3)"),
         (events.TurnEnded(status="failed", error="No answer.", hint="/model"), "failed: No answer. /model"),
         (events.TurnEnded(status="interrupted"), "interrupted; what was said is kept"),
+        (stepped(events.ToolStarted(call_id="2", name="read", title="read a.py")), "sub-agent “about a”: read a.py"),
         (
             events.ModelChanged(model="b", reason="a failed", discard=True),
             "b answers: a failed; the text above is withdrawn",
@@ -114,6 +119,7 @@ def test_each_change_is_a_line(event: events.Event, line: str, capsys: pytest.Ca
         events.TurnEnded(status="done"),
         events.ContextUsed(tokens=1, window=2, exact=True),
         events.MessageQueued(text="a", position=1),
+        stepped(events.ToolFinished(call_id="2", name="read", output="x")),
     ],
 )
 def test_what_means_nothing_to_the_user_is_no_line(event: events.Event, capsys: pytest.CaptureFixture[str]) -> None:

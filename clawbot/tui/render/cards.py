@@ -11,6 +11,7 @@ from clawbot.text.language import Language
 from clawbot.text.sanitize import clean, clean_line, isolate
 from clawbot.text.visible import visible
 from clawbot.tui.render.diffs import diff_lines
+from clawbot.tui.render.errands import Errand
 from clawbot.tui.render.items import FOLD, TEXT_INDENT, Item, Page, indented, line_break, spread
 from clawbot.tui.render.lines import (
     BLANK,
@@ -34,6 +35,7 @@ OWN_LINES = 12  # of what the user's own command printed, until the card is unfo
 TAIL_LINES = 5  # of what a running command has printed
 TAIL_CHARS = 4000
 INNER = TEXT_INDENT + 2  # where the text of a card stands
+_RULE = StyledLine((StyledSpan("─" * 8, "rule"),))
 GLYPHS: dict[CardState, tuple[str, str]] = {
     "asking": ("●", "card-waits"),
     "running": ("●", "card-runs"),
@@ -79,6 +81,7 @@ class ToolItem(Item):
     excerpt: NoteHit | None = None
     notes: tuple[str, ...] | None = None
     place: NoteHit | None = None  # where it wrote
+    errand: Errand | None = None  # what the sub-agent does that the call asked for
     diff: str = ""  # what it changed; stands for the arguments and the output
     shared: bool | None = None
     joined: bool = False  # another call stands right above
@@ -103,6 +106,8 @@ class ToolItem(Item):
             )
         if self.state == "running":
             lines += self._printed(page.width - INNER)
+        if self.errand is not None and self.state in ("running", "asking"):
+            lines += indented([self.errand.working(page.width - INNER, self.language)], INNER)
         if self.unfolded:
             return lines + self._inside(page)
         return lines + self._beginning(page.width - INNER) if self.shared is not None else lines
@@ -131,6 +136,8 @@ class ToolItem(Item):
             return word("asking", self.language)
         named = {"failed": "failed", "declined": "declined", "interrupted": "stopped", "no result": "lost"}
         said = word(named[self.summary], self.language) if self.summary in named else self.summary
+        if self.errand is not None and self.state == "done":
+            said = self.errand.summary(self.language)
         took = took_words(self.milliseconds) if self.milliseconds >= 0 and self.state in ("done", "failed") else ""
         seen = "" if self.shared is None else word("shared" if self.shared else "kept", self.language)
         return " · ".join(filter(None, (said, took, seen)))
@@ -183,11 +190,13 @@ class ToolItem(Item):
             else:
                 spans = [name, StyledSpan(isolate(clean(shown).expandtabs(4)), "tool-text")]
             lines += [StyledLine(line) for line in wrap(spans, room)]
+        if self.errand is not None and self.errand.calls:
+            lines += [_RULE, *self.errand.lines(room, self.language)]
         if self.notes is not None:
             told = self._told(room)
         else:
             told = self._output(room) if self.output is not None and not self.hits else []
-        return [*lines, StyledLine((StyledSpan("─" * 8, "rule"),)), *told] if told else lines
+        return [*lines, _RULE, *told] if told else lines
 
     def _told(self, room: int) -> list[StyledLine]:
         """The excerpt under its place, each line with its number, and the notes."""
@@ -219,6 +228,7 @@ def take_details(item: ToolItem, details: Any) -> None:
     found = details if isinstance(details, dict) else {}
     diff, results, notes = found.get("diff"), found.get("results"), found.get("notes")
     item.diff = diff if isinstance(diff, str) else ""
+    item.errand = Errand.read(found) or item.errand
     item.place = note_hit(found) if "line" in found else None
     hits = map(note_hit, results if isinstance(results, list) else ())
     item.hits = tuple(hit for hit in hits if hit is not None)

@@ -144,6 +144,9 @@ def _count(asked: ApprovalRequested, total: int, top: int, room: int) -> tuple[s
 
 def _head(asked: ApprovalRequested, width: int, counts: tuple[str, str], *, urgent: bool) -> StyledLine:
     what = f"the model asks to {one_line(asked.command)}" if asked.diff else f"{one_line(asked.tool)} asks to run"
+    if asked.by:
+        who = f"the sub-agent “{one_line(asked.by)}”"
+        what = f"{who} asks to {one_line(asked.command)}" if asked.diff else f"{who} asks to run by {asked.tool}"
     spans = shown_spans(asked.asks or what, "question")
     count = counts[0] if width_of(counts[0]) + HEAD <= width else counts[1]
     if not count:

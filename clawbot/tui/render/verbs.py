@@ -29,6 +29,10 @@ _VERBS: dict[str, dict[Language, Verb]] = {
     "append": {"en": Verb("Adding to", "Added to", "Add to"), "zh": Verb("正在添加到", "添加到了", "添加到")},
     "note": {"en": Verb("Noting →", "Noted →", "Note →"), "zh": Verb("正在记下 →", "记下了 →", "记下 →")},
     "list": {"en": Verb("Listing", "Listed", "List"), "zh": Verb("正在列出", "列出了", "列出")},
+    "task": {
+        "en": Verb("Sub-agent at work:", "Sub-agent done:", "Sub-agent:"),
+        "zh": Verb("子代理正在处理:", "子代理完成了:", "子代理:"),
+    },
     "grep": {
         "en": Verb("Searching files:", "Searched files:", "Search files:"),
         "zh": Verb("正在搜索文件:", "搜索了文件:", "搜索文件:"),
@@ -52,6 +56,10 @@ _WORDS: dict[str, dict[Language, str]] = {
     "more": {"en": "… {count:,} more lines", "zh": "… 还有 {count:,} 行"},
     "shared": {"en": "shared", "zh": "模型可见"},
     "kept": {"en": "not shared", "zh": "模型不可见"},
+    "call": {"en": "{count:,} call", "zh": "{count:,} 次调用"},
+    "calls": {"en": "{count:,} calls", "zh": "{count:,} 次调用"},
+    "more calls": {"en": "… {count:,} more calls", "zh": "… 还有 {count:,} 次调用"},
+    "tokens": {"en": "{count:,} tokens", "zh": "{count:,} token"},
     "thinking": {"en": "thinking", "zh": "思考中"},
     "workspace": {"en": "the workspace", "zh": "工作区"},
     "unanswered": {"en": "never answered", "zh": "没有得到回答"},

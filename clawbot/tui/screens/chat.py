@@ -198,6 +198,7 @@ class ChatScreen(Screen[None]):
             events.ReasoningDelta: self._and_runs(write.reasoning, THINKING),
             events.ToolStarted: self._tool_started,
             events.ToolOutput: write.tool_output,
+            events.SubagentStep: write.subagent_step,
             events.ToolFinished: self._and_runs(write.tool_finished, THINKING),
             events.MessageFinished: write.message_finished,
             events.TurnEnded: self._turn_ended,

@@ -1,0 +1,108 @@
+"""What a sub-agent does, on the card of the call that handed it out: a line while it works, its calls when the card is
+unfolded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast, get_args
+
+from clawbot.agent.events import ModelChanged, ModelRetry, SubagentStep, ToolFinished, ToolStarted
+from clawbot.text.language import Language
+from clawbot.text.sanitize import clean_line
+from clawbot.tui.render.lines import StyledLine, StyledSpan, cut_spans, shown_spans, width_of
+from clawbot.tui.render.verbs import word
+
+State = Literal["running", "done", "failed", "declined", "stopped"]
+_SIGNS: dict[State, tuple[str, str]] = {
+    "running": ("●", "card-runs"),
+    "done": ("✓", "card-done"),
+    "failed": ("✕", "tool-error"),
+    "declined": ("⊘", "card-waits"),
+    "stopped": ("⊘", "card-waits"),
+}
+
+
+@dataclass
+class ErrandCall:
+    """One call of a sub-agent."""
+
+    title: str
+    state: State = "running"
+    summary: str = ""
+
+
+@dataclass
+class Errand:
+    """What a sub-agent did so far; `now` is what it does besides calling tools."""
+
+    calls: dict[str, ErrandCall] = field(default_factory=dict)
+    count: int = 0
+    tokens: int = 0
+    now: str = ""
+
+    def take(self, event: SubagentStep) -> None:
+        """It took a step."""
+        self.count, self.tokens, self.now = event.calls, event.tokens, ""
+        match event.step:
+            case ToolStarted(call_id=call_id, title=title):
+                self.calls[call_id] = ErrandCall(title)
+            case ToolFinished(call_id=call_id) as done:
+                state: State = "failed" if done.is_error else "done"
+                if call_id in self.calls:
+                    self.calls[call_id].state, self.calls[call_id].summary = state, done.summary
+            case ModelRetry(reason=reason):
+                self.now = reason
+            case ModelChanged(model=model):
+                self.now = model
+            case _:
+                pass
+
+    @classmethod
+    def read(cls, details: Any) -> Errand | None:
+        """What is stored with a result; None where it is nobody's errand."""
+        found = details.get("subagent") if isinstance(details, dict) else None
+        if not isinstance(found, dict):
+            return None
+        rows = found.get("calls")
+        calls = [_stored(row) for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict)]
+        count, tokens = (value if isinstance(value := found.get(name), int) else 0 for name in ("count", "tokens"))
+        return cls({str(at): call for at, call in enumerate(calls)}, count, tokens)
+
+    def working(self, room: int, language: Language) -> StyledLine:
+        """What it does now, and how much it did, in a line of so many cells: the figures stay."""
+        running = [call.title for call in self.calls.values() if call.state == "running"]
+        now = clean_line(running[-1] if running else self.now) or word("thinking", language)
+        figures = self._figures(language)
+        end = [StyledSpan(f" · {figures}", "tool")] if figures else []
+        said = cut_spans(shown_spans(now, "tool-text"), max(1, room - sum(width_of(span.text) for span in end)))
+        return StyledLine((*said, *end))
+
+    def _figures(self, language: Language) -> str:
+        calls = word("call" if self.count == 1 else "calls", language).format(count=self.count) if self.count else ""
+        tokens = word("tokens", language).format(count=self.tokens) if self.tokens else ""
+        return " · ".join(filter(None, (calls, tokens)))
+
+    def summary(self, language: Language) -> str:
+        """How much it did."""
+        return self._figures(language)
+
+    def lines(self, room: int, language: Language) -> list[StyledLine]:
+        """Its calls, a row for each, and how many more there were."""
+        rows = [_row(call, room) for call in self.calls.values()]
+        if (more := self.count - len(self.calls)) > 0:
+            rows.append(StyledLine((StyledSpan(word("more calls", language).format(count=more), "tool"),)))
+        return rows
+
+
+def _stored(row: dict[str, Any]) -> ErrandCall:
+    state = row.get("state")
+    known = cast(State, state) if state in get_args(State) else "stopped"
+    return ErrandCall(str(row.get("title", "")), known, str(row.get("summary", "")))
+
+
+def _row(call: ErrandCall, room: int) -> StyledLine:
+    sign, style = _SIGNS[call.state]
+    end = clean_line(call.summary)
+    tail = [StyledSpan(f"  {end}", "tool-error" if call.state == "failed" else "tool")] if end else []
+    title = cut_spans(shown_spans(clean_line(call.title), "tool-text"), max(1, room - 4 - width_of(end)))
+    return StyledLine((StyledSpan(f"{sign} ", style), *title, *cut_spans(tail, max(1, room - 4))))
