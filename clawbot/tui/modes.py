@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from clawbot.config.schema_agent import MODES
 from clawbot.tui.status_bar import StatusBar
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ MODE_MEANS: dict[Mode, str] = {
     "ask": "ask: each change is asked about",
     "edits": "edits: files are changed unasked",
 }
+_MODES = tuple(MODE_MEANS)
 
 
 class ModeSwitch:
@@ -33,13 +33,13 @@ class ModeSwitch:
 
     def choose(self, name: str = "") -> None:
         """Take the mode `name`; without one, the next of plan, ask and edits in turn."""
-        chosen = next((mode for mode in MODES if mode == name.lower()), None)
+        chosen = next((mode for mode in _MODES if mode == name.lower()), None)
         if chosen is not None:
             self.take(chosen)
         elif name:
-            self._say(f"modes: {', '.join(MODES)}")
+            self._say(f"modes: {', '.join(_MODES)}")
         elif self._runtime is not None:
-            self.take(MODES[(MODES.index(self._runtime.agent.status.mode) + 1) % len(MODES)])
+            self.take(_MODES[(_MODES.index(self._runtime.agent.status.mode) + 1) % len(_MODES)])
 
     def take(self, mode: Mode) -> None:
         """`mode` decides what may be changed, from the next call of a tool on."""
