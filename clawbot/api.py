@@ -266,6 +266,9 @@ class RuntimeApi(Protocol):
     async def models(self) -> list[ModelInfo]:
         """The models available here."""
 
+    async def skills(self) -> dict[str, str]:
+        """What each skill does that the user may call, by its name."""
+
     async def save_key(self, name: str, value: str) -> None:
         """Store a provider's key in `$CLAWBOT_HOME/.env` (0600) and use it from now on."""
 

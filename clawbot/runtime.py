@@ -150,6 +150,10 @@ class Runtime:
     async def models(self) -> list[ModelInfo]:
         return await self.agent.deps.find_models()
 
+    async def skills(self) -> dict[str, str]:
+        found = await asyncio.to_thread(self.services.skills.look)
+        return {skill.name: skill.manifest.description for skill in found if skill.offered}
+
     async def save_key(self, name: str, value: str) -> None:
         await asyncio.to_thread(save_key, self.paths, name, value)
 

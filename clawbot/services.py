@@ -44,6 +44,7 @@ from clawbot.memory.search.rerank import ModelReranker
 from clawbot.memory.values import TRANSCRIPTS, Progress
 from clawbot.sessions.reset import policy_of, type_of
 from clawbot.sessions.store import SessionStore
+from clawbot.skills.discovery import SkillShelf
 from clawbot.tools.agent_fence import agent_fence, hook_places
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.fence import Fence
@@ -146,6 +147,7 @@ class SharedServices:
         own = {self.agent_id: self.memory} if self.memory is not None else {}
         self.vectors = VectorProbe(self.agent_id, own | self.other_memories)
         self.hooks = self._make_hooks()
+        self.skills = SkillShelf(self.paths, self.loaded.settings.skills, self.workspace)
         self.mcp = self._make_mcp()
         self.sessions: dict[Agent, Memory] = {}
         self.background: Background | None = None
@@ -312,6 +314,7 @@ class SharedServices:
             self.agent_id,
             self.paths,
             self._hook_folders,
+            skill_folders=self.skills.folders,
             config_file=file.absolute() if file is not None else None,
             model=self.options.model,
         )
@@ -405,6 +408,7 @@ class SharedServices:
             approved=options.approved,
             client=options.client,
             flush_at_end=options.flush_at_end,
+            skills=self.skills,
             recall=self.memory,
             citations=self.loaded.settings.memory.citations,
             hooks=self.hooks,

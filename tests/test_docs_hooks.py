@@ -18,7 +18,8 @@ from clawbot.hooks import AnyEvent, Hook, HookEvent
 from clawbot.hooks.api import Services
 from clawbot.hooks.discovery import GROUP, HookPaths, discover
 from clawbot.hooks.discovery import Source as HookSource
-from clawbot.hooks.manifest import Manifest, Requires
+from clawbot.hooks.manifest import Manifest
+from clawbot.manifests import Requires
 
 pytest_plugins = ("pytester",)
 

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 
-from clawbot.agent.commands import run_command
+from clawbot.agent.commands import CommandResult, run_command
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.ended_talks import EndedTalks
@@ -31,7 +31,7 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.reset import Resets
-from clawbot.agent.slash import RESETS, ParsedCommand, ShellCommand, parse_command, parse_shell, without_escape
+from clawbot.agent.slash import RESETS, SAID, ParsedCommand, ShellCommand, parse_command, parse_shell, without_escape
 from clawbot.agent.status import report_of, status_of
 from clawbot.agent.status_types import RuntimeStatus
 from clawbot.agent.submissions import Outbox, Submissions
@@ -45,7 +45,7 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.memory.documents.indexed_text import count_notes
-from clawbot.messages import ToolSpec
+from clawbot.messages import ToolSpec, UserBlock
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.export import default_target, write_export
 from clawbot.sessions.names import short_name
@@ -375,11 +375,12 @@ class Agent:
             if (asked := self._shell_command(text, scope)) is not None:
                 await self._run_shell(asked, text, scope)
                 return TurnEnded(status="done")
-            # A job's prompt is always a message, even `/new`: the schedule must not end a session.
+            # A job's prompt is a message, even `/new`: the schedule must not end a session.
             command = parse_command(text) if scope.origin == "user" else None
-            message = text if command is None else await self._command(command, text, scope)
-            if message.strip():
-                await self._message(without_escape(message) if self.runs_shell else message, scope)
+            say = CommandResult(message=text) if command is None else await self._command(command, text, scope)
+            if say.message.strip():
+                said = without_escape(say.message) if self.runs_shell else say.message
+                await self._message(said, scope, say.attached)
                 if self.deps.flush_at_end:
                     self.hooks.read_along()
         except InterruptedTurnError:
@@ -399,18 +400,18 @@ class Agent:
             )
         return TurnEnded(status="done")
 
-    async def _command(self, command: ParsedCommand, text: str, scope: Scope) -> str:
-        """Run a slash command; returns the text to submit afterwards, which is stored on disk before the command does
-        anything."""
+    async def _command(self, command: ParsedCommand, text: str, scope: Scope) -> CommandResult:
+        """Run a slash command; what is submitted afterwards is stored on disk before the command does anything."""
         if command.argument and command.name in RESETS:
             await self.outbox.keep(text, scope)
         else:
             await self._drop_unsent(scope)
-        scope.emit(self._started(text))
+        if command.name not in SAID or not command.argument:
+            scope.emit(self._started(text))
         result = await run_command(command, self)
         for event in (*result.events, *self._take_owed()):
             scope.emit(event)
-        return result.message
+        return result
 
     async def _drop_unsent(self, scope: Scope) -> None:
         """A command must not be repeated after a crash."""
@@ -442,7 +443,7 @@ class Agent:
                     Notice(level="warning", text=f"The session should have ended, but could not be closed: {error}")
                 )
 
-    async def _message(self, text: str, scope: Scope) -> None:
+    async def _message(self, text: str, scope: Scope, blocks: Sequence[UserBlock]) -> None:
         await self._end_expired(text, scope)
 
         def started(entry_id: str, attached: Sequence[str]) -> None:
@@ -452,7 +453,7 @@ class Agent:
                 scope.emit(notice)
 
         try:
-            await self._turns.message(text, started, functools.partial(self.outbox.keep, text, scope), scope)
+            await self._turns.message(text, started, functools.partial(self.outbox.keep, text, scope), scope, blocks)
         finally:
             await self.count_notes()
             scope.emit(self._context())

@@ -30,6 +30,7 @@ from clawbot.agent.events import (
     SessionChanged,
 )
 from clawbot.agent.hooks import SessionHooks
+from clawbot.agent.skills import ATTACHED_SHARE, called, skill_data, skills_text
 from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, nearest_command, parse_command
 from clawbot.agent.status import hooks_text, mcp_lines, mode_text, permissions_text, render_status, status_data
 from clawbot.agent.status_types import RuntimeStatus
@@ -40,7 +41,7 @@ from clawbot.errors import ClawbotError
 from clawbot.extensions import BrokenExtension, Extension, installed
 from clawbot.llm.protocol import ModelInfo
 from clawbot.memory.values import Hit, SearchRequest
-from clawbot.messages import ToolSpec
+from clawbot.messages import ToolSpec, UserBlock
 from clawbot.text.sanitize import clean_line
 
 log = logging.getLogger(__name__)
@@ -107,10 +108,12 @@ class AgentHost(CommandHost, Protocol):
 
 
 class CommandResult(Struct, frozen=True):
-    """What a command did: events for the reader, and a text that is submitted as a message after it."""
+    """What a command did: events for the reader, and a text that is submitted as a message after it, with what is
+    attached to that."""
 
     events: tuple[Event, ...] = ()
     message: str = ""
+    attached: tuple[UserBlock, ...] = ()
 
 
 CommandFunction = Callable[[AgentHost, str], Awaitable[CommandResult]]
@@ -317,6 +320,23 @@ async def _agent(host: AgentHost, argument: str) -> CommandResult:
 async def _hooks(host: AgentHost, argument: str) -> CommandResult:
     found = await host.hooks.status()
     return _said("/hooks", hooks_text(found, host.deps.zone), msgspec.to_builtins(found))
+
+
+@command("/skills")
+async def _skills(host: AgentHost, argument: str) -> CommandResult:
+    shelf = host.deps.skills
+    found = await asyncio.to_thread(shelf.look) if shelf is not None else ()
+    return _said("/skills", skills_text(found), [skill_data(skill) for skill in found])
+
+
+@command("/skill")
+async def _skill(host: AgentHost, argument: str) -> CommandResult:
+    if not argument or host.deps.skills is None:
+        return await _skills(host, "")
+    name, *words = argument.split(maxsplit=1)
+    room = host.status.window * ATTACHED_SHARE or host.deps.skills.settings.max_chars
+    block = await asyncio.to_thread(called, host.deps.skills, name, "".join(words), room)
+    return CommandResult(message=f"/skill {argument}", attached=(block,))
 
 
 @command("/mode")

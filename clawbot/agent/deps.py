@@ -23,6 +23,7 @@ from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.memory.backend import MemoryBackend
 from clawbot.sessions.reset import ResetPolicy
 from clawbot.sessions.store import SessionStore
+from clawbot.skills.discovery import SkillShelf
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox
@@ -73,13 +74,13 @@ class AgentDeps(Struct, frozen=True):
     found here may be used. `approvals`: somebody can answer questions; else
     those of the tools `approved` are allowed; `client` is what the program through which the user talks asks for now;
     `flush_at_end`: memory is offered what was said when the session is closed. `recall` is the memory index, None when
-    it is switched off; `citations` is `memory.citations`. `hooks` runs the hooks, None when there are none, and the end
-    waits `hooks_patience` seconds for them; `asked` is told which files stand in the prompt; `home` is the state
-    folder; `attachments` reads what messages mention, None where `@` is talk; `agents` are those of the settings;
-    `run_prompt` takes a turn in another session, None where none can be
-    opened; `compaction` makes room in the context; `reset` says when sessions end by the clock; `memory_problem` why
-    notes are found by words alone now, empty while they are not; `mcp` how the MCP servers stand; `warnings` say what
-    of packages is not used; `origins` are those of the settings, by key."""
+    it is switched off; `skills` finds the skills, None where there can be none; `citations` is `memory.citations`.
+    `hooks` runs the hooks, None when there are none, and the end waits `hooks_patience` seconds for them; `asked` is
+    told which files stand in the prompt; `home` is the state folder; `attachments` reads what messages mention, None
+    where `@` is talk; `agents` are those of the settings; `run_prompt` takes a turn in another session, None where none
+    can be opened; `compaction` makes room in the context; `reset` says when sessions end by the clock; `memory_problem`
+    why notes are found by words alone now, empty while they are not; `mcp` how the MCP servers stand; `warnings` say
+    what of packages is not used; `origins` are those of the settings, by key."""
 
     agent_id: str
     settings: AgentSettings
@@ -95,6 +96,7 @@ class AgentDeps(Struct, frozen=True):
     approved: frozenset[str] = frozenset()
     client: Callable[[], str] = str
     flush_at_end: bool = True
+    skills: SkillShelf | None = None
     recall: MemoryBackend | None = None
     citations: Citations = "auto"
     hooks: Dispatcher | None = None

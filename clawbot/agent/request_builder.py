@@ -9,6 +9,7 @@ import itertools
 import re
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from msgspec import Struct, structs
 
@@ -39,6 +40,7 @@ from clawbot.context.prompt import (
     offered_tools,
 )
 from clawbot.context.pruning import Pruner, marker_of, state_from
+from clawbot.context.skill_list import WINDOW_SHARE, skill_notices, skills_section
 from clawbot.context.window import Measure, NextRequest, Report, Tally, Window, WindowBudget, Windows, plan_budget
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import weigh_tokens
@@ -46,6 +48,7 @@ from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolSpec, UserM
 from clawbot.sessions.conversation import ContextItem, Pairing, repair_pairs
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten, without_forgotten
+from clawbot.skills.discovery import FoundSkill
 from clawbot.tools.registry import Toolbox
 
 # Characters of workspace files for each token of the window: a fifth of it in English, three quarters in Chinese.
@@ -94,6 +97,8 @@ class PromptBuilder:
         known = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
         tools = offered_tools(known, deps.settings.subagents.enabled, deps.model.info.ref, window)
         shown = compact_tools(tools) if compact else tools
+        skills = await asyncio.to_thread(deps.skills.look) if deps.skills is not None else ()
+        can_read = any(tool.name == "read" for tool in shown)
         inputs = PromptInputs(
             workspace=deps.workspace,
             tools=shown,
@@ -105,12 +110,18 @@ class PromptBuilder:
             notes=privacy.notes,
             citations=deps.citations == "on" or (deps.citations == "auto" and privacy.citations),
             compact=compact,
+            skills=self._skills(skills, window) if can_read else "",
             client=deps.client(),
             subagent=privacy.kind == "sub",
         )
         if tell is not None:
-            self._tell_new(inputs.bootstrap.notices, tell)
+            self._tell_new((*inputs.bootstrap.notices, *skill_notices(skills)), tell)
         return Built(build_system_prompt(inputs), inputs)
+
+    def _skills(self, skills: Sequence[FoundSkill], window: int) -> str:
+        """The section about `skills`, shorter in a small window."""
+        wanted = self._deps.skills.settings.prompt_tokens if self._deps.skills is not None else 0
+        return skills_section(skills, self._deps.workspace, Path.home(), min(wanted, window // WINDOW_SHARE))
 
     def _limits(self, window: int) -> BootstrapSettings:
         """Those of the settings, less where the files would leave no room in the window for a conversation."""

@@ -46,6 +46,8 @@ COMMANDS = (
     CommandInfo("/model", "[name]", "Choose the model that answers: `provider/name`, `offline` or `auto`.", "bare"),
     CommandInfo("/agent", "[ID]", "Talk to another agent, with a workspace and a memory of its own.", "always"),
     CommandInfo("/hooks", "", "Show the hooks: which are ready, what is missing, how each ran last.", "bare"),
+    CommandInfo("/skill", "NAME [words]", "Put a skill's instructions into this message; without a name, list them."),
+    CommandInfo("/skills", "", "Show the skills: which are ready, where they are from, what is wrong."),
     CommandInfo("/mode", "[plan|ask|edits]", "Choose what may be changed: nothing, after a question, files.", "always"),
     CommandInfo("/permissions", "[drop N]", "Show what tools may do and why; take back what was always allowed."),
     CommandInfo("/tools", "", "List what the model can do."),
@@ -73,7 +75,9 @@ COMMANDS = (
 _ALIASES = {"exit": "quit"}
 
 RESETS = frozenset({"new", "reset"})
-"""The commands whose text is said in the session that they begin; it may have several lines."""
+"""The commands whose text is said in the session that they begin."""
+SAID = frozenset({"skill"})
+"""The commands that are said to the model as they were typed, with what they attach."""
 
 
 _ENDING = frozenset({"/new", "/reset", "/quit", "/compact"})
@@ -109,7 +113,7 @@ def parse_command(text: str) -> ParsedCommand | None:
         return None
     name = match["name"].lower()
     name = _ALIASES.get(name, name)
-    if "\n" in stripped and name not in RESETS:
+    if "\n" in stripped and name not in RESETS | SAID:
         return None
     return ParsedCommand(name, (match["argument"] or "").strip())
 

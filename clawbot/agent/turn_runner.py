@@ -35,6 +35,7 @@ from clawbot.agent.flush import SilentTurn
 from clawbot.agent.found_server import settle_found_server
 from clawbot.agent.hooks import HookedTools, SessionHooks
 from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
+from clawbot.agent.skills import ATTACHED_SHARE
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
 from clawbot.attachments.reading import Attached
 from clawbot.clock import epoch_ms
@@ -45,7 +46,7 @@ from clawbot.errors import ClawbotError
 from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatRequest
-from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, TextBlock, UserMessage
+from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, TextBlock, UserBlock, UserMessage
 from clawbot.sessions.entries import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
@@ -63,7 +64,6 @@ ATTACH = "attach"
 """The call id of questions about what a message mentions: no tool asks them."""
 SERVER = "server"
 """The call id of the question about a server that was found."""
-ATTACHED_SHARE = 2  # characters of attachments for a token of the window: half of it, in English
 
 NOTHING = Attached()
 
@@ -145,13 +145,21 @@ class TurnRunner:
         self.policy = ContextPolicy(deps, conversation, self.requests, self.gate, compactor)
         self.approvals = Approvals(answered=deps.approvals, approved=deps.approved)
 
-    async def message(self, text: str, started: Callable[[str, Sequence[str]], None], keep: Keep, scope: Scope) -> None:
-        """Answer `text`; `started` is called with its entry's id and the names of what is attached when it is on disk;
-        `keep` has the text on disk while the user is asked before. Raises InterruptedTurnError, ModelError and
-        SessionStoreError; what was said by then is kept."""
+    async def message(
+        self,
+        text: str,
+        started: Callable[[str, Sequence[str]], None],
+        keep: Keep,
+        scope: Scope,
+        blocks: Sequence[UserBlock] = (),
+    ) -> None:
+        """Answer `text`, with `blocks` besides what it mentions; `started` is called with its entry's id and the names
+        of what is attached when it is on disk; `keep` has the text on disk while the user is asked before. Raises
+        InterruptedTurnError, ModelError and SessionStoreError; what was said by then is kept."""
         await self._settle_found_server(keep, scope)
         await self._quote_notes(scope)
         attached = await self._attach(text, keep, scope)
+        attached = structs.replace(attached, blocks=(*blocks, *attached.blocks))
         job = scope.origin == "schedule"
         message = self._user_message(text, scope, attached)
         entry_id = await self._conversation.add_user(message)

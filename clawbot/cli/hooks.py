@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from clawbot.cli.config import masked
-from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, tell
+from clawbot.cli.output import config_option, fitted, json_option, print_json, reports_errors, say, tell
 from clawbot.config.document import scalar
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings, switch_hook
@@ -24,8 +23,8 @@ from clawbot.config.schema_hooks import HookSettings
 from clawbot.config.values import format_duration
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import FoundHook, HookPaths, discover, hook_paths
-from clawbot.hooks.manifest import Requires
 from clawbot.logs import setup_logging
+from clawbot.manifests import Requires
 from clawbot.text.sanitize import clean_line
 
 ALL_OFF = "Hooks are off as a whole (hooks.enabled is false in the settings): none of them runs."
@@ -198,8 +197,6 @@ def _warn(found: AgentHooks) -> None:
 # -- what is printed: pure texts and plain data from the hooks that were found
 
 _HEAD = ("Status", "Hook", "Description", "Source")
-_NARROWEST = 20
-"""Columns of a description in the narrowest terminal."""
 _LABEL = 12
 # The phrase for a requirement, and its kind in JSON.
 _KINDS = {"bin": "bins", "any bin": "anyBins", "env": "env", "os": "os", "python": "python"}
@@ -282,32 +279,14 @@ def _required(requires: Requires) -> Mapping[str, Sequence[str]]:
 def table(hooks: Sequence[FoundHook], columns: int, *, verbose: bool) -> Iterator[str]:
     """The hooks as lines below a header; descriptions are truncated to fit into `columns`."""
     head = [*_HEAD, "Missing"] if verbose else [*_HEAD]
-    rows = [head, *(_row(hook, verbose=verbose) for hook in hooks)]
-    widths = [max(_width(row[number]) for row in rows) for number in range(len(head))]
-    others = sum(widths) - widths[2] + 2 * (len(head) - 1)
-    widths[2] = min(widths[2], max(_NARROWEST, columns - others))
-    for row in rows:
-        row[2] = _cut(row[2], widths[2])
-        yield "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+    return fitted([head, *(_row(hook, verbose=verbose) for hook in hooks)], columns, 2)
 
 
 def _row(hook: FoundHook, *, verbose: bool) -> list[str]:
     cells = [status(hook), hook.name, hook.manifest.description, hook.source]
     if verbose:
         cells.append(hook.problem or ", ".join(hook.missing))
-    return [clean_line(cell) for cell in cells]
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
-
-
-def _cut(text: str, width: int) -> str:
-    if _width(text) <= width:
-        return text
-    while _width(text) >= width:
-        text = text[:-1]
-    return f"{text.rstrip()}…"
+    return cells
 
 
 # -- info --------------------------------------------------------------------------------------------------------------
@@ -327,10 +306,15 @@ def info_lines(hook: FoundHook, timeout: float) -> Iterator[str]:
         ("events", ", ".join(manifest.events)),
         ("order", str(manifest.order)),
         ("timeout", format_duration(manifest.timeout or timeout)),
-        *(("requires", line) for line in _requirement_lines(hook)),
+        *(("requires", line) for line in requirement_lines(manifest.requires, hook.missing, always=manifest.always)),
         *(("settings", f"{key}: {scalar(value)}") for key, value in masked(dict(hook.settings)).items()),
         *(("env", name) for name in sorted(hook.env)),
     ]
+    yield from fact_lines(facts)
+
+
+def fact_lines(facts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Labels with what they say; one that is empty is left out, and a label that is repeated stands once."""
     last = ""
     for label, text in facts:
         if text:
@@ -338,14 +322,14 @@ def info_lines(hook: FoundHook, timeout: float) -> Iterator[str]:
             last = label
 
 
-def _requirement_lines(hook: FoundHook) -> Iterator[str]:
-    requires = hook.manifest.requires
+def requirement_lines(requires: Requires, missing: Sequence[str], *, always: bool) -> Iterator[str]:
+    """What is required, each with a word if it is `missing`; `always`: nothing of it must be there."""
     phrases = [f"{kind}: {name}" for kind in ("bins", "env", "python") for name in _required(requires)[kind]]
     phrases = [phrase.replace("bins:", "bin:") for phrase in phrases]
     phrases += [f"any bin: {', '.join(requires.any_bins)}"] if requires.any_bins else []
     phrases += [f"os: {' or '.join(requires.os)}"] if requires.os else []
-    yield from (f"{phrase} (missing)" if phrase in hook.missing else phrase for phrase in phrases)
-    if hook.manifest.always:
+    yield from (f"{phrase} (missing)" if phrase in missing else phrase for phrase in phrases)
+    if always:
         yield "nothing must be there (always)"
 
 
@@ -377,13 +361,22 @@ def fixes(hook: FoundHook, config_file: Path) -> Iterator[str]:
     if hook.problem:
         yield f"look into {hook.folder}" if hook.folder != Path() else "install the package again"
         return
-    needed = missing_data(hook.missing)
+
+    def in_settings(name: str) -> str:
+        return f" or, in {config_file}, hooks: {{entries: {{{hook.name}: {{env: {{{name}: …}}}}}}}}"
+
+    yield from requirement_fixes(hook.missing, in_settings)
+    if not hook.enabled:
+        yield f"clawbot hooks enable {hook.name}"
+
+
+def requirement_fixes(missing: Sequence[str], or_else: Callable[[str], str] = lambda name: "") -> Iterator[str]:
+    """The steps that meet what is `missing`; `or_else` says another way to give a variable."""
+    needed = missing_data(missing)
     yield from (f"install {name}, so that it is on PATH" for name in needed["bins"])
     if needed["anyBins"]:
         yield f"install one of {', '.join(needed['anyBins'])}, so that it is on PATH"
     for name in needed["env"]:
-        yield f"export {name}=… or, in {config_file}, hooks: {{entries: {{{hook.name}: {{env: {{{name}: …}}}}}}}}"
+        yield f"export {name}=…{or_else(name)}"
     for name in needed["python"]:
         yield f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(name)}"
-    if not hook.enabled:
-        yield f"clawbot hooks enable {hook.name}"

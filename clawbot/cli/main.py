@@ -20,6 +20,7 @@ COMMANDS = {
     "sessions": ("clawbot.cli.sessions", "List, show, export and repair conversations."),
     "memory": ("clawbot.cli.memory", "Search the memory, forget from it; index status, update, check."),
     "hooks": ("clawbot.cli.hooks", "List and check hooks; switch one on or off."),
+    "skills": ("clawbot.cli.skills", "List and check skills; trust those of a workspace."),
     "workspace": ("clawbot.cli.workspace", "Seed the workspace; compare it with the templates."),
     "schedule": ("clawbot.cli.schedule", "List the scheduled jobs; run those that are due."),
     "config": ("clawbot.cli.config", "Show, check and locate the settings."),

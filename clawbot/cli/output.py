@@ -11,7 +11,8 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, ParamSpec, TextIO, TypeVar, cast
@@ -186,3 +187,30 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
             fail(f"{error.filename}: {error.strerror or error}.")
 
     return wrapper
+
+
+NARROWEST = 20
+"""Columns of the cell that is truncated, in the narrowest terminal."""
+
+
+def fitted(rows: Iterable[Sequence[str]], columns: int, cut: int) -> Iterator[str]:
+    """`rows` of a table as cleaned lines; the cells number `cut` are truncated to fit into `columns`."""
+    cells = [[clean_line(cell) for cell in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    others = sum(widths) - widths[cut] + 2 * (len(widths) - 1)
+    widths[cut] = min(widths[cut], max(NARROWEST, columns - others))
+    for row in cells:
+        row[cut] = _cut(row[cut], widths[cut])
+        yield "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _cut(text: str, width: int) -> str:
+    if _width(text) <= width:
+        return text
+    while _width(text) >= width:
+        text = text[:-1]
+    return f"{text.rstrip()}…"

@@ -63,6 +63,8 @@ class Paths:
         self.agents = home / "agents"
         self.hooks = home / "hooks"
         self.switches_file = home / "hooks.json"
+        self.skills = home / "skills"
+        self.skills_file = home / "skills.json"
         self.mcp_file = home / "mcp.json"
         self.mcp_tools = home / "mcp-tools"
         self.schedule_file = home / "schedule.json"

@@ -17,6 +17,7 @@ from clawbot.config.schema_hooks import HookSettings
 from clawbot.config.schema_mcp import McpSettings
 from clawbot.config.schema_schedule import ScheduleSettings
 from clawbot.config.schema_serve import ServeSettings
+from clawbot.config.schema_skills import SkillSettings
 from clawbot.config.values import ClockTime, Positive, SettingsSection, Size, Switch, check_address, expected
 
 
@@ -225,6 +226,8 @@ class Settings(SettingsSection, AgentLookup):
     """Conversations."""
     hooks: HookSettings = HookSettings()
     """Python code that runs at defined moments of a session."""
+    skills: SkillSettings = SkillSettings()
+    """Folders with instructions (SKILL.md). docs/skills.md describes them."""
     schedule: ScheduleSettings = ScheduleSettings()
     """Scheduled jobs by name. docs/schedule.md has examples."""
     memory: MemorySettings = MemorySettings()

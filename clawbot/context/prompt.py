@@ -121,8 +121,9 @@ def compact_files(read: Bootstrap) -> Bootstrap:
 class PromptInputs(Struct, frozen=True):
     """What the prompt is made of. `now` is in the user's zone; `model` is the one that answers; `notes` says
     whether the session may know the user's notes; `citations` asks for the source of what is recalled; `compact` that
-    each word costs, and `left_out` names the tools that are not offered therefore; `client` is what the program through
-    which the user talks asks for; `subagent`: another agent reads the answer, and no user."""
+    each word costs, and `left_out` names the tools that are not offered therefore; `skills` is the section on skills,
+    and `client` what the program through which the user talks asks for; `subagent`: another agent reads the answer, and
+    no user."""
 
     workspace: Path
     tools: tuple[ToolSpec, ...]
@@ -134,6 +135,7 @@ class PromptInputs(Struct, frozen=True):
     citations: bool = True
     compact: bool = False
     left_out: tuple[str, ...] = ()
+    skills: str = ""
     client: str = ""
     subagent: bool = False
 
@@ -160,6 +162,7 @@ def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
         PromptSection("tools", "" if inputs.compact and inputs.tools else _tools(inputs.tools)),
         PromptSection("tool call style", STYLE if inputs.tools else ""),
         PromptSection("safety", SAFETY),
+        PromptSection("skills", inputs.skills),
         PromptSection("memory recall", _recall(inputs)),
         PromptSection("workspace", _workspace(inputs.workspace)),
         PromptSection("commands", "" if inputs.compact or inputs.subagent else COMMANDS),
@@ -176,10 +179,11 @@ def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
 
 def prompt_literal(text: str) -> str:
     """`text` (a path, a name) on one line in backticks, so that it cannot pass as prompt text."""
-    return f"`{_on_one_line(text)}`"
+    return f"`{on_one_line(text)}`"
 
 
-def _on_one_line(text: str) -> str:
+def on_one_line(text: str) -> str:
+    """`text` without what would break its line, reorder it or end a quotation."""
     kept = [char for char in text if char not in BREAKING and (char.isprintable() or char == "\u200d")]
     return "".join(kept).replace("`", "")
 
@@ -235,7 +239,7 @@ def _project_context(bootstrap: Bootstrap) -> str:
     if any(file.name == PERSONA and not file.missing for file in bootstrap.files):
         lines.append(f"Take on the persona and tone that {PERSONA} describes, unless a rule above stands against it.")
     for file in bootstrap.files:
-        text = _on_one_line(file.text) if file.missing else fenced(file.text, fence)
+        text = on_one_line(file.text) if file.missing else fenced(file.text, fence)
         lines.append(f"\n## {file.name}\n\n{text}")
     return "\n".join(lines)
 
@@ -255,7 +259,7 @@ def _now(inputs: PromptInputs) -> str:
             "## Current Date",
             f"{now:%A}, {now.day} {now:%B %Y} ({zone_name(now)}).{notes}",
             TIMES,
-            f"Runtime: agent={inputs.agent_id} | model={_on_one_line(inputs.model)}",
+            f"Runtime: agent={inputs.agent_id} | model={on_one_line(inputs.model)}",
         ]
     )
 

@@ -7,13 +7,9 @@ where the agent itself can write, replace nothing and run only if the user enabl
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import importlib.util
-import itertools
-import logging
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint
@@ -27,7 +23,16 @@ from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.extensions import BrokenExtension, installed
 from clawbot.hooks.loading import HANDLER_FILE
-from clawbot.hooks.manifest import HOOK_FILE, Manifest, ManifestError, Requires, parse_manifest
+from clawbot.hooks.manifest import HOOK_FILE, Manifest, parse_manifest
+from clawbot.manifests import (
+    UNUSABLE,
+    ManifestError,
+    check_folder,
+    manifest_folders,
+    manifest_text,
+    read_manifest,
+    unmet,
+)
 
 GROUP = "clawbot.hooks"
 FOLDER = "hooks"
@@ -48,54 +53,16 @@ def _folder(point: EntryPoint) -> Path:
     return Path(spec.origin).parent
 
 
-_SYSTEMS = {"win32": "windows", "macos": "darwin", "mac": "darwin", "osx": "darwin"}
-
-
 def missing(manifest: Manifest, given: Mapping[str, str], system: str = sys.platform) -> tuple[str, ...]:
-    """The unmet requirements of `manifest`, as phrases: `bin: gh`, `any bin: rg, grep`, `env: GITHUB_TOKEN`, `python:
-    requests`, `os: darwin`. `given` are the variables set by the hook's config entry, `system` is `sys.platform`.
-    Searches PATH and the installed packages: blocks."""
-    return () if manifest.always else tuple(_missing(manifest.requires, given, _system(system)))
-
-
-def _missing(requires: Requires, given: Mapping[str, str], system: str) -> Iterator[str]:
-    if requires.os and system not in {_system(name) for name in requires.os}:
-        yield f"os: {' or '.join(requires.os)}"
-    path = given.get("PATH")
-    yield from (f"bin: {name}" for name in requires.bins if shutil.which(name, path=path) is None)
-    if requires.any_bins and not any(shutil.which(name, path=path) for name in requires.any_bins):
-        yield f"any bin: {', '.join(requires.any_bins)}"
-    yield from (f"env: {name}" for name in requires.env if not (given.get(name) or os.environ.get(name)))
-    yield from (f"python: {name}" for name in requires.python if not _installed(name))
-
-
-def _system(name: str) -> str:
-    return _SYSTEMS.get(name.lower(), name.lower())
-
-
-def _installed(name: str) -> bool:
-    """Whether `name` is importable or an installed distribution: people write both `yaml` and `pyyaml`."""
-    with contextlib.suppress(ImportError, ValueError):
-        if importlib.util.find_spec(name.partition(".")[0]) is not None:
-            return True
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
-        importlib.metadata.distribution(name)
-        return True
-    return False
+    """What `unmet` says of `manifest`; nothing if it ignores that. `given` are the variables set by the hook's config
+    entry. Blocks."""
+    return () if manifest.always else unmet(manifest.requires, given, system)
 
 
 Source = Literal["shipped", "home", "dir", "package", "workspace"]
 
-MOST_HOOKS = 1000
-"""The number of entries read from one folder."""
-LARGEST_HOOK_FILE = 256 * 1024
-"""Maximum size of a HOOK.md in bytes."""
 _PRECEDENCE: tuple[Source, ...] = ("package", "dir", "shipped", "home", "workspace")
 _FILES = (HOOK_FILE, HANDLER_FILE)
-# What checking a hook on disk may raise: RuntimeError for a loop of links, ValueError for a lone surrogate in a
-# program's name. The agent writes the workspace, and must not keep the program from starting.
-_UNUSABLE = (OSError, RuntimeError, ValueError)
-_logger = logging.getLogger("clawbot.hooks")
 
 
 class HookPaths(Struct, frozen=True):
@@ -178,36 +145,8 @@ def _all(paths: HookPaths, settings: HookSettings) -> Iterator[FoundHook]:
         ("workspace", [paths.workspace]),
     )
     for source, folders in places:
-        for folder in _hook_folders(filter(None, folders)):
+        for folder in manifest_folders(filter(None, folders), _FILES):
             yield _found(folder, source, settings)
-
-
-def _hook_folders(places: Iterable[Path]) -> Iterator[Path]:
-    """The hook folders, valid or not: each place itself, or the entries in it, sorted by name."""
-    for place in places:
-        try:
-            if _looks_like_hook(place):
-                yield place
-                continue
-            inside = list(itertools.islice(place.iterdir(), MOST_HOOKS + 1)) if place.is_dir() else []
-        except OSError as error:
-            _logger.warning("hooks in %s can't be listed: %s", place, error)
-            continue
-        if len(inside) > MOST_HOOKS:
-            _logger.warning("hooks in %s: there are more than %d entries; the rest is ignored", place, MOST_HOOKS)
-        yield from (
-            each
-            for each in sorted(inside[:MOST_HOOKS])
-            if not each.name.startswith((".", "_")) and _looks_like_hook(each)
-        )
-
-
-def _looks_like_hook(folder: Path) -> bool:
-    """Whether one of the files of a hook exists, or can't be checked."""
-    try:
-        return any(folder.joinpath(name).is_symlink() or folder.joinpath(name).is_file() for name in _FILES)
-    except OSError:
-        return True
 
 
 def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = "", problem: str = "") -> FoundHook:
@@ -215,10 +154,10 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
     lacking: tuple[str, ...] = ()
     try:
         if not problem:
-            _check_folder(folder, source)
+            check_folder(folder, _FILES, in_workspace=source == "workspace")
             manifest = _manifest(folder, source)
             lacking = missing(manifest, settings.entry(manifest.name).env)
-    except (ManifestError, *_UNUSABLE) as error:
+    except (ManifestError, *UNUSABLE) as error:
         problem = str(error)
     entry = settings.entry(manifest.name)
     if entry.timeout is not None:
@@ -238,34 +177,8 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
 
 
 def _manifest(folder: Path, source: Source) -> Manifest:
-    manifest = parse_manifest(_read(folder / HOOK_FILE), folder.name)
+    manifest = parse_manifest(manifest_text(read_manifest(folder / HOOK_FILE), HOOK_FILE), folder.name)
     if source == "workspace" and manifest.name != folder.name:
         # The agent can create folders there: none may impersonate the hook that the user has enabled.
         raise ManifestError(f"{HOOK_FILE}: in a workspace a hook has the name of its folder, not {manifest.name!r}")
     return manifest
-
-
-def _check_folder(folder: Path, source: Source) -> None:
-    """Raise ManifestError if a file is missing or resolves to a path elsewhere. The user may link to a folder of hooks;
-    hooks in a workspace must stay inside it."""
-    real = folder.resolve()
-    if source == "workspace" and not real.is_relative_to(folder.parent.resolve()):
-        raise ManifestError(f"the folder is a link to {real}, outside the workspace's hooks")
-    for name in _FILES:
-        file = folder.joinpath(name)
-        if not file.resolve().is_relative_to(real):
-            raise ManifestError(f"{name} is a link to {file.resolve()}, outside the folder of the hook")
-        if not file.is_file():
-            raise ManifestError(f"there is no {name} in {folder}")
-
-
-def _read(file: Path) -> str:
-    with file.open("rb") as stream:
-        data = stream.read(LARGEST_HOOK_FILE + 1)
-    if len(data) > LARGEST_HOOK_FILE:
-        raise ManifestError(f"{HOOK_FILE}: larger than {LARGEST_HOOK_FILE // 1024} KiB")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ManifestError(f"{HOOK_FILE} line {line}: is not UTF-8") from None

@@ -1,44 +1,27 @@
 """HOOK.md: the name of a hook, its events and its requirements. Pure: text in, `Manifest` out.
 
-The head is YAML between two lines `---`; the rest is free Markdown. Keys may be spelled `any_bins` or `anyBins`; those
-below `metadata.openclaw` count too.
+The head is YAML between two lines `---`; the rest is free Markdown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
-import yaml
 from msgspec import Struct
 
 from clawbot.hooks.events import AnyEvent
+from clawbot.manifests import ManifestError, Requires, as_list, parse_head, readable
 
 HOOK_FILE = "HOOK.md"
 DEFAULT_ORDER = 100
 NAME_RULE = "a name is made of a-z, 0-9, _ and -, and begins with a letter or digit"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_FENCE = re.compile(r"---[ \t]*")
-_CAMEL = re.compile(r"(?<=[a-z])([A-Z])")
 _OPEN_FAMILY = "schedule"  # followed by a name from the user's jobs
-
-
-class ManifestError(Exception):
-    """HOOK.md cannot be used; the text says where and why."""
-
-
-class Requires(Struct, frozen=True, forbid_unknown_fields=False):
-    """The requirements of a hook: all of `bins`, `env` and `python`, any of `any_bins` and of `os`."""
-
-    bins: tuple[str, ...] = ()
-    any_bins: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    os: tuple[str, ...] = ()
-    python: tuple[str, ...] = ()
 
 
 class Manifest(Struct, frozen=True):
@@ -67,14 +50,13 @@ class Manifest(Struct, frozen=True):
 
 def parse_manifest(text: str, folder: str) -> Manifest:
     """The head of the HOOK.md `text`; `folder` is the default name. Raises ManifestError."""
-    head = _head(text)
-    metadata = head.pop("metadata", None)
-    family = metadata.get("openclaw") if isinstance(metadata, Mapping) else None
-    head = _joined(_snake(family) if isinstance(family, Mapping) else {}, _snake(head))
+    head = parse_head(text, HOOK_FILE).values
+    for key in {"events", "idle_without"} & head.keys():
+        head[key] = as_list(head[key])
     try:
-        manifest = msgspec.convert({"name": folder, **_lists(head)}, Manifest)
+        manifest = msgspec.convert({"name": folder, **head}, Manifest)
     except msgspec.ValidationError as error:
-        raise ManifestError(f"{HOOK_FILE}: {_readable(error)}") from None
+        raise ManifestError(f"{HOOK_FILE}: {readable(error)}") from None
     _check(manifest)
     return manifest
 
@@ -90,81 +72,6 @@ def _topics() -> Iterable[str]:
 
 TOPICS = tuple(sorted(set(_topics())))
 """Valid `events`: every topic and every family. `schedule:ANYTHING` is valid too."""
-
-
-def _head(text: str) -> dict[str, Any]:
-    lines = text.removeprefix("\ufeff").splitlines()
-    if not lines or not _FENCE.fullmatch(lines[0]):
-        raise ManifestError(f"{HOOK_FILE} line 1: must be ---, the start of the YAML head")
-    end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.fullmatch(line)), None)
-    if end is None:
-        raise ManifestError(f"{HOOK_FILE}: its YAML head has no end, a second line ---")
-    try:
-        # Keep the fence as an empty line, so that YAML's line numbers match an editor's.
-        head = _plain_yaml("\n".join(["", *lines[1:end]]))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ManifestError(_yaml_problem(error)) from None
-    if head is not None and not isinstance(head, dict):
-        raise ManifestError(f"{HOOK_FILE} line 2: expected keys with values, as in `events: command:new`")
-    return head or {}
-
-
-def _plain_yaml(text: str) -> Any:
-    """Parse YAML without aliases: a few lines of them can expand beyond all memory, or refer to themselves."""
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise ManifestError(f"{HOOK_FILE}{_line(event.start_mark)}: an alias (*{event.anchor}) is not allowed here")
-    return yaml.safe_load(text)
-
-
-def _yaml_problem(error: Exception) -> str:
-    where = _line(getattr(error, "problem_mark", None))
-    what = " ".join(str(getattr(error, "problem", None) or error).split())
-    return f"{HOOK_FILE}{where}: no YAML: {what}"
-
-
-def _line(mark: Any) -> str:
-    """The line of YAML's `mark`; "" without one."""
-    return f" line {mark.line + 1}" if mark is not None else ""
-
-
-def _snake(value: Mapping[Any, Any]) -> dict[str, Any]:
-    """`value` with `anyBins` spelled `any_bins`, also in nested mappings."""
-    return {
-        _CAMEL.sub(r"_\1", str(key)).lower(): _snake(item) if isinstance(item, Mapping) else item
-        for key, item in value.items()
-    }
-
-
-def _joined(family: dict[str, Any], head: dict[str, Any]) -> dict[str, Any]:
-    """Merge both; the head's own keys win. The family may have `os` beside `requires`, and another name."""
-    requires = [part.pop("requires", None) for part in (family, head)]
-    if all(part is None or isinstance(part, dict) for part in requires):
-        wanted: Any = {"os": family.pop("os", None) or []} | (requires[0] or {}) | (requires[1] or {})
-    else:
-        wanted = requires[1] if requires[1] is not None else requires[0]
-    return family | head | {"requires": wanted}
-
-
-def _lists(head: dict[str, Any]) -> dict[str, Any]:
-    """`head` without empty keys, with single names as lists."""
-    said = {key: value for key, value in head.items() if value is not None}
-    for key in {"events", "idle_without"} & said.keys():
-        said[key] = _list(said[key])
-    if isinstance(said["requires"], dict):
-        said["requires"] = {key: _list(value) for key, value in said["requires"].items() if value is not None}
-    return said
-
-
-def _list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-def _readable(error: msgspec.ValidationError) -> str:
-    """msgspec's message, which ends in the place: "Expected `int`, got `str` - at `$.order`"."""
-    what, _, place = str(error).partition(" - at `$")
-    what = what.replace("`", "").replace("array", "list").replace("object", "mapping")
-    return f"{place.strip('.`')}: {what[:1].lower()}{what[1:]}" if place else what
 
 
 def _check(manifest: Manifest) -> None:

@@ -20,7 +20,7 @@ from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema import Settings
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.llm.models import SCRIPT
-from clawbot.tools.fence import RUNNING_HOOK, Barred, Fence
+from clawbot.tools.fence import RUNNING_HOOK, SKILL, Barred, Fence
 
 _STATE = "it belongs to the state of the program, which file tools don't touch"
 _CONFIGURATION = "it is configuration of the program, which only the user reads and changes"
@@ -53,8 +53,9 @@ def agent_fence(
     settings: Settings,
     agent_id: str,
     paths: Paths,
-    hook_folders: Callable[[], Collection[Path]] | None = None,
+    hook_folders: Callable[[], Collection[Path]] = tuple,
     *,
+    skill_folders: Callable[[], Collection[Path]] = tuple,
     config_file: Path | None = None,
     model: str | None = None,
 ) -> Fence:
@@ -63,7 +64,8 @@ def agent_fence(
     Another agent's workspace is denied, or readable if `tools.agents` lists that agent. The state folder is denied
     except for workspaces in it, and so is configuration anywhere: `config_file` is the one of the command line.
     `hook_folders` returns, at each call, the folders of enabled hooks, which are read-only; so are the program itself
-    and the scripts of scripted models: from the settings, or `model` from the command line.
+    and the scripts of scripted models: from the settings, or `model` from the command line. `skill_folders` does the
+    same for enabled skills, which can be read in the state folder too.
     """
     others = neighbours(settings, agent_id, paths)
     readable = tuple(other.workspace for other in others if other.allowed)
@@ -80,10 +82,12 @@ def agent_fence(
         denied=(*foreign, *_state(settings, paths, workspace), *_configuration(files)),
         unwritable=(
             *(Barred(folder, RUNNING_HOOK) for folder in hook_places(settings.hooks, workspace)),
+            *(Barred(folder, SKILL) for folder in (paths.skills, *settings.skills.dirs)),
             *_scripts(settings, model),
             *_program(workspace),
         ),
         hook_folders=hook_folders,
+        skill_folders=skill_folders,
     )
 
 
@@ -110,7 +114,7 @@ def _state(settings: Settings, paths: Paths, workspace: Path) -> Iterator[Barred
         yield Barred(paths.home, _STATE, twins=False)
     yield from (Barred(place, _STATE) for place in (paths.agents, paths.hooks, paths.logs, paths.mcp_tools))
     # Including editors' backup copies and lock files.
-    programs = (paths.config_file, paths.switches_file, paths.mcp_file)
+    programs = (paths.config_file, paths.switches_file, paths.skills_file, paths.mcp_file)
     files = (paths.env_file, *programs, paths.schedule_file, paths.history_file)
     yield from (Barred(paths.home, _STATE, pattern=f"{file.name}*") for file in files)
     # If an agent's workspace is the state folder, its notes lie beside the indexes.

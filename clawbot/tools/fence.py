@@ -29,6 +29,7 @@ RUNNING_HOOK = (
     "it is part of an enabled hook, whose code runs outside of this fence, so only the user changes it: in an editor, "
     "or with `clawbot hooks disable` before"
 )
+SKILL = "it belongs to a skill that the user has enabled, so only the user changes it"
 
 _STRICTEST = ("none", "read", "write")
 
@@ -51,13 +52,15 @@ class Fence(Struct, frozen=True):
 
     `readable` are additional readable folders, as absolute paths. `denied` places are neither reachable nor listed;
     `unwritable` ones are read-only, as are the folders of enabled hooks, which `hook_folders` returns at each call.
-    Paths need not exist, and links in them are followed.
+    `skill_folders` returns those of enabled skills: read-only too, and readable wherever they are. Paths need not
+    exist, and links in them are followed.
     """
 
     readable: tuple[Path, ...] = ()
     denied: tuple[Barred, ...] = ()
     unwritable: tuple[Barred, ...] = ()
-    hook_folders: Callable[[], Collection[Path]] | None = None
+    hook_folders: Callable[[], Collection[Path]] = tuple
+    skill_folders: Callable[[], Collection[Path]] = tuple
 
     def deny(self, *barred: Barred) -> Fence:
         """This fence with more denied places."""
@@ -103,8 +106,11 @@ class Bounds:
             self._rules.append(
                 _Rule(_parts(base), "read", "it belongs to another agent and can only be read", base=base)
             )
-        hooks = fence.hook_folders() if fence.hook_folders is not None else ()
-        unwritable = (*fence.unwritable, *(Barred(folder, RUNNING_HOOK) for folder in hooks))
+        skills = fence.skill_folders()
+        bases = [base for base in map(os.path.realpath, skills) if not is_within(self.root, base)]
+        self._rules += [_Rule(_parts(base), "read", SKILL, base=base) for base in bases]
+        hooks = (Barred(folder, RUNNING_HOOK) for folder in fence.hook_folders())
+        unwritable = (*fence.unwritable, *hooks, *(Barred(folder, SKILL) for folder in skills))
         self._unwritable = [_rule(barred, "read") for barred in unwritable]
         self._denied = tuple(barred for barred in fence.denied if barred.twins)
         denied = [_rule(barred, "none") for barred in fence.denied]

@@ -87,6 +87,8 @@ async def do(app: Front, runtime: RuntimeApi, choice: PaletteChoice) -> None:
             app.action_search_memory(choice.name)
         case "theme":
             await keep(app, choice.name)
+        case "skill":
+            _skill(app, runtime, choice.name)
 
 
 def _command(app: Front, runtime: RuntimeApi, name: str) -> None:
@@ -96,6 +98,14 @@ def _command(app: Front, runtime: RuntimeApi, name: str) -> None:
         app.chat.composer.prompt.take(f"{name} ")
     else:
         app.take(classify(name, runtime.commands))
+
+
+def _skill(app: Front, runtime: RuntimeApi, name: str) -> None:
+    """Call the skill `name`; the words for it are typed in the prompt, unless something else stands there."""
+    if app.chat.composer.is_empty:
+        app.chat.composer.prompt.take(f"/skill {name} ")
+    else:
+        app.take(classify(f"/skill {name}", runtime.commands))
 
 
 async def choose_theme(app: Front, name: str) -> None:

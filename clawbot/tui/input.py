@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from clawbot.agent.slash import CommandInfo, nearest_command, parse_command
 
+_SKILL = re.compile(r"/skill\s+(\S*)", re.IGNORECASE)
 _MENTION = re.compile(r"(?:^|(?<=\s))@(\S*)$")
 OFFERED = 8
 
@@ -35,6 +36,8 @@ def wanted(before: str) -> CompletionRequest | None:
     """The completion requested by the text before the cursor, if any."""
     if before.startswith("/") and not re.search(r"\s", before):
         return CompletionRequest("command", before, 0)
+    if skill := _SKILL.fullmatch(before):
+        return CompletionRequest("skill", skill[1], skill.start(1))
     mention = _MENTION.search(before)
     return CompletionRequest("file", mention[1], mention.start()) if mention else None
 

@@ -107,8 +107,8 @@ def test_check_lists_every_mistake_on_a_line_of_its_own() -> None:
     assert result.stderr.splitlines() == [
         f"{file}:2: tui.them: unknown key; did you mean theme?",
         f"{file}:3: tui.editor: expected 'builtin' or 'external', found the text 'vi'",
-        f"{file}:4: foo: unknown key; expected one of agents, session, hooks, schedule, memory, mcp, tui, serve, "
-        "updates, logging",
+        f"{file}:4: foo: unknown key; expected one of agents, session, hooks, skills, schedule, memory, mcp, tui, "
+        "serve, updates, logging",
     ]
 
 

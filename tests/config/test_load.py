@@ -112,15 +112,15 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
     [
         (
             "modxyz: x",
-            "1: modxyz: unknown key; expected one of agents, session, hooks, schedule, memory, mcp, tui, serve, "
-            "updates, logging",
+            "1: modxyz: unknown key; expected one of agents, session, hooks, skills, schedule, memory, mcp, tui, "
+            "serve, updates, logging",
         ),
         ("model: offline", "1: model: unknown key; did you mean agents.defaults.model?"),
         (
             "tui: {softTrim: {}}",
             "1: tui.softTrim: unknown key; did you mean agents.defaults.context_pruning.soft_trim?",
         ),
-        ("tui: {enabled: false}", "1: tui.enabled: unknown key; did you mean hooks.enabled?"),
+        ("tui: {entries: {}}", "1: tui.entries: unknown key; did you mean hooks.entries?"),
         ("agents:\n  defaults:\n    modell: x", "3: agents.defaults.modell: unknown key; did you mean model?"),
         ("agents: {main: {contextToken: 5}}", "1: agents.main.contextToken: unknown key; did you mean context_tokens?"),
         (

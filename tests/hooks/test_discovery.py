@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from clawbot import manifests
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.hooks import discovery
 from clawbot.hooks.discovery import FoundHook, HookPaths, discover, missing
-from clawbot.hooks.manifest import Manifest, Requires
+from clawbot.hooks.manifest import Manifest
+from clawbot.manifests import Requires
 from tests.hooks.stage import places, settings, write_hook
 
 HANDLER = "async def handle(event): pass\n"
@@ -181,7 +182,7 @@ def test_the_user_may_link_a_folder_but_a_workspace_may_not_lead_out(tmp_path: P
         tmp_path.joinpath(name, "greeter").symlink_to(away)
     assert one(places(tmp_path)).ready
     where = places(tmp_path, home=tmp_path / "none", workspace=tmp_path / "workspace")
-    assert "outside the workspace's hooks" in one(where, settings(greeter={"enabled": True})).problem
+    assert f"outside of {tmp_path / 'workspace'}" in one(where, settings(greeter={"enabled": True})).problem
 
 
 def _install(site: Path, value: str) -> None:
@@ -226,14 +227,14 @@ def test_a_package_that_cannot_be_imported_is_a_problem(
 def test_no_more_entries_of_a_folder_are_looked_at_than_anybody_has_hooks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(discovery, "MOST_HOOKS", 3)
+    monkeypatch.setattr(manifests, "MOST_FOLDERS", 3)
     for name in "abc":
         write_hook(tmp_path / "home", name, HANDLER)
     assert len(discover(places(tmp_path), HookSettings())) == 3
     assert not caplog.records
     write_hook(tmp_path / "home", "d", HANDLER)
     assert len(discover(places(tmp_path), HookSettings())) == 3
-    assert "there are more than 3 entries; the rest is ignored" in caplog.text
+    assert "has more than 3 entries; the rest is ignored" in caplog.text
 
 
 def lacks(requires: Requires, given: dict[str, str] | None = None, *, always: bool = False) -> tuple[str, ...]:

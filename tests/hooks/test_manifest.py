@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from clawbot.hooks import AnyEvent
-from clawbot.hooks.manifest import TOPICS, Manifest, ManifestError, Requires, parse_manifest
+from clawbot.hooks.manifest import TOPICS, Manifest, parse_manifest
+from clawbot.manifests import ManifestError, Requires
 
 
 def read(head: str, folder: str = "greeter") -> Manifest:

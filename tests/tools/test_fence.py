@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def _settings(home: Path, *, main: Path | None = None, research: Path | None = N
 
 
 def _tools(
-    home: Path, settings: Settings, agent_id: str = "main", hooks: Callable[[], list[Path]] | None = None, **more: Any
+    home: Path, settings: Settings, agent_id: str = "main", hooks: Callable[[], Collection[Path]] = tuple, **more: Any
 ) -> Use:
     agent = settings.agent(agent_id)
     fence = agent_fence(settings, agent_id, Paths(home), hooks, **more)

@@ -429,6 +429,7 @@ class FakeRuntime:
         self.will_flush = False
         self.before: list[Event | Hold] = []  # what the next message causes before its turn begins
         self.on_event: Callable[[Event], None] | None = None
+        self.known_skills: dict[str, str] = {}
         self.found_hooks: list[HookStatus] = []
         self.agents = [AgentInfo(self.status.agent_id, self.status.workspace, "openai/gpt-5", current=True)]
         self.close_hold: Hold | None = None  # saving at the end waits until it is released
@@ -576,6 +577,9 @@ class FakeRuntime:
         found = next((model for model in MODELS if model.ref == ref), ModelInfo(ref=ref))
         self.status = structs.replace(self.status, model=found)
         return found
+
+    async def skills(self) -> dict[str, str]:
+        return dict(self.known_skills)
 
     async def save_key(self, name: str, value: str) -> None:
         await self.gate("save_key")

@@ -448,6 +448,19 @@ async def test_commands_and_files_are_completed(tmp_path: Path) -> None:
         assert app.chat.composer.prompt.text == "see @memory/2026-10-02.md "
 
 
+async def test_the_name_of_a_skill_is_completed_after_its_command(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    runtime.known_skills = {"deploy": "发布网站。", "release-notes": "Writes them."}
+    async with chatting(runtime) as (app, pilot):
+        await pilot.press(*"/skill", "space")
+        await until(pilot, lambda: "发布网站。" in screen_text(app) and "Writes them." in screen_text(app))
+        await pilot.press("r", "tab")
+        assert app.chat.composer.prompt.text == "/skill release-notes "
+        assert not app.chat.composer.completions.is_open
+        await pilot.press(*"now", "enter")
+        await until(pilot, lambda: runtime.submitted == ["/skill release-notes now"])
+
+
 async def test_escape_closes_the_list_before_it_stops_a_turn(tmp_path: Path) -> None:
     hold = Hold()
     async with chatting(FakeRuntime(tmp_path, turns=[[hold, *reply("done")]])) as (app, pilot):

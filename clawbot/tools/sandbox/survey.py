@@ -145,16 +145,17 @@ class _Found:
         # What is clawbot's own, and what is another agent's.
         foreign = {os.path.realpath(path) for one in reach.fence.denied for path in _named(one)}
         yield from _as_places({*foreign, os.path.realpath(reach.state)} - {self._root}, "hidden")
-        yield from _as_places((os.path.realpath(folder) for folder in reach.fence.readable), "read")
+        readable = [*reach.fence.readable, *reach.fence.skill_folders()]
+        yield from _as_places((os.path.realpath(folder) for folder in readable), "read")
         yield from _as_places(self._owned, "owned")
 
     def guarded(self) -> list[str]:
         """Paths that no command changes, whether they are there or not: what would be obeyed or run outside."""
         fence = self._reach.fence
-        hooks = fence.hook_folders() if fence.hook_folders is not None else ()
+        running = (*fence.hook_folders(), *fence.skill_folders())
         paths = [f"{self._root}/{name}" for name in INSTRUCTIONS]
         paths += [entry.path for entry in entries(self._root) if is_instruction((entry.name,))]
-        paths += [str(path) for path in hooks]
+        paths += [str(path) for path in running]
         paths += [path for barred in fence.unwritable for path in _named(barred)]
         paths += [f"{self._root}/hooks"]
         paths += self._code_of_repositories()

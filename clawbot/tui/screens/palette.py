@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # What a group shows before anything is typed.
 FIRST = 5
+SHOWN = 40  # characters of what a skill does; all of them are searched
 # What a command does on the screen: its key stands beside it, and is not listed again.
 COMMAND_ACTIONS = {
     "/model": "app.choose_model",
@@ -44,8 +45,8 @@ ESC = KeyHint("esc", "back", "screen.back")
 
 
 class PaletteChoice(NamedTuple):
-    """What was chosen: its `kind` (`action`, `command`, `session`, `file`, `agent`, `model`, `theme`, `memory`), and
-    its name."""
+    """What was chosen: its `kind` (`action`, `command`, `session`, `file`, `skill`, `agent`, `model`, `theme`,
+    `memory`), and its name."""
 
     kind: str
     name: str
@@ -104,7 +105,7 @@ class ThemesScreen(ThemePreview):
 class PaletteScreen(ThemePreview):
     """Everything by its name. `chat` is the screen whose keys are told. Gives what to do, or None.
 
-    Commands, keys, agents and themes are there at once; sessions, files and models when they were read.
+    Commands, keys, agents and themes are there at once; sessions, files, skills and models when they were read.
     """
 
     heading = "everything"
@@ -122,14 +123,12 @@ class PaletteScreen(ThemePreview):
 
     def on_mount(self) -> None:
         """What needs no reading is there before the first key."""
-        self.rows = self._gathered([], [], [])
+        self.rows = self._gathered([], [], [], [])
 
     async def load(self) -> list[Row]:
         """Everything. What can't be read is said, and the rest is there nevertheless."""
-        sessions, files, models = await asyncio.gather(
-            self._read(self._sessions), self._read(self._files), self._read(self._models)
-        )
-        return self._gathered(sessions, files, models)
+        reading = (self._sessions, self._files, self._skills, self._models)
+        return self._gathered(*await asyncio.gather(*map(self._read, reading)))
 
     async def _read(self, load: Callable[[], Awaitable[list[Row]]]) -> list[Row]:
         try:
@@ -139,12 +138,15 @@ class PaletteScreen(ThemePreview):
                 self.notify(clean_line(f"{error}"), severity="error", markup=False)
             return []
 
-    def _gathered(self, sessions: Sequence[Row], files: Sequence[Row], models: Sequence[Row]) -> list[Row]:
+    def _gathered(
+        self, sessions: Sequence[Row], files: Sequence[Row], skills: Sequence[Row], models: Sequence[Row]
+    ) -> list[Row]:
         keys = {row.id.removeprefix("action:"): row.right for row in self.keys_of_chat}
         commands = [command_row(info, keys) for info in self.runtime.commands]
         others = [row for row in self.keys_of_chat if row.id.removeprefix("action:") not in COMMAND_ACTIONS.values()]
         agents = [_of("agent", "Agents", agent_row(agent)) for agent in self.runtime.agents if not agent.current]
-        return [*commands, *others, *sessions, *files, *agents, *models, *theme_rows(self.app.available_themes)]
+        themes = theme_rows(self.app.available_themes)
+        return [*commands, *others, *sessions, *files, *skills, *agents, *models, *themes]
 
     async def _sessions(self) -> list[Row]:
         found = sorted(await self.runtime.sessions.all(), key=lambda summary: summary.updated_at, reverse=True)
@@ -168,6 +170,13 @@ class PaletteScreen(ThemePreview):
         rows = [Row(f"file:{path}", clean_line(path), right="note", group="Notes") for path in notes]
         files = [path for path, is_note in paths if not is_note]
         return [*rows, *(Row(f"file:{path}", clean_line(path), right="file", group="Files") for path in files)]
+
+    async def _skills(self) -> list[Row]:
+        found = await self.runtime.skills()
+        return [
+            Row(f"skill:{name}", f"{name}  {clean_line(does, SHOWN)}", more=does, right="skill", group="Skills")
+            for name, does in found.items()
+        ]
 
     async def _models(self) -> list[Row]:
         in_use = self.runtime.agent.status.model.ref

@@ -16,6 +16,7 @@ from textual.widgets import Static, TextArea
 
 from clawbot.agent.slash import COMMANDS, CommandInfo
 from clawbot.clock import Clock
+from clawbot.text.sanitize import clean_line
 from clawbot.tui.history import load_history, save_entry
 from clawbot.tui.input import (
     Choice,
@@ -177,15 +178,19 @@ class Composer(Vertical):
             ]
             self._offer([choice for choice in best(want.typed, choices) if choice.text != want.typed])
         else:
-            self._offer_files(want)
+            self._offer_found(want)
 
-    @work(group="files", exclusive=True)
-    async def _offer_files(self, want: CompletionRequest) -> None:
+    @work(group="found", exclusive=True)
+    async def _offer_found(self, want: CompletionRequest) -> None:
+        """Offer files or skills, which are looked for first."""
         if self._runtime is None:
             return
-        files = [Choice(f"@{name}") for name in await self._runtime.workspace.files()]
+        if want.kind == "skill":
+            found = [Choice(name, clean_line(does)) for name, does in (await self._runtime.skills()).items()]
+        else:
+            found = [Choice(f"@{name}") for name in await self._runtime.workspace.files()]
         if wanted(self.prompt.before_cursor) == want:
-            self._offer(best(want.typed, files))
+            self._offer([choice for choice in best(want.typed, found) if choice.text != want.typed])
 
     def _steer(self, key: str) -> None:
         """Take a key for the list. What was typed right before it may have changed what the list is for."""

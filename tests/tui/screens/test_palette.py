@@ -101,6 +101,17 @@ async def test_a_command_runs_a_file_opens_a_model_is_taken(tmp_path: Path, type
         await until(pilot, lambda: sign in page_text(app) + screen_text(app))
 
 
+async def test_a_skill_waits_in_the_prompt_for_words(tmp_path: Path) -> None:
+    below = runtime(tmp_path)
+    below.known_skills = {"release-notes": "撰写发布说明。"}
+    async with chatting(below, (100, 40)) as (app, pilot):
+        await pilot.press("f2", *"release-n")
+        await until(pilot, lambda: highlighted(app) == "release-notes  撰写发布说明。")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.chat.composer.prompt.text == "/skill release-notes ")
+        assert not below.submitted
+
+
 async def test_a_command_that_needs_an_argument_waits_in_the_prompt(tmp_path: Path) -> None:
     async with chatting(runtime(tmp_path), (100, 40)) as (app, pilot):
         await pilot.press("f2", *"/edit")

@@ -1,0 +1,94 @@
+"""What the user sees of skills, and a skill's text in a message that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from clawbot.context.bootstrap import fence_for, fenced, tamed
+from clawbot.context.prompt import prompt_literal
+from clawbot.errors import ClawbotError
+from clawbot.manifests import ManifestError
+from clawbot.messages import TextBlock
+from clawbot.skills.discovery import FoundSkill, SkillShelf
+from clawbot.skills.manifest import SKILL_FILE, SkillText
+from clawbot.text.sanitize import clean_line
+
+NO_SKILLS = "No skills: `skills/` in the state folder and in the workspace hold none (docs/skills.md)."
+ATTACHED_SHARE = 2  # characters of what is attached for a token of the window: half of it, in English
+DESCRIPTION_CHARS = 200
+
+
+def skills_text(skills: Sequence[FoundSkill]) -> str:
+    """A line for each skill, as Markdown, and why it can't be used below it."""
+    return "\n".join(line for skill in skills for line in _lines(skill)) or NO_SKILLS
+
+
+def _lines(skill: FoundSkill) -> list[str]:
+    manifest = skill.manifest
+    who = " · only you call it" if manifest.disable_model_invocation else ""
+    lines = [f"- **{skill.name}** {skill.state} · {skill.source}{who}"]
+    enable = "" if skill.enabled or skill.problem else f". `clawbot skills enable {skill.name}` after reading it"
+    about = (clean_line(manifest.description, DESCRIPTION_CHARS), clean_line(skill.why) + enable)
+    return lines + [f"  - {text}" for text in about if text]
+
+
+def skill_data(skill: FoundSkill) -> dict[str, Any]:
+    """The JSON form of a skill."""
+    return {
+        "name": skill.name,
+        "description": skill.manifest.description,
+        "source": skill.source,
+        "folder": str(skill.folder),
+        "enabled": skill.enabled,
+        "eligible": skill.ready,
+        "state": skill.state,
+        "missing": list(skill.missing),
+        "problem": skill.problem,
+        "changed": skill.changed,
+    }
+
+
+def named(skills: Sequence[FoundSkill], name: str) -> FoundSkill:
+    """The skill `name`: of several, the one that can be used. Raises ClawbotError if there is none."""
+    found = sorted((skill for skill in skills if skill.name == name), key=lambda skill: bool(skill.problem))
+    if found:
+        return found[0]
+    near = get_close_matches(name, [skill.name for skill in skills], n=1)
+    hint = f"Did you mean {near[0]}?" if near else "/skills and `clawbot skills list` show all."
+    raise ClawbotError(f"There is no skill {clean_line(name)!r}.", hint=hint)
+
+
+def called(shelf: SkillShelf, name: str, words: str, room: int) -> TextBlock:
+    """The text of the skill `name` for a message that calls it with `words`, in `room` characters at most. Raises
+    ClawbotError where it can't be used. Blocks."""
+    skill = named(shelf.look(), name)
+    if not skill.ready:
+        hint = "`clawbot skills check` says what to do."
+        raise ClawbotError(f"The skill {name} can't be used: {clean_line(skill.why)}.", hint=hint)
+    try:
+        text = shelf.text(skill)
+    except ManifestError as error:
+        raise ClawbotError(f"The skill {name} can't be used: {error}.") from None
+    return quoted(text, skill.folder, words, min(room, shelf.settings.max_chars))
+
+
+def quoted(text: SkillText, folder: Path, words: str, room: int) -> TextBlock:
+    """The instructions `text` of the skill in `folder` for the model: as many whole lines as have `room`."""
+    body = text.body.replace("{baseDir}", str(folder)).replace("$ARGUMENTS", words)
+    lines = body.split("\n")
+    kept: list[str] = []
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    more = len(lines) > len(kept)
+    rest = f" It goes on in {SKILL_FILE} with line {text.first_line + len(kept)}: read that too." if more else ""
+    name, place = text.manifest.name, prompt_literal(str(folder))
+    shown = tamed("\n".join(kept).strip("\n"))
+    told = f"The user calls the skill {name}: follow these instructions. Paths in them start at {place}.{rest}"
+    count = f"{len(kept)} {'line' if len(kept) == 1 else 'lines'}{', cut at the limit' if more else ''}"
+    return TextBlock(f"{told}\n{fenced(shown, fence_for([shown]))}", attached=f"{name}/{SKILL_FILE} · {count}")
