@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from rich.style import Style
-from textual.color import Color
 from textual.geometry import Offset
 from textual.selection import Selection
 
@@ -26,6 +25,7 @@ from clawbot.tui.render.cards import ToolItem
 from clawbot.tui.render.items import HeadItem
 from clawbot.tui.widgets.line_view import NAMES
 from tests.tui.chat_host import StepClock, chatting, page_text, screen_text, send, until
+from tests.tui.contrast import contrast
 from tests.tui.fake_runtime import NOW, FakeRuntime, Hold, reply
 
 STAMP = int(NOW.timestamp() * 1000)
@@ -37,22 +37,6 @@ LONG = "\n\n".join(f"line {number}" for number in range(60))
 
 def history(*messages: UserMessage | AssistantMessage | ToolResultMessage, apart: int = 0) -> list[HistoryItem]:
     return [HistoryItem(f"h{number}", STAMP + number * apart, message) for number, message in enumerate(messages)]
-
-
-def luminance(colour: Color) -> float:
-    """By WCAG 2."""
-    parts = [part / 255 for part in (colour.r, colour.g, colour.b)]
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(style: Style) -> float:
-    assert style.color is not None
-    assert style.bgcolor is not None
-    light, dark = sorted(
-        (luminance(Color.from_rich_color(each)) for each in (style.color, style.bgcolor)), reverse=True
-    )
-    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("theme", ["clawbot-dark", "clawbot-light"])

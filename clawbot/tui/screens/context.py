@@ -49,7 +49,7 @@ def share_out(amounts: Sequence[int], cells: int) -> list[int]:
     return given
 
 
-QUIET = "$foreground 60%"
+QUIET = "$foreground 70%"
 # Sign and colour of each part: what no compaction makes smaller, the talk, what is left.
 FIXED, TALK, LEFT, MARK = "$secondary", "$accent", "$foreground 30%", "$foreground 70%"
 LOOKS = {
@@ -60,7 +60,7 @@ LOOKS = {
     "notes": ("▞", TALK),
     "messages": ("▓", TALK),
     "toolResults": ("▒", TALK),
-    "unaccounted": ("▚", "$foreground 50%"),
+    "unaccounted": ("▚", "$foreground 70%"),
     "free": ("░", LEFT),
     "reserve": ("·", LEFT),
 }
@@ -276,7 +276,7 @@ class ContextScreen(PageScreen[str]):
         """The page, and its keys."""
         with VerticalScroll(id="page", can_focus=False):
             wait = AFTER_TURN if self.runtime.agent.status.busy else COUNTING
-            yield Static(Content.styled(wait, "$foreground 60%"), id="report")
+            yield Static(Content.styled(wait, "$foreground 70%"), id="report")
         yield KeyLine([])
 
     def on_mount(self) -> None:

@@ -32,9 +32,9 @@ GAP = 2  # cells between two columns
 # The columns that are left out first where there is no room, and those that are made narrower before that.
 LEFT_OUT = ("Source", "Events", "Last run")
 NARROWED = {"Events": 14, "Hook": 16, "Last run": 16}
-MARKS = {READY: ("●", "$text-success"), OFF: ("○", "$foreground 60%"), MISSING: ("○", "$text-warning")}
+MARKS = {READY: ("●", "$text-success"), OFF: ("○", "$foreground 70%"), MISSING: ("○", "$text-warning")}
 BROKEN_MARK = ("✕", "$text-error")
-QUIET = "$foreground 60%"
+QUIET = "$foreground 70%"
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class HooksScreen(OverScreen[None]):
             frame.border_title = "Hooks"
             yield Static(id="head")
             yield OptionList(id="rows", markup=False)
-            yield Static(Content.styled(LOOKING, "$foreground 60%"), id="details")
+            yield Static(Content.styled(LOOKING, "$foreground 70%"), id="details")
             yield KeyLine([KeyHint("↑ ↓", "choose", "screen.move('cursor_down')"), *_KEYS])
 
     def on_mount(self) -> None:
@@ -180,7 +180,7 @@ class HooksScreen(OverScreen[None]):
         self.set_class(not self.hooks, "-empty")
         if not self.hooks:
             folder = f"{self.runtime.paths.hooks}"
-            self.query_one("#details", Static).update(Content.assemble((NO_HOOKS, "$foreground 60%"), f"\n{folder}"))
+            self.query_one("#details", Static).update(Content.assemble((NO_HOOKS, "$foreground 70%"), f"\n{folder}"))
             return
         table = hooks_table(self.hooks, max(30, min(self.size.width, WIDEST) - MARGIN), self.clock.now())
         self.query_one("#head", Static).update(table.head)

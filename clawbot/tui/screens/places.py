@@ -105,11 +105,11 @@ class NoteRow(Row):
     def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
         """The score, the place, and below them what stands there."""
         score = "" if self.score is None else f"{self.score:.2f}  "
-        lines = [Content.assemble((score, "$foreground 60%"), self._place(self.room - width_of(score)))]
+        lines = [Content.assemble((score, "$foreground 70%"), self._place(self.room - width_of(score)))]
         if self.detail or self.snippet:
             day = f"{self.detail}  " if self.detail and self.snippet else self.detail
             start = marked(self.query, snippet_start(self.snippet, self.query), "$foreground 75%")
-            lines.append(Content.assemble(" " * len(score), (day, "$foreground 50%"), start))
+            lines.append(Content.assemble(" " * len(score), (day, "$foreground 70%"), start))
         return Content("\n").join(lines)
 
     def _place(self, width: int) -> str:

@@ -192,7 +192,7 @@ class CommandEditor(TextArea):
 
 def key_texts(*pairs: tuple[str, str]) -> list[Content]:
     """Keys with what they do, as the line below a question shows them."""
-    return [Content.assemble((key, "$accent bold"), " ", (text, "$foreground 60%")) for key, text in pairs]
+    return [Content.assemble((key, "$accent bold"), " ", (text, "$foreground 70%")) for key, text in pairs]
 
 
 REST = 0.5  # seconds without a key, and with the question on the screen, before an answer counts

@@ -62,7 +62,7 @@ class Completions(Widget):
         for number, choice in list(enumerate(self.choices))[first:]:
             name = clean_line(choice.text)
             text = f" {name}{' ' * (width - width_of(name))}   {choice.help}"
-            style = "$accent bold" if number == self.place else "$foreground 60%"
+            style = "$accent bold" if number == self.place else "$foreground 70%"
             rows.append(Content.styled(ellipsis(text, self.size.width - 1), style))
         return Content("\n").join(rows)
 

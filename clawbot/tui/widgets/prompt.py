@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from msgspec import structs
 from textual.binding import BindingType
-from textual.events import Key, Paste
+from textual.events import Key, Paste, Resize
 from textual.message import Message
 from textual.widgets import TextArea
 from textual.widgets.text_area import EditResult, Location, Selection
@@ -19,6 +19,12 @@ from clawbot.tui.vi_motions import clamped, line_end, line_start, place_of, shar
 
 PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
 PASTE_LINES = 25
+INVITATIONS = ("Ask, or / for commands, @ for files", "Ask · / commands · @ files", "Ask")
+
+
+def invitation(width: int) -> str:
+    """What an empty prompt of `width` cells says: the longest text that fits."""
+    return next((text for text in INVITATIONS if len(text) <= width), "")
 
 
 class Prompt(TextArea):
@@ -73,6 +79,10 @@ class Prompt(TextArea):
         if row > 50:
             return ""
         return "\n".join([*(self.document.get_line(n) for n in range(row)), self.document.get_line(row)[:column]])
+
+    def on_resize(self, event: Resize) -> None:
+        """The invitation stays on one line."""
+        self.placeholder = invitation(event.size.width)
 
     async def _on_key(self, event: Key) -> None:
         self.post_message(self.Typed())

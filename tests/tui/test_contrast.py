@@ -1,0 +1,156 @@
+"""All text outside the page can be read in both themes: header, prompt, status, footer, menus, questions, toasts, the
+screens above the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.segment import Segment
+from rich.style import Style
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widgets import Input
+
+from clawbot.agent.status_types import Unsent
+from clawbot.tui.app import ClawbotApp
+from clawbot.tui.screens.choices import AgentsScreen, KeyScreen, LocalModelsScreen, ModelsScreen, ProvidersScreen
+from clawbot.tui.screens.common import AskScreen
+from clawbot.tui.screens.palette import PaletteScreen
+from clawbot.tui.screens.rewind import RewindScreen
+from clawbot.tui.widgets.prompt import INVITATIONS, invitation
+from tests.tui.chat_host import chatting, screen_text, send, until
+from tests.tui.contrast import contrast, pale, pale_texts
+from tests.tui.fake_runtime import PROVIDERS, FakeRuntime, Hold, RuntimeStatus, conversation
+from tests.tui.screens.host import FixedClock, Host, Runtime, seen
+from tests.tui.screens.test_snapshots import LARGE, SMALL, context, editor, hooks_screen, memory, sessions
+from tests.tui.test_approval import press
+from tests.tui.test_small_screens import ASKED
+
+THEMES = ["clawbot-dark", "clawbot-light"]
+Chat = Callable[[ClawbotApp, Pilot[object]], Any]
+
+
+async def idle(app: ClawbotApp, pilot: Pilot[object]) -> None:
+    await until(pilot, lambda: INVITATIONS[0] in screen_text(app))
+
+
+async def menu(app: ClawbotApp, pilot: Pilot[object]) -> None:
+    await pilot.press("/")
+    await until(pilot, lambda: "/new" in screen_text(app))
+
+
+async def toasts(app: ClawbotApp, pilot: Pilot[object]) -> None:
+    for severity in ("information", "warning", "error"):
+        app.notify(f"This is {severity}.", title="A title", severity=severity)
+    await until(pilot, lambda: "This is error." in screen_text(app))
+
+
+async def busy(app: ClawbotApp, pilot: Pilot[object]) -> None:
+    await send(app, pilot, "go")
+    app.chat.turns.submit("and then this")
+    app.chat.status.show(indexing="indexing 42%")
+    await until(pilot, lambda: "queued: and then this" in screen_text(app))
+
+
+async def unsent(app: ClawbotApp, pilot: Pilot[object]) -> None:
+    await until(pilot, lambda: "left behind" in screen_text(app))
+
+
+async def question(app: ClawbotApp, pilot: Pilot[object]) -> None:
+    await send(app, pilot, "go")
+    await until(pilot, lambda: app.chat.approval.question.view is not None and "make test" in screen_text(app))
+
+
+async def editing(app: ClawbotApp, pilot: Pilot[object]) -> None:
+    await question(app, pilot)
+    await until(pilot, lambda: app.chat.approval.question.was_read)
+    await press(app, pilot, "e")
+    await until(pilot, lambda: app.chat.approval.has_class("editing"))
+
+
+CHATS: dict[str, Chat] = {
+    "idle": idle, "menu": menu, "toasts": toasts, "busy": busy, "unsent": unsent, "question": question,
+    "editing": editing,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", CHATS)
+async def test_what_stands_around_the_page_can_be_read(tmp_path: Path, name: str, theme: str) -> None:
+    turn = [ASKED] if name in ("question", "editing") else [Hold()]
+    runtime = FakeRuntime(tmp_path, turns=[turn])
+    runtime.unsent = [Unsent("k1", "left behind")] if name == "unsent" else []
+    async with chatting(runtime, (120, 30)) as (app, pilot):
+        app.theme = theme
+        await CHATS[name](app, pilot)
+        await pilot.pause()
+        assert pale_texts(app) == {}
+
+
+def rewind() -> RewindScreen:
+    return RewindScreen(Runtime(history=conversation(3)), clock=FixedClock())
+
+
+SCREENS: dict[str, tuple[Callable[[], Screen[Any]], tuple[int, int], str]] = {
+    "sessions": (sessions, LARGE, "memory/2026"),
+    "models": (lambda: ModelsScreen(Runtime()), SMALL, "add a key"),
+    "local": (lambda: LocalModelsScreen(Runtime()), SMALL, "tiny"),
+    "providers": (lambda: ProvidersScreen(Runtime()), SMALL, "Anthropic"),
+    "key": (lambda: KeyScreen(PROVIDERS[0], "~/.clawbot/.env"), SMALL, "paste"),
+    "agents": (lambda: AgentsScreen(Runtime()), SMALL, "main"),
+    "ask": (lambda: AskScreen("Over it?", [("y", "yes")]), SMALL, "Over it?"),
+    "editor": (editor, SMALL, "tokens · saved"),
+    "memory": (memory, LARGE, "with grafana"),
+    "no hits": (lambda: memory("nothing at all"), SMALL, "nothing at all"),
+    "context": (lambda: context(detail=True), LARGE, "Workspace"),
+    "hooks": (hooks_screen, (100, 24), "GITHUB_TOKEN"),
+    "rewind": (rewind, SMALL, "question 1"),
+}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", SCREENS)
+async def test_the_screens_above_the_conversation_can_be_read(name: str, theme: str) -> None:
+    make, size, ready = SCREENS[name]
+    host = Host(make(), theme)
+    async with host.run_test(size=size) as pilot:
+        await until(pilot, lambda: ready in seen(host))
+        for area in host.screen.query(Input):
+            area.cursor_blink = False
+        await pilot.pause()
+        assert pale_texts(host) == {}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+async def test_the_palette_can_be_read(tmp_path: Path, theme: str) -> None:
+    async with chatting(FakeRuntime(tmp_path, status=RuntimeStatus()), (120, 30)) as (app, pilot):
+        app.theme = theme
+        await pilot.press("f2")
+        await until(pilot, lambda: isinstance(app.screen, PaletteScreen) and "ctrl+r" in screen_text(app))
+        assert pale_texts(app, "#frame") == {}
+
+
+def test_pale_text_is_found_and_a_sign_is_none() -> None:
+    grey, black = Style.parse("#777777 on #888888"), Style.parse("#000000 on #ffffff")
+    strip = Strip([Segment("pale", grey), Segment("── ", grey), Segment("dark", black)])
+    assert list(pale([strip])) == ["pale"]
+    assert round(contrast(black)) == 21
+
+
+@pytest.mark.parametrize(("width", "number"), [(80, 0), (35, 0), (34, 1), (27, 1), (20, 2)])
+def test_the_invitation_fits_the_prompt(width: int, number: int) -> None:
+    assert invitation(width) == INVITATIONS[number]
+    assert len(INVITATIONS[number]) <= width
+
+
+@pytest.mark.parametrize("size", [(40, 12), (120, 30)])
+async def test_an_empty_prompt_invites_on_a_ground_of_its_own(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with chatting(FakeRuntime(tmp_path), size) as (app, pilot):
+        await until(pilot, lambda: "❯ Ask, or / for commands, @ for files" in screen_text(app))
+        assert app.chat.composer.prompt.styles.background != app.chat.page.styles.background
+        await pilot.press("h", "i")
+        await until(pilot, lambda: "❯ hi" in screen_text(app) and "Ask," not in screen_text(app))
