@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from textual import on, work
@@ -18,7 +17,7 @@ from textual.screen import Screen
 
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
-from clawbot.tui import choosing
+from clawbot.tui import choosing, welcome
 from clawbot.tui.attention import Attention
 from clawbot.tui.heap import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
@@ -157,21 +156,15 @@ class ClawbotApp(choosing.Front):
         await self.chat.connect(runtime)
         if self.chat.composer.was_used:
             self._warm(runtime)
+        self._begin_page(runtime)
+
+    @work(group="start")
+    async def _begin_page(self, runtime: RuntimeApi) -> None:
+        """Say on a first start what this is; later on an empty page what was talked about last."""
         if runtime.first_start:
-            await self._welcome(runtime)
-
-    async def _welcome(self, runtime: RuntimeApi) -> None:
-        from clawbot.tui.screens.help import welcome_text
-
-        text = welcome_text(
-            runtime.agent.status.model,
-            await runtime.models(),
-            runtime.agent.status.workspace,
-            keys_looked_for=sum(len(provider.keys) for provider in runtime.providers),
-            home=Path.home(),
-            local_key=self.chat.keys.first("local_model"),
-        )
-        self.chat.writer.welcome(text)
+            await welcome.welcome(self.chat, runtime)
+        elif not len(self.chat.page.stack):
+            await welcome.offer_talks(self.chat, runtime, self.clock.now())
 
     def _fatal_error(self) -> None:
         """Keep the terminal clean: errors go to the log, whose path `run_chat` prints. Closing a screen before it is
@@ -234,11 +227,26 @@ class ClawbotApp(choosing.Front):
         self._open_target(event.target)
 
     def _open_target(self, target: str) -> None:
-        if target.startswith("note:"):
-            path, _, line = target.removeprefix("note:").rpartition(":")
-            self.edit(path, int(line))
-        else:
-            self.open_url(target)
+        kind, _, rest = target.partition(":")
+        match kind:
+            case "note":
+                path, _, line = rest.rpartition(":")
+                self.edit(path, int(line))
+            case "try":
+                self.chat.composer.prompt.take(rest)
+                self.chat.composer.prompt.focus()
+            case "session":
+                self._resume(rest)
+            case "run":
+                self.call_later(self.run_action, rest)
+            case _:
+                self.open_url(target)
+
+    @work
+    async def _resume(self, session: str) -> None:
+        from clawbot.tui.screens.places import TalkPlace
+
+        await self.go_to(TalkPlace(session))
 
     # Keys
 

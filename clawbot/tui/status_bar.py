@@ -13,7 +13,7 @@ from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.context.window import ASSUMED
 from clawbot.errors import ClawbotError
 from clawbot.tui.input import ShellMode
-from clawbot.tui.render.lines import duration
+from clawbot.tui.render.lines import duration, short_model
 from clawbot.tui.turns import Turns
 from clawbot.tui.widgets.status_line import Gauge, HeaderLine, Keys, KeysLine, StatusLine
 
@@ -209,7 +209,7 @@ class StatusBar:
             return
         status = self._runtime.agent.status
         self._header.name_text = f"clawbot · {status.agent_id}"
-        self._header.right_text = f"{status.model.ref} · {self._line.clock.now():%a %-d %b}"
+        self._header.right_text = f"{short_model(status.model.ref)} · {self._line.clock.now():%a %-d %b}"
         self._line.show(
             place=status.session_key if status.mode == "edits" else f"{status.session_key} · {status.mode} mode",
             gauge=gauge_of(self._runtime.settings, status),

@@ -365,9 +365,9 @@ class TranscriptWriter:
         self._page.append([*title, *text_items(text)])
         self.last_reply = text
 
-    def welcome(self, text: str) -> None:
-        """The card of the first start."""
-        self._page.append(text_items(text))
+    def start(self, item: Item) -> None:
+        """The first lines of an empty page."""
+        self._page.append([item])
 
     def ended(self, event: events.TurnEnded) -> None:
         """The turn is over. What was thought for an answer that says nothing is not shown."""

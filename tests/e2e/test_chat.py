@@ -128,7 +128,7 @@ def test_the_first_run_remembers_and_the_next_one_recalls(machine: Machine) -> N
 
 def test_the_first_words_say_where_memory_lies_and_why_it_is_offline(machine: Machine) -> None:
     chat = machine.open()
-    chat.wait_for(lambda text: "Welcome" in text and "/model" in text and "offline" in text)
+    chat.wait_for(lambda text: "does not forget" in text and "/model" in text and "offline" in text)
     chat.send("/quit", "enter")
     assert chat.wait_end() == 0
 

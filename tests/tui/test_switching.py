@@ -167,4 +167,4 @@ async def test_a_first_start_of_an_agent_welcomes(tmp_path: Path) -> None:
     main, work = agent(tmp_path, "main"), agent(tmp_path, "work", first_start=True)
     async with talking(main, work) as (_, app, pilot):
         await send(app, pilot, "/agent work")
-        await until(pilot, lambda: "Welcome." in page_text(app))
+        await until(pilot, lambda: "does not forget" in page_text(app))

@@ -176,6 +176,16 @@ def short(tokens: int) -> str:
     return f"{tokens / 1_000_000:.1f}M"
 
 
+def short_model(ref: str) -> str:
+    """The name of a model without the folders of the file it comes from: `openai//opt/m/qwen3-Q4.gguf` is
+    `openai/qwen3-Q4`."""
+    provider, _, name = ref.partition("/")
+    if name.startswith(("/", "~", "\\")) or name.endswith(".gguf") or name[1:3] == ":\\":
+        file = name.replace("\\", "/").rstrip("/").rpartition("/")[2].removesuffix(".gguf")
+        return f"{provider}/{file}" if provider and file else ref
+    return ref
+
+
 def duration(seconds: int) -> str:
     """Seconds as people say them: 4 s, 2 min 05 s."""
     return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60:02d} s"

@@ -1,0 +1,141 @@
+"""The first lines of an empty page: who this is, what to try, what is kept where, who answers, the last sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from clawbot.text.sanitize import clean_line
+from clawbot.tui.render.items import Item, Page, spread
+from clawbot.tui.render.lines import (
+    BLANK,
+    StyledLine,
+    StyledSpan,
+    cells_of,
+    cut_spans,
+    ellipsis,
+    middle,
+    short_model,
+    width_of,
+)
+
+if TYPE_CHECKING:
+    from clawbot.llm.protocol import ModelInfo
+    from clawbot.text.language import Language
+
+OFFLINE = "offline"
+MARK = "╱╱╱ "
+PROMISE = "an agent that does not forget"
+EXAMPLES: dict[Language, tuple[str, ...]] = {
+    "en": ("remember that I prefer tabs over spaces", "what do I prefer?", "show USER.md"),
+    "zh": ("记住我喜欢用制表符", "我喜欢什么？", "显示 USER.md"),
+}
+TALKS_SHOWN = 3
+LEFT = "   "
+AIRY = (60, 20)  # columns and rows from which there is room for air and long words
+TERM = 10  # cells of the words at the left
+TRY, TALK, RUN = "try:", "session:", "run:"
+
+
+class RecentTalk(Struct, frozen=True):
+    """An earlier session: its id, its title, how old it is and how long, in words."""
+
+    session_id: str
+    title: str
+    detail: str
+
+
+class Answering(Struct, frozen=True):
+    """Who answers, and why; what else there is; the key that runs a model on this machine, "" where one answers."""
+
+    name: str
+    why: str
+    others: tuple[str, ...]
+    keys_looked_for: int
+    local_key: str
+
+
+def answering(model: ModelInfo, found: Sequence[ModelInfo], keys_looked_for: int, local_key: str) -> Answering:
+    """What is told of `model`, which answers, where `found` can be used and so many variables were looked at;
+    `local_key` runs a model on this machine."""
+    others = tuple(other.ref for other in found if other.ref not in (OFFLINE, model.ref))
+    can_fetch = model.ref == OFFLINE and all(other.startswith("local/") for other in others)
+    key = local_key if can_fetch else ""
+    return Answering(clean_line(model.ref), clean_line(model.reason), others, keys_looked_for, key)
+
+
+def tilde(path: Path, home: Path) -> str:
+    """`path`, the user's `home` written as ~."""
+    return clean_line(f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else f"{path}")
+
+
+@dataclass
+class StartItem(Item):
+    """See the module. On a first start `answers`, `notes` and `talks_in` (the folders) are told; later the `talks` are.
+    Each example and each talk opens; `rows` is the height that there is."""
+
+    language: Language
+    rows: int
+    answers: Answering | None = None
+    notes: str = ""
+    talks_in: str = ""
+    talks: Sequence[RecentTalk] = ()
+
+    def lines(self, page: Page) -> list[StyledLine]:
+        """With air where there is room, else eight lines at most."""
+        airy = page.width >= AIRY[0] and self.rows >= AIRY[1]
+        parts = [_mark(page.width), self._talks(page.width) or self._examples(page.width)]
+        if self.answers is not None:
+            parts += [self._places(page.width, airy=airy), self._models(self.answers, page.width, airy=airy)]
+        air = [BLANK] if airy else []
+        return [line for part in parts for line in (*air, *part)] + air
+
+    def _examples(self, width: int) -> list[StyledLine]:
+        return [_choice(text, TRY + text, width) for text in EXAMPLES[self.language]]
+
+    def _talks(self, width: int) -> list[StyledLine]:
+        return [_choice(talk.title, TALK + talk.session_id, width, talk.detail) for talk in self.talks]
+
+    def _places(self, width: int, *, airy: bool) -> list[StyledLine]:
+        room = width - len(LEFT) - TERM
+        notes = _term("notes", f"{middle(self.notes, room)}{', plain Markdown' if airy else ''}", width)
+        return [notes, _term("sessions", middle(self.talks_in, room), width)] if airy else [notes]
+
+    def _models(self, told: Answering, width: int, *, airy: bool) -> list[StyledLine]:
+        why = f": {told.why}" if told.why else ""
+        lines = [_term("model", f"{short_model(told.name)}{why}", width)]
+        if airy and told.name == OFFLINE:
+            lines.append(_term("", "it remembers, finds and quotes your notes, and reads files", width))
+        others = ", ".join(map(short_model, told.others[:3])) or "none"
+        more = f" and {len(told.others) - 3} more" if len(told.others) > 3 else ""
+        found = f" · found here: {others}{more} · keys looked for: {told.keys_looked_for}" if airy else ""
+        lines.append(_term("", f"/model chooses another{found}", width, f"{RUN}choose_model"))
+        if told.local_key:
+            own = f"{told.local_key} runs one on this machine, without a key"
+            lines.append(_term("", own, width, f"{RUN}run_local_model"))
+        return lines
+
+
+def _mark(width: int) -> list[StyledLine]:
+    spans = [StyledSpan(f"{LEFT}{MARK}", "you"), StyledSpan("clawbot", "strong"), StyledSpan(f"  {PROMISE}", "tool")]
+    return [StyledLine(tuple(cut_spans(spans, width)))]
+
+
+def _choice(text: str, target: str, width: int, detail: str = "") -> StyledLine:
+    """What can be chosen, with `detail` at the right where there is room for it."""
+    right = [StyledSpan(f"  {detail}", "tool")] if detail else []
+    room = width - len(LEFT) - 2
+    if room - cells_of(right) < room // 2:
+        right = []
+    shown = ellipsis(clean_line(text), room - cells_of(right))
+    return spread([StyledSpan(f"{LEFT}❯ ", "you"), StyledSpan(shown, "", target)], right, width)
+
+
+def _term(term: str, text: str, width: int, target: str = "") -> StyledLine:
+    first = StyledSpan(f"{LEFT}{term}{' ' * (TERM - width_of(term))}", "tool")
+    spans = [first, StyledSpan(text, "note" if target else "tool-text", target)]
+    return StyledLine(tuple(cut_spans(spans, width)))
