@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from functools import cache
 from importlib.resources import files
 from itertools import takewhile
@@ -19,36 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.text.visible import pieces, visible
+from clawbot.tools.danger import Risk
 from clawbot.tools.fence import is_within
 from clawbot.tools.shell_syntax import ParsedScript, ScriptWord, SimpleCommand, parse_script
-
-
-class Risk(Enum):
-    """What a command seems to do, in the words of the question; the worst first."""
-
-    UNREADABLE = "can't be read in full by this hint"
-    NETWORK_CODE = "runs code from the network"
-    OTHER_USER = "runs as another user"
-    DISKS = "writes to devices"
-    POWER = "turns the machine off"
-    SECRETS = "reaches for keys or passwords"
-    DELETES = "deletes files"
-    THROWS_AWAY = "throws away changes"
-    OVERWRITES = "changes files in place"
-    HISTORY = "changes git history"
-    OUTSIDE = "writes outside the workspace"
-    SOMEWHERE = "writes to a place that it works out first"
-    PERMISSIONS = "changes permissions"
-    INSTALLS = "installs software"
-    MADE_UP = "runs a command that it makes up first"
-    OTHER_CODE = "runs code of another language"
-    CONTAINERS = "starts containers"
-    LATER = "changes what runs later by itself"
-    STOPS = "stops processes"
-    ELSEWHERE = "runs commands on another machine"
-    NETWORK = "uses the network"
-    UNSEEN = "holds characters that are hard to see"
-    ALIKE = "holds characters that only look like # $ & ; and quotes"
 
 
 class RiskRule(Struct, frozen=True, forbid_unknown_fields=True):

@@ -176,7 +176,7 @@ class StatusBar:
         self._watch: IndexingWatch | None = None
         self._noted = ""  # what was said of the window
         self._activity = ("", "")  # what runs by the events, and its detail
-        self._asking = self._reading = False
+        self._asking = self._editing = self._reading = False
         self._mode: Mode = "edits"
         self._keys = KeyMap()
         self._shell: ShellMode = ""
@@ -261,7 +261,8 @@ class StatusBar:
     def show_hint(self) -> None:
         """Name the key that matters most at the moment."""
         said = "" if self._turns.busy else SHELL_HINTS.get(self._shell, "")
-        stops = self._keys.first("stop") and (self.saving or self._turns.busy)
+        ends = self.saving or self._turns.busy
+        stops = self._keys.first("stop") and not self._editing and ends
         self._line.show(hint=f"{self._keys.first('stop')} {'skips' if self.saving else 'stops'}" if stops else said)
         self._footer.keys = keys_of(
             self._keys,
@@ -280,6 +281,11 @@ class StatusBar:
     def types(self, shell: ShellMode) -> None:
         """What the prompt is about to do."""
         self._shell = shell
+        self.show_hint()
+
+    def edits(self, editing: bool) -> None:
+        """Whether a command is edited, where Esc goes back to its question."""
+        self._editing = editing
         self.show_hint()
 
     def reads(self, reading: bool) -> None:

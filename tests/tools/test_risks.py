@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clawbot.tools.risks import Risk, risks_of
+from clawbot.tools.danger import Risk, danger_of
+from clawbot.tools.risks import risks_of
 
 WORKSPACE = Path("/home/ada/w")
 D, N, NC, OUT, MADE = Risk.DELETES, Risk.NETWORK, Risk.NETWORK_CODE, Risk.OUTSIDE, Risk.MADE_UP
@@ -146,3 +147,22 @@ def test_the_worst_comes_first() -> None:
 @given(st.lists(st.sampled_from(["rm ", "sh -c '", "'", '"', "$(", ")", "|", "<<E\n", "E\n", ">", "`", "x", ";"])))
 def test_nothing_that_a_model_writes_breaks_it(parts: list[str]) -> None:
     assert isinstance(risks_of("".join(parts), WORKSPACE), tuple)
+
+
+@pytest.mark.parametrize(
+    ("command", "danger"),
+    [
+        ("rm -rf build", "grave"),
+        ("sudo ls", "grave"),
+        ("echo x > /etc/hosts", "grave"),
+        ("git reset --hard", "grave"),
+        ("npm install", "caution"),
+        ("ls -la", ""),
+    ],
+)
+def test_the_danger_of_a_command(command: str, danger: str) -> None:
+    assert danger_of(risks_of(command, WORKSPACE)) == danger
+
+
+def test_other_words_ask_for_caution() -> None:
+    assert danger_of(("changes what the agent obeys",)) == "caution"

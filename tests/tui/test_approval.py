@@ -26,9 +26,11 @@ from clawbot.text.visible import reveal, title_of, unwritten
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion
 from clawbot.tools.registry import build_toolbox
 from clawbot.tui.app import ClawbotApp
-from clawbot.tui.widgets.approval import CommandEditor, QuestionView
+from clawbot.tui.render.question import WELL
+from clawbot.tui.widgets.approval import STYLES, CommandEditor, QuestionView
 from tests.tui.chat_host import StepClock, chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime
+from tests.tui.test_page import contrast
 from tests.tui.test_question import MIXED, asked
 
 SIZES = [(80, 24), (80, 10), (60, 24), (140, 45)]
@@ -311,3 +313,71 @@ def test_what_the_screen_shows_read_back_is_the_command_or_nothing_runs(
 @given(st.lists(PLAIN, min_size=5, max_size=5), st.sampled_from(SIZES))
 def test_what_a_terminal_emulator_shows_read_back_is_the_command(commands: list[str], size: tuple[int, int]) -> None:
     asyncio.run(hold(commands, size, emulated))
+
+
+@pytest.mark.parametrize("theme", ["clawbot-dark", "clawbot-light"])
+async def test_all_text_of_a_question_has_contrast_in_both_themes(tmp_path: Path, theme: str) -> None:
+    async with asking(tmp_path, asked("rm -rf x")) as (app, pilot, _):
+        app.theme = theme
+        await pilot.pause()
+        view = question(app)
+        grounds = ("", f"{WELL} ")
+        figures = {ground + name: contrast(view.named(ground + name)) for ground in grounds for name in STYLES}
+        assert {name: figure for name, figure in figures.items() if figure < 4.5} == {}
+
+
+async def test_the_cursor_chooses_and_enter_takes_it(tmp_path: Path) -> None:
+    async with asking(tmp_path, asked("make x", risks=()), (80, 30)) as (app, pilot, runtime):
+        assert "❯ y once" in screen_text(app)
+        await pilot.press("down")
+        await until(pilot, lambda: "❯ a always `make *` until you quit" in screen_text(app))
+        await press(app, pilot, "enter")
+        await until(pilot, lambda: runtime.answers == [("r1", "always", None)])
+
+
+async def test_enter_refuses_what_is_grave_unless_the_cursor_was_moved(tmp_path: Path) -> None:
+    async with asking(tmp_path, asked("rm -rf x"), (80, 30)) as (app, pilot, runtime):
+        assert app.chat.approval.has_class("-grave")
+        assert "❯ n no" in screen_text(app)
+        await press(app, pilot, "enter")
+        await until(pilot, lambda: runtime.answers == [("r1", "deny", None)])
+
+
+async def test_enter_reads_on_until_the_end_was_seen(tmp_path: Path) -> None:
+    async with asking(tmp_path, asked("x\n" * 90, risks=())) as (app, pilot, runtime):
+        await press(app, pilot, "enter")
+        view = question(app).view
+        assert view is not None
+        assert view.top > 0
+        assert runtime.answers == []
+
+
+async def test_an_enter_that_comes_at_once_allows_nothing(tmp_path: Path) -> None:
+    async with asking(tmp_path, asked("make x", risks=())) as (app, pilot, runtime):
+        await pilot.press("enter")
+        await pilot.pause()
+        assert runtime.answers == []
+        await press(app, pilot, "enter")
+        await until(pilot, lambda: runtime.answers == [("r1", "once", None)])
+
+
+async def test_what_commands_can_touch_is_told_once(tmp_path: Path) -> None:
+    runtime = FakeRuntime(
+        tmp_path, turns=[[asked("make one"), msgspec.structs.replace(asked("make two"), request_id="r2")]]
+    )
+    async with chatting(runtime, (80, 30)) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "$ make one" in screen_text(app) and "It runs as you" in screen_text(app))
+        await press(app, pilot, "n")
+        await until(pilot, lambda: "$ make two" in screen_text(app))
+        assert "It runs as you" not in screen_text(app)
+        assert "in /home/ada/w" in screen_text(app)
+
+
+async def test_in_the_editor_only_the_way_back_is_told(tmp_path: Path) -> None:
+    async with asking(tmp_path, asked("make x")) as (app, pilot, _):
+        await until(pilot, lambda: "esc stops" in screen_text(app))
+        await press(app, pilot, "e")
+        await until(pilot, lambda: "esc back" in screen_text(app) and "esc stops" not in screen_text(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "esc stops" in screen_text(app))

@@ -120,7 +120,7 @@ def test_a_long_command_says_what_is_below_and_can_only_be_refused_until_it_is_r
     assert "touch PWNED" not in text_of(first)
     assert "touch PWNED" in text_of(last)
     assert "above" in last.lines[0].text
-    assert last.lines[-1].text == "y once   a always make *   n no   e edit first"
+    assert last.lines[-1].text == "y once   a always `make *` until you quit   n no   e edit first"
     again = lay_out(asked("x\n" * 40), 74, 16, Looked(0, all_seen=True))
     assert again.lines[-1].text.startswith("y once")
     assert again.lines[0].spans[-1].style == "quiet"
@@ -164,7 +164,7 @@ def test_no_sign_is_cut_in_the_narrowest_question(lines: int) -> None:
 
 
 def test_what_a_question_says_in_the_room_that_there_is() -> None:
-    roomy, tight = (lay_out(asked("rm -rf memory"), 74, height, Looked()) for height in (16, 7))
+    roomy, tight = (lay_out(asked("rm -rf memory"), 74, height, Looked(), "y") for height in (16, 7))
     assert len(tight.lines) == 6
     tight = lay_out(asked("rm -rf memory\nls"), 74, 6, Looked())
     assert [line.text for line in roomy.lines] == [
@@ -176,7 +176,10 @@ def test_what_a_question_says_in_the_room_that_there_is() -> None:
         "in /home/ada/w · It runs as you and can read and change whatever you can",
         "on this machine.",
         "",
-        "y once   a always make *   n no   e edit first",
+        "❯ y once",
+        "  a always `make *` until you quit",
+        "  n no",
+        "  e edit first",
     ]
     assert [line.text for line in tight.lines] == [
         "shell asks to run",
@@ -184,7 +187,7 @@ def test_what_a_question_says_in_the_room_that_there_is() -> None:
         " 2 ls",
         "hint: deletes files, uses the network",
         "in /home/ada/w · It runs as you and can read and change whatever you can …",
-        "y once   a always make *   n no   e edit first",
+        "y once   a always `make *` until you quit   n no   e edit first",
     ]
 
 
@@ -198,14 +201,14 @@ def test_on_a_low_screen_the_hint_stays_beside_a_long_command() -> None:
 
 def test_a_rule_that_is_the_command_is_not_written_twice() -> None:
     view = lay_out(asked("a | b " + "c" * 500, pattern="a | b " + "c" * 500), 74, 20, Looked())
-    assert view.lines[-1].text == "y once   a always this very command   n no   e edit first"
+    assert "  a always this very command until you quit" in text_of(view).split("\n")
 
 
 def test_a_change_has_no_editor_and_a_rule_only_where_there_is_one() -> None:
     diff = "--- a/AGENTS.md\n+++ b/AGENTS.md\n@@ -1 +1 @@\n-ask\n+never ask  "
-    view = lay_out(asked("write AGENTS.md", tool="write", diff=diff, pattern="", risks=()), 74, 20, Looked())
+    view = lay_out(asked("write AGENTS.md", tool="write", diff=diff, pattern="", risks=()), 74, 20, Looked(), "y")
     assert view.lines[0].text == "the model asks to write AGENTS.md"
-    assert view.lines[-1].text == "y once   n no"
+    assert [line.text for line in view.lines[-2:]] == ["❯ y once", "  n no"]
     styles = {span.text: span.style for line in view.lines if line.fill for span in line.spans}
     assert styles["-ask"] == "removed"
     assert styles["+never ask"] == "added"
@@ -221,3 +224,25 @@ def test_a_question_that_runs_nothing_is_asked_in_words_and_can_not_be_edited() 
     assert "edit" not in shown
     assert "$ llama" not in shown
     assert "y until you quit" in shown
+
+
+def test_the_cursor_is_on_one_choice_of_the_list_or_of_the_row() -> None:
+    for chosen in "yane":
+        rows = [line.text for line in lay_out(asked("make x"), 74, 20, Looked(), chosen).lines]
+        assert [row[2] for row in rows if row.startswith("❯")] == [chosen]
+        row = lay_out(asked("make x"), 74, 10, Looked(), chosen).lines[-1]
+        assert [span.text for span in row.spans if span.style == "key chosen"] == [chosen]
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_no_key_is_cut_in_a_small_pane(network: bool) -> None:
+    for width, height in ((35, 9), (35, 5), (75, 7), (75, 4)):
+        shown = text_of(lay_out(asked("make x", network=network), width, height, Looked(), "y"))
+        assert all(key in shown for key in ("y once", "a always", "n no", "e edit"))
+        assert ("w net" in shown or "w once" in shown) == network
+
+
+def test_a_grave_danger_has_a_colour_of_its_own() -> None:
+    for risks, style in ((("deletes files",), "danger"), (("installs software",), "hint")):
+        view = lay_out(asked("x", risks=risks), 74, 20, Looked(), "n")
+        assert next(line.spans[0].style for line in view.lines if line.text.startswith("hint:")) == style

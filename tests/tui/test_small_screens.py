@@ -23,7 +23,7 @@ ASKED = ApprovalRequested(
     reach="Not sandboxed: it runs as you and can read, change and delete whatever you can on this machine.",
     risks=("deletes files",),
 )
-SMALL = [(40, 10), (80, 10), (40, 15), (80, 15)]
+SMALL = [(40, 10), (40, 12), (80, 10), (40, 15), (80, 15)]
 
 
 @pytest.mark.parametrize("size", SMALL)

@@ -1,8 +1,8 @@
-"""The layout of a tool's question: the subject, its risks, and the keys.
+"""The layout of a tool's question: the subject, its risks, and the choices.
 
 The subject is in a box with every character visible (`clawbot.text.visible`), wrapped so that it can be reassembled: a
 row never ends with a space of the text, and the margin shows where a line begins. The rest can be scrolled to and is
-counted. The keys are always shown.
+counted. The choices are always shown, each with its key: as a list with a cursor, and in few rows side by side.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rich.cells import chop_cells
 from clawbot.agent.events import ApprovalRequested
 from clawbot.text.patterns import lazy_re
 from clawbot.text.visible import one_line, visible
+from clawbot.tools.danger import danger_of
 from clawbot.tui.render.lines import (
     BLANK,
     WIDE,
@@ -67,15 +68,37 @@ class View(Struct, frozen=True):
         return max(0, self.total - self.top - self.room)
 
 
-def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked) -> View:
-    """`asked` in at most `height` rows of `width` cells. If that is less than the minimum, nothing of it is shown."""
+class Choice(Struct, frozen=True):
+    """One answer: its key, what it does, and that in a word."""
+
+    key: str
+    text: str
+    brief: str
+
+
+def choices_of(asked: ApprovalRequested) -> tuple[Choice, ...]:
+    """The answers that `asked` has: a change of a file is not edited here, and not everything has a rule or is kept
+    from the network."""
+    choices = [Choice("y", "until you quit" if asked.asks else "once", "once")]
+    if asked.network:
+        choices.append(Choice("w", "once, with network", "net"))
+    if asked.pattern:
+        choices.append(Choice("a", f"always {_pattern(asked)} until you quit", "always"))
+    choices.append(Choice("n", "no", "no"))
+    if not asked.diff and not asked.asks:
+        choices.append(Choice("e", "edit first", "edit"))
+    return tuple(choices)
+
+
+def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked, chosen: str = "") -> View:
+    """`asked` in at most `height` rows of `width` cells, with the cursor on the choice of the key `chosen`. If that is
+    less than the minimum, nothing of it is shown."""
     if width < LEAST_WIDTH or height < LEAST_ROWS:
         refusal = [StyledSpan("n", "key"), *shown_spans(" no ", "label")]
         rows = wrap([*refusal, *shown_spans(TOO_SMALL, "urgent")], max(1, width))[: max(1, height)]
         return View(tuple(StyledLine(tuple(row)) for row in rows), 1, 0, 0)
     well = rows_of(asked, width)
-    short = height < SHORT_KEYS
-    keys = _keys(asked, width, short=short)
+    keys = _choices(asked, width, height, chosen, min(len(well), WELL_ROWS))
     spare = height - 1 - len(keys)
     air, told = _told(asked, width, spare, min(len(well), WELL_ROWS))
     room = max(1, min(len(well), spare - air - len(told)))
@@ -83,7 +106,8 @@ def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked) -
     below = len(well) - top - room
     unread = 0 if looked.all_seen else below
     if unread:  # as many rows, so that nothing jumps when the end is reached
-        keys = [*_keys(asked, width, short=short, unread=unread), *[BLANK] * (len(keys) - 1)]
+        reading = (Choice("y", f"reads on, {unread:,} below", ""), Choice("n", "no", ""))
+        keys = [*_row_up(reading, width, "", short=True), *[BLANK] * (len(keys) - 1)]
     gap = [BLANK] if air else []
     head = _head(asked, width, _count(asked, len(well), top, room), urgent=unread > 0)
     lines = [head, *gap, *well[top : top + room], *gap, *told, *gap, *keys]
@@ -161,7 +185,7 @@ def _told(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple
     box gets `least`: without room, blank rows are dropped first and the risks last."""
     hint = f"hint: {', '.join(asked.risks)}" if asked.risks else ""
     reach = " · ".join(part for part in (asked.folder and f"in {asked.folder}", asked.reach) if part)
-    texts = [(hint, "hint"), (reach, "quiet")]
+    texts = [(hint, "danger" if danger_of(asked.risks) == "grave" else "hint"), (reach, "quiet")]
     for air, rows in ((AIR, TOLD_ROWS), (0, TOLD_ROWS), (0, 1)):
         told = [line for text, style in texts for line in _paragraph(text, style, width, rows)]
         if air + len(told) <= spare - least:
@@ -180,18 +204,32 @@ def _paragraph(text: str, style: str, width: int, rows: int) -> list[StyledLine]
     return [StyledLine(tuple(line)) for line in lines]
 
 
-def _keys(asked: ApprovalRequested, width: int, *, short: bool, unread: int = 0) -> list[StyledLine]:
-    """The valid keys: before the end was read, only a refusal. One row for those, and for `short`."""
-    once = "until you quit" if asked.asks and not short else "once"
-    pairs = [("y", f"reads on, {unread:,} below")] if unread else [("y", once)]
-    if asked.network and not unread:
-        pairs.append(("w", "network" if short else "once, with network"))
-    if asked.pattern and not unread:
-        pairs.append(("a", "always" if short else f"always {_pattern(asked)}"))
-    pairs.append(("n", "no"))
-    if not asked.diff and not asked.asks and not unread:
-        pairs.append(("e", "edit" if short else "edit first"))
-    said = [cut_spans([StyledSpan(key, "key"), *shown_spans(f" {text}", "label")], width) for key, text in pairs]
+def _choices(asked: ApprovalRequested, width: int, height: int, chosen: str, least: int) -> list[StyledLine]:
+    """The choices as a list where all else keeps its room and its air, else side by side."""
+    rows = _list(asked, width, chosen)
+    air, _ = _told(asked, width, height - 1 - len(rows), least)
+    return rows if air else _keys(asked, width, chosen, short=height < SHORT_KEYS)
+
+
+def _list(asked: ApprovalRequested, width: int, chosen: str) -> list[StyledLine]:
+    """The choices below each other."""
+    rows = []
+    for choice in choices_of(asked):
+        cursor = StyledSpan("❯ " if choice.key == chosen else "  ", "key")
+        rows.append(StyledLine(tuple(cut_spans([cursor, *_said(choice.key, choice.text, "", chosen)], width))))
+    return rows
+
+
+def _keys(asked: ApprovalRequested, width: int, chosen: str, *, short: bool) -> list[StyledLine]:
+    """The choices side by side; in one row for `short`, and in a word each."""
+    choices = choices_of(asked)
+    if short:
+        choices = tuple(Choice(each.key, each.brief, each.brief) for each in choices)
+    return _row_up(choices, width, chosen, short=short)
+
+
+def _row_up(choices: tuple[Choice, ...], width: int, chosen: str, *, short: bool) -> list[StyledLine]:
+    said = [cut_spans(_said(each.key, each.text, "chosen", chosen), width) for each in choices]
     cells = sum(map(cells_of, said))
     gap = KEY_GAP if not short or cells + KEY_GAP * (len(said) - 1) <= width else 1
     rows = [tuple(said[0])]
@@ -203,6 +241,12 @@ def _keys(asked: ApprovalRequested, width: int, *, short: bool, unread: int = 0)
     return [StyledLine(tuple(cut_spans(row, width))) for row in rows]
 
 
+def _said(key: str, text: str, mark: str, chosen: str) -> list[StyledSpan]:
+    """A key and what it does; the one that is `chosen` with the style `mark` beside its own."""
+    also = f" {mark}" if mark and key == chosen else ""
+    return [StyledSpan(key, f"key{also}"), *shown_spans(f" {text}", f"label{also}")]
+
+
 def _pattern(asked: ApprovalRequested) -> str:
     """What "always" allows; not repeated if the rule is the command itself."""
-    return "this very command" if asked.pattern == asked.command else one_line(asked.pattern)
+    return "this very command" if asked.pattern == asked.command else f"`{one_line(asked.pattern)}`"

@@ -115,6 +115,7 @@ class ChatScreen(Screen[None]):
         self.status_bar = StatusBar(self, self.header, self.status, self.turns, self.writer.notice)
         self.questions = Questions(self, self.status_bar, self.unsent, self.writer.notice, self._waits_for_answer)
         self.modes = ModeSwitch(self.status_bar, partial(self.hint, seconds=4.0))
+        self.watch(self.approval, "editing", self.status_bar.edits, init=False)
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
         self.handlers = self._handlers()
 

@@ -2,8 +2,9 @@
 
 A stray key must not allow anything. An allowing key counts only after the question was visible, and the keyboard idle,
 for a moment: an earlier key was meant for the previous question, or was typing. It is held back; if more keys follow,
-all go into the prompt, otherwise only a refusal counts. Enter allows nothing. And nothing can be allowed before its end
-was shown: until then the allowing keys scroll.
+all go into the prompt, otherwise only a refusal counts. Enter takes what the cursor is on, under the same rule, and the
+cursor begins at the refusal where the danger is grave. And nothing can be allowed before its end was shown: until then
+the allowing keys scroll.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from textual.content import Content
 from textual.events import Key, MouseScrollDown, MouseScrollUp, Resize
 from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import var
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
@@ -27,14 +29,15 @@ from textual.widgets.text_area import Edit, EditResult
 from clawbot.agent.events import ApprovalRequested
 from clawbot.clock import Clock
 from clawbot.text.visible import reveal, unwritten, visible
+from clawbot.tools.danger import danger_of
 from clawbot.tui.render.lines import BLANK
-from clawbot.tui.render.question import Looked, View, lay_out
+from clawbot.tui.render.question import Looked, View, choices_of, lay_out
 from clawbot.tui.widgets.line_view import Painted
 from clawbot.tui.widgets.status_line import QueueLines
 
 STYLES = (
-    "question", "well", "gutter", "added", "removed", "quiet", "urgent", "hint", "key", "label", "sign-odd",
-    "sign-blank",
+    "question", "well", "gutter", "added", "removed", "quiet", "urgent", "hint", "danger", "key", "label", "chosen",
+    "sign-odd", "sign-blank",
 )  # fmt: skip
 LOW = 16  # rows of a screen that has none to spare for air
 AROUND = 3  # rows that the screen needs beside the question: its header, the line above the question, the status
@@ -54,12 +57,14 @@ class QuestionView(Painted):
         self.drawn_at: float | None = None  # by the monotonic clock: when the question was first on the screen
         self.asked: ApprovalRequested | None = None
         self._looked = Looked()
+        self.chosen = ""  # the key of the choice that the cursor is on
 
     def ask(self, asked: ApprovalRequested) -> None:
         """Show `asked` from its beginning."""
         self.asked = asked
         self.drawn_at = None
         self._looked = Looked()
+        self.chosen = "n" if danger_of(asked.risks) == "grave" else "y"
         self.refresh(layout=True)
 
     @property
@@ -67,7 +72,7 @@ class QuestionView(Painted):
         """What is on the screen now."""
         if self.asked is None or not self.size.height:
             return None
-        return lay_out(self.asked, self.size.width, self.size.height, self._looked)
+        return lay_out(self.asked, self.size.width, self.size.height, self._looked, self.chosen)
 
     @property
     def was_read(self) -> bool:
@@ -83,6 +88,19 @@ class QuestionView(Painted):
         top = max(0, min(view.top + rows, view.total - view.room))
         self._looked = Looked(top, self.was_read or top + view.room >= view.total)
         self.refresh()
+
+    def move(self, step: int) -> None:
+        """A row down or up: through what is asked about as long as there is more of it, else through the choices."""
+        view = self.view
+        if self.asked is None or view is None:
+            return
+        keys = [choice.key for choice in choices_of(self.asked)]
+        at = keys.index(self.chosen)
+        if not self.was_read or (view.below if step > 0 else view.top and at == 0):
+            self.scroll_rows(step)
+        else:
+            self.chosen = keys[max(0, min(at + step, len(keys) - 1))]
+            self.refresh()
 
     def scroll_pages(self, pages: int) -> bool:
         """Turn the page, a row of it stays in view; False where all is in view."""
@@ -201,6 +219,7 @@ REST_AFTER_ANSWER = 1.0  # on the screen, for a question that comes so soon afte
 Decision = Literal["once", "always", "deny"]
 KEYS: dict[str, Decision] = {"y": "once", "w": "once", "a": "always", "n": "deny"}
 WITH_NETWORK = "w"
+SHELL = "shell"  # the tool whose questions tell what a command can touch
 
 
 class Approval(Vertical, can_focus=True):
@@ -221,6 +240,8 @@ class Approval(Vertical, can_focus=True):
 
         text: str
 
+    editing: var[bool] = var(False, toggle_class="editing")  # the command is changed before it runs
+
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self.clock = clock
@@ -231,6 +252,7 @@ class Approval(Vertical, can_focus=True):
         self._needed = REST
         self._mid_typing = False
         self._held = ""
+        self._told: set[str] = set()  # what commands can touch, as earlier questions said
         self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -256,7 +278,11 @@ class Approval(Vertical, can_focus=True):
         follows = self._answered_at is not None and now - self._answered_at < REST_AFTER_ANSWER
         self._needed = REST_AFTER_ANSWER if follows else REST
         self._held = ""
-        self.question.ask(request)
+        # What a command can touch is the same for most of them: it is told once.
+        told = request.tool == SHELL and request.reach in self._told
+        self.question.ask(replace(request, reach="") if told else request)
+        for danger in ("caution", "grave"):
+            self.set_class(danger_of(request.risks) == danger, f"-{danger}")
         self.display = True
         self.focus()
 
@@ -272,7 +298,7 @@ class Approval(Vertical, can_focus=True):
             return
         if event.key in ("up", "down"):
             event.stop()
-            self.question.scroll_rows(1 if event.key == "down" else -1)
+            self.question.move(1 if event.key == "down" else -1)
             return
         now, drawn_at = self.clock.monotonic(), self.question.drawn_at
         was_seen = drawn_at is not None and now - drawn_at >= self._needed
@@ -306,6 +332,8 @@ class Approval(Vertical, can_focus=True):
     def _take(self, key: str) -> bool:
         """Answer by `key`, or turn the page where it asks to read on; False when it is neither."""
         request = self.request
+        if key == "enter":
+            key = self.question.chosen if self.question.was_read else "y"
         if request is None or key not in self._answers(request):
             return False
         if key != "n" and not self.question.was_read:
@@ -314,24 +342,23 @@ class Approval(Vertical, can_focus=True):
             self._edit(request.command)
         else:
             self._answered_at = self._last_key
+            self._told.add(request.reach)
             self.post_message(self.Answered(request.request_id, KEYS[key], network=key == WITH_NETWORK))
         return True
 
     @staticmethod
     def _answers(request: ApprovalRequested) -> set[str]:
-        """The keys that mean something: a change of a file is not edited here, and not everything has a rule or is
-        kept from the network."""
-        allowing = {"y"} | ({"a"} if request.pattern else set()) | ({WITH_NETWORK} if request.network else set())
-        return {*allowing, "n"} | (set() if request.diff or request.asks else {"e"})
+        """The keys that mean something."""
+        return {choice.key for choice in choices_of(request)}
 
     def scroll_page(self, step: int) -> bool:
         """Turn the page of the question; False when there is nothing to turn."""
-        return self.request is not None and not self.has_class("editing") and self.question.scroll_pages(step)
+        return self.request is not None and not self.editing and self.question.scroll_pages(step)
 
     def _edit(self, command: str) -> None:
         editor = CommandEditor(command)
         self.mount(editor, before="#approval-editing")
-        self.add_class("editing")
+        self.editing = True
         self._say_keys()
         editor.focus()
 
@@ -359,6 +386,6 @@ class Approval(Vertical, can_focus=True):
             self.focus()
 
     def _leave_editor(self) -> None:
-        self.remove_class("editing")
+        self.editing = False
         for editor in self.query(CommandEditor):
             editor.remove()
