@@ -36,7 +36,7 @@ QMD_PACKAGES := @tobilu/qmd@2.8.3 node-$(SYSTEM)@22.23.3 sqlite-vec-$(SYSTEM)@0.
 .PHONY: chat test one test-fast test-real test-qmd test-milvus check check-macos audit format bench lock sbom clean
 
 chat: $(RUNTIME)
-	@$(BIN)/clawbot chat $(ARGS)
+	@CLAWBOT_STARTED_AS="make chat" $(BIN)/clawbot chat $(ARGS)
 
 test: $(DEV) check audit
 	@$(BIN)/python -m pytest -n auto --dist worksteal --ignore=$(WITH_SERVER) --ignore=$(WITH_QMD) --ignore=$(WITH_MILVUS) $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # What textual-serve sets for a screen that it shows in a browser.
 BROWSER = "textual.drivers.web_driver:WebDriver"
+STARTED_AS = "CLAWBOT_STARTED_AS"
+"""What the Makefile sets: there is no `clawbot` on the path of the shell that it goes back to."""
 _HUNG_UP = 128 + 1  # the exit code after SIGHUP
 
 
@@ -156,7 +159,11 @@ def _resume_command(runtime: Runtime) -> str:
     now = runtime.agent.status
     agent = "" if now.agent_id == "main" else f" --agent {now.agent_id}"
     session = "" if now.session_key == "main" else f" --session {now.session_key}"
-    return f"clawbot{agent}{session}"
+    chosen = f"{agent}{session}".strip()
+    started = os.environ.get(STARTED_AS, "")
+    if not started:
+        return f"clawbot {chosen}".rstrip()
+    return f"{started} ARGS={shlex.quote(chosen)}" if chosen else started
 
 
 def _load_runtime(chosen: Choices) -> tuple[RuntimeOptions, type[Runtime]]:

@@ -320,10 +320,9 @@ def shown(message: str) -> str:
 
 def _key_hint(ref: str) -> str:
     names = key_names(ref)
-    where = (
-        f"Set {names[0]} to a valid key" if names else "Set agents.defaults.api_key_env to a variable with a valid key"
-    )
-    return f"{where}, or choose another model with /model. `clawbot doctor` shows which keys are found."
+    where = f"set {names[0]}" if names else "set agents.defaults.api_key_env to a variable with one"
+    near = "/model chooses another model, and takes a key there (ctrl+k)" if names else "/model chooses another model"
+    return f"{near}. Or {where} to a valid key; `clawbot doctor` shows which are found."
 
 
 def _address_hint(base: str | None) -> str:

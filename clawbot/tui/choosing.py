@@ -11,7 +11,7 @@ from textual.app import App
 
 from clawbot.errors import ClawbotError
 from clawbot.tui.input import classify
-from clawbot.tui.themes import keep_theme, theme_name
+from clawbot.tui.themes import THEMES, keep_theme, theme_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,7 @@ def _skill(app: Front, runtime: RuntimeApi, name: str) -> None:
 
 async def choose_theme(app: Front, name: str) -> None:
     """Change to the theme `name`, or to one that the user chooses."""
-    from clawbot.tui.screens.palette import THEMES, ThemesScreen
+    from clawbot.tui.screens.palette import ThemesScreen
 
     if not name and (choice := await app.shown(ThemesScreen)) is not None:
         name = choice.name

@@ -11,50 +11,63 @@ from msgspec import Struct
 
 from clawbot.agent.slash import CommandInfo, nearest_command, parse_command
 
-_SKILL = re.compile(r"/skill\s+(\S*)", re.IGNORECASE)
 _MENTION = re.compile(r"(?:^|(?<=\s))@(\S*)$")
-OFFERED = 8
+_ARGUMENT = re.compile(r"(/[A-Za-z][\w-]*)[ \t]+(\S*)$")
+_SIGNS = '/@"'
+_WORDS = re.compile(r"\[([\w-]+(?:\|[\w-]+)+)\]")  # `[md|json]` in the arguments of a command
 
 
 class Choice(Struct, frozen=True):
-    """A completion: the text to insert, its description, and whether Enter sends it at once."""
+    """A completion: the text to insert, what may follow it, its description (with `code`), and whether Enter sends it
+    at once."""
 
     text: str
     help: str = ""
     complete: bool = False
+    arguments: str = ""
 
 
 class CompletionRequest(Struct, frozen=True):
-    """What is being completed: its kind, the typed part, and its start in the text before the cursor."""
+    """What is being completed: its kind, the typed part, its start in the text before the cursor, and the command whose
+    argument it is."""
 
     kind: str
     typed: str
     start: int
+    command: str = ""
+
+
+def argument_words(arguments: str) -> list[str]:
+    """The words that a command takes, as its `arguments` list them."""
+    return [word for words in _WORDS.findall(arguments) for word in words.split("|")]
 
 
 def wanted(before: str) -> CompletionRequest | None:
     """The completion requested by the text before the cursor, if any."""
     if before.startswith("/") and not re.search(r"\s", before):
         return CompletionRequest("command", before, 0)
-    if skill := _SKILL.fullmatch(before):
-        return CompletionRequest("skill", skill[1], skill.start(1))
-    mention = _MENTION.search(before)
-    return CompletionRequest("file", mention[1], mention.start()) if mention else None
+    if mention := _MENTION.search(before):
+        return CompletionRequest("file", mention[1], mention.start())
+    if argument := _ARGUMENT.fullmatch(before):
+        return CompletionRequest("argument", argument[2], argument.start(2), argument[1].lower())
+    return None
 
 
 def best(typed: str, choices: Sequence[Choice]) -> list[Choice]:
-    """The matching choices, best first: those with the typed prefix, then those with its letters in order."""
+    """The matching choices, best first: what is typed itself, those that begin with it, then those with its letters in
+    order."""
     from textual.fuzzy import Matcher
 
-    word = typed.lstrip("/@")
+    word = typed.lstrip(_SIGNS)
     if not word:
-        return list(choices[:OFFERED])
-    begins = [choice for choice in choices if choice.text.lstrip("/@").startswith(word)]
+        return list(choices)
+    begins = [choice for choice in choices if choice.text.lstrip(_SIGNS).startswith(word)]
+    begins.sort(key=lambda choice: choice.text != typed)
     matcher = Matcher(word)
     others = [choice for choice in choices if choice not in begins]
     scored = [(matcher.match(choice.text), choice) for choice in others]
     ranked = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])
-    return [*begins, *(choice for _, choice in ranked)][:OFFERED]
+    return [*begins, *(choice for _, choice in ranked)]
 
 
 class Submitted(Struct, frozen=True):

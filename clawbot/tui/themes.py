@@ -15,6 +15,9 @@ from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
 
 log = logging.getLogger(__name__)
 
+THEMES = ("auto", "light", "dark")
+"""The settings beside the names of themes."""
+
 DARK = Theme(
     name="clawbot-dark",
     primary="#d08770",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.cli.chat import Choices, _chosen_for, _resume_command
+from clawbot.cli.chat import STARTED_AS, Choices, _chosen_for, _resume_command
 
 CHOSEN: Choices = {
     "agent": None,
@@ -50,3 +50,9 @@ def test_back_at_the_first_agent_the_conversation_goes_on_where_it_was_left() ->
 )
 def test_the_command_to_come_back_names_the_agent(agent_id: str, session_key: str, command: str) -> None:
     assert _resume_command(opened(agent_id, session_key)) == command
+
+
+def test_what_make_began_is_come_back_to_by_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STARTED_AS, "make chat")
+    assert _resume_command(opened("main", "main")) == "make chat"
+    assert _resume_command(opened("main", "chat-3")) == "make chat ARGS='--session chat-3'"

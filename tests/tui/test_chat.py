@@ -743,3 +743,65 @@ async def test_a_model_that_is_another_one_than_before_is_told_on_the_page(tmp_p
     runtime = FakeRuntime(tmp_path, history=conversation(1), status=status)
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: "offline answered so far · llamafile/qwen answers from here on" in page_text(app))
+
+
+async def test_arguments_of_commands_are_completed(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        offered = app.chat.composer.completions
+
+        def begins_with(names: list[str]) -> bool:
+            return [choice.text for choice in offered.choices][: len(names)] == names
+
+        for typed, names in [
+            ("/edit m", ["memory/2026-10-02.md", "AGENTS.md"]),
+            ("/model gpt", ["openai/gpt-5"]),
+            ("/mode ", ["plan", "ask", "edits"]),
+            ("/theme dra", ["dracula"]),
+        ]:
+            app.chat.composer.prompt.take(typed)
+            await until(pilot, partial(begins_with, names))
+        app.chat.composer.prompt.take("/mode pl")
+        await until(pilot, lambda: [choice.text for choice in offered.choices] == ["plan"])
+        await pilot.press("enter")
+        await until(pilot, lambda: runtime.status.mode == "plan")
+        assert app.chat.composer.is_empty
+
+
+async def test_a_command_that_another_one_begins_with_is_sent_by_enter(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        await pilot.press(*"/mode")
+        await until(pilot, lambda: app.chat.composer.completions.is_open)
+        before = runtime.status.mode
+        await pilot.press("enter")
+        await until(pilot, lambda: runtime.status.mode != before)
+
+
+async def test_the_menu_says_how_many_more_there_are_and_shows_code_without_its_marks(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path), (130, 24)) as (app, pilot):
+        await pilot.press("/")
+        await until(pilot, lambda: f"↓ {len(COMMANDS) - 7} more" in screen_text(app))
+        rows = [row for row in screen_text(app).splitlines() if row.strip().startswith("/")]
+        assert {row.index("  End this") for row in rows if "End this" in row} == {
+            row.index("  The same as /new") for row in rows if "The same as /new" in row
+        }
+        for _ in COMMANDS[1:]:
+            await pilot.press("down")
+        await until(pilot, lambda: f"↑ {len(COMMANDS) - 7} more" in screen_text(app))
+        assert "light, dark, auto or a theme" in screen_text(app)
+        assert "/quit" in screen_text(app)
+
+
+async def test_paths_outside_the_workspace_are_completed(tmp_path: Path) -> None:
+    (tmp_path / "shots").mkdir()
+    (tmp_path / "shots" / "one.png").write_bytes(b"x")
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
+        prompt, offered = app.chat.composer.prompt, app.chat.composer.completions
+        prompt.take(f"see @{tmp_path}/sh")
+        await until(pilot, lambda: offered.is_open)
+        await pilot.press("tab")
+        assert prompt.text == f"see @{tmp_path}/shots/"
+        await until(pilot, lambda: offered.is_open)
+        await pilot.press("tab")
+        assert prompt.text == f"see @{tmp_path}/shots/one.png "

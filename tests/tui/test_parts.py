@@ -18,6 +18,7 @@ from clawbot.tui.input import (
     Submitted,
     UnknownCommand,
     UserInput,
+    argument_words,
     best,
     classify,
     wanted,
@@ -114,7 +115,11 @@ def test_a_huge_entry_is_not_written(tmp_path: Path) -> None:
     ("before", "want"),
     [
         ("/st", CompletionRequest("command", "/st", 0)),
-        ("/st x", None),
+        ("/st x", CompletionRequest("argument", "x", 4, "/st")),
+        ("/edit ", CompletionRequest("argument", "", 6, "/edit")),
+        ("/new two words", None),
+        ("see /edit x", None),
+        ("/new see @mem", CompletionRequest("file", "mem", 9)),
         ("see @mem", CompletionRequest("file", "mem", 4)),
         ("mail me@home", None),
         ("word", None),
@@ -128,6 +133,14 @@ def test_the_best_completion_comes_first() -> None:
     choices = [Choice("/reset"), Choice("/status"), Choice("/sessions")]
     assert [choice.text for choice in best("/st", choices)] == ["/status", "/reset"]
     assert [choice.text for choice in best("/", choices)] == ["/reset", "/status", "/sessions"]
+    # What is typed whole goes before what it begins.
+    choices = [Choice("/model"), Choice("/mode")]
+    assert [choice.text for choice in best("/mode", choices)] == ["/mode", "/model"]
+
+
+def test_the_words_of_a_command_are_read_from_its_arguments() -> None:
+    assert argument_words("[md|json] [path]") == ["md", "json"]
+    assert argument_words("[name]") == argument_words("FILE") == []
 
 
 def line(width: int, **values: object) -> str:

@@ -21,7 +21,7 @@ from clawbot.messages import OFFLINE, AssistantMessage, Cost, Message, TextBlock
 from clawbot.text.language import COMMON_HAN as HAN
 
 WINDOW = 128_000  # it has none of its own; this one lets compaction work as it does with other models
-WINDOW_SOURCE = "a common size; the offline model has none of its own"
+WINDOW_SOURCE = "set here, so that compaction works as with other models"
 MAX_PIECES = 400  # a long text streams in longer pieces, so that reading it stays cheap
 MESSAGE_TOKENS = 4  # what the frame of a message costs
 

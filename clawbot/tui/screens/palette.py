@@ -19,7 +19,7 @@ from clawbot.text.sanitize import clean_line
 from clawbot.tui.screens.choices import agent_row, model_row
 from clawbot.tui.screens.common import KeyHint
 from clawbot.tui.screens.picker import PickerScreen, Row
-from clawbot.tui.themes import DARK, LIGHT, theme_name
+from clawbot.tui.themes import DARK, LIGHT, THEMES, theme_name
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -40,7 +40,6 @@ COMMAND_ACTIONS = {
 }
 # The palette has these in another way, or they are of no use in it.
 LEFT_OUT = ("app.command_palette", "app.copy_or_leave", "app.leave_or_delete", "stop")
-THEMES = ("auto", "light", "dark")
 ESC = KeyHint("esc", "back", "screen.back")
 
 

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 from textual.content import Content
 from textual.events import Click
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.input import Choice
-from clawbot.tui.render.lines import ellipsis, width_of
+from clawbot.tui.render.lines import width_of
+
+ROWS = 8
+COLUMN = 30  # cells for the names at most: a longer one takes from its own description
+HELP = "$foreground 60%"
 
 
 class Completions(Widget):
@@ -54,19 +59,41 @@ class Completions(Widget):
         self.place = (self.place + step) % len(self.choices)
         self.refresh()
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """A row for each choice, up to a limit."""
+        return min(len(self.choices), ROWS)
+
     def render(self) -> Content:
-        """A line for each choice."""
-        width = max((width_of(choice.text) for choice in self.choices), default=0)
-        rows = []
-        first = max(0, self.place + 1 - self.size.height)
-        for number, choice in list(enumerate(self.choices))[first:]:
-            name = clean_line(choice.text)
-            text = f" {name}{' ' * (width - width_of(name))}   {choice.help}"
-            style = "$accent bold" if number == self.place else "$foreground 70%"
-            rows.append(Content.styled(ellipsis(text, self.size.width - 1), style))
+        """A line for each choice in view, and one that says how many there are beside them."""
+        names = [f"{clean_line(choice.text)} {choice.arguments}".rstrip() for choice in self.choices]
+        column = min(COLUMN, max(map(width_of, names), default=0))
+        first, stop = self._view()
+        rows = [self._row(number, names[number], column) for number in range(first, stop)]
+        if below := len(self.choices) - stop:
+            rows.append(Content.styled(f" ↓ {below:,} more", HELP))
+        elif first:
+            rows.append(Content.styled(f" ↑ {first:,} more", HELP))
         return Content("\n").join(rows)
+
+    def _row(self, number: int, name: str, column: int) -> Content:
+        choice = self.choices[number]
+        style = "$accent bold" if number == self.place else "$foreground"
+        gap = " " * (max(0, column - width_of(name)) + 3)
+        parts = [(text, "$foreground 80%" if code % 2 else HELP) for code, text in enumerate(choice.help.split("`"))]
+        row = Content.assemble((f" {name}", style), gap if choice.help else "", *parts)
+        return row.truncate(self.size.width - 1, ellipsis=True)
+
+    def _view(self) -> tuple[int, int]:
+        """The first choice in view, and the one behind the last: the marked one is among them."""
+        height = self.size.height or ROWS
+        if len(self.choices) <= height:
+            return 0, len(self.choices)
+        shown = max(1, height - 1)
+        first = max(0, self.place + 1 - shown)
+        return first, first + shown
 
     def on_click(self, event: Click) -> None:
         """Take the one under the pointer."""
-        if 0 <= event.y < len(self.choices):
-            self.post_message(self.Picked(self.choices[event.y]))
+        first, stop = self._view()
+        if first <= first + event.y < stop:
+            self.post_message(self.Picked(self.choices[first + event.y]))

@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from clawbot.agent.slash import COMMANDS, CommandInfo
+from clawbot.attachments.mentions import written
 from clawbot.clock import Clock
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.history import load_history, save_entry
@@ -24,11 +25,14 @@ from clawbot.tui.input import (
     ShellMode,
     UnknownCommand,
     UserInput,
+    argument_words,
     best,
     classify,
     shell_mode,
     wanted,
 )
+from clawbot.tui.themes import THEMES
+from clawbot.tui.typed_paths import complete_path, is_outside
 from clawbot.tui.widgets.completions import Completions
 from clawbot.tui.widgets.prompt import Prompt
 
@@ -70,6 +74,7 @@ class Composer(Vertical):
         self._commands: Sequence[CommandInfo] = COMMANDS
         self._runtime: RuntimeApi | None = None
         self._history_file: Path | None = None
+        self._models: list[str] = []  # found since the last input: servers may come and go
         self._want: CompletionRequest | None = None  # what the list was made for
         self._shell: ShellMode = ""
 
@@ -134,6 +139,7 @@ class Composer(Vertical):
             self.notify(f"There is no command {entry.name}.{nearest}", severity="warning", markup=False)
         elif entry is not None:
             self._offer([])
+            self._models = []
             self._remember(text, shown)
             self.prompt.take("")
             self.post_message(self.Entered(entry))
@@ -172,25 +178,48 @@ class Composer(Vertical):
         if want is None:
             self._offer([])
         elif want.kind == "command":
-            choices = [
-                Choice(command.name, f"{command.arguments}  {command.help}".strip(), not command.arguments)
-                for command in self._commands
-            ]
-            self._offer([choice for choice in best(want.typed, choices) if choice.text != want.typed])
+            self._offer_best(want, [_command_choice(command) for command in self._commands])
         else:
             self._offer_found(want)
 
-    @work(group="found", exclusive=True)
+    def _offer_best(self, want: CompletionRequest, choices: Sequence[Choice]) -> None:
+        """What fits of `choices`, unless there is nothing left to complete."""
+        found = best(want.typed, choices)
+        self._offer([] if [choice.text for choice in found] == [want.typed] else found)
+
+    @work(group="files", exclusive=True)
     async def _offer_found(self, want: CompletionRequest) -> None:
-        """Offer files or skills, which are looked for first."""
+        """Offer what has to be looked for: files, and the arguments of a command."""
         if self._runtime is None:
             return
-        if want.kind == "skill":
-            found = [Choice(name, clean_line(does)) for name, does in (await self._runtime.skills()).items()]
+        if want.kind == "argument" and want.command == "/skill":
+            choices = [Choice(name, clean_line(does)) for name, does in (await self._runtime.skills()).items()]
+        elif want.kind == "argument":
+            choices = await self._arguments(self._runtime, want)
+        elif is_outside(want.typed):
+            choices = [Choice(mention) for mention in await asyncio.to_thread(complete_path, want.typed)]
         else:
-            found = [Choice(f"@{name}") for name in await self._runtime.workspace.files()]
+            choices = [Choice(written(name)) for name in await self._runtime.workspace.files()]
         if wanted(self.prompt.before_cursor) == want:
-            self._offer([choice for choice in best(want.typed, found) if choice.text != want.typed])
+            self._offer_best(want, choices)
+
+    async def _arguments(self, runtime: RuntimeApi, want: CompletionRequest) -> list[Choice]:
+        """The words that may follow the command of `want`; none for one that takes free text."""
+        match want.command:
+            case "/edit":
+                names: list[str] = await runtime.workspace.files()
+            case "/model":
+                self._models = self._models or [info.ref for info in await runtime.models()]
+                names = ["auto", *self._models]
+            case "/theme":
+                names = [*THEMES, *self.app.available_themes]
+            case "/agent":
+                names = [agent.agent_id for agent in runtime.agents]
+            case name:
+                info = next((command for command in self._commands if command.name == name), None)
+                is_first = info is not None and want.start == len(name) + 1
+                names = argument_words(info.arguments) if info is not None and is_first else []
+        return [Choice(name, complete=True) for name in names]
 
     def _steer(self, key: str) -> None:
         """Take a key for the list. What was typed right before it may have changed what the list is for."""
@@ -220,7 +249,14 @@ class Composer(Vertical):
             return
         row, column = prompt.cursor_location
         typed = len(want.typed) + (want.kind == "file")
-        prompt.replace(f"{choice.text} ", (row, column - typed), (row, column))
+        # Behind a folder the path goes on.
+        behind = "" if choice.text.endswith("/") else " "
+        prompt.replace(f"{choice.text}{behind}", (row, column - typed), (row, column))
         self._offer([])
-        if send and choice.complete:
-            self._submit(choice.text, choice.text)
+        if send and (choice.complete or choice.text == want.typed):
+            text = prompt.text.rstrip()
+            self._submit(prompt.expanded(text), text)
+
+
+def _command_choice(command: CommandInfo) -> Choice:
+    return Choice(command.name, command.help, complete=not command.arguments, arguments=command.arguments)
