@@ -28,6 +28,7 @@ from clawbot.context.bootstrap import (
 from clawbot.context.counting import Kept, TokenCounter, quick_size, weigh_message
 from clawbot.context.detached import Detached, detach
 from clawbot.context.guard import Guard
+from clawbot.context.pictures import Pictures
 from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
 from clawbot.context.privacy import privacy_of
 from clawbot.context.prompt import (
@@ -193,6 +194,7 @@ class RequestBuilder:
         self._count_with(TokenCounter())
         self._preparing = threading.Lock()
         self._messages = Kept[ContextItem, Message](lambda item: item.message)
+        self._pictures = Pictures()
         self._older, self._newer = Pairing(), Pairing()
         self._pruner = Pruner(settings.context_pruning)
         self._weights = TokenCounter(weigh_tokens)
@@ -226,6 +228,10 @@ class RequestBuilder:
 
     async def read_workspace(self, scope: Scope) -> None:
         """Build the system prompt of the turn that begins. Raises InterruptedTurnError."""
+        if text := self._pictures.left_out(
+            self._conversation.session_id, self._conversation.items, self._deps.model.info
+        ):
+            scope.emit(Notice(level="info", text=text))
         self.built = await scope.cancel.run(functools.partial(self._build, scope.emit))
 
     async def _build(self, tell: Callable[[Notice], None] | None = None) -> Built:
@@ -242,7 +248,7 @@ class RequestBuilder:
         if self.built is None:
             self.built = await self._build()
         self._enter(self._deps.model.info.ref)
-        items = list(self._conversation.items)
+        items = self._pictures.shown(self._conversation.items, self._deps.model.info)
         fresh = self._conversation.fresh_from
         self.prepared = await asyncio.to_thread(self._prepare, self.built, items, fresh, self.window.tokens)
         return self.prepared

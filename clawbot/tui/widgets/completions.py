@@ -17,7 +17,7 @@ from clawbot.tui.render.lines import width_of
 
 ROWS = 8
 COLUMN = 30  # cells for the names at most: a longer one takes from its own description
-HELP = "$foreground 60%"
+HELP = "$foreground 70%"
 
 
 class Completions(Widget):

@@ -89,6 +89,7 @@ class Composer(Vertical):
         """Commands, files and history can be had from now on."""
         self._runtime = runtime
         self._commands = runtime.commands
+        self.prompt.workspace = runtime.agent.status.workspace
         history_file = runtime.paths.history_file
         if history_file != self._history_file:
             self._history_file = history_file

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 from msgspec import structs
@@ -12,14 +14,17 @@ from textual.message import Message
 from textual.widgets import TextArea
 from textual.widgets.text_area import EditResult, Location, Selection
 
+from clawbot.deadline import deadline
 from clawbot.tui.history import PromptHistory
 from clawbot.tui.keys import binding
+from clawbot.tui.typed_paths import pasted_mention
 from clawbot.tui.vi import INSERT, LINES, NAMED, VISUAL, Step, Vi, press
 from clawbot.tui.vi_motions import clamped, line_end, line_start, place_of, shared
 
 PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
 PASTE_LINES = 25
 INVITATIONS = ("Ask, or / for commands, @ for files", "Ask · / commands · @ files", "Ask")
+DISK_SECONDS = 1.0  # a path on a disk that answers later is pasted as it is
 
 
 def invitation(width: int) -> str:
@@ -55,6 +60,7 @@ class Prompt(TextArea):
         self.inputs = PromptHistory()
         self.pastes: dict[str, str] = {}
         self.choosing = False  # the list of completions is open and takes its keys
+        self.workspace: Path | None = None
         self._cut = ""  # what a key took out last
         self._vi: Vi | None = None
         self._show_mode: Callable[[str], None] = lambda mode: None
@@ -175,7 +181,20 @@ class Prompt(TextArea):
     async def _on_paste(self, event: Paste) -> None:
         event.stop()
         event.prevent_default()
-        self.insert(self.shortened(event.text.replace("\r\n", "\n").replace("\r", "\n")))
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        mention = await self._mention(text)
+        self.insert(f"{mention} " if mention else self.shortened(text))
+
+    async def _mention(self, pasted: str) -> str | None:
+        """The mention of the file whose path was pasted, where a mention is read: in a message, and behind no word."""
+        before = self.before_cursor
+        if self.workspace is None or self.text.startswith(("/", "!")) or not (not before or before[-1].isspace()):
+            return None
+        try:
+            async with deadline(DISK_SECONDS):
+                return await asyncio.to_thread(pasted_mention, pasted, self.workspace)
+        except TimeoutError:
+            return None
 
     def shortened(self, text: str) -> str:
         """`text`, or the placeholder that stands for it until it is sent when it is long."""
