@@ -22,6 +22,7 @@ ACTIONS = (
     KeyAction("recall", ("alt+up",), "take back what is queued"),
     KeyAction("later_input", ("ctrl+n",), "what you wrote after"),
     KeyAction("stash", ("ctrl+s",), "put the text aside, or take it back"),
+    KeyAction("paste_picture", ("ctrl+v", "alt+v"), "attach the picture in the clipboard"),
     KeyAction("unfold", ("ctrl+o",), "unfold tool calls, notes and summaries"),
     KeyAction("reasoning", ("ctrl+t",), "show the reasoning"),
     KeyAction("editor", ("ctrl+g",), "write in your own editor"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,9 @@ from textual.widgets import Static, TextArea
 from clawbot.agent.slash import COMMANDS, CommandInfo
 from clawbot.attachments.mentions import written
 from clawbot.clock import Clock
+from clawbot.errors import ClawbotError
 from clawbot.text.sanitize import clean_line
+from clawbot.tui.clipboard import keep_picture, read_picture
 from clawbot.tui.history import load_history, save_entry
 from clawbot.tui.input import (
     Choice,
@@ -149,6 +152,29 @@ class Composer(Vertical):
         if self.prompt.inputs.add(shown) and self._history_file is not None:
             # In a thread that outlives the screen: what was sent last is remembered when the program ends.
             asyncio.get_running_loop().run_in_executor(None, save_entry, self._history_file, text)
+
+    # Pictures
+
+    @on(Prompt.PictureWanted)
+    def _picture_wanted(self, event: Prompt.PictureWanted) -> None:
+        event.stop()
+        self._attach_picture()
+
+    @work(group="picture", exclusive=True)
+    async def _attach_picture(self) -> None:
+        if (workspace := self.prompt.workspace) is None:
+            return
+        try:
+            data = await read_picture(os.environ)
+            name = await asyncio.to_thread(keep_picture, data, workspace, self.clock.now())
+        except (ClawbotError, OSError) as error:
+            if self.app.clipboard:
+                self.prompt.action_paste()
+            else:
+                self.notify(str(error), severity="warning", markup=False)
+            return
+        before = self.prompt.before_cursor
+        self.prompt.insert(f"{'' if not before or before[-1].isspace() else ' '}{written(name)} ")
 
     # Completing
 

@@ -42,12 +42,16 @@ class Prompt(TextArea):
         binding("redo", "redo_or_yank", priority=False),
         # Here too, so that they win against the keys that edit the text.
         binding("stop", "screen.stop", priority=False),
+        binding("paste_picture", "paste_picture", priority=False),
         # Not a priority binding: what was typed before it must have arrived when it asks whether the prompt is empty.
         binding("leave", "app.leave_or_delete", priority=False),
     ]
 
     class Typed(Message):
         """Any key press, for whoever needs to know that the user is typing."""
+
+    class PictureWanted(Message):
+        """The picture in the clipboard is to be attached."""
 
     def __init__(self, submit: Callable[[str, str], None], steer: Callable[[str], None]) -> None:
         """`submit` is called on Enter with the text, with pastes expanded and not; `steer` with a key for the
@@ -211,6 +215,10 @@ class Prompt(TextArea):
     def submit(self) -> None:
         """Send what stands here."""
         self._submit(self.expanded(self.text), self.text)
+
+    def action_paste_picture(self) -> None:
+        """Attach the picture in the clipboard; what was copied here is pasted where there is none."""
+        self.post_message(self.PictureWanted())
 
     def action_newline(self) -> None:
         """Break the line."""

@@ -1,0 +1,115 @@
+"""The one door to a picture in the system's clipboard: asks whichever program of this system hands it out."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import re
+import shutil
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from clawbot.attachments.pictures import picture_type
+from clawbot.deadline import deadline
+from clawbot.errors import ClawbotError
+from clawbot.files import create_exclusive, ensure_private_dir
+
+MOST_BYTES = 32 * 1024**2  # as text of a script; no model takes a picture that is near it
+SECONDS = 5.0
+FOLDER = "attachments"
+"""Of the workspace: what is attached lies where file tools may read it, so that nobody is asked."""
+
+_POWERSHELL = (
+    "Add-Type -AssemblyName System.Windows.Forms,System.Drawing;"
+    "$p=[Windows.Forms.Clipboard]::GetImage();if($p){$m=New-Object IO.MemoryStream;"
+    "$p.Save($m,[Drawing.Imaging.ImageFormat]::Png);[Convert]::ToBase64String($m.ToArray())}"
+)
+_APPLE = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb")
+
+
+class ClipboardError(ClawbotError):
+    """There is no picture to be had."""
+
+
+def readers(platform: str, environ: Mapping[str, str]) -> list[list[str]]:
+    """The commands that may print the picture of the clipboard, the surest first."""
+    if platform == "darwin":
+        return [["pngpaste", "-"], ["osascript", "-e", "the clipboard as «class PNGf»"]]
+    found = []
+    if environ.get("WAYLAND_DISPLAY"):
+        found.append(["wl-paste", "--type", "image/png"])
+    if environ.get("DISPLAY"):
+        found.append(["xclip", "-selection", "clipboard", "-t", "image/png", "-o"])
+    if platform == "win32" or environ.get("WSL_DISTRO_NAME"):
+        found.append(["powershell.exe", "-NoProfile", "-Sta", "-Command", _POWERSHELL])
+    return found
+
+
+async def read_picture(environ: Mapping[str, str], platform: str = sys.platform) -> bytes:
+    """The picture in the clipboard. Raises ClipboardError with what to do."""
+    commands = readers(platform, environ)
+    there = [command for command in commands if shutil.which(command[0], path=environ.get("PATH"))]
+    if not there:
+        wanted = " or ".join(command[0] for command in commands)
+        hint = f"Install {wanted}" if wanted else "There is no clipboard here (over SSH there is none)"
+        raise ClipboardError("The clipboard can't be read.", hint=f"{hint}, or attach the file: @picture.png.")
+    for command in there:
+        if picture := _decoded(await _output(command, environ)):
+            return picture
+    raise ClipboardError("There is no picture in the clipboard.", hint="Copy one, or attach the file: @picture.png.")
+
+
+async def _output(command: Sequence[str], environ: Mapping[str, str]) -> bytes:
+    """What `command` prints; nothing where it fails, takes too long or prints too much."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=dict(environ)
+        )
+    except OSError:
+        return b""
+    data = b""
+    try:
+        async with deadline(SECONDS):
+            while process.stdout is not None and (piece := await process.stdout.read(1 << 16)):
+                data += piece
+                if len(data) > MOST_BYTES:
+                    return b""
+        return data
+    except TimeoutError:
+        return b""
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _decoded(printed: bytes) -> bytes:
+    """The picture in `printed`, also as scripts print it; nothing for what is none."""
+    if picture_type(printed[:16]):
+        return printed
+    try:
+        apple = _APPLE.search(printed)
+        data = bytes.fromhex(apple[1].decode()) if apple else base64.b64decode(printed, validate=False)
+    except (ValueError, binascii.Error):
+        return b""
+    return data if picture_type(data[:16]) else b""
+
+
+def keep_picture(data: bytes, workspace: Path, now: datetime) -> str:
+    """Write `data` to a new file of the workspace that only the user can read; returns its path there. Blocks. Raises
+    ClipboardError, OSError."""
+    folder = ensure_private_dir(workspace / FOLDER)
+    if folder.resolve().parent != workspace.resolve():
+        raise ClipboardError(f"{folder} leads out of the workspace.", hint="Remove that link.")
+    kind = picture_type(data[:16]).rpartition("/")[2]
+    stem = f"clipboard-{now:%Y%m%d-%H%M%S}"
+    for number in range(1, 100):
+        name = f"{stem}{f'-{number}' if number > 1 else ''}.{kind}"
+        if create_exclusive(folder / name, data):
+            return f"{FOLDER}/{name}"
+    raise ClipboardError(f"{folder} holds too many pictures of this second.", hint="Try again.")
