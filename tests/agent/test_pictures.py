@@ -29,7 +29,7 @@ async def test_a_model_without_vision_gets_a_line_and_the_user_is_told_once(hous
     model.info = structs.replace(seeing, ref="fake/blind", supports_images=False)
     told = await talk(agent, "and its colour?")
     assert not pictures(model.requests[-1])
-    assert "[picture shot.png · 1 kB: not shown" in str(model.requests[-1].messages[0].content)
+    assert "[picture shot.png · 1 kB: not shown" in str(model.requests[-1].messages[0])
     assert [event.text for event in told if isinstance(event, Notice)] == [
         "fake/blind takes no pictures: those of this conversation are left out. /model chooses another."
     ]

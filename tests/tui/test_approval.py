@@ -29,8 +29,8 @@ from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.question import WELL
 from clawbot.tui.widgets.approval import STYLES, CommandEditor, QuestionView
 from tests.tui.chat_host import StepClock, chatting, page_text, screen_text, send, until
+from tests.tui.contrast import contrast
 from tests.tui.fake_runtime import FakeRuntime
-from tests.tui.test_page import contrast
 from tests.tui.test_question import MIXED, asked
 
 SIZES = [(80, 24), (80, 10), (60, 24), (140, 45)]
