@@ -127,7 +127,8 @@ def ask(program: str) -> tuple[list[Report], bytes]:
         process.stdin.write(encode_frame(Complete(1, NOBODY, 100)))
         process.stdin.flush()
         reports: list[Report] = []
-        while len(reports) < 2 or not isinstance(reports[-1], CallFailed):
+        # In either order: a call may fail before the worker says that it is ready for others.
+        while {WorkerReady, CallFailed} - {type(report) for report in reports}:
             body = read_frame(process.stdout)
             assert body is not None, process.communicate()[1].decode()
             reports.append(report_decoder.decode(body))
