@@ -123,13 +123,13 @@ SHELL_KEYS: dict[ShellMode, Keys] = {
 }
 
 
-def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool, shell: ShellMode = "") -> Keys:
+def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool, typing: ShellMode = "") -> Keys:
     """The keys of the footer, without those that nothing is set for: none beside a question, which names its own; and
     what the prompt does where it runs a command in the shell."""
     if asking:
         return ()
-    if shell:
-        return SHELL_KEYS[shell]
+    if typing:
+        return SHELL_KEYS[typing]
     lines = READING_KEYS if reading else BUSY_KEYS if busy else IDLE_KEYS
     found = ((" ".join(_key(keys, name) for name in names.split()), text) for names, text in lines)
     return tuple((key, text.format(mode=mode)) for key, text in found if key.strip())
@@ -270,7 +270,7 @@ class StatusBar:
             asking=self._asking,
             reading=self._reading,
             busy=self._turns.busy,
-            shell=self._shell,
+            typing=self._shell,
         )
 
     def asks(self, asking: bool) -> None:
