@@ -380,3 +380,23 @@ def test_western_punctuation_does_not_begin_a_line_of_chinese() -> None:
 def test_a_path_is_cut_in_its_middle(text: str, width: int, cut: str) -> None:
     assert middle(text, width) == cut
     assert width_of(middle(text, width)) <= max(0, width)
+
+
+@pytest.mark.parametrize("width", [30, 40, 58])
+def test_a_card_cuts_a_path_in_its_middle_and_keeps_its_line(width: int) -> None:
+    path = "memory/2026-11-22-dog-summarize-conversation-run-again.md"
+    hits = (NoteHit(path, 1033, "- the dog is called Bruno"), NoteHit(path, 7, "- twice\n- as long"))
+    search = ToolItem("memory_search", "memory_search dog", {"query": "dog"}, "", "2 notes", "done", hits=hits)
+    got = ToolItem("memory_get", f"memory_get {path}", {"path": path}, "", "", "done", excerpt=hits[0], notes=())
+    noted = ToolItem("append", f"append {path}", {"path": path}, "", "+1", "done", place=hits[0])
+    read = ToolItem("read", f"read {path}", {"path": path}, "", "3 lines", "done")
+    for item, ends in ((search, [":1033", ":7"]), (got, [":1033"]), (noted, [":1033"]), (read, [".md"])):
+        item.unfolded = item is got
+        places = [
+            span.text
+            for line in item.lines(Page(width, Lexers()))
+            for span in line.spans
+            if "…" in span.text and ".md" in span.text
+        ]
+        assert all(width_of(line.text) <= width for line in item.lines(Page(width, Lexers()))[:3])
+        assert [end for end in ends if any(place.endswith(end) for place in places)] == ends

@@ -20,7 +20,9 @@ from clawbot.tui.render.lines import (
     cut_spans,
     duration,
     ellipsis,
+    middle,
     note_link,
+    place_text,
     plain_spans,
     shown_spans,
     width_of,
@@ -34,6 +36,7 @@ CHANGES_SHOWN = 12  # lines of a change, until the call is unfolded
 OWN_LINES = 12  # of what the user's own command printed, until the card is unfolded
 TAIL_LINES = 5  # of what a running command has printed
 TAIL_CHARS = 4000
+MIN_PLACE = 12  # cells of a path on the line of a call
 INNER = TEXT_INDENT + 2  # where the text of a card stands
 _RULE = StyledLine((StyledSpan("─" * 8, "rule"),))
 GLYPHS: dict[CardState, tuple[str, str]] = {
@@ -121,12 +124,25 @@ class ToolItem(Item):
         right = clean_line(self._right())
         room = width - TEXT_INDENT - 2 - width_of(right) - 2
         end = "tool-error" if self.state == "failed" else "tool"
-        title = title_words(self.name, self.title, self.arguments, self.state, self.language)
-        said = cut_spans(shown_spans(title, "tool", FOLD), room)
-        if self.place is not None and title.endswith(path := clean_line(self.place.path)):
-            said = cut_spans([StyledSpan(title.removesuffix(path), "tool", FOLD), _place(self.place)], room)
-        head = [StyledSpan("   "), StyledSpan(f"{glyph} ", style if self.lit else "card-waits", FOLD), *said]
+        head = [
+            StyledSpan("   "),
+            StyledSpan(f"{glyph} ", style if self.lit else "card-waits", FOLD),
+            *self._said(room),
+        ]
         return spread(head, [StyledSpan(right, end)], width)
+
+    def _said(self, room: int) -> list[StyledSpan]:
+        """What is done, in words. A path at its end keeps its own end, and the line in it."""
+        title = title_words(self.name, self.title, self.arguments, self.state, self.language)
+        named = self.place.path if self.place is not None else self.arguments.get("path")
+        path = clean_line(named) if isinstance(named, str) else ""
+        if not path or not title.endswith(path):
+            return cut_spans(shown_spans(title, "tool", FOLD), room)
+        does = StyledSpan(title.removesuffix(path), "tool", FOLD)
+        room = max(MIN_PLACE, room - width_of(does.text))
+        if self.place is not None:
+            return [does, _place(self.place, room)]
+        return [does, *shown_spans(middle(path, room), "tool", FOLD)]
 
     def _right(self) -> str:
         """What stands at the end of the line."""
@@ -167,7 +183,7 @@ class ToolItem(Item):
         return [*lines[:most], StyledLine((StyledSpan(text, "tool", FOLD),))]
 
     def _hit(self, hit: NoteHit, page: Page) -> list[StyledLine]:
-        place = _place(hit)
+        place = _place(hit, page.width - TEXT_INDENT - 4)
         room = page.width - TEXT_INDENT - 4 - width_of(place.text) - 3
         text = clean_line(hit.text)
         head = (StyledSpan("       "), place)
@@ -175,7 +191,8 @@ class ToolItem(Item):
             inner = TEXT_INDENT + 6
             spans = [StyledSpan(isolate(line_break(clean(hit.text)).expandtabs(4)), "tool-text")]
             return [StyledLine(head), *indented([StyledLine(line) for line in wrap(spans, page.width - inner)], inner)]
-        return [StyledLine((*head, StyledSpan("   "), StyledSpan(ellipsis(isolate(text), room), "tool")))]
+        said = (StyledSpan("   "), StyledSpan(ellipsis(isolate(text), room), "tool")) if room > 1 else ()
+        return [StyledLine((*head, *said))]
 
     def _inside(self, page: Page) -> list[StyledLine]:
         return indented(self._capped(self._call(page.width - INNER - 2)), INNER)
@@ -251,7 +268,7 @@ def note_hit(found: Any) -> NoteHit | None:
 
 def _numbered(place: NoteHit, room: int) -> list[StyledLine]:
     rows = clean(place.text).expandtabs(4).split("\n")
-    lines = [StyledLine((_place(place),))]
+    lines = [StyledLine((_place(place, room),))]
     digits = len(str(place.line + len(rows) - 1))
     for number, row in enumerate(rows[:OUTPUT_LINES], place.line):
         margin = StyledSpan(f"{number:>{digits}}  ", "tool")
@@ -261,7 +278,7 @@ def _numbered(place: NoteHit, room: int) -> list[StyledLine]:
     return lines
 
 
-def _place(hit: NoteHit) -> StyledSpan:
-    """Where it is: a link that opens the note there."""
+def _place(hit: NoteHit, room: int) -> StyledSpan:
+    """Where it is, in at most `room` cells: a link that opens the note there."""
     link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
-    return StyledSpan(f"{clean_line(hit.path)}:{hit.line}", "note" if link else "tool", link)
+    return StyledSpan(place_text(clean_line(hit.path), hit.line, room), "note" if link else "tool", link)

@@ -167,6 +167,12 @@ def middle(text: str, width: int) -> str:
     return chop_cells(text, width - 1 - end)[0] + "…" + chop_cells(text[::-1], end)[0][::-1]
 
 
+def place_text(path: str, line: int, width: int) -> str:
+    """`PATH:LINE` in at most `width` cells: what has no room goes out of the middle of the path, the line stays."""
+    end = f":{line}"
+    return f"{middle(path, max(3, width - len(end)))}{end}"
+
+
 def short(tokens: int) -> str:
     """Tokens in few characters: 950, 1.2k, 122k, 1.3M."""
     if tokens < 1000:

@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
-from clawbot.tui.render.lines import middle, width_of
+from clawbot.tui.render.lines import middle, place_text, width_of
 from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:
@@ -113,9 +113,10 @@ class NoteRow(Row):
         return Content("\n").join(lines)
 
     def _place(self, width: int) -> str:
-        line = f":{self.first}" if self.last and not self.entry else ""
-        path = self.title.removesuffix(line)
-        return f"{middle(path, width - width_of(line)) if self.room > 0 else path}{line}"
+        path = self.title.removesuffix(f":{self.first}")
+        if self.room <= 0:
+            return self.title
+        return place_text(path, self.first, width) if self.last and not self.entry else middle(self.title, width)
 
 
 SPEAKERS = {"user": "You", "agent": "Clawbot"}
