@@ -725,7 +725,7 @@ async def test_leaving_in_the_middle_of_a_turn_is_no_crash(tmp_path: Path) -> No
 
 async def test_every_event_has_its_place_on_the_screen_and_every_screen_command_its_answer(tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
-        assert set(app.chat.handlers) == set(get_args(Event))
+        assert set(app.chat.view.handlers) == set(get_args(Event))
         for info in COMMANDS:
             if info.screen and info.name != "/quit":
                 app.chat.composer.post_message(Composer.Entered(ScreenCommand(info.name, "")))
@@ -802,3 +802,16 @@ async def test_paths_outside_the_workspace_are_completed(tmp_path: Path) -> None
         await until(pilot, lambda: offered.is_open)
         await pilot.press("tab")
         assert prompt.text == f"see @{tmp_path}/shots/one.png "
+
+
+class Unheard(Notice, frozen=True):
+    """An event of a kind that the screen does not know."""
+
+
+async def test_an_event_of_another_kind_is_ignored(tmp_path: Path) -> None:
+    turn: list[Event | Hold] = [Unheard(level="info", text="of a later version"), *reply("all the same")]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "all the same" in page_text(app) and not app.chat.turns.busy)
+        assert "later version" not in page_text(app)
+    assert app.crash is None

@@ -1,4 +1,4 @@
-"""The conversation: the page, the prompt below it, and one status line. `_handlers` decides what each event does."""
+"""The conversation: the page, the prompt below it, and one status line."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from textual.events import Key, Resize
 from textual.screen import Screen
 
 from clawbot.agent import events
-from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
 from clawbot.config.keys import KeyMap
 from clawbot.tui.attention import Attention
 from clawbot.tui.drafts import Drafts
 from clawbot.tui.earlier import EarlierMessages
+from clawbot.tui.event_view import THINKING, EventView
 from clawbot.tui.keys import binding
 from clawbot.tui.modes import ModeSwitch
 from clawbot.tui.questions import Questions
 from clawbot.tui.status_bar import StatusBar
-from clawbot.tui.transcript import idle_minutes, session_line
+from clawbot.tui.transcript import idle_minutes
 from clawbot.tui.turns import EventOrder, Turns
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
@@ -35,11 +35,6 @@ from clawbot.tui.writer import TranscriptWriter
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
-
-THINKING = "thinking"
-WRITING = "writing"
-SUMMARISING = "summarising"
-TOLD_BY_A_LINE = ("/new", "/reset")  # commands that say no more than the divider that they cause
 
 
 class ChatScreen(Screen[None]):
@@ -91,7 +86,6 @@ class ChatScreen(Screen[None]):
         self.order = EventOrder(self._show, lambda: self.writer.is_writing, self.call_later)
         self.turns = Turns(self._start, self.order.submitted, self._queue_changed, self._hand_back)
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
-        self._asked_by = ""  # the title of the tool that runs, and may ask
 
     def compose(self) -> ComposeResult:
         """Header, page, prompt or question, status."""
@@ -117,7 +111,15 @@ class ChatScreen(Screen[None]):
         self.modes = ModeSwitch(self.status_bar, partial(self.hint, seconds=4.0))
         self.watch(self.approval, "editing", self.status_bar.edits, init=False)
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
-        self.handlers = self._handlers()
+        self.view = EventView(
+            self.writer,
+            self.status_bar,
+            accepted=self.unsent.accepted,
+            asks=self.questions.add,
+            began=self._turn_started,
+            ended=self._turn_ended,
+            idle=lambda: idle_minutes(self.runtime),
+        )
 
     def on_unmount(self) -> None:
         """The terminal gets its title back."""
@@ -189,102 +191,17 @@ class ChatScreen(Screen[None]):
 
     # Events
 
-    def _handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
-        """The handler of each event type; others are ignored."""
-        write = self.writer
-        return {
-            events.TurnStarted: self._turn_started,
-            events.MessageSteered: self._steered,
-            events.TextDelta: self._and_runs(write.delta, WRITING),
-            events.ReasoningDelta: self._and_runs(write.reasoning, THINKING),
-            events.ToolStarted: self._tool_started,
-            events.ToolOutput: write.tool_output,
-            events.SubagentStep: write.subagent_step,
-            events.ToolFinished: self._and_runs(write.tool_finished, THINKING),
-            events.MessageFinished: write.message_finished,
-            events.TurnEnded: self._turn_ended,
-            events.MemoryWritten: write.memory_written,
-            events.CompactionRunning: self._compaction_running,
-            events.CompactionFinished: self._compaction_finished,
-            events.NoteKept: write.note_kept,
-            events.NotesQuoted: write.notes_quoted,
-            events.Notice: write.notice,
-            events.CommandOutput: self._command_output,
-            events.MessageQueued: lambda _: self.unsent.accepted(),
-            events.ApprovalRequested: self._approval_requested,
-            events.ModelRetry: self._model_retry,
-            events.ModelLoading: self._model_loading,
-            events.ModelChanged: self._model_changed,
-            events.ContextUsed: lambda _: self.status_bar.refresh(),
-            events.SessionChanged: self._session_changed,
-        }
-
     def _show(self, event: events.Event) -> None:
-        self.handlers[type(event)](event)
+        self.view.show(event)
         self.writer.waits(self.status_bar.activity)
 
-    def _and_runs(self, write: Callable[[Any], None], activity: str) -> Callable[[Any], None]:
-        """A handler that writes an event and then shows the new activity."""
-
-        def show(event: Any) -> None:
-            write(event)
-            self.status_bar.runs(activity)
-
-        return show
-
-    def _turn_started(self, event: events.TurnStarted) -> None:
+    def _turn_started(self) -> None:
         self._turn_began = self.clock.monotonic()
-        self.writer.user(event.text, event.entry_id)
-        self.writer.attached(event.attached)
-        command = parse_command(event.text)
-        self.status_bar.runs(f"/{command.name}" if command else THINKING)
         self.earlier.shorten()
-        self.unsent.accepted()
 
-    def _steered(self, event: events.MessageSteered) -> None:
-        self.writer.user(event.text, event.entry_id)
-        self.writer.divider("said while the turn runs")
-        self.unsent.accepted()
-
-    def _tool_started(self, event: events.ToolStarted) -> None:
-        self.writer.tool_started(event)
-        self._asked_by = event.title
-        self.status_bar.runs(event.title)
-
-    def _compaction_running(self, event: events.CompactionRunning) -> None:
-        self.status_bar.runs(SUMMARISING, f"{event.part}/{event.parts}" if event.parts > 1 else "")
-
-    def _compaction_finished(self, event: events.CompactionFinished) -> None:
-        self.writer.compacted(event)
-        self.status_bar.runs(THINKING)
-        self.status_bar.refresh()
-
-    def _command_output(self, event: events.CommandOutput) -> None:
-        if event.command not in TOLD_BY_A_LINE:
-            self.writer.output(event.command, event.text)
-
-    def _model_retry(self, event: events.ModelRetry) -> None:
-        self.status_bar.runs(f"attempt {event.attempt} in {event.wait:.0f} s: {event.reason}")
-
-    def _model_loading(self, event: events.ModelLoading) -> None:
-        self.status_bar.runs(THINKING if event.done else f"loading {event.model}")
-
-    def _model_changed(self, event: events.ModelChanged) -> None:
-        if event.discard:
-            self.writer.discard()
-        self.writer.divider(" · ".join(part for part in (f"{event.model} answers", event.reason) if part))
-        self.status_bar.changed()
-
-    def _session_changed(self, event: events.SessionChanged) -> None:
-        self.writer.session_changed(session_line(event, idle_minutes(self.runtime)))
-        self.status_bar.changed()
-
-    def _turn_ended(self, event: events.TurnEnded) -> None:
-        self.writer.ended(event)
+    def _turn_ended(self, status: str) -> None:
         self.questions.drop()
-        self.status_bar.runs("")
-        self.status_bar.refresh()
-        self.attention.turn_ended(self.clock.monotonic() - self._turn_began, event.status)
+        self.attention.turn_ended(self.clock.monotonic() - self._turn_began, status)
         self._show_title()
 
     def _show_title(self) -> None:
@@ -314,10 +231,6 @@ class ChatScreen(Screen[None]):
 
     # Questions
 
-    def _approval_requested(self, event: events.ApprovalRequested) -> None:
-        self.writer.approval_requested(event)
-        self.questions.add(event)
-
     def _waits_for_answer(self) -> None:
         self.attention.call("A question waits for your answer.")
         self._show_title()
@@ -328,7 +241,7 @@ class ChatScreen(Screen[None]):
             self.runtime.agent.answer(event.request_id, event.decision, command=event.command, network=event.network)
         if call := self.questions.answered(event.request_id):
             self.writer.answered(call)
-        self.status_bar.runs(THINKING if event.decision == "deny" else self._asked_by)
+        self.status_bar.runs(THINKING if event.decision == "deny" else self.view.asked_by)
         self.questions.ask_next()
         self._show_title()
 

@@ -1,0 +1,145 @@
+"""What each event of a conversation does to the page and to the status line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clawbot.agent import events
+from clawbot.agent.slash import parse_command
+from clawbot.tui.status_bar import StatusBar
+from clawbot.tui.transcript import session_line
+from clawbot.tui.writer import TranscriptWriter
+
+THINKING = "thinking"
+WRITING = "writing"
+SUMMARISING = "summarising"
+TOLD_BY_A_LINE = ("/new", "/reset")  # commands that say no more than the divider that they cause
+
+
+class EventView:
+    """Shows events by `writer` and `bar`.
+
+    `accepted` is called when the words of the user were taken up, `asks` when a tool asks, `began` and `ended` (with
+    its status) at both ends of a turn; `idle` gives the minutes without a word that end a session, None where none do.
+    """
+
+    def __init__(
+        self,
+        writer: TranscriptWriter,
+        bar: StatusBar,
+        *,
+        accepted: Callable[[], None],
+        asks: Callable[[events.ApprovalRequested], None],
+        began: Callable[[], None],
+        ended: Callable[[str], None],
+        idle: Callable[[], int | None],
+    ) -> None:
+        self._writer = writer
+        self._bar = bar
+        self._accepted = accepted
+        self._asks = asks
+        self._began = began
+        self._ended = ended
+        self._idle = idle
+        self.asked_by = ""  # the title of the tool that runs, and may ask
+        self.handlers = self._handlers()
+
+    def show(self, event: events.Event) -> None:
+        """Show `event`; one of a type that has no handler is ignored."""
+        if handle := self.handlers.get(type(event)):
+            handle(event)
+
+    def _handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
+        write = self._writer
+        return {
+            events.TurnStarted: self._turn_started,
+            events.MessageSteered: self._steered,
+            events.TextDelta: self._and_runs(write.delta, WRITING),
+            events.ReasoningDelta: self._and_runs(write.reasoning, THINKING),
+            events.ToolStarted: self._tool_started,
+            events.ToolOutput: write.tool_output,
+            events.SubagentStep: write.subagent_step,
+            events.ToolFinished: self._and_runs(write.tool_finished, THINKING),
+            events.MessageFinished: write.message_finished,
+            events.TurnEnded: self._turn_ended,
+            events.MemoryWritten: write.memory_written,
+            events.CompactionRunning: self._compaction_running,
+            events.CompactionFinished: self._compaction_finished,
+            events.NoteKept: write.note_kept,
+            events.NotesQuoted: write.notes_quoted,
+            events.Notice: write.notice,
+            events.CommandOutput: self._command_output,
+            events.MessageQueued: lambda _: self._accepted(),
+            events.ApprovalRequested: self._approval_requested,
+            events.ModelRetry: self._model_retry,
+            events.ModelLoading: self._model_loading,
+            events.ModelChanged: self._model_changed,
+            events.ContextUsed: lambda _: self._bar.refresh(),
+            events.SessionChanged: self._session_changed,
+        }
+
+    def _and_runs(self, write: Callable[[Any], None], activity: str) -> Callable[[Any], None]:
+        """A handler that writes an event and then shows the new activity."""
+
+        def show(event: Any) -> None:
+            write(event)
+            self._bar.runs(activity)
+
+        return show
+
+    def _turn_started(self, event: events.TurnStarted) -> None:
+        self._began()
+        self._writer.user(event.text, event.entry_id)
+        self._writer.attached(event.attached)
+        command = parse_command(event.text)
+        self._bar.runs(f"/{command.name}" if command else THINKING)
+        self._accepted()
+
+    def _steered(self, event: events.MessageSteered) -> None:
+        self._writer.user(event.text, event.entry_id)
+        self._writer.divider("said while the turn runs")
+        self._accepted()
+
+    def _tool_started(self, event: events.ToolStarted) -> None:
+        self._writer.tool_started(event)
+        self.asked_by = event.title
+        self._bar.runs(event.title)
+
+    def _approval_requested(self, event: events.ApprovalRequested) -> None:
+        self._writer.approval_requested(event)
+        self._asks(event)
+
+    def _compaction_running(self, event: events.CompactionRunning) -> None:
+        self._bar.runs(SUMMARISING, f"{event.part}/{event.parts}" if event.parts > 1 else "")
+
+    def _compaction_finished(self, event: events.CompactionFinished) -> None:
+        self._writer.compacted(event)
+        self._bar.runs(THINKING)
+        self._bar.refresh()
+
+    def _command_output(self, event: events.CommandOutput) -> None:
+        if event.command not in TOLD_BY_A_LINE:
+            self._writer.output(event.command, event.text)
+
+    def _model_retry(self, event: events.ModelRetry) -> None:
+        self._bar.runs(f"attempt {event.attempt} in {event.wait:.0f} s: {event.reason}")
+
+    def _model_loading(self, event: events.ModelLoading) -> None:
+        self._bar.runs(THINKING if event.done else f"loading {event.model}")
+
+    def _model_changed(self, event: events.ModelChanged) -> None:
+        if event.discard:
+            self._writer.discard()
+        self._writer.divider(" · ".join(part for part in (f"{event.model} answers", event.reason) if part))
+        self._bar.changed()
+
+    def _session_changed(self, event: events.SessionChanged) -> None:
+        self._writer.session_changed(session_line(event, self._idle()))
+        self._bar.changed()
+
+    def _turn_ended(self, event: events.TurnEnded) -> None:
+        self._writer.ended(event)
+        self._bar.runs("")
+        self._bar.refresh()
+        self._ended(event.status)
