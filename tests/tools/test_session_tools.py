@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -122,6 +123,23 @@ async def test_nothing_but_ones_own_conversations_is_read(tmp_path: Path, talk: 
     outcome = await ask(toolbox(tmp_path), "sessions_read", place=place)
     assert outcome.is_error
     assert "sessions_search" in outcome.text
+
+
+async def test_the_conversation_before_this_one_is_read_whatever_was_written_since(tmp_path: Path, talk: Path) -> None:
+    """Records of the memory are written to transcripts after their end, and a job is no talk with the user."""
+    for name, more in {"later": {}, "now": {}, "job": {"scheduled": True}}.items():
+        message = {"role": "user", "content": name, "timestamp": 2**41, **more}
+        write(tmp_path / f"{name}.jsonl", HEADER, entry(1, "", message=message))
+    os.utime(tmp_path / "later.jsonl", (1, 1))
+    answer = await read(toolbox(tmp_path), "last")
+    assert answer["session"] == "later.jsonl"
+    assert [line["text"] for line in answer["said"]] == ["later"]
+
+
+async def test_there_may_be_no_conversation_before_this_one(tmp_path: Path) -> None:
+    write(tmp_path / "now.jsonl", HEADER, entry(1, "this one"))
+    outcome = await ask(toolbox(tmp_path), "sessions_read", place="last")
+    assert outcome.is_error
 
 
 async def test_an_entry_that_there_is_not_is_told(tmp_path: Path, talk: Path) -> None:
