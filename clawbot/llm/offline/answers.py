@@ -38,8 +38,14 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "newest_first": ("Your notes say, the newest first:\n\n{quotes}", "你的笔记里写着(新的在前):\n\n{quotes}"),
     "nearest": ("The nearest in your notes:\n\n{quotes}", "笔记里最接近的是:\n\n{quotes}"),
     "said_here": ("You said in this conversation:\n\n{quotes}", "你在这次对话里说过:\n\n{quotes}"),
+    "said_last": ("Last time, on {when}, you said:\n\n{quotes}", "上次({when}),你说过:\n\n{quotes}"),
     "summed_up": ("The summary of this conversation says:\n\n{quotes}", "这次对话之前内容的摘要里有:\n\n{quotes}"),
     "told_nothing": ("There is nothing before that in this conversation.", "没有找到:这次对话才刚开始。"),
+    "no_last": (
+        "I found nothing of yours in the conversation before this one.",
+        "没有找到:之前的对话里没有你说过的话。",
+    ),
+    "no_notes": ("There are no notes of yours yet: say `remember that …`.", "还没有任何笔记:请说 `记住:……`。"),
     "by_user": ("You said: ", "你说:"),
     "by_agent": ("I said: ", "我说:"),
     "not_found": ("I found nothing on that in your notes.", "没有找到相关的笔记。"),
@@ -49,6 +55,11 @@ ANSWERS: dict[str, tuple[str, str]] = {
     ),
     "refused_again": ("I can't do that offline.", "离线做不了。"),
     "search_failed": ("I could not look into your notes: {reason}", "没能查看笔记:{reason}"),
+    # arithmetic
+    "worked_out": ("`{task}` = {result}", "`{task}` = {result}"),
+    "rounded": ("`{task}` ≈ {result}", "`{task}` ≈ {result}"),
+    "by_zero": ("`{task}` has no result: it divides by zero.", "`{task}` 没有结果:除数是零。"),
+    "too_large": ("`{task}` is too large for me.", "`{task}` 太大,我算不了。"),
     # tools
     "no_tool": ("For that I need the tool `{tool}`, which is not here.", "这需要 `{tool}` 工具,但这里没有。"),
     "declined": ("All right, not done.", "好的,没有执行。"),

@@ -9,12 +9,15 @@ from importlib.resources import files
 
 from msgspec import Struct
 
+from clawbot.llm.offline.arithmetic import work_out
 from clawbot.text.language import Language, fold
 from clawbot.text.secrets import holds_secret
 from clawbot.text.statements import asks, is_question
 
 MAX_REQUEST = 8_000  # characters; a longer message is a paste, not a request in a phrase that could be known
 _QUOTES = "\"'`“”‘’「」『』《》"
+_MOST_KIND = 200  # characters of a message that says nothing but something kind
+_CLAUSE = re.compile(r"[^\w\s'’-]+|(?<=\s)-+(?=\s)")
 _PART = re.compile(r"\{([A-Z_]+)\}")
 
 
@@ -51,7 +54,7 @@ def classify(text: str, language: Language) -> Intent:
         # The text of a wish to remember would be lost otherwise.
         begun = _known(stripped[:200], language)
         return Intent("remember" if begun and begun.kind == "remember" else "statement", stripped)
-    known = _known(stripped, language)
+    known = _known(stripped, language) or _computed(stripped) or _kindness(stripped, language)
     if known is not None:
         return known
     if is_question(stripped):
@@ -59,6 +62,24 @@ def classify(text: str, language: Language) -> Intent:
     if holds_secret(stripped):
         return Intent("secret", stripped)
     return Intent("ask" if asks(stripped) else "statement", stripped)
+
+
+def _computed(text: str) -> Intent | None:
+    return Intent("sum", text) if work_out(text) else None
+
+
+def _kindness(text: str, language: Language) -> Intent | None:
+    """`thanks` or `praise` where every clause of `text` is one, whatever signs and smileys stand between."""
+    clauses = (
+        [clause for clause in _CLAUSE.split(fold(text)) if clause.strip(" -'") not in ("", "clawbot")]
+        if len(text) <= _MOST_KIND
+        else []
+    )
+    found = [_known(clause.strip(), language) for clause in clauses]
+    kinds = {intent.kind if intent else "" for intent in found}
+    if kinds - {"thanks", "praise", "agreed", "hello"}:
+        return None
+    return next((Intent(kind) for kind in ("thanks", "praise") if kind in kinds), None)
 
 
 def _known(text: str, language: Language) -> Intent | None:

@@ -13,6 +13,7 @@ import msgspec
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.offline import recall, silent, workspace
 from clawbot.llm.offline.answers import say
+from clawbot.llm.offline.arithmetic import work_out
 from clawbot.llm.offline.intents import Intent, classify
 from clawbot.llm.offline.turn import Plan, PlannedCall, Step, Turn, follow, read_turn, what_was_done
 from clawbot.llm.protocol import ChatRequest, FinalPart, FoundServer, ModelInfo, StreamPart, TextPart, ToolCallPart
@@ -31,6 +32,8 @@ PLANS: dict[str, Callable[[Turn, Intent], Plan]] = {
     "ask": recall.recall,
     "list": workspace.list_files,
     "notes": workspace.list_files,
+    "told": recall.told,
+    "last": recall.last,
     "read": workspace.read_file,
     "create": workspace.create_file,
     "append": workspace.append_text,
@@ -105,8 +108,9 @@ def _reply(turn: Turn) -> Step:
         return follow(PLANS[intent.kind](turn, intent), turn)
     if turn.resumed and turn.rounds:
         return what_was_done(turn)
-    if intent.kind == "told":
-        return recall.told(turn)
+    if intent.kind == "sum" and (done := work_out(intent.text)):
+        key = done.problem or ("rounded" if done.rounded else "worked_out")
+        return say(turn.language, key, task=done.task, result=done.result)
     return say(turn.language, intent.kind)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -13,16 +12,22 @@ from msgspec import Struct
 from clawbot.llm.offline.answers import bare, one_line, quote, say
 from clawbot.llm.offline.intents import MAX_REQUEST, Intent, classify
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
-from clawbot.llm.offline.workspace import key, tidy
+from clawbot.llm.offline.workspace import key, list_files, tidy
 from clawbot.messages import AssistantMessage, UserMessage, read_compacted
-from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING
+from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING, Language
 from clawbot.text.secrets import MARK, holds_secret
 from clawbot.text.statements import asks, is_question, is_refusal, sentences
+from clawbot.text.stems import stem
 from clawbot.text.topics import words
 
 MAX_QUERY, MAX_QUOTES, MOST_TOLD = 400, 3, 8
+LAST_TALK, MOST_AROUND = "sessions_read", 40
 NEAR = 0.25  # a hit that scores less is near at best: nobody may be told that it answers
 OF_BEST = 0.6  # a hit that scores less than this share of the best is not quoted beside it
+
+_FACTS = ("remember", "recall", "ask", "statement")
+_WRITTEN = ("create", "append")
+"""What a message may be that says something, and what holds a text for a file."""
 
 _SPEAKER = re.compile(r"(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:\d{2} )?(?:(user)|assistant): ", re.IGNORECASE)
 # Headings, comments and hints of a template, facts of a session, empty fields: lines that state nothing.
@@ -64,16 +69,41 @@ def recall(turn: Turn, intent: Intent) -> Plan:
     return "\n\n".join(filter(None, (here, say(turn.language, key, quotes=_quotes(turn, hits)))))
 
 
-def told(turn: Turn) -> str:
-    """What was said in this conversation, the last of it."""
-    lines = [quote(text) for _, text in itertools.islice(_said(turn), MOST_TOLD)]
-    return say(turn.language, "said_here" if lines else "told_nothing", quotes="\n>\n".join(reversed(lines)))
+def told(turn: Turn, intent: Intent) -> Plan:
+    """What the user said in this conversation, the last of it; where he said nothing, in the one before."""
+    lines = [text for _, text in _said(turn)]
+    if lines:
+        return say(turn.language, "said_here", quotes=_told(lines))
+    if LAST_TALK not in turn.tools:
+        return say(turn.language, "told_nothing")
+    return (yield from last(turn, intent))
+
+
+def last(turn: Turn, intent: Intent) -> Plan:
+    """What the user said in the conversation before this one, the last of it, and on which day."""
+    if LAST_TALK not in turn.tools:
+        return (yield from list_files(turn, Intent("notes")))
+    [outcome] = yield [PlannedCall(LAST_TALK, {"place": "last", "around": MOST_AROUND})]
+    said = [] if outcome.is_error else _answer(outcome).get("said")
+    spoken = [one for one in said if one.get("who") == "user"] if isinstance(said, list) else []
+    lines = [line for one in reversed(spoken) for line in _stated(str(one.get("text", "")), turn.language)]
+    if not lines:
+        return say(turn.language, "no_last")
+    when = str(spoken[-1].get("at", ""))[:16].replace("T", " ")
+    return say(turn.language, "said_last", when=when, quotes=_told(lines))
+
+
+def _told(lines: Sequence[str]) -> str:
+    """Of `lines` (the newest first) as many as are told, as one quote in the order in which they were said, a paragraph
+    each. Questions give way to what states something."""
+    kept = sorted(range(len(lines)), key=lambda at: (asks(lines[at]), at))[:MOST_TOLD]
+    return "\n>\n".join(quote(lines[at]) for at in sorted(kept, reverse=True))
 
 
 def telling(text: str) -> frozenset[str]:
-    """The words of `text` that say something; of Chinese each character."""
-    tokens = (token for word in words(_HAN_STOP.sub(" ", text)) for token in _TOKEN.findall(word))
-    return frozenset(tokens) - STOP_WORDS - TALKING
+    """The stems of the words of `text` that say something; of Chinese each character."""
+    tokens = {token for word in words(_HAN_STOP.sub(" ", text)) for token in _TOKEN.findall(word)}
+    return frozenset(map(stem, tokens - STOP_WORDS - TALKING))
 
 
 def _answer(outcome: CallOutcome) -> dict[str, Any]:
@@ -138,8 +168,11 @@ def _lines(result: dict[str, Any]) -> Iterator[RecalledLine]:
 
 
 def _says(hit: RecalledLine, question: str) -> bool:
-    """Whether a line states something: it is no question, and of the agent no refusal and no quote of a note."""
+    """Whether a line states something: it is no question, of the user no order or small talk, and of the agent no
+    refusal and no quote of a note."""
     if not words(hit.text) or words(hit.text) == words(question) or is_question(hit.text) or MARK in hit.text:
+        return False
+    if hit.origin == "user" and classify(hit.text, "en").kind not in (*_FACTS, *_WRITTEN):
         return False
     return hit.origin != "agent" or not (is_refusal(hit.text) or _REFERENCE.search(hit.text))
 
@@ -176,12 +209,18 @@ def _said(turn: Turn) -> Iterator[tuple[str, str]]:
     each with the key of the answer that quotes it."""
     for message in reversed(turn.earlier):
         if isinstance(message, UserMessage):
-            said, old = asked(message)[:MAX_REQUEST], read_compacted(message.text)
-            intent = classify(said, turn.language)
-            lines = list(sentences(intent.text)) if intent.kind in ("remember", "recall", "ask", "statement") else []
-            yield from (("said_here", bare(line)) for line in reversed(lines) if not holds_secret(line))
+            old = read_compacted(message.text)
+            yield from (("said_here", line) for line in _stated(asked(message)[:MAX_REQUEST], turn.language))
             lines = [bare(line) for line in _SUMMARY_FRAME.sub("", old.summary).splitlines()] if old else []
             yield from (("summed_up", line) for line in lines if line)
+
+
+def _stated(said: str, language: Language) -> Iterator[str]:
+    """The sentences of a message, the last one first, without secrets; none of small talk and orders, but what the user
+    had written into a file."""
+    intent = classify(said, language)
+    lines = list(sentences(intent.text)) if intent.kind in (*_FACTS, *_WRITTEN) else []
+    return (bare(line) for line in reversed(lines) if not holds_secret(line) and MARK not in line)
 
 
 def _refusal(turn: Turn, intent: Intent) -> str:

@@ -115,7 +115,12 @@ def _statement_before(turn: Turn) -> str:
 
 def list_files(turn: Turn, intent: Intent) -> Plan:
     """Show what a folder holds: the one that is named, that of the notes, or the workspace."""
-    path = intent.path or ("memory" if intent.kind == "notes" else ".")
+    if intent.kind == "notes" and "list" in turn.tools:
+        [outcome] = yield [PlannedCall("list", {"path": "memory"})]
+        if outcome.is_error and not outcome.declined:
+            return say(turn.language, "no_notes")
+        return failed(turn, outcome) if outcome.is_error else block(turn.language, "memory", outcome.text)
+    path = intent.path or "."
     return (yield from _call(turn, PlannedCall("list", {"path": path}), path))
 
 

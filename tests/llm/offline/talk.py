@@ -128,7 +128,8 @@ class Talk:
         clock: FixedClock | None = None,
     ) -> None:
         self.files = files or Files()
-        known = (*self.files.toolbox.specs, ToolSpec("memory_search", "Searches.", {"type": "object"}))
+        index = (ToolSpec(name, "Searches.", {"type": "object"}) for name in ("memory_search", "sessions_read"))
+        known = (*self.files.toolbox.specs, *index)
         self.specs = tuple(spec for spec in known if spec.name in tools)
         self.system = system
         self.clock = clock or FixedClock()

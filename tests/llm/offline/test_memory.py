@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 
 from clawbot.messages import AssistantMessage, ToolCallBlock, ToolResultMessage, ToolSpec
 from clawbot.text.statements import is_refusal
-from tests.llm.offline.talk import NOW, TODAY, Files, FixedClock, Talk, hit, searched
+from tests.llm.offline.talk import NOW, TODAY, TOOLS, Files, FixedClock, Talk, hit, searched
 from tests.said_secrets import SECRETS, SaidSecret
 
 
@@ -380,6 +382,94 @@ class TestConversation:
         reply = await talk.say(asked)
         assert reply.startswith(lead)
         assert reply.endswith(f":\n\n> {said}\n>\n> where is my proxy?")
+
+
+async def test_a_result_with_the_line_that_fits_gives_no_other_line() -> None:
+    """Seen: beside the fact the order `run ls -la` of the same talk was quoted, as "dog's" did not meet "dog"."""
+    talked = "User: run ls -la\nUser: our standup moved to 9:30\nUser: my dog is called Bruno"
+    found = [hit(TODAY, 6, "- my dog is called Bruno"), hit("sessions/a.jsonl", 2, talked, origin="user")]
+    reply = await Talk(searched(*found)).say("what is my dog's name?")
+    assert reply == f"Your notes say:\n\n> my dog is called Bruno\n>\n> — `{TODAY}:6`"
+
+
+async def test_an_order_of_the_user_states_nothing() -> None:
+    reply = await Talk(searched(hit("sessions/a.jsonl", 2, "User: run ls -la", origin="user"))).say("what do I run?")
+    assert is_refusal(reply)
+
+
+@pytest.mark.parametrize(
+    ("written", "asked", "fact"),
+    [
+        (
+            "create plan.md with Project Falcon starts on May 3",
+            "when does Project Falcon start?",
+            "Falcon starts on May",
+        ),
+        ("在 plan.md 里追加:猎鹰项目五月三日开始", "猎鹰项目什么时候开始?", "猎鹰项目五月三日开始"),
+    ],
+)
+async def test_what_was_just_written_into_a_file_is_known(written: str, asked: str, fact: str) -> None:
+    talk = Talk(Files({"plan.md": "# Plan\n"} if "追加" in written else {}))
+    await talk.say(written)
+    assert fact in await talk.say(asked)
+
+
+LAST = [
+    ("user", "2026-11-19T09:42+01:00", "my dog is called Bruno. He likes fish."),
+    ("agent", "2026-11-19T09:42+01:00", "I have that in this conversation."),
+    ("user", "2026-11-19T09:50+01:00", "thanks, that's great!"),
+    ("user", "2026-11-19T09:51+01:00", "the wifi password is sunflower42"),
+    ("user", "2026-11-19T10:05+01:00", "we decided to use PostgreSQL 16\n\nfor the Falcon project"),
+]
+
+
+class TestTheTalkBefore:
+    """`what did we talk about last time?` tells what the user said in it, line by line."""
+
+    QUOTED = (
+        "\n\n> my dog is called Bruno.\n>\n> He likes fish.\n>\n> we decided to use PostgreSQL 16"
+        "\n>\n> for the Falcon project"
+    )
+
+    def talk(self, said: Sequence[tuple[str, str, str]] = LAST) -> Talk:
+        lines = [{"who": who, "at": at, "text": text} for who, at, text in said]
+        given = {"sessions_read": json.dumps({"said": lines})}
+        return Talk(Files(given=given), tools=(*TOOLS, "sessions_read"))
+
+    @pytest.mark.parametrize(
+        ("asked", "lead"),
+        [
+            ("what did we talk about last time?", "Last time, on 2026-11-19 10:05, you said:"),
+            ("what did we talk about?", "Last time, on 2026-11-19 10:05, you said:"),
+            ("上次我们聊了什么?", "上次(2026-11-19 10:05),你说过:"),
+        ],
+    )
+    async def test_is_told_a_line_each(self, asked: str, lead: str) -> None:
+        talk = self.talk()
+        assert await talk.say(asked) == lead + self.QUOTED
+        assert [call.arguments["place"] for call in talk.files.calls] == ["last"]
+
+    async def test_gives_way_to_this_one(self) -> None:
+        talk = self.talk()
+        await talk.say("I live in Berlin")
+        assert await talk.say("what did we talk about?") == "You said in this conversation:\n\n> I live in Berlin"
+        assert (await talk.say("what did we talk about last time?")).startswith("Last time, ")
+
+    async def test_tells_no_more_than_a_page_and_facts_first(self) -> None:
+        said = [("user", "", f"I own {number} boats") for number in range(7)]
+        asked = [("user", "", f"who paints boat {number}?") for number in range(7)]
+        reply = await self.talk([*said, *asked]).say("what did we talk about last time?")
+        lines = [line.removeprefix("> ") for line in reply.splitlines() if line.startswith("> ")]
+        assert lines == [*(f"I own {number} boats" for number in range(7)), "who paints boat 6?"]
+
+    @pytest.mark.parametrize("said", [[], [("agent", "", "hello"), ("user", "", "thanks")]])
+    async def test_may_hold_nothing(self, said: Sequence[tuple[str, str, str]]) -> None:
+        assert is_refusal(await self.talk(said).say("what did we talk about last time?"))
+
+    async def test_is_asked_in_vain_where_transcripts_are_not_searched(self) -> None:
+        assert await Talk().say("上次我们聊了什么?") == "还没有任何笔记:请说 `记住:……`。"
+        shown = await Talk(Files({TODAY: "- I prefer tabs\n"})).say("what did we talk about last time?")
+        assert "2026-11-20.md" in shown
 
 
 async def test_a_turn_that_another_model_began_is_not_redone() -> None:
