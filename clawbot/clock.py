@@ -9,6 +9,8 @@ import time
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Protocol
 
+from clawbot.text.interface import _, current_language, ngettext
+
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MONTHS = 12
@@ -140,13 +142,25 @@ def age(then: datetime, now: datetime) -> str:
     """How long ago `then` was, in few words; from a week on its date, in the zone of `now`."""
     seconds = (now - then).total_seconds()
     if seconds < 60:
-        return "now"
+        return _("now")
     if seconds < 3_600:
-        return f"{seconds // 60:.0f} min"
+        return _("{n} min").format(n=int(seconds // 60))
     local = then.astimezone(now.tzinfo)
     days = (now.date() - local.date()).days
     if days == 0 or seconds < 6 * 3_600:
-        return f"{seconds // 3_600:.0f} h"
+        return _("{n} h").format(n=int(seconds // 3_600))
     if days < 7:
-        return "yesterday" if days == 1 else f"{days} days"
-    return f"{local.day} {local:%b}" if local.year == now.year else f"{local.day} {local:%b %Y}"
+        return _("yesterday") if days == 1 else ngettext("{n} day", "{n} days", days).format(n=days)
+    return day_of(local, with_year=local.year != now.year)
+
+
+def day_of(local: datetime, *, with_year: bool) -> str:
+    """The date of `local`, in few words."""
+    if current_language() == "zh":
+        return f"{local.year} 年 {local.month} 月 {local.day} 日" if with_year else f"{local.month} 月 {local.day} 日"
+    return f"{local.day} {local:%b %Y}" if with_year else f"{local.day} {local:%b}"
+
+
+def month_of(local: datetime) -> str:
+    """The month of `local` with its year, in words."""
+    return f"{local.year} 年 {local.month} 月" if current_language() == "zh" else f"{local:%B %Y}"

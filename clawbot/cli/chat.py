@@ -16,8 +16,10 @@ from clawbot.cli.output import reports_errors, say
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.reading import MAX_BYTES
 from clawbot.files import read_plain
+from clawbot.text.interface import _, language_of, set_language
 
 if TYPE_CHECKING:
+    from clawbot.config.schema import TuiSettings
     from clawbot.config.schema_agent import Mode
     from clawbot.runtime import Runtime, RuntimeOptions
 
@@ -72,6 +74,8 @@ def command(
         if as_json:
             raise click.UsageError("--json goes with -p.")
         sys.exit(_open(chosen, plain=plain))
+    if not as_json:  # which programs read
+        _speak(_early(chosen["config_file"]))
     from clawbot.cli.one_turn import run_one_turn
 
     text = _read_stdin() if prompt == "-" else prompt
@@ -90,13 +94,16 @@ def _open(chosen: Choices, *, plain: bool) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()) and not in_browser:
         raise click.UsageError("The screen needs a terminal. Without one: clawbot chat -p TEXT, or -p - for stdin.")
     opened: list[Runtime] = []
-    if not in_browser and (plain or _only_prints(os.environ.get("TERM", "")) or _is_plain(chosen["config_file"])):
+    early = _early(chosen["config_file"])
+    _speak(early)
+    is_plain = plain or _only_prints(os.environ.get("TERM", "")) or (early is not None and early.plain)
+    if is_plain and not in_browser:
         code = _open_lines(chosen, opened)
     else:
         code = _open_screen(chosen, opened)
     # A window that was closed takes no words.
     if opened and code != _HUNG_UP:
-        say(f"Resume with: {_resume_command(opened[-1])}")
+        say(_("Resume with: {command}").format(command=_resume_command(opened[-1])))
     return code
 
 
@@ -105,17 +112,24 @@ def _only_prints(term: str) -> bool:
     return term in ("", "dumb", "unknown")
 
 
-def _is_plain(config_file: Path | None) -> bool:
-    """Whether the settings ask for the chat in lines. Most do not name it, and are not read before the first paint."""
+def _early(config_file: Path | None) -> TuiSettings | None:
+    """What the settings say of the screen where it decides how the chat begins. Most settings do not: None, and they are
+    not read before the first paint."""
     paths = Paths(find_home())
     try:
-        if b"plain" not in read_plain(config_file or paths.config_file, MAX_BYTES):
-            return False
+        written = read_plain(config_file or paths.config_file, MAX_BYTES)
     except OSError:  # which is told when the settings are loaded
-        return False
-    from clawbot.config.load import load_settings
+        return None
+    if not any(name in written for name in (b"plain", b"language")):
+        return None
+    from clawbot.config.snapshot import quick_settings
 
-    return load_settings(paths, config_file=config_file).settings.tui.plain
+    return quick_settings(paths, config_file=config_file).tui
+
+
+def _speak(early: TuiSettings | None) -> None:
+    """Choose the language of the interface."""
+    set_language(language_of(os.environ, early.language if early else "auto"))
 
 
 def _open_lines(chosen: Choices, opened: list[Runtime]) -> int:

@@ -175,6 +175,8 @@ class TuiSettings(SettingsSection):
     theme: ThemeName = "auto"
     """auto (as the terminal is), light, dark, or the name of a theme. One chosen on the screen (F2, /theme) is kept and
     comes first, until this is changed."""
+    language: Literal["auto", "en", "zh"] = "auto"
+    """The language of the chat: as LC_ALL, LC_MESSAGES or LANG say, English, or Chinese."""
     queue: Literal["wait", "steer"] = "wait"
     """What happens with a message that is sent while a turn runs. wait: it is answered in a turn of its own; steer: the
     model hears it after the tools that it has called, if it called any."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SECTIONS = ("agents", "memory", "logging")
+_SECTIONS = ("agents", "memory", "tui", "logging")
 """What short commands read. The other sections are loaded when somebody asks for them."""
 
 _MAGIC = b"clawbot settings 1\n"

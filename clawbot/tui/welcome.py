@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawbot.clock import age
 from clawbot.tui.render.start import TALKS_SHOWN, RecentTalk, StartItem, answering, tilde
-from clawbot.tui.screens.common import plural
+from clawbot.tui.screens.common import turns
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
-    from clawbot.text.language import Language
     from clawbot.tui.screens.chat import ChatScreen
-
-
-def language_of(environment: Mapping[str, str]) -> Language:
-    """The language that the user's `environment` asks for, in the order of POSIX."""
-    named = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "")
-    return "zh" if named.startswith("zh") else "en"
 
 
 async def welcome(chat: ChatScreen, runtime: RuntimeApi) -> None:
@@ -29,7 +20,6 @@ async def welcome(chat: ChatScreen, runtime: RuntimeApi) -> None:
     keys = sum(len(provider.keys) for provider in runtime.providers)
     status, home = runtime.agent.status, Path.home()
     item = StartItem(
-        language_of(os.environ),
         chat.page.size.height,
         answering(status.model, await runtime.models(), keys, chat.keys.first("local_model")),
         tilde(status.workspace, home),
@@ -43,8 +33,8 @@ async def offer_talks(chat: ChatScreen, runtime: RuntimeApi, now: datetime) -> N
     here = runtime.agent.status.session_id
     others = [each for each in await runtime.sessions.all() if each.turns and each.session_id != here]
     talks = [
-        RecentTalk(each.session_id, each.title, f"{age(each.updated_at, now)} · {plural(each.turns, 'turn')}")
+        RecentTalk(each.session_id, each.title, f"{age(each.updated_at, now)} · {turns(each.turns)}")
         for each in others[:TALKS_SHOWN]
     ]
     if talks and not len(chat.page.stack):
-        chat.writer.start(StartItem(language_of(os.environ), chat.page.size.height, talks=talks))
+        chat.writer.start(StartItem(chat.page.size.height, talks=talks))

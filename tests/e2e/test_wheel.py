@@ -41,6 +41,7 @@ def test_the_wheel_carries_what_it_needs_and_runs_anywhere(machine: Machine, tmp
     ):
         assert f"clawbot/shipped/{shipped}" in names
     assert "clawbot/tools/shell_reading.toml" in names
+    assert "clawbot/locale/zh/LC_MESSAGES/clawbot.mo" in names
     # PEP 770 says where the bill of materials lies.
     (bill,) = [name for name in names if name.endswith(".dist-info/sboms/sbom.cdx.json")]
     assert zipfile.ZipFile(wheel).read(bill) == (CHECKOUT / "sbom.cdx.json").read_bytes()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.render.items import Item, Page, spread
 from clawbot.tui.render.lines import (
@@ -25,15 +26,11 @@ from clawbot.tui.render.lines import (
 
 if TYPE_CHECKING:
     from clawbot.llm.protocol import ModelInfo
-    from clawbot.text.language import Language
 
 OFFLINE = "offline"
 MARK = "╱╱╱ "
-PROMISE = "an agent that does not forget"
-EXAMPLES: dict[Language, tuple[str, ...]] = {
-    "en": ("remember that I prefer tabs over spaces", "what do I prefer?", "show USER.md"),
-    "zh": ("记住我喜欢用制表符", "我喜欢什么？", "显示 USER.md"),
-}
+PROMISE = N_("an agent that does not forget")
+EXAMPLES = (N_("remember that I prefer tabs over spaces"), N_("what do I prefer?"), N_("show USER.md"))
 TALKS_SHOWN = 3
 LEFT = "   "
 AIRY = (60, 20)  # columns and rows from which there is room for air and long words
@@ -78,7 +75,6 @@ class StartItem(Item):
     """See the module. On a first start `answers`, `notes` and `talks_in` (the folders) are told; later the `talks` are.
     Each example and each talk opens; `rows` is the height that there is."""
 
-    language: Language
     rows: int
     answers: Answering | None = None
     notes: str = ""
@@ -95,33 +91,47 @@ class StartItem(Item):
         return [line for part in parts for line in (*air, *part)] + air
 
     def _examples(self, width: int) -> list[StyledLine]:
-        return [_choice(text, TRY + text, width) for text in EXAMPLES[self.language]]
+        return [_choice(text, TRY + text, width) for text in map(_, EXAMPLES)]
 
     def _talks(self, width: int) -> list[StyledLine]:
         return [_choice(talk.title, TALK + talk.session_id, width, talk.detail) for talk in self.talks]
 
     def _places(self, width: int, *, airy: bool) -> list[StyledLine]:
         room = width - len(LEFT) - TERM
-        notes = _term("notes", f"{middle(self.notes, room)}{', plain Markdown' if airy else ''}", width)
-        return [notes, _term("sessions", middle(self.talks_in, room), width)] if airy else [notes]
+        notes = middle(self.notes, room)
+        if not airy:
+            return [_term(_("notes"), notes, width)]
+        told = _("{folder}, plain Markdown").format(folder=notes)
+        return [_term(_("notes"), told, width), _term(_("sessions"), middle(self.talks_in, room), width)]
 
     def _models(self, told: Answering, width: int, *, airy: bool) -> list[StyledLine]:
-        why = f": {told.why}" if told.why else ""
-        lines = [_term("model", f"{short_model(told.name)}{why}", width)]
+        name = short_model(told.name)
+        why = _("{model}: {why}").format(model=name, why=told.why) if told.why else name
+        lines = [_term(_("model"), why, width)]
         if airy and told.name == OFFLINE:
-            lines.append(_term("", "it remembers, finds and quotes your notes, and reads files", width))
-        others = ", ".join(map(short_model, told.others[:3])) or "none"
-        more = f" and {len(told.others) - 3} more" if len(told.others) > 3 else ""
-        found = f" · found here: {others}{more} · keys looked for: {told.keys_looked_for}" if airy else ""
-        lines.append(_term("", f"/model chooses another{found}", width, f"{RUN}choose_model"))
+            lines.append(_term("", _("it remembers, finds and quotes your notes, and reads files"), width))
+        choose = _("/model chooses another")
+        lines.append(_term("", " · ".join([choose, *_found(told)]) if airy else choose, width, f"{RUN}choose_model"))
         if told.local_key:
-            own = f"{told.local_key} runs one on this machine, without a key"
+            own = _("{key} runs one on this machine, without a key").format(key=told.local_key)
             lines.append(_term("", own, width, f"{RUN}run_local_model"))
         return lines
 
 
+def _found(told: Answering) -> tuple[str, str]:
+    """Which models there are beside the one that answers, and how many keys were looked for."""
+    others = ", ".join(map(short_model, told.others[:3])) or _("none")
+    left = len(told.others) - 3
+    if left > 0:
+        others = ngettext("{models} and {n} more", "{models} and {n} more", left).format(models=others, n=left)
+    return (
+        _("found here: {models}").format(models=others),
+        _("keys looked for: {n}").format(n=told.keys_looked_for),
+    )
+
+
 def _mark(width: int) -> list[StyledLine]:
-    spans = [StyledSpan(f"{LEFT}{MARK}", "you"), StyledSpan("clawbot", "strong"), StyledSpan(f"  {PROMISE}", "tool")]
+    spans = [StyledSpan(f"{LEFT}{MARK}", "you"), StyledSpan("clawbot", "strong"), StyledSpan(f"  {_(PROMISE)}", "tool")]
     return [StyledLine(tuple(cut_spans(spans, width)))]
 
 

@@ -17,6 +17,9 @@ from textual.reactive import reactive
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
+from clawbot.clock import month_of
+from clawbot.text.interface import _, ngettext
+
 WAYS_OUT = ("back", "close")  # actions that need no widgets
 
 
@@ -61,9 +64,9 @@ class OverScreen(ModalScreen[ScreenResultType]):
         return super().call_after_refresh(run)
 
 
-def plural(number: int, noun: str) -> str:
+def turns(number: int) -> str:
     """`1 turn`, `14 turns`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return ngettext("{n:,} turn", "{n:,} turns", number).format(n=number)
 
 
 def day_group(then: datetime, now: datetime) -> str:
@@ -72,8 +75,8 @@ def day_group(then: datetime, now: datetime) -> str:
     local = then.astimezone(now.tzinfo)
     days = (now.date() - local.date()).days
     if days < 2:
-        return "Yesterday" if days == 1 else "Today"
-    return "Last 7 days" if days < 7 else f"{local:%B %Y}"
+        return _("Yesterday") if days == 1 else _("Today")
+    return _("Last 7 days") if days < 7 else month_of(local)
 
 
 @dataclass(frozen=True)
@@ -129,11 +132,11 @@ class AskScreen(OverScreen[str]):
     CSS_PATH = "../styles/ask.tcss"
     BINDINGS: ClassVar = [("escape", "answer('escape')", "Back")]
 
-    def __init__(self, question: str, answers: Sequence[tuple[str, str]], back: str = "go on editing") -> None:
+    def __init__(self, question: str, answers: Sequence[tuple[str, str]], back: str = "") -> None:
         super().__init__()
         self.question = question
         self.keys = [KeyHint(key, label, f"screen.answer('{key}')") for key, label in answers]
-        self.keys.append(KeyHint("esc", back, "screen.answer('escape')"))
+        self.keys.append(KeyHint("esc", back or _("go on editing"), "screen.answer('escape')"))
         self.answers = {key for key, _ in answers}
 
     def compose(self) -> ComposeResult:

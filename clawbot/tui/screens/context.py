@@ -25,9 +25,10 @@ from clawbot.context.report import (
     outcome,
 )
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import ngettext
 from clawbot.text.sanitize import clean, clean_line, isolate
 from clawbot.tui.render.lines import ellipsis, note_link, width_of
-from clawbot.tui.screens.common import KeyHint, KeyLine, PageScreen, plural
+from clawbot.tui.screens.common import KeyHint, KeyLine, PageScreen
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
@@ -153,12 +154,15 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
             files = sorted(report.bootstrap_files, key=lambda file: -file.tokens)
             return " · ".join(f"{isolate(clean_line(file.name)).removesuffix('.md')} {file.tokens:,}" for file in files)
         case "tools" | "notes":
-            count, noun = (len(report.tools), "tool") if part.key == "tools" else (len(report.notes), "file")
-            return plural(count, noun) if count else ""
+            tools, files = len(report.tools), len(report.notes)
+            if part.key == "tools":
+                return ngettext("{n} tool", "{n} tools", tools).format(n=tools) if tools else ""
+            return ngettext("{n} file", "{n} files", files).format(n=files) if files else ""
         case "messages":
-            return plural(report.messages, "message")
+            return ngettext("{n:,} message", "{n:,} messages", report.messages).format(n=report.messages)
         case "toolResults" if report.pruned:
-            return f"{plural(report.pruned, 'old result')} left out"
+            left = ngettext("{n:,} old result left out", "{n:,} old results left out", report.pruned)
+            return left.format(n=report.pruned)
         case "unaccounted":
             return "counted by the provider" if part.tokens > 0 else "not counted by the provider"
         case "reserve":
@@ -173,7 +177,8 @@ def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Conte
     parts = [Content(coming(report))]
     if report.last_flush is not None:
         parts.append(_last_flush(report.last_flush, now))
-    parts.append(Content(plural(report.compactions, "compaction")))
+    compactions = ngettext("{n:,} compaction", "{n:,} compactions", report.compactions)
+    parts.append(Content(compactions.format(n=report.compactions)))
     lines: list[list[Content]] = [[]]
     for part in parts:
         if lines[-1] and sum(item.cell_length + 3 for item in lines[-1]) + part.cell_length > width:
@@ -192,7 +197,8 @@ def _last_flush(flush: LastFlush, now: datetime) -> Content:
     """When the last flush was and what came of it; what was written opens."""
     said = f"last flush {_moment(flush.at, now)}, "
     if flush.path:
-        lines = plural(flush.end_line - flush.line + 1, "line")
+        count = flush.end_line - flush.line + 1
+        lines = ngettext("{n:,} line", "{n:,} lines", count).format(n=count)
         return Content.from_markup(f"$said[@click={OPEN_FLUSH}]$lines[/]", said=said, lines=lines)
     return Content(said + clean_line(outcome(flush)))
 

@@ -17,10 +17,11 @@ from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
 from clawbot.memory.documents.days import date_of
 from clawbot.memory.values import session_of
+from clawbot.text.interface import ngettext
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.cards import took_words
-from clawbot.tui.screens.common import KeyHint, KeyLine, plural
+from clawbot.tui.screens.common import KeyHint, KeyLine
 from clawbot.tui.screens.editor import EditorScreen, edit_external
 from clawbot.tui.screens.picker import Row, Styles
 from clawbot.tui.screens.places import (
@@ -261,7 +262,8 @@ class MemoryScreen(PlacePicker):
             return "the last notes"
         milliseconds = round(self.answer.seconds * 1000)
         only = f" · {self.only.name}" if self.only.name else ""
-        return f"{plural(found, 'result')} · {took_words(milliseconds)} · {MODES[self.answer.result.mode]}{only}"
+        results = ngettext("{n:,} result", "{n:,} results", found).format(n=found)
+        return f"{results} · {took_words(milliseconds)} · {MODES[self.answer.result.mode]}{only}"
 
     def _indexing(self, progress: Progress | None) -> None:
         """The index has come further, or rests."""

@@ -22,7 +22,7 @@ from clawbot.sessions.summary import LONGEST_TITLE
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.lines import short
-from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen, day_group, plural
+from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen, day_group, turns
 from clawbot.tui.screens.picker import Row, Styles
 from clawbot.tui.screens.places import (
     PlacePicker,
@@ -132,7 +132,7 @@ class SessionsScreen(PlacePicker):
         details = [
             age(summary.updated_at, self.clock.now()),
             "this session" if here else summary.ended,
-            plural(summary.turns, "turn"),
+            turns(summary.turns),
             f"{short(summary.tokens)} tokens",
         ]
         return Row(

@@ -12,7 +12,6 @@ from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import short_model, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 from clawbot.tui.render.start import RecentTalk, StartItem, answering, tilde
-from clawbot.tui.welcome import language_of
 from tests.tui.chat_host import chatting, page_text, screen_text, until
 from tests.tui.fake_runtime import FakeRuntime, conversation, summary
 
@@ -23,7 +22,7 @@ LOCAL = [ModelInfo(ref=f"ollama/m{number}") for number in range(5)]
 
 def text(model: ModelInfo, found: list[ModelInfo], width: int = 90, rows: int = 40) -> str:
     told = answering(model, found, 9, "f3")
-    item = StartItem("en", rows, told, "~/.clawbot/workspace", "~/.clawbot/agents/main/sessions")
+    item = StartItem(rows, told, "~/.clawbot/workspace", "~/.clawbot/agents/main/sessions")
     return "\n".join(line.text.rstrip() for line in item.lines(Page(width, Lexers())))
 
 
@@ -98,14 +97,6 @@ def test_a_model_out_of_a_file_goes_by_the_name_of_the_file(ref: str, shown: str
     assert short_model(ref) == shown
 
 
-@pytest.mark.parametrize(
-    ("environment", "language"),
-    [({"LANG": "zh_CN.UTF-8"}, "zh"), ({"LANG": "zh_CN", "LC_ALL": "C"}, "en"), ({}, "en")],
-)
-def test_the_examples_are_in_the_users_language(environment: dict[str, str], language: str) -> None:
-    assert language_of(environment) == language
-
-
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (200, 50)])
 async def test_the_first_page_fits_and_an_example_goes_into_the_prompt(tmp_path: Path, size: tuple[int, int]) -> None:
     async with chatting(FakeRuntime(tmp_path, first_start=True), size) as (app, pilot):
@@ -150,7 +141,7 @@ async def test_a_page_with_a_conversation_begins_with_it(tmp_path: Path) -> None
 
 
 def test_a_session_without_room_is_cut_with_a_sign() -> None:
-    item = StartItem("en", 40, talks=[RecentTalk("1", "我们为什么要换端口？" * 9, "2 h · 3 turns")])
+    item = StartItem(40, talks=[RecentTalk("1", "我们为什么要换端口？" * 9, "2 h · 3 turns")])
     lines = [line.text for line in item.lines(Page(40, Lexers()))]
     assert all(width_of(line) <= 40 for line in lines)
     assert any("…" in line and "3 turns" in line for line in lines)

@@ -1,0 +1,157 @@
+"""The catalogues of the interface: nothing is missing in them, and what is in them fits the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from babel.messages.catalog import Catalog, Message
+from click.testing import CliRunner
+
+from clawbot.cli import chat
+from clawbot.cli.main import root
+from clawbot.text import interface
+from clawbot.text.interface import FOLDER, _, current_language, language_of, ngettext, set_language
+from tests.test_ci import script
+
+TEXTS = script("texts")
+PACKAGE = FOLDER.parent
+MEND = "a text of the interface has changed; run: make texts, translate what it names in {}, and run it again"
+HAN = r"[\u4e00-\u9fff]"
+
+languages = pytest.mark.parametrize("language", TEXTS.LANGUAGES)
+
+
+@pytest.fixture(autouse=True)
+def back_to_english() -> Iterator[None]:
+    yield
+    set_language("en")
+
+
+@pytest.fixture(scope="module")
+def found() -> Catalog:
+    texts: Catalog = TEXTS.texts_of_the_code()
+    return texts
+
+
+def forms(message: Message) -> tuple[str, ...]:
+    return (message.string,) if isinstance(message.string, str) else tuple(message.string)
+
+
+def messages(language: str) -> list[Message]:
+    return [message for message in TEXTS.read(language) if message.id]
+
+
+@languages
+def test_every_text_of_the_code_is_translated_and_nothing_else(language: str, found: Catalog) -> None:
+    there = TEXTS.read(language)
+    missing = [message.id for message in found if message.id and message.id not in there]
+    missing += [message.id for message in TEXTS.untranslated(there)]
+    gone = [message.id for message in messages(language) if message.id not in found]
+    doubtful = [message.id for message in messages(language) if message.fuzzy] + list(there.obsolete)
+    assert (missing, gone, doubtful) == ([], [], []), MEND.format(TEXTS.po_file(language).relative_to(PACKAGE.parent))
+
+
+@languages
+def test_the_files_are_as_they_are_made(language: str, found: Catalog) -> None:
+    file, made = TEXTS.po_file(language), TEXTS.updated(language, found)
+    assert file.read_bytes() == TEXTS.as_po(made), "run: make texts"
+    assert file.with_suffix(".mo").read_bytes() == TEXTS.as_mo(TEXTS.read(language)), "run: make texts"
+
+
+def fields(text: str) -> set[tuple[str, str, str]]:
+    parts = string.Formatter().parse(text)
+    return {(name, spec or "", conversion or "") for _, name, spec, conversion in parts if name is not None}
+
+
+@languages
+def test_a_translation_names_what_the_text_names(language: str) -> None:
+    for message in messages(language):
+        wanted = fields(message.id if isinstance(message.id, str) else message.id[-1])
+        assert all(fields(form) == wanted for form in forms(message)), message.id
+
+
+@languages
+def test_a_translation_keeps_the_edges_of_the_text(language: str) -> None:
+    for message in messages(language):
+        original = message.id if isinstance(message.id, str) else message.id[-1]
+        for form in forms(message):
+            assert (form[0].isspace(), form[-1].isspace()) == (original[0].isspace(), original[-1].isspace()), form
+
+
+def test_chinese_has_its_own_punctuation_and_room_beside_latin_words() -> None:
+    for message in messages("zh"):
+        for form in forms(message):
+            assert not re.search(rf"{HAN}[,;!?]|{HAN}[.:](?:\s|\Z)", form), form
+            assert not re.search(rf"{HAN}[A-Za-z0-9{{]|[A-Za-z0-9}}]{HAN}", form), f"no space in: {form}"
+
+
+def test_only_constants_are_translated() -> None:
+    """What is put together before it is looked up is in no catalogue."""
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in TEXTS.KEYWORDS:
+                wrong = [each for each in node.args[:2] if isinstance(each, ast.JoinedStr | ast.BinOp)]
+                assert not wrong, f"{file}:{node.lineno}: translate the text, then .format()"
+
+
+def test_a_number_chooses_the_form() -> None:
+    assert ngettext("{n:,} turn", "{n:,} turns", 1).format(n=1) == "1 turn"
+    assert ngettext("{n:,} turn", "{n:,} turns", 2_000).format(n=2_000) == "2,000 turns"
+    set_language("zh")
+    assert ngettext("{n:,} turn", "{n:,} turns", 1).format(n=1) == "1 轮"
+
+
+def test_without_a_catalogue_it_is_english(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(interface, "FOLDER", tmp_path)
+    set_language("zh")
+    assert _("Yesterday") == "Yesterday"
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted", "language"),
+    [
+        ({"LANG": "zh_CN.UTF-8"}, "auto", "zh"),
+        ({"LANG": "en_GB.UTF-8", "LC_MESSAGES": "zh_TW"}, "auto", "zh"),
+        ({"LANG": "zh_CN", "LC_ALL": "C"}, "auto", "en"),
+        ({"LANG": "", "LC_ALL": ""}, "auto", "en"),
+        ({}, "auto", "en"),
+        ({"LANG": "de_DE.UTF-8"}, "zh", "zh"),
+        ({"LANG": "zh_CN.UTF-8"}, "en", "en"),
+    ],
+)
+def test_the_environment_or_the_settings_choose_the_language(
+    environment: dict[str, str], wanted: str, language: str
+) -> None:
+    assert language_of(environment, wanted) == language
+
+
+@pytest.mark.parametrize(
+    ("environment", "config", "arguments", "language"),
+    [
+        ("zh_CN.UTF-8", "", [], "zh"),
+        ("C", "", [], "en"),
+        ("C", "tui:\n  language: zh\n", [], "zh"),
+        ("zh_CN.UTF-8", "tui:\n  language: en\n", [], "en"),
+        ("zh_CN.UTF-8", "", ["--json"], "en"),
+    ],
+)
+def test_a_chat_begins_in_its_language(
+    monkeypatch: pytest.MonkeyPatch, own_world: Path, environment: str, config: str, arguments: list[str], language: str
+) -> None:
+    monkeypatch.setenv("LANG", environment)
+    monkeypatch.delenv("LC_ALL", raising=False)
+    file = own_world / "home/.clawbot/config.yaml"
+    file.parent.mkdir(mode=0o700)
+    file.write_text(config, encoding="utf-8")
+
+    def stop(chosen: chat.Choices) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(chat, "_load_runtime", stop)
+    assert CliRunner().invoke(root, ["chat", "-p", "hi", *arguments], catch_exceptions=False).exit_code == 0
+    assert current_language() == language
