@@ -161,6 +161,13 @@ def day_of(local: datetime, *, with_year: bool) -> str:
     return f"{local.day} {local:%b %Y}" if with_year else f"{local.day} {local:%b}"
 
 
+def weekday_of(local: datetime) -> str:
+    """The weekday of `local`, the day and the month, in few words."""
+    if current_language() == "zh":
+        return f"{local.month} 月 {local.day} 日 周{'一二三四五六日'[local.weekday()]}"
+    return f"{local:%a} {local.day} {local:%b}"
+
+
 def month_of(local: datetime) -> str:
     """The month of `local` with its year, in words."""
     return f"{local.year} 年 {local.month} 月" if current_language() == "zh" else f"{local:%B %Y}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from clawbot.text import secrets
+from clawbot.text import interface, secrets
 
 # The same examples in each run, however slow the machine: a suite says what a change did. Other examples are looked for
 # with --hypothesis-profile=random.
@@ -51,4 +51,11 @@ def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(secrets, "_known_secrets", set())
+    interface.set_language("en")
     return world
+
+
+@pytest.fixture
+def chinese() -> None:
+    """The interface speaks Chinese."""
+    interface.set_language("zh")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import string
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +25,6 @@ HAN = r"[\u4e00-\u9fff]"
 languages = pytest.mark.parametrize("language", TEXTS.LANGUAGES)
 
 
-@pytest.fixture(autouse=True)
-def back_to_english() -> Iterator[None]:
-    yield
-    set_language("en")
-
-
 @pytest.fixture(scope="module")
 def found() -> Catalog:
     texts: Catalog = TEXTS.texts_of_the_code()
@@ -39,7 +32,7 @@ def found() -> Catalog:
 
 
 def forms(message: Message) -> tuple[str, ...]:
-    return (message.string,) if isinstance(message.string, str) else tuple(message.string)
+    return (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
 
 
 def messages(language: str) -> list[Message]:

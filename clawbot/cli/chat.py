@@ -97,10 +97,7 @@ def _open(chosen: Choices, *, plain: bool) -> int:
     early = _early(chosen["config_file"])
     _speak(early)
     is_plain = plain or _only_prints(os.environ.get("TERM", "")) or (early is not None and early.plain)
-    if is_plain and not in_browser:
-        code = _open_lines(chosen, opened)
-    else:
-        code = _open_screen(chosen, opened)
+    code = (_open_lines if is_plain and not in_browser else _open_screen)(chosen, opened)
     # A window that was closed takes no words.
     if opened and code != _HUNG_UP:
         say(_("Resume with: {command}").format(command=_resume_command(opened[-1])))
@@ -113,8 +110,8 @@ def _only_prints(term: str) -> bool:
 
 
 def _early(config_file: Path | None) -> TuiSettings | None:
-    """What the settings say of the screen where it decides how the chat begins. Most settings do not: None, and they are
-    not read before the first paint."""
+    """What the settings say of the screen where that decides how the chat begins. Most settings do not: None, and they
+    are not read before the first paint."""
     paths = Paths(find_home())
     try:
         written = read_plain(config_file or paths.config_file, MAX_BYTES)

@@ -18,7 +18,7 @@ from clawbot.messages import (
     text_of,
 )
 from clawbot.sessions.conversation import quoted_files
-from clawbot.text.language import Language, detect
+from clawbot.text.interface import _
 from clawbot.text.sanitize import clean
 from clawbot.text.visible import title_of
 from clawbot.tui.render.attached import chips
@@ -26,7 +26,6 @@ from clawbot.tui.render.cards import ToolItem, take_details
 from clawbot.tui.render.housekeeping import SummaryItem, memory_mark
 from clawbot.tui.render.items import DividerItem, HeadItem, Item, MarkItem, NoticeItem, ReasoningItem
 from clawbot.tui.render.stream import MarkdownStream
-from clawbot.tui.render.verbs import word
 from clawbot.tui.transcript import (
     CUT,
     INTERRUPTED,
@@ -51,7 +50,6 @@ class HistoryBuilder:
         self._items: list[Item] = []
         self._spoken = False  # in this turn, so its time stands above already
         self._times = Times()
-        self._language: Language = "en"  # of the user's last words
         self._asked = False  # the last words have no answer yet
 
     def build(self, history: Sequence[HistoryItem], *, answered: bool) -> list[Item]:
@@ -70,7 +68,6 @@ class HistoryBuilder:
         match entry.message:
             case UserMessage() as message:
                 self._unanswered()
-                self._language = detect(message.text) or self._language
                 time = self._times.told(moment)
                 self._items += [*user_items(message.text, time, entry.entry_id), *chips(message.attached)]
                 self._asked = True
@@ -93,7 +90,7 @@ class HistoryBuilder:
         title = title_of("shell", message.command)
         item = ToolItem("shell", title, {"command": message.command}, message.output, message.ending)
         item.state = "done" if message.exit_code == 0 else "failed"
-        item.language, item.shared = self._language, not message.exclude_from_context
+        item.shared = not message.exclude_from_context
         self._items.append(item)
 
     def _beside(self, entry: HistoryItem) -> None:
@@ -114,7 +111,7 @@ class HistoryBuilder:
     def _unanswered(self) -> None:
         """The program ended before the last words had an answer."""
         if self._asked:
-            self._items.append(MarkItem(word("unanswered", self._language)))
+            self._items.append(MarkItem(_("never answered")))
         self._asked = False
 
     @property
@@ -134,9 +131,9 @@ class HistoryBuilder:
             items += piece_items(stream.finish(), first=not self._spoken)
             self._spoken = True
         if interrupted or message.stop_reason == "aborted":
-            items.append(MarkItem(INTERRUPTED))
+            items.append(MarkItem(_(INTERRUPTED)))
         elif message.stop_reason == "length":
-            items.append(MarkItem(CUT))
+            items.append(MarkItem(_(CUT)))
         elif message.stop_reason == "error" and message.error_message:
             items.append(NoticeItem("error", message.error_message))
         for call in message.tool_calls:
@@ -145,7 +142,7 @@ class HistoryBuilder:
     def _call(self, call: ToolCallBlock) -> ToolItem:
         title = title_of(call.name, next(iter(call.arguments.values()), ""))
         joined = isinstance(self._last, ToolItem)
-        item = ToolItem(call.name, title, call.arguments, None, "no result", "stopped", self._language, joined=joined)
+        item = ToolItem(call.name, title, call.arguments, None, "no result", "stopped", joined=joined)
         self._calls[call.id] = item
         return item
 

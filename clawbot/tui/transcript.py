@@ -11,6 +11,8 @@ from clawbot.agent.events import (
     Level,
     SessionChanged,
 )
+from clawbot.clock import weekday_of
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean
 from clawbot.tui.render.housekeeping import QuoteItem, SummaryItem, is_quiet
 from clawbot.tui.render.items import (
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
     from clawbot.tui.render.markdown_blocks import MarkdownBlock
 
-INTERRUPTED = "interrupted"
-UNSENT = "not sent, and not stored"
-CUT = "cut off at the model's length limit"
-WHOLE = "the history is whole"
+INTERRUPTED = N_("interrupted")
+UNSENT = N_("not sent, and not stored")
+CUT = N_("cut off at the model's length limit")
 
 
 class Times:
@@ -42,7 +43,7 @@ class Times:
         last, self._last = self._last, moment
         if last is None or last.date() == moment.date():
             return "" if last is not None and f"{last:%H:%M}" == f"{moment:%H:%M}" else f"{moment:%H:%M}"
-        return f"{moment:%a} {moment.day} {moment:%b %H:%M}"
+        return f"{weekday_of(moment)} {moment:%H:%M}"
 
 
 def user_items(text: str, time: str, entry_id: str = "") -> list[Item]:
@@ -80,24 +81,27 @@ def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
     """That the conversation goes on in another session, and why. `idle_minutes` is the pause that ends one."""
     match event.reason:
         case "daily":
-            return "new day, new session"
+            return _("new day, new session")
         case "idle":
-            minutes = f"quiet minute{'' if idle_minutes == 1 else 's'}"
-            pause = f"{idle_minutes:,} {minutes}" if idle_minutes else "a quiet while"
-            return f"new session after {pause}"
+            if not idle_minutes:
+                return _("new session after a quiet while")
+            said = ngettext(
+                "new session after {n:,} quiet minute", "new session after {n:,} quiet minutes", idle_minutes
+            )
+            return said.format(n=idle_minutes)
         case "/new" | "/reset":
-            return "new session"
+            return _("new session")
         case _:
-            return "conversation resumed"
+            return _("conversation resumed")
 
 
 def unsummarised_item(event: CompactionFinished) -> Item:
     """Earlier turns could not be summarised, or the user stopped it. Only who asked for it is warned."""
     if event.status == "interrupted":
-        return NoticeItem("info", f"Summarising was stopped; {WHOLE}.")
+        return NoticeItem("info", _("Summarising was stopped; the history is whole."))
     reason = f" {event.error}" if event.error else ""
     level: Level = "info" if event.trigger == "threshold" else "warning"
-    return NoticeItem(level, f"Earlier turns could not be summarised; {WHOLE}.{reason}")
+    return NoticeItem(level, _("Earlier turns could not be summarised; the history is whole.") + reason)
 
 
 def text_items(text: str) -> list[Item]:

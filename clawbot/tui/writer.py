@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
-from clawbot.text.language import detect_last
+from clawbot.text.interface import _
 from clawbot.tui.motion import Motion
 from clawbot.tui.render.attached import chips
 from clawbot.tui.render.cards import ToolItem, take_details
@@ -42,7 +42,6 @@ from clawbot.tui.transcript import (
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from clawbot.text.language import Language
     from clawbot.tui.render.markdown_blocks import MarkdownBlock
     from clawbot.tui.render.stream import MarkdownStream
     from clawbot.tui.render.verbs import CardState
@@ -68,7 +67,6 @@ class TranscriptWriter:
         self._unvoiced: list[ReasoningItem] = []  # what was thought, and nothing said or done since
         self._tools: dict[str, ToolItem] = {}
         self._asked = ""  # what the turn began with
-        self._language: Language = "en"  # of that
         self._words: UserItem | None = None  # the same on the page
         self._spoken = False
         self._head: HeadItem | None = None  # above the answer
@@ -92,7 +90,6 @@ class TranscriptWriter:
             self._page.update(self._words)
         self._begin()
         self._asked = text
-        self._language = detect_last([text])
         items = user_items(text, self._times.told(self._clock.now()), entry_id)
         self._words = next(item for item in items if isinstance(item, UserItem))
         self._page.append(items)
@@ -104,7 +101,7 @@ class TranscriptWriter:
     def unsent(self, text: str) -> None:
         """These words reached nobody; they stand here so that they are not lost."""
         self._finish_text()
-        self._page.append([*user_items(text, self._times.told(self._clock.now())), MarkItem(UNSENT)])
+        self._page.append([*user_items(text, self._times.told(self._clock.now())), MarkItem(_(UNSENT))])
 
     def _begin(self) -> None:
         self._finish_text()
@@ -201,7 +198,7 @@ class TranscriptWriter:
             self.last_reply = event.text
         mark = {"aborted": INTERRUPTED, "length": CUT}.get(event.stop_reason)
         self._marked = mark is not None
-        self._page.append([MarkItem(mark)] if mark else [])
+        self._page.append([MarkItem(_(mark))] if mark else [])
         self._text_seen = False
         self._reasoning = None
         self._answer = []
@@ -230,7 +227,7 @@ class TranscriptWriter:
         self.motion.rest()
         self._unvoiced = []
         joined = isinstance(self._last, ToolItem)
-        item = ToolItem(event.name, event.title, event.arguments, language=self._language, joined=joined)
+        item = ToolItem(event.name, event.title, event.arguments, joined=joined)
         self._tools[event.call_id] = item
         self._page.append([item])
         self.motion.run(item)
@@ -378,9 +375,9 @@ class TranscriptWriter:
             self._page.update(thought)
         items: list[Item] = []
         if event.status == "failed":
-            items = [NoticeItem("error", " ".join(filter(None, (event.error or "The turn failed.", event.hint))))]
+            items = [NoticeItem("error", " ".join(filter(None, (event.error or _("The turn failed."), event.hint))))]
         elif event.status == "interrupted" and not self._marked:
-            items = [MarkItem(INTERRUPTED)]
+            items = [MarkItem(_(INTERRUPTED))]
         for tool in self._tools.values():
             if tool.output is None:
                 tool.state, tool.summary = "stopped", INTERRUPTED if event.status == "interrupted" else "no result"

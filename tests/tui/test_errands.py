@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clawbot.agent.events import ApprovalRequested, Event, SubagentStep, ToolFinished, ToolStarted
-from clawbot.text.language import Language
+from clawbot.text.interface import InterfaceLanguage, set_language
 from clawbot.tui.render.cards import ToolItem, take_details
 from clawbot.tui.render.errands import Errand
 from clawbot.tui.render.items import Page
@@ -43,8 +43,8 @@ def reads(path: str) -> ToolStarted:
     return ToolStarted(call_id=f"u-{path}", name="read", title=f"read {path}")
 
 
-def item(language: Language = "en", **values: Any) -> ToolItem:
-    return ToolItem("task", "task find the todos", {"description": "find the todos"}, language=language, **values)
+def item(**values: Any) -> ToolItem:
+    return ToolItem("task", "task find the todos", {"description": "find the todos"}, **values)
 
 
 def lines_of(card: ToolItem, width: int = 80) -> list[str]:
@@ -55,11 +55,12 @@ def lines_of(card: ToolItem, width: int = 80) -> list[str]:
     ("language", "head", "working"),
     [
         ("en", "● Sub-agent at work: find the todos", "read a.py · 2 calls · 12,400 tokens"),
-        ("zh", "● 子代理正在处理: find the todos", "read a.py · 2 次调用 · 12,400 token"),
+        ("zh", "● 子代理正在处理：find the todos", "read a.py · 2 次调用 · 12,400 token"),
     ],
 )
-def test_while_it_works_one_line_tells_what_it_does(language: Language, head: str, working: str) -> None:
-    card = item(language)
+def test_while_it_works_one_line_tells_what_it_does(language: InterfaceLanguage, head: str, working: str) -> None:
+    set_language(language)
+    card = item()
     card.errand = Errand()
     card.errand.take(step("t", reads("b.py"), calls=1))
     card.errand.take(step("t", ToolFinished(call_id="u-b.py", name="read", output="x"), calls=1))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.text.language import Language
+from clawbot.text.interface import InterfaceLanguage, set_language
 from clawbot.text.sanitize import BINARY_MARK, StreamCleaner, clean, clean_line, isolate, without_isolates
 from clawbot.tui.render.cards import OUTPUT_LINES, NoteHit, ToolItem
 from clawbot.tui.render.items import USER_BAR, Page, PieceItem, UserItem
@@ -305,10 +305,11 @@ def test_words_of_a_pattern_stand_for_it_on_a_card() -> None:
         ("stopped", "no result", "zh", "   ⊘ 修改 a.md 没有结果 "),
     ],
 )
-def test_a_card_tells_its_state_in_the_language_of_the_user(
-    state: CardState, summary: str, language: Language, line: str
+def test_a_card_tells_its_state_in_the_language_of_the_interface(
+    state: CardState, summary: str, language: InterfaceLanguage, line: str
 ) -> None:
-    item = ToolItem("edit", "edit a.md", {}, None, summary, state, language, 3_400)
+    set_language(language)
+    item = ToolItem("edit", "edit a.md", {}, None, summary, state, 3_400)
     assert re.sub("(?<=\\S) +", " ", item.lines(Page(60, Lexers()))[1].text + " ") == line
 
 
@@ -320,12 +321,15 @@ def test_a_card_tells_its_state_in_the_language_of_the_user(
         ("list src", "en", "Listed src"),
     ],
 )
-def test_a_list_of_no_named_folder_is_that_of_the_workspace(title: str, language: Language, words: str) -> None:
-    assert title_words("list", title, {}, "done", language) == words
+def test_a_list_of_no_named_folder_is_that_of_the_workspace(
+    title: str, language: InterfaceLanguage, words: str
+) -> None:
+    set_language(language)
+    assert title_words("list", title, {}, "done") == words
 
 
 def test_a_list_by_a_pattern_names_that() -> None:
-    assert title_words("list", "list", {"pattern": "memory/*.md"}, "done", "en") == "Listed memory/*.md"
+    assert title_words("list", "list", {"pattern": "memory/*.md"}, "done") == "Listed memory/*.md"
 
 
 def test_a_change_stands_unfolded_with_the_numbers_of_its_lines() -> None:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from clawbot.text.language import Language
+from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean, clean_line, isolate
 from clawbot.text.visible import visible
 from clawbot.tui.render.diffs import diff_lines
@@ -28,7 +28,7 @@ from clawbot.tui.render.lines import (
     width_of,
     wrap,
 )
-from clawbot.tui.render.verbs import CardState, title_words, word
+from clawbot.tui.render.verbs import CardState, summary_words, title_words
 
 OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
 HITS_SHOWN = 6  # of the notes that a search found, until the call is unfolded
@@ -61,7 +61,7 @@ class NoteHit:
 @dataclass
 class ToolItem(Item):
     """A tool call: one quiet line that unfolds to arguments and output. `summary` and `milliseconds` (-1: unknown) are
-    told at its end, in words of the user's `language`; while it runs, the `seconds` so far.
+    told at its end; while it runs, the `seconds` so far.
 
     The `hits` of a memory search are listed below and unfold to their text; the `excerpt` of a note, and `notes` on
     either, are shown when unfolded. They replace the output, which is meant for the model; for other tools `notes` is
@@ -75,7 +75,6 @@ class ToolItem(Item):
     output: str | None = None
     summary: str = ""
     state: CardState = "running"
-    language: Language = "en"
     milliseconds: int = -1
     seconds: int = 0
     tail: str = ""  # of what it has printed so far
@@ -105,12 +104,12 @@ class ToolItem(Item):
         lines += self._capped([line for hit in shown for line in self._hit(hit, page)])
         if len(shown) < len(self.hits):
             lines.append(
-                StyledLine((StyledSpan("       "), StyledSpan(f"… {len(self.hits) - len(shown)} more", "tool", FOLD)))
+                StyledLine((StyledSpan("       "), StyledSpan(_more(len(self.hits) - len(shown)), "tool", FOLD)))
             )
         if self.state == "running":
             lines += self._printed(page.width - INNER)
         if self.errand is not None and self.state in ("running", "asking"):
-            lines += indented([self.errand.working(page.width - INNER, self.language)], INNER)
+            lines += indented([self.errand.working(page.width - INNER)], INNER)
         if self.unfolded:
             return lines + self._inside(page)
         return lines + self._beginning(page.width - INNER) if self.shared is not None else lines
@@ -133,7 +132,7 @@ class ToolItem(Item):
 
     def _said(self, room: int) -> list[StyledSpan]:
         """What is done, in words. A path at its end keeps its own end, and the line in it."""
-        title = title_words(self.name, self.title, self.arguments, self.state, self.language)
+        title = title_words(self.name, self.title, self.arguments, self.state)
         named = self.place.path if self.place is not None else self.arguments.get("path")
         path = clean_line(named) if isinstance(named, str) else ""
         if not path or not title.endswith(path):
@@ -149,13 +148,12 @@ class ToolItem(Item):
         if self.state == "running":
             return duration(self.seconds) if self.seconds else "…"
         if self.state == "asking":
-            return word("asking", self.language)
-        named = {"failed": "failed", "declined": "declined", "interrupted": "stopped", "no result": "lost"}
-        said = word(named[self.summary], self.language) if self.summary in named else self.summary
+            return _("waits for your answer")
+        said = summary_words(self.summary)
         if self.errand is not None and self.state == "done":
-            said = self.errand.summary(self.language)
+            said = self.errand.summary
         took = took_words(self.milliseconds) if self.milliseconds >= 0 and self.state in ("done", "failed") else ""
-        seen = "" if self.shared is None else word("shared" if self.shared else "kept", self.language)
+        seen = "" if self.shared is None else _("shared") if self.shared else _("not shared")
         return " · ".join(filter(None, (said, took, seen)))
 
     def _printed(self, room: int) -> list[StyledLine]:
@@ -179,7 +177,8 @@ class ToolItem(Item):
         """The first `most` of `lines`; `of` is how many there are where `lines` does not hold them all."""
         if len(lines) <= most:
             return lines
-        text = word("more", self.language).format(count=max(of, len(lines)) - most)
+        left = max(of, len(lines)) - most
+        text = ngettext("… {n:,} more line", "… {n:,} more lines", left).format(n=left)
         return [*lines[:most], StyledLine((StyledSpan(text, "tool", FOLD),))]
 
     def _hit(self, hit: NoteHit, page: Page) -> list[StyledLine]:
@@ -208,7 +207,7 @@ class ToolItem(Item):
                 spans = [name, StyledSpan(isolate(clean(shown).expandtabs(4)), "tool-text")]
             lines += [StyledLine(line) for line in wrap(spans, room)]
         if self.errand is not None and self.errand.calls:
-            lines += [_RULE, *self.errand.lines(room, self.language)]
+            lines += [_RULE, *self.errand.lines(room)]
         if self.notes is not None:
             told = self._told(room)
         else:
@@ -227,8 +226,12 @@ class ToolItem(Item):
         # Only what can be shown is wrapped: an output may be megabytes long.
         text = text[: OUTPUT_LINES * max(room, 80)]
         style = "tool-error" if self.state == "failed" else "tool-text"
-        spans = list(plain_spans(text or "(no output)", style))
+        spans = list(plain_spans(text or _("(no output)"), style))
         return [StyledLine(line) for line in wrap(spans, room)]
+
+
+def _more(count: int) -> str:
+    return ngettext("… {n} more", "… {n} more", count).format(n=count)
 
 
 def took_words(milliseconds: int) -> str:

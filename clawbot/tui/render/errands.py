@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from clawbot.agent.events import ModelChanged, ModelRetry, SubagentStep, ToolFinished, ToolStarted
-from clawbot.text.language import Language
+from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.render.lines import StyledLine, StyledSpan, cut_spans, shown_spans, width_of
-from clawbot.tui.render.verbs import word
+from clawbot.tui.render.verbs import summary_words
 
 State = Literal["running", "done", "failed", "declined", "stopped"]
 _SIGNS: dict[State, tuple[str, str]] = {
@@ -68,29 +68,28 @@ class Errand:
         count, tokens = (value if isinstance(value := found.get(name), int) else 0 for name in ("count", "tokens"))
         return cls({str(at): call for at, call in enumerate(calls)}, count, tokens)
 
-    def working(self, room: int, language: Language) -> StyledLine:
+    def working(self, room: int) -> StyledLine:
         """What it does now, and how much it did, in a line of so many cells: the figures stay."""
         running = [call.title for call in self.calls.values() if call.state == "running"]
-        now = clean_line(running[-1] if running else self.now) or word("thinking", language)
-        figures = self._figures(language)
+        now = clean_line(running[-1] if running else self.now) or _("thinking")
+        figures = self.summary
         end = [StyledSpan(f" · {figures}", "tool")] if figures else []
         said = cut_spans(shown_spans(now, "tool-text"), max(1, room - sum(width_of(span.text) for span in end)))
         return StyledLine((*said, *end))
 
-    def _figures(self, language: Language) -> str:
-        calls = word("call" if self.count == 1 else "calls", language).format(count=self.count) if self.count else ""
-        tokens = word("tokens", language).format(count=self.tokens) if self.tokens else ""
+    @property
+    def summary(self) -> str:
+        """How much it did."""
+        calls = ngettext("{n:,} call", "{n:,} calls", self.count).format(n=self.count) if self.count else ""
+        tokens = ngettext("{n:,} token", "{n:,} tokens", self.tokens).format(n=self.tokens) if self.tokens else ""
         return " · ".join(filter(None, (calls, tokens)))
 
-    def summary(self, language: Language) -> str:
-        """How much it did."""
-        return self._figures(language)
-
-    def lines(self, room: int, language: Language) -> list[StyledLine]:
+    def lines(self, room: int) -> list[StyledLine]:
         """Its calls, a row for each, and how many more there were."""
         rows = [_row(call, room) for call in self.calls.values()]
         if (more := self.count - len(self.calls)) > 0:
-            rows.append(StyledLine((StyledSpan(word("more calls", language).format(count=more), "tool"),)))
+            left = ngettext("… {n:,} more call", "… {n:,} more calls", more).format(n=more)
+            rows.append(StyledLine((StyledSpan(left, "tool"),)))
         return rows
 
 
@@ -102,7 +101,7 @@ def _stored(row: dict[str, Any]) -> ErrandCall:
 
 def _row(call: ErrandCall, room: int) -> StyledLine:
     sign, style = _SIGNS[call.state]
-    end = clean_line(call.summary)
+    end = clean_line(summary_words(call.summary))
     tail = [StyledSpan(f"  {end}", "tool-error" if call.state == "failed" else "tool")] if end else []
     title = cut_spans(shown_spans(clean_line(call.title), "tool-text"), max(1, room - 4 - width_of(end)))
     return StyledLine((StyledSpan(f"{sign} ", style), *title, *cut_spans(tail, max(1, room - 4))))

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean_line, isolate
 from clawbot.tui.render.items import FOLD, RULE_EDGES, TEXT_INDENT, DividerItem, Item, Page, indented, ruled
 from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, ellipsis, middle, note_link, short, width_of
@@ -16,9 +17,7 @@ from clawbot.tui.render.markdown_blocks import MarkdownBlock
 
 NARROW = 40  # below so many cells only the place is told
 PLACE = 12  # of a path that stands beside other texts at least
-SUMMARISED = "earlier turns summarised"
-KEPT = "kept: "
-QUOTED = "notes: "
+KEPT = N_("kept: {path}")
 BETWEEN = " · "
 INNER = TEXT_INDENT + 2  # where an unfolded text stands
 
@@ -34,10 +33,10 @@ class MemoryItem(Item):
 
     def lines(self, page: Page) -> list[StyledLine]:
         """One line; the place opens."""
-        count = f"{self.count:,} line{'s' if self.count != 1 else ''} to " if page.width >= NARROW else ""
-        said = f"memory: {count}"
-        place = isolate(middle(clean_line(self.path), page.width - RULE_EDGES - len(said)))
-        spans = [StyledSpan(said, "divider"), StyledSpan(place, "note-quiet", note_link(self.path, self.line))]
+        said = _("memory: {path}")
+        if page.width >= NARROW:
+            said = ngettext("memory: {n:,} line to {path}", "memory: {n:,} lines to {path}", self.count)
+        spans = _with_link(said, self.path, self.line, page.width - RULE_EDGES, n=self.count)
         return [*air(self.joined), ruled(spans, page.width)]
 
 
@@ -51,8 +50,7 @@ class KeptItem(Item):
 
     def lines(self, page: Page) -> list[StyledLine]:
         """One line; the note opens."""
-        place = isolate(middle(clean_line(self.path), page.width - RULE_EDGES - len(KEPT)))
-        spans = [StyledSpan(KEPT, "divider"), StyledSpan(place, "note-quiet", note_link(self.path, 1))]
+        spans = _with_link(_(KEPT), self.path, 1, page.width - RULE_EDGES)
         return [*air(self.joined), ruled(spans, page.width)]
 
 
@@ -81,7 +79,7 @@ class FoldedItem(Item):
 
     def _line(self, room: int, key: str) -> str:
         """What happened, the figures, the key; the last ones are dropped first if there is no room."""
-        does = f"{key} folds" if self.unfolded else f"{key} to read"
+        does = (_("{key} folds") if self.unfolded else _("{key} to read")).format(key=key)
         parts = [*self.said(), *([does] if key else [])]
         while len(parts) > 1 and width_of(" · ".join(parts)) > room:
             parts.pop()
@@ -105,10 +103,11 @@ class SummaryItem(FoldedItem):
 
     def said(self) -> list[str]:
         """That turns were summarised, and the figures."""
+        summarised = _("earlier turns summarised")
         if not self.before:
-            return [SUMMARISED]
-        after = f" → {short(self.after)}" if self.after else ""
-        return [SUMMARISED, f"{short(self.before)}{after} tokens"]
+            return [summarised]
+        figures = f"{short(self.before)} → {short(self.after)}" if self.after else short(self.before)
+        return [summarised, _("{figures} tokens").format(figures=figures)]
 
 
 @dataclass
@@ -120,8 +119,9 @@ class QuoteItem(FoldedItem):
 
     def said(self) -> list[str]:
         """How much is quoted."""
-        files = f"{self.files:,} file{'s' if self.files != 1 else ''}, " if self.files else ""
-        return [f"{QUOTED}{files}{self.characters:,} characters"]
+        characters = ngettext("{n:,} character", "{n:,} characters", self.characters).format(n=self.characters)
+        said = _("notes: {files}, {characters}") if self.files else _("notes: {characters}")
+        return [said.format(files=_files(self.files), characters=characters)]
 
 
 @dataclass
@@ -140,18 +140,36 @@ class SessionItem(QuoteItem):
     def lines(self, page: Page) -> list[StyledLine]:
         """One line for all of it: the note opens, the rest unfolds the quote. What there is no room for goes."""
         room, fold = page.width - RULE_EDGES, FOLD if self.pieces else ""
-        files = f"{BETWEEN}{QUOTED}{self.files:,} file{'s' if self.files != 1 else ''}" if self.pieces else ""
+        notes = _("notes: {files}").format(files=_files(self.files))
+        files = f"{BETWEEN}{notes}" if self.pieces else ""
         spans = [StyledSpan(ellipsis(clean_line(self.text), room), "divider", fold)]
-        room -= width_of(spans[0].text) + len(BETWEEN + KEPT)
-        if self.path and room >= PLACE:
-            files = files if room - len(files) >= PLACE else ""
-            place = isolate(middle(clean_line(self.path), room - len(files)))
-            spans += [StyledSpan(BETWEEN + KEPT, "divider"), StyledSpan(place, "note-quiet", note_link(self.path, 1))]
-        elif room < len(files):
+        kept = f"{BETWEEN}{_(KEPT)}"
+        room -= width_of(spans[0].text)
+        least = width_of(kept.format(path="")) + PLACE
+        if self.path and room >= least:
+            files = files if room - width_of(files) >= least else ""
+            spans += _with_link(kept, self.path, 1, room - width_of(files))
+        elif room - width_of(kept.format(path="")) < width_of(files):
             files = ""
         spans += [StyledSpan(files, "divider", fold)] if files else []
         line = ruled(spans, page.width)
         return [*air(self.joined), line, *(self._inside(page) if self.unfolded else ())]
+
+
+def _with_link(said: str, path: str, line: int, room: int, **values: object) -> list[StyledSpan]:
+    """The text `said` in `room` cells, whose `{path}` opens at `line`."""
+    before, after = (part.format(**values) for part in said.split("{path}"))
+    place = isolate(middle(clean_line(path), room - width_of(before) - width_of(after)))
+    spans = (
+        StyledSpan(before, "divider"),
+        StyledSpan(place, "note-quiet", note_link(path, line)),
+        StyledSpan(after, "divider"),
+    )
+    return [span for span in spans if span.text]
+
+
+def _files(count: int) -> str:
+    return ngettext("{n:,} file", "{n:,} files", count).format(n=count)
 
 
 def memory_mark(last: Item | None, path: str, line: int, end_line: int) -> tuple[MemoryItem, bool]:

@@ -1,4 +1,5 @@
-"""What a tool call is called on its card: an everyday verb in the user's language for each state of the call."""
+"""What a tool call is called on its card: an everyday verb for each state of the call, in
+the language of the interface."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from clawbot.text.language import Language
+from clawbot.text.interface import N_, _
 from clawbot.text.visible import one_line
 
 CardState = Literal["asking", "running", "done", "failed", "declined", "stopped"]
@@ -22,56 +23,41 @@ class Verb(Struct, frozen=True):
     wish: str
 
 
-_VERBS: dict[str, dict[Language, Verb]] = {
-    "read": {"en": Verb("Reading", "Read", "Read"), "zh": Verb("正在读取", "读取了", "读取")},
-    "write": {"en": Verb("Writing", "Wrote", "Write"), "zh": Verb("正在写入", "写入了", "写入")},
-    "edit": {"en": Verb("Editing", "Edited", "Edit"), "zh": Verb("正在修改", "修改了", "修改")},
-    "append": {"en": Verb("Adding to", "Added to", "Add to"), "zh": Verb("正在添加到", "添加到了", "添加到")},
-    "note": {"en": Verb("Noting →", "Noted →", "Note →"), "zh": Verb("正在记下 →", "记下了 →", "记下 →")},
-    "list": {"en": Verb("Listing", "Listed", "List"), "zh": Verb("正在列出", "列出了", "列出")},
-    "task": {
-        "en": Verb("Sub-agent at work:", "Sub-agent done:", "Sub-agent:"),
-        "zh": Verb("子代理正在处理:", "子代理完成了:", "子代理:"),
-    },
-    "grep": {
-        "en": Verb("Searching files:", "Searched files:", "Search files:"),
-        "zh": Verb("正在搜索文件:", "搜索了文件:", "搜索文件:"),
-    },
-    "notes": {
-        "en": Verb("Searching notes:", "Searched notes:", "Search notes:"),
-        "zh": Verb("正在搜索笔记:", "搜索了笔记:", "搜索笔记:"),
-    },
-    "sessions": {
-        "en": Verb("Searching conversations:", "Searched conversations:", "Search conversations:"),
-        "zh": Verb("正在搜索对话:", "搜索了对话:", "搜索对话:"),
-    },
+_VERBS = {
+    "read": Verb(N_("Reading {what}"), N_("Read {what}"), N_("Read {what}")),
+    "write": Verb(N_("Writing {what}"), N_("Wrote {what}"), N_("Write {what}")),
+    "edit": Verb(N_("Editing {what}"), N_("Edited {what}"), N_("Edit {what}")),
+    "append": Verb(N_("Adding to {what}"), N_("Added to {what}"), N_("Add to {what}")),
+    "note": Verb(N_("Noting → {what}"), N_("Noted → {what}"), N_("Note → {what}")),
+    "list": Verb(N_("Listing {what}"), N_("Listed {what}"), N_("List {what}")),
+    "task": Verb(N_("Sub-agent at work: {what}"), N_("Sub-agent done: {what}"), N_("Sub-agent: {what}")),
+    "grep": Verb(N_("Searching files: {what}"), N_("Searched files: {what}"), N_("Search files: {what}")),
+    "notes": Verb(N_("Searching notes: {what}"), N_("Searched notes: {what}"), N_("Search notes: {what}")),
+    "sessions": Verb(
+        N_("Searching conversations: {what}"), N_("Searched conversations: {what}"), N_("Search conversations: {what}")
+    ),
 }
 _KINDS = {"memory_search": "notes", "memory_get": "read", "sessions_search": "sessions", "sessions_read": "read"}
-_WORDS: dict[str, dict[Language, str]] = {
-    "asking": {"en": "waits for your answer", "zh": "等待你的回答"},
-    "failed": {"en": "failed", "zh": "失败"},
-    "declined": {"en": "declined", "zh": "已拒绝"},
-    "stopped": {"en": "interrupted", "zh": "已中断"},
-    "lost": {"en": "no result", "zh": "没有结果"},
-    "more": {"en": "… {count:,} more lines", "zh": "… 还有 {count:,} 行"},
-    "shared": {"en": "shared", "zh": "模型可见"},
-    "kept": {"en": "not shared", "zh": "模型不可见"},
-    "call": {"en": "{count:,} call", "zh": "{count:,} 次调用"},
-    "calls": {"en": "{count:,} calls", "zh": "{count:,} 次调用"},
-    "more calls": {"en": "… {count:,} more calls", "zh": "… 还有 {count:,} 次调用"},
-    "tokens": {"en": "{count:,} tokens", "zh": "{count:,} token"},
-    "thinking": {"en": "thinking", "zh": "思考中"},
-    "workspace": {"en": "the workspace", "zh": "工作区"},
-    "unanswered": {"en": "never answered", "zh": "没有得到回答"},
-}
+# How tools sum up their calls, for models and programs; each text has one number at most.
+_SUMMARIES = (
+    N_("{n} hit"), N_("{n} hits"), N_("{n} line"), N_("{n} lines"), N_("{n} match"), N_("{n} matches"),
+    N_("{n} entry"), N_("{n} entries"), N_("{n} call"), N_("{n} calls"), N_("empty"), N_("no such file"),
+    N_("failed"), N_("declined"), N_("interrupted"), N_("no result"), N_("not run"), N_("refused"),
+    N_("no hits"), N_("exit {n}"), N_("stopped after {n} s"), N_("killed by signal {n}"),
+)  # fmt: skip
+_NUMBER = re.compile(r"\d[\d,.]*\+?")
 # What a pattern of a search holds beside words.
 _SYNTAX = re.compile(r"\(\?[:=!<imsx]+|\[[^\]]*\][*+?]?|\\[bBdDsSwW][*+?]?|[\\^$()*+?{}]")
 _HARD = re.compile(r"\(\?|\[\\W|\[\^")
 
 
-def word(name: str, language: Language) -> str:
-    """A state in words."""
-    return _WORDS[name][language]
+def summary_words(summary: str) -> str:
+    """What a tool says of its call, in the language of the interface; unknown texts stay."""
+    number = _NUMBER.search(summary)
+    if number is None:
+        return _(summary) if summary in _SUMMARIES else summary
+    text = f"{summary[: number.start()]}{{n}}{summary[number.end() :]}"
+    return _(text).format(n=number[0]) if text in _SUMMARIES else summary
 
 
 def is_note(path: str) -> bool:
@@ -80,7 +66,7 @@ def is_note(path: str) -> bool:
     return place.parts[:1] == ("memory",) or str(place) in ("MEMORY.md", "USER.md")
 
 
-def title_words(name: str, title: str, arguments: dict[str, Any], state: CardState, language: Language) -> str:
+def title_words(name: str, title: str, arguments: dict[str, Any], state: CardState) -> str:
     """The title of a call: `title` is its technical form, `NAME SUBJECT`, whose subject is shown behind the verb. That
     of an unknown tool stays."""
     subject = title.removeprefix(name).strip()
@@ -93,12 +79,12 @@ def title_words(name: str, title: str, arguments: dict[str, Any], state: CardSta
         kind = "notes" if str(arguments.get("glob", "")).endswith(".md") else kind
         subject = readable(subject)
     if kind == "list" and subject in ("", "."):
-        subject = one_line(str(arguments.get("pattern") or "")) or word("workspace", language)
-    verb = _VERBS.get(kind, {}).get(language)
+        subject = one_line(str(arguments.get("pattern") or "")) or _("the workspace")
+    verb = _VERBS.get(kind)
     if verb is None:
         return title
     said = verb.runs if state in ("running", "asking") else verb.done if state == "done" else verb.wish
-    return f"{said} {subject}".rstrip()
+    return _(said).format(what=subject).rstrip()
 
 
 def readable(pattern: str) -> str:

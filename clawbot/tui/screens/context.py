@@ -154,10 +154,7 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
             files = sorted(report.bootstrap_files, key=lambda file: -file.tokens)
             return " · ".join(f"{isolate(clean_line(file.name)).removesuffix('.md')} {file.tokens:,}" for file in files)
         case "tools" | "notes":
-            tools, files = len(report.tools), len(report.notes)
-            if part.key == "tools":
-                return ngettext("{n} tool", "{n} tools", tools).format(n=tools) if tools else ""
-            return ngettext("{n} file", "{n} files", files).format(n=files) if files else ""
+            return _tools(len(report.tools)) if part.key == "tools" else _files(len(report.notes))
         case "messages":
             return ngettext("{n:,} message", "{n:,} messages", report.messages).format(n=report.messages)
         case "toolResults" if report.pruned:
@@ -168,6 +165,14 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
         case "reserve":
             return "kept for the answer"
     return ""
+
+
+def _tools(count: int) -> str:
+    return ngettext("{n} tool", "{n} tools", count).format(n=count) if count else ""
+
+
+def _files(count: int) -> str:
+    return ngettext("{n} file", "{n} files", count).format(n=count) if count else ""
 
 
 def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Content]:

@@ -8,14 +8,14 @@ import pytest
 from textual.fuzzy import FuzzySearch
 
 from clawbot.clock import age
-from clawbot.tui.screens.common import plural
+from clawbot.tui.screens.common import turns
 from clawbot.tui.screens.picker import MAX_WAYS, match
 
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=timezone(timedelta(hours=8)))
 
 
 def test_one_is_singular() -> None:
-    assert [plural(number, "turn") for number in (0, 1, 2, 1_234)] == ["0 turns", "1 turn", "2 turns", "1,234 turns"]
+    assert [turns(number) for number in (0, 1, 2, 1_234)] == ["0 turns", "1 turn", "2 turns", "1,234 turns"]
 
 
 @pytest.mark.parametrize(
