@@ -42,7 +42,17 @@ from clawbot.context.prompt import (
 )
 from clawbot.context.pruning import Pruner, marker_of, state_from
 from clawbot.context.skill_list import WINDOW_SHARE, skill_notices, skills_section
-from clawbot.context.window import Measure, NextRequest, Report, Tally, Window, WindowBudget, Windows, plan_budget
+from clawbot.context.window import (
+    Measure,
+    NextRequest,
+    Report,
+    Tally,
+    Window,
+    WindowBudget,
+    Windows,
+    plan_budget,
+    reported_prompt,
+)
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolSpec, UserMessage, quotes_notes
@@ -349,11 +359,8 @@ class RequestBuilder:
         self._pruner.touch(epoch_ms(now))
         if self.prepared is not None:
             self._cache.answered(self._sent(self.prepared), message.usage, now.isoformat())
-        if message.provider == OFFLINE:
-            # It weighs characters: what is counted here is nearer.
-            return
-        if self.prepared is not None and message.usage is not None and message.usage.prompt_tokens > 0:
-            self._report = Report(message.usage.prompt_tokens, self.prepared.sent)
+        if self.prepared is not None and (counted := reported_prompt(message)):
+            self._report = Report(counted, self.prepared.sent)
 
     def _sent(self, prepared: PreparedRequest) -> SentRequest:
         inputs, record = prepared.built.inputs, self._conversation.session.record

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from clawbot.context.counting import MESSAGE_TOKENS, PRIMING_TOKENS, Kept, TokenCounter
 from clawbot.context.prompt import SystemPrompt
 from clawbot.llm.protocol import CAPPED, ModelInfo
-from clawbot.messages import AssistantMessage, Message, ToolResultMessage, ToolSpec, Usage, quotes_notes
+from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolResultMessage, ToolSpec, Usage, quotes_notes
 
 if TYPE_CHECKING:
     # The screen reads the names below before its first frame, which pydantic is not for.
@@ -196,9 +196,9 @@ class Tally:
         stale = request.fresh_from > 0 and not fresh
         if report is None:
             own = (index for index in reversed(fresh) if _is_of(request.model, request.messages[index]))
-            last = next((index for index in own if _prompt_tokens(request.messages[index])), None)
+            last = next((index for index in own if reported_prompt(request.messages[index])), None)
             if last is not None:
-                report = Report(_prompt_tokens(request.messages[last]), parts.fixed + sum(counts[:last]))
+                report = Report(reported_prompt(request.messages[last]), parts.fixed + sum(counts[:last]))
         return _against(report, parts, request.messages, counts, stale=stale)
 
     def _parts(self, request: NextRequest, counts: Sequence[int]) -> Measure:
@@ -303,10 +303,12 @@ def _is_of(model: str, message: Message) -> bool:
     return message.model in (model, model.partition("/")[2]) or f"{message.provider}/{message.model}" == model
 
 
-def _prompt_tokens(message: Message) -> int:
-    """The provider's count of the prompt that `message` answers; 0 if unknown."""
-    usage = message.usage if isinstance(message, AssistantMessage) else None
-    return max(0, usage.prompt_tokens) if usage else 0
+def reported_prompt(message: Message) -> int:
+    """The provider's count of the prompt that `message` answers; 0 if unknown. The offline model only weighs it, which
+    says less than what is counted here."""
+    if not isinstance(message, AssistantMessage) or message.provider == OFFLINE or message.usage is None:
+        return 0
+    return max(0, message.usage.prompt_tokens)
 
 
 def _reported_answer(messages: Sequence[Message], counts: Sequence[int], report: Report) -> int | None:

@@ -27,6 +27,7 @@ from clawbot.context.window import (
 )
 from clawbot.llm.tokens import count_now
 from clawbot.messages import (
+    OFFLINE,
     AssistantMessage,
     Message,
     StopReason,
@@ -109,6 +110,13 @@ def test_the_last_good_answer_says_what_is_in_use() -> None:
     ratio = found.reported / (FIXED + tokens_of(done[0]))
     assert not more.exact
     assert more.used == pytest.approx(found.reported + ratio * tokens_of(done[1], later), abs=1)
+
+
+def test_what_the_offline_model_weighs_is_no_count() -> None:
+    """Seen: `/context` showed `unaccounted -1,103`, since its weights are below what was counted here."""
+    weighed = AssistantMessage([TextBlock("fine")], provider=OFFLINE, usage=Usage(input=FIXED - 200, output=1))
+    found = seen(UserMessage("hello"), weighed)
+    assert (found.used, found.reported, found.exact, found.stale) == (found.counted, 0, False, False)
 
 
 def test_a_report_in_hand_is_of_the_call_that_it_was_made_of() -> None:
