@@ -32,6 +32,7 @@ ACTIONS = (
     KeyAction("local_model", ("f3",), "run a model on this machine"),
     KeyAction("sessions", ("ctrl+r",), "choose an earlier conversation"),
     KeyAction("memory", ("ctrl+f",), "search the memory"),
+    KeyAction("find", ("ctrl+underscore", "ctrl+slash", "f4"), "search in the page"),
     KeyAction("page_up", ("pageup", "shift+up"), "scroll up"),
     KeyAction("page_down", ("pagedown", "shift+down"), "scroll down"),
     KeyAction("earlier_message", ("ctrl+up",), "your message above"),

@@ -262,6 +262,8 @@ class ClawbotApp(choosing.Front):
         if selected:
             self._copy(selected)
             self.chat.clear_selection()
+        elif self.chat.search.is_open:
+            self.chat.search.close()
         elif now - self._last_interrupt < TWICE:
             self.exit()
         else:

@@ -51,10 +51,14 @@ class EarlierMessages:
 
     async def more(self, runtime: RuntimeApi) -> None:
         """Load the part above, unless that is already running."""
-        if self._oldest is None or self._fetching.locked():
-            return
+        if not self._fetching.locked():
+            await self.next_part(runtime)
+
+    async def next_part(self, runtime: RuntimeApi) -> None:
+        """Load the part above, if there is one, after what is already running."""
         async with self._fetching:
-            await self._fetch(runtime)
+            if self._oldest is not None:
+                await self._fetch(runtime)
 
     async def go_to(self, runtime: RuntimeApi, entry: str, query: str) -> None:
         """Show the stored `entry` with the words of `query` highlighted, however far above it is."""

@@ -112,10 +112,12 @@ STARTING = "starting"
 SAVING = "saving to memory"
 IDLE_KEYS = (
     ("mode", "mode: {mode}"), ("/", "commands"), ("@", "files"), ("sessions", "sessions"), ("memory", "memory"),
-    ("palette", "all"), ("help", "help"),
+    ("palette", "all"), ("help", "help"), ("find", "find"),
 )  # fmt: skip
 BUSY_KEYS = (("enter", "queues"), ("recall", "takes it back"), ("unfold", "unfolds"), ("reasoning", "reasoning"))
-READING_KEYS = (("to_end", "↓ the end"), ("page_up page_down", "scroll"), ("unfold", "unfolds"))
+READING_KEYS = (
+    ("to_end", "↓ the end"), ("page_up page_down", "scroll"), ("find", "find"), ("unfold", "unfolds"),
+)  # fmt: skip
 SHELL_HINTS = {"kept": "shell", "shared": "shell, shared"}
 SHELL_KEYS: dict[ShellMode, Keys] = {
     "kept": (("shell:", "the model does not see it"), ("!!", "shares it"), ("\\!", "says it")),
@@ -284,7 +286,7 @@ class StatusBar:
         self.show_hint()
 
     def edits(self, editing: bool) -> None:
-        """Whether a command is edited, where Esc goes back to its question."""
+        """Whether Esc goes back: to the question of a command that is edited, from the search in the page."""
         self._editing = editing
         self.show_hint()
 

@@ -75,7 +75,7 @@ def test_the_footer_drops_whole_keys_from_the_right() -> None:
         keys = keys_of(KeyMap(), "ask", asking=False, reading=False, busy=False)
         return "".join(span.text for span in keys_line(keys[1:], width))
 
-    assert shown(100) == " / commands · @ files · ctrl+r sessions · ctrl+f memory · f2 all · f1 help"
+    assert shown(100) == " / commands · @ files · ctrl+r sessions · ctrl+f memory · f2 all · f1 help · ctrl+/ find"
     assert shown(42) == " / commands · @ files · ctrl+r sessions"
     assert shown(8) == ""
 
@@ -86,7 +86,7 @@ def test_the_footer_tells_the_keys_of_the_state() -> None:
         return [" ".join(key) for key in keys_of(keys, "ask", asking=asking, reading=reading, busy=busy)]
 
     assert shown(asking=True, reading=True, busy=True) == []
-    assert shown(reading=True, busy=True) == ["ctrl+end ↓ the end", "alt+u pgdn scroll", "f7 unfolds"]
+    assert shown(reading=True, busy=True) == ["ctrl+end ↓ the end", "alt+u pgdn scroll", "ctrl+/ find", "f7 unfolds"]
     assert shown(busy=True) == ["enter queues", "f7 unfolds", "ctrl+t reasoning"]
     assert shown()[:2] == ["shift+tab mode: ask", "/ commands"]
 

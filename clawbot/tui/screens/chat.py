@@ -22,12 +22,14 @@ from clawbot.tui.earlier import EarlierMessages
 from clawbot.tui.event_view import THINKING, EventView
 from clawbot.tui.keys import binding
 from clawbot.tui.modes import ModeSwitch
+from clawbot.tui.page_search import PageSearch
 from clawbot.tui.questions import Questions
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.transcript import idle_minutes
 from clawbot.tui.turns import EventOrder, Turns
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
+from clawbot.tui.widgets.find_bar import FindBar
 from clawbot.tui.widgets.status_line import HeaderLine, KeysLine, NewBelow, QueueLines, StatusLine
 from clawbot.tui.widgets.transcript import TranscriptView
 from clawbot.tui.widgets.unsent import UnsentQuestion, UnsentTexts
@@ -64,6 +66,7 @@ class ChatScreen(Screen[None]):
         binding("earlier_message", "message(-1)"),
         binding("later_message", "message(1)"),
         binding("stash", "stash"),
+        binding("find", "find"),
     ]
 
     page = getters.query_one(TranscriptView)
@@ -71,6 +74,7 @@ class ChatScreen(Screen[None]):
     approval = getters.query_one(Approval)
     question = getters.query_one(UnsentQuestion)
     status = getters.query_one(StatusLine)
+    bar = getters.query_one(FindBar)
     queue = getters.query_one(QueueLines)
     header = getters.query_one(HeaderLine)
 
@@ -100,6 +104,7 @@ class ChatScreen(Screen[None]):
             yield QueueLines()
             yield StatusLine(self.clock)
             yield KeysLine()
+            yield FindBar()
 
     def on_mount(self) -> None:
         """The first paint says that the rest is coming."""
@@ -109,13 +114,15 @@ class ChatScreen(Screen[None]):
         self.status_bar = StatusBar(self, self.header, self.status, self.turns, self.writer.notice)
         self.questions = Questions(self, self.status_bar, self.unsent, self.writer.notice, self._waits_for_answer)
         self.modes = ModeSwitch(self.status_bar, partial(self.hint, seconds=4.0))
+        more = (lambda: self.earlier.has_more, self._load_more)
+        self.search = PageSearch(self.page, self.bar, *more, self._finds)
         self.watch(self.approval, "editing", self.status_bar.edits, init=False)
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
         self.view = EventView(
             self.writer,
             self.status_bar,
             accepted=self.unsent.accepted,
-            asks=self.questions.add,
+            asks=self._asks,
             began=self._turn_started,
             ended=self._turn_ended,
             idle=lambda: idle_minutes(self.runtime),
@@ -231,6 +238,11 @@ class ChatScreen(Screen[None]):
 
     # Questions
 
+    def _asks(self, event: events.ApprovalRequested) -> None:
+        # Whoever searches stays where he is, and what he types on is not lost.
+        self.search.close(stay=True)
+        self.questions.add(event)
+
     def _waits_for_answer(self) -> None:
         self.attention.call("A question waits for your answer.")
         self._show_title()
@@ -262,6 +274,9 @@ class ChatScreen(Screen[None]):
 
     def action_stop(self) -> None:
         """Close what is open, else stop the running turn."""
+        if self.search.is_open:
+            self.search.close()
+            return
         if self.composer.close_completions():
             return
         if self.focused is self.page:
@@ -356,3 +371,20 @@ class ChatScreen(Screen[None]):
     async def _top_reached(self) -> None:
         if self.runtime is not None:
             await self.earlier.more(self.runtime)
+
+    async def _load_more(self) -> None:
+        if self.runtime is not None:
+            await self.earlier.next_part(self.runtime)
+
+    def action_find(self) -> None:
+        """Search the page; the same key again stays at the place that was found."""
+        if self.bar.field.has_focus:
+            self.search.close(stay=True)
+        elif self.composer.display:
+            self.search.open()
+
+    def _finds(self, is_open: bool) -> None:
+        self.set_class(is_open, "finding")
+        self.status_bar.edits(is_open)
+        if not is_open and self.composer.display:
+            self.composer.prompt.focus()

@@ -4,8 +4,9 @@ and copied."""
 from __future__ import annotations
 
 import itertools
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
@@ -19,21 +20,30 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from clawbot.text.sanitize import without_isolates
+from clawbot.tui.render.finding import Found, Joined, Part, find_in, join
 from clawbot.tui.render.items import USER_BAR, Item, Page
 from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, cells_of, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 
 
 class _Slot:
-    """An item, its height, and its lines while they are in memory."""
+    """An item, its height, and its lines while they are in memory; while something is searched for, the text of all its
+    lines (those that it hides when it is folded, too), and where it is found in them."""
 
-    __slots__ = ("exact", "height", "item", "lines")
+    __slots__ = ("exact", "found", "height", "item", "lines", "text")
 
     def __init__(self, item: Item, width: int) -> None:
         self.item = item
         self.height = item.guess(width)
+        self.text: Joined | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """It looks different now; the old height serves as a guess."""
         self.exact = False
         self.lines: list[StyledLine] | None = None
+        self.text = None
+        self.found: tuple[Found, ...] | None = None
 
 
 class Stack:
@@ -44,6 +54,7 @@ class Stack:
         self._slots: list[_Slot] = []
         self._tops: list[int] | None = None
         self._held = 0
+        self._pattern: re.Pattern[str] | None = None
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -70,8 +81,7 @@ class Stack:
         """Everything is laid out anew for `page`; until then the old heights serve as guesses."""
         self.page = page
         for slot in self._slots:
-            slot.exact = False
-            slot.lines = None
+            slot.forget()
         self._held = 0
 
     def replace(self, start: int, end: int, items: Iterable[Item]) -> None:
@@ -84,7 +94,7 @@ class Stack:
         """The item at `index` looks different now."""
         slot = self._slots[index]
         self._held -= slot.lines is not None
-        slot.exact, slot.lines = False, None
+        slot.forget()
 
     def top(self, index: int) -> int:
         """The first line of the item at `index`."""
@@ -141,6 +151,54 @@ class Stack:
                 slot.lines = None
                 self._held -= 1
 
+    # Searching
+
+    def look_for(self, pattern: re.Pattern[str] | None) -> None:
+        """Whatever is found from now on is found by `pattern`; None lets go of all that was needed for it."""
+        self._pattern = pattern
+        for slot in self._slots:
+            slot.found = None
+            slot.text = slot.text if pattern else None
+
+    def unsearched(self, order: Iterable[int]) -> Iterator[int]:
+        """Those of the indexes in `order` that `find` has not looked through."""
+        return (index for index in order if index < len(self._slots) and self._slots[index].found is None)
+
+    def find(self, index: int) -> tuple[Found, ...]:
+        """The places in the item at `index`, in the lines that it has when it is unfolded."""
+        slot = self._slots[index]
+        if slot.found is None:
+            if slot.text is None:
+                slot.text = join(self.lines_when(index, unfolded=True))
+            slot.found = find_in(slot.text, self._pattern) if self._pattern else ()
+        return slot.found
+
+    @property
+    def found(self) -> list[int]:
+        """How many places each item has, as far as they were looked through."""
+        return [len(slot.found or ()) for slot in self._slots]
+
+    def lines_when(self, index: int, *, unfolded: bool) -> list[StyledLine]:
+        """The lines of the item at `index` as if it were `unfolded` or folded."""
+        slot = self._slots[index]
+        if slot.item.unfolded == unfolded or not slot.item.can_unfold:
+            return slot.lines or slot.item.lines(self.page)
+        slot.item.unfolded = unfolded
+        try:
+            return slot.item.lines(self.page)
+        finally:
+            slot.item.unfolded = not unfolded
+
+    def marks(self, index: int, place: int) -> list[tuple[int, Part]]:
+        """What was found in the line at `place` of the item at `index` as it stands on the page: its parts, each with
+        the number of its place in the item."""
+        slot = self._slots[index]
+        if self._pattern is None or not slot.found:
+            return []
+        folded = slot.item.can_unfold and not slot.item.unfolded
+        found = find_in(join(self.lines(index)), self._pattern) if folded else slot.found
+        return [(number, part) for number, parts in enumerate(found) for part in parts if part.line == place]
+
     def _starts(self) -> list[int]:
         if self._tops is None:
             self._tops = list(accumulate([slot.height for slot in self._slots], initial=0))
@@ -154,7 +212,7 @@ NAMES = (
     "code-name", "code-deleted", "code-language", "tool", "tool-text", "tool-error", "card-waits",
     "card-runs", "card-done", "diff-added", "diff-removed", "diff-same",
     "reasoning", "divider", "note-quiet", "mark", "notice-info", "notice-warning", "notice-error", "discarded",
-    "sign-odd", "sign-blank", "pointed",
+    "sign-odd", "sign-blank", "pointed", "found", "found-here",
 )  # fmt: skip
 MOST_STYLES = 512  # a link to a line of a note is a style of its own
 COMPONENTS = {PREFIX + name for name in NAMES}
@@ -229,6 +287,8 @@ class LineView(Painted, ScrollView):
         self.lexers = Lexers()
         self.stack = Stack(Page(80, self.lexers))
         self.pointed: Pointed | None = None
+        self.searched = False  # what is found is marked
+        self.found_here: tuple[Item, int] | None = None  # an item, and the number of a place in it
         self._rows: list[StyledLine] = []  # in view, at the last paint
         self._cursor_row: int | None = None
         self._strips: LRUCache[tuple[StyledLine, bool, int], Strip] = LRUCache(MOST_STRIPS)
@@ -265,6 +325,8 @@ class LineView(Painted, ScrollView):
             strip = self._strips[key] = self._draw(line, y == self._cursor_row)
         if self.pointed is not None and self.stack.item(self.stack.at(number)[0]).entry == self.pointed.entry:
             strip = self._point(strip, line, self.pointed.query)
+        if self.searched and number < self.stack.height:
+            strip = self._mark(strip, line, number)
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(number)) is not None:
             strip = self._select(strip, line, span)
@@ -289,9 +351,18 @@ class LineView(Painted, ScrollView):
         pointed = self.named("pointed")
         cells = [0, *itertools.chain.from_iterable(marks(query, text)), len(text)]
         parts = list(strip.divide([width_of(text[:end]) for end in cells[1:]]))
-        for number in range(1, len(parts), 2):
-            parts[number] = Strip([Segment(part.text, (part.style or Style()) + pointed) for part in parts[number]])
+        parts[1::2] = [_styled(part, pointed) for part in parts[1::2]]
         return Strip.join([Strip([Segment(BAR, pointed)]), Strip.join(parts).crop(1)])
+
+    def _mark(self, strip: Strip, line: StyledLine, number: int) -> Strip:
+        """Set off what the search has found, and more so the place where the reader is."""
+        index, place = self.stack.at(number)
+        for which, part in self.stack.marks(index, place):
+            here = self.found_here == (self.stack.item(index), which)
+            left, right = (width_of(line.text[:end]) for end in (part.start, part.end))
+            before, inside, after = strip.divide([left, right, max(strip.cell_length, right)])
+            strip = Strip.join([before, _styled(inside, self.named("found-here" if here else "found")), after])
+        return strip
 
     def _select(self, strip: Strip, line: StyledLine, span: tuple[int, int]) -> Strip:
         start, end = span
@@ -301,8 +372,7 @@ class LineView(Painted, ScrollView):
         before, inside, after = strip.divide([left, max(left, right), max(strip.cell_length, left, right)])
         # Only the ground: the colour of the style is that of the ground, on which nothing could be read.
         style = Style(bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor)
-        marked = Strip([Segment(segment.text, (segment.style or Style()) + style) for segment in inside])
-        return Strip.join([before, marked, after])
+        return Strip.join([before, _styled(inside, style), after])
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw what is selected."""
@@ -322,3 +392,8 @@ class LineView(Painted, ScrollView):
         margin = min((len(row) - len(row.lstrip()) for row in rows[1:] if row), default=0)
         rows = [row.lstrip() if number == 0 else row[margin:] for number, row in enumerate(rows)]
         return without_isolates("\n".join(rows)), "\n"
+
+
+def _styled(strip: Strip, style: Style) -> Strip:
+    """`strip` with `style` over what it has."""
+    return Strip([Segment(segment.text, (segment.style or Style()) + style) for segment in strip])

@@ -7,7 +7,7 @@ into view; the heights of the others are guessed, and made exact in small slices
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -28,6 +28,8 @@ KEPT_ITEMS = 600  # whose lines stay in memory
 SLICE = 0.008  # seconds of work between two looks at the keyboard
 LINES_ABOVE = 3  # in view over a place that is pointed at
 NEAR_TOP = 3  # lines from the top at which older turns are asked for
+Reading = tuple[bool, tuple[Item, int] | None]
+"""Whether the end is followed, and the item at the top of the page with the line of it that stands there."""
 
 
 class TranscriptView(LineView, can_focus=True):
@@ -66,6 +68,7 @@ class TranscriptView(LineView, can_focus=True):
         self._left = 0  # the height of the page when the reader left its end
         self._grown = 0  # lines that came since
         self._settling: asyncio.Task[None] | None = None
+        self.on_change: Callable[[], None] = lambda: None  # called when items have come, gone or changed
 
     # What is shown
 
@@ -110,7 +113,7 @@ class TranscriptView(LineView, can_focus=True):
 
     def clear(self) -> None:
         """Forget everything."""
-        self._cursor = self._foot = self.pointed = None
+        self._cursor = self._foot = self.pointed = self.found_here = None
         self._following = True
         self._tell(0)
         with self._kept_in_place():
@@ -186,7 +189,8 @@ class TranscriptView(LineView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         if self._following and not self.at_end:
             self._left = self.stack.height
-        self._following = self.at_end
+        # Who stands at a place that was searched for stays there, whatever comes.
+        self._following = self.at_end and self.found_here is None
         if self._following:
             self._tell(0)
         if new_value <= NEAR_TOP and new_value < old_value:
@@ -227,6 +231,7 @@ class TranscriptView(LineView, can_focus=True):
         if self.is_attached and (self._settling is None or self._settling.done()):
             self._settling = asyncio.create_task(self._settle_rest())
         self.refresh()
+        self.on_change()
 
     def _reveal(self, item: Item) -> None:
         index = self.stack.index_of(item)
@@ -302,6 +307,29 @@ class TranscriptView(LineView, can_focus=True):
         self._following = self.at_end
         self.refresh()
 
+    def show_line(self, item: Item, line: int) -> None:
+        """Bring the line of `item` (from 0) into view, and stay there; it moves as little as can be."""
+        self._left = self.stack.height if self._following else self._left
+        self._following = False
+        for _ in range(4):
+            number = self.stack.top(self.stack.index_of(item) or 0) + line
+            if not 0 <= number - self.scroll_offset.y < self.size.height:
+                self._scroll(max(0, number - self.size.height // 3))
+            self._settle_visible()
+        self.refresh()
+
+    @property
+    def reading(self) -> Reading:
+        """Where the reader is, so that he can `return_to` it."""
+        return self._following, self._anchor()
+
+    def return_to(self, reading: Reading) -> None:
+        """Go back to a place; to the end, if that was followed."""
+        self._place(*reading)
+        self._settle_visible()
+        self._following = reading[0] or self.at_end
+        self.refresh()
+
     # Layout
 
     def _on_resize(self, event: Resize) -> None:
@@ -363,13 +391,17 @@ class TranscriptView(LineView, can_focus=True):
 
     def _open(self, item: Item, target: str) -> None:
         if target == FOLD:
-            item.unfolded = not item.unfolded
-            index = self.stack.index_of(item)
-            with self._kept_in_view(item):
-                if index is not None:
-                    self.stack.changed(index)
+            self.fold(item)
         else:
             self.post_message(self.Opened(target))
+
+    def fold(self, item: Item) -> None:
+        """Unfold `item`, or fold it again."""
+        item.unfolded = not item.unfolded
+        index = self.stack.index_of(item)
+        with self._kept_in_view(item):
+            if index is not None:
+                self.stack.changed(index)
 
     def _targets(self, index: int) -> list[tuple[int, str]]:
         """The lines of an item that lead somewhere, and where to."""

@@ -1,0 +1,210 @@
+"""The search in the page: goes through what is loaded in small slices and through what is above it, keeps up with what
+streams in, and leads the reader from place to place."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable
+from itertools import accumulate, chain
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from clawbot.tui.render.finding import compile_query
+from clawbot.tui.widgets.transcript import SLICE
+
+if TYPE_CHECKING:
+    from clawbot.tui.render.items import Item
+    from clawbot.tui.widgets.find_bar import FindBar
+    from clawbot.tui.widgets.transcript import Reading, TranscriptView
+
+LOOKING = "enter next · ↑ previous · esc back to where you were"
+STAYING = "enter next · ↑ previous · esc stays here"
+MOST_LOADED = 40  # parts of earlier messages that are read unasked, 50 messages each
+
+
+class PageSearch:
+    """Searches `page` for what stands in `bar`. `load` reads the next part of what is above, as long as there
+    `has_more`; `on_open` is told that the search was opened or closed."""
+
+    def __init__(
+        self,
+        page: TranscriptView,
+        bar: FindBar,
+        has_more: Callable[[], bool],
+        load: Callable[[], Awaitable[None]],
+        on_open: Callable[[bool], None],
+    ) -> None:
+        bar.look_for, bar.field.step = self.look_for, self.step
+        self._page = page
+        self._bar = bar
+        self._has_more = has_more
+        self._load = load
+        self._on_open = on_open
+        self.is_open = False
+        self._begun: Reading = (True, None)  # where the reader was
+        self._stays = False  # the reader has entered a place
+        self._found_nothing = False  # what is loaded was looked through in vain
+        self._left = 0  # parts that may be read unasked
+        self._unfolded: Item | None = None  # by the search, for the place that the reader is at
+        self._above: Item | None = None  # stands above the item of that place
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin at the place where the reader is; what is open already takes the keys again."""
+        if self.is_open:
+            self._bar.open()
+            return
+        self.is_open = True
+        self._begun = self._page.reading
+        self._stays = False
+        self._left = MOST_LOADED
+        self._page.on_change = self._go_on
+        self._on_open(True)
+        self._bar.open()
+        self.look_for(self._bar.field.text)
+
+    def close(self, *, stay: bool = False) -> None:
+        """Go back to where the reader was, or `stay` at the place that was found; a place that was entered is where he
+        stays."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self._page.on_change = lambda: None
+        if self._task is not None:
+            self._task.cancel()
+        self._page.searched = False
+        self._page.stack.look_for(None)
+        here, self._page.found_here = self._page.found_here, None
+        self._bar.display = False
+        if here is None or not (stay or self._stays):
+            self._fold_back()
+            self._page.return_to(self._begun)
+        else:
+            self._page.return_to((False, self._page.reading[1]))
+        self._unfolded = None
+        self._on_open(False)
+
+    def look_for(self, query: str) -> None:
+        """Find `query` from now on, at first what is nearest to where the reader was: in view, below, above."""
+        pattern = compile_query(query)
+        self._found_nothing = False
+        self._page.found_here = None
+        self._page.searched = pattern is not None
+        self._page.stack.look_for(pattern)
+        self._page.refresh()
+        if pattern is None:
+            self._fold_back()
+            self._page.return_to(self._begun)
+            self._tell()
+        else:
+            self._go_on()
+
+    def step(self, step: int, entered: bool) -> None:
+        """Go to the next place (1) or to the one before (-1), round and round; before the first one of what is loaded,
+        more is read of what is above."""
+        self._stays = self._stays or entered
+        counts = self._page.stack.found
+        total = sum(counts)
+        if not total:
+            return
+        at = self._number(counts)
+        if at + step < 0 and self._has_more():
+            self._left = max(self._left, 1)
+            self._go_on()
+        to = (at + step) % total
+        starts = list(accumulate(counts, initial=0))
+        index = bisect_right(starts, to) - 1
+        self._show(index, to - starts[index])
+        self._tell()
+
+    def _number(self, counts: list[int]) -> int:
+        """At which of the places the reader is, from 0; -1 for none."""
+        here = self._page.found_here
+        index = self._page.stack.index_of(here[0]) if here else None
+        return -1 if here is None or index is None else sum(counts[:index]) + min(here[1], max(0, counts[index] - 1))
+
+    def _show(self, index: int, which: int) -> None:
+        page, stack, item = self._page, self._page.stack, self._page.stack.item(index)
+        part = stack.find(index)[which][0]
+        folded, whole = (stack.lines_when(index, unfolded=unfolded) for unfolded in (False, True))
+        hidden = folded[part.line : part.line + 1] != whole[part.line : part.line + 1]
+        if not (hidden and self._unfolded is item):
+            self._fold_back()
+        if hidden and not item.unfolded:
+            page.fold(item)
+            self._unfolded = item
+        stack.find(index)
+        page.found_here = (item, which)
+        self._above = stack.item(index - 1) if index else None
+        page.show_line(item, part.line)
+
+    def _fold_back(self) -> None:
+        if self._unfolded is not None and self._unfolded.unfolded:
+            self._page.fold(self._unfolded)
+        self._unfolded = None
+
+    def _keep_place(self) -> None:
+        """What streams takes the place of the items before: the reader is where he was in them."""
+        here, stack = self._page.found_here, self._page.stack
+        if here is None or stack.index_of(here[0]) is not None:
+            return
+        above = stack.index_of(self._above) if self._above else None
+        counts = stack.found
+        order = range(above + 1, len(counts)) if above is not None else range(len(counts) - 1, -1, -1)
+        index = next((index for index in order if counts[index]), None)
+        self._page.found_here = None if index is None else (stack.item(index), min(here[1], counts[index] - 1))
+
+    # Going through the page
+
+    def _go_on(self) -> None:
+        """Something is to be looked through."""
+        if self.is_open and self._page.searched and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._search())
+
+    async def _search(self) -> None:
+        """Look through everything, a few milliseconds at a time; then read what is above."""
+        while self.is_open:
+            if self._slice():
+                await asyncio.sleep(0)
+            elif self._left and self._has_more():
+                self._left -= 1
+                await self._load()
+            else:
+                break
+        if self.is_open and self._page.found_here is None and not self._found_nothing:
+            self._found_nothing = True
+            self._page.return_to(self._begun)
+
+    def _slice(self) -> bool:
+        """Look through some items, in the order in which the reader wants to see them; False where none is left."""
+        started = perf_counter()
+        stack = self._page.stack
+        looked, marked = False, False
+        begun = (stack.index_of(self._begun[1][0]) if self._begun[1] else None) or 0
+        for index in stack.unsearched(chain(range(begun, len(stack)), range(begun - 1, -1, -1))):
+            looked = True
+            found = stack.find(index)
+            marked = marked or bool(found)
+            if found and self._page.found_here is None:
+                self._show(index, 0 if index >= begun else len(found) - 1)
+            if perf_counter() - started > SLICE:
+                break
+        self._keep_place()
+        if marked:
+            self._page.refresh()
+        self._tell(done=not looked)
+        return looked
+
+    def _tell(self, *, done: bool = True) -> None:
+        """Say at which place the reader is, and of how many; `done`: what is loaded was looked through."""
+        counts = self._page.stack.found
+        total = sum(counts)
+        more = "+" if self._has_more() else ""
+        if not self._page.searched:
+            count = ""
+        elif total:
+            count = f"{self._number(counts) + 1:,} of {total:,}{more}"
+        else:
+            count = "nothing found" if done and not (more and self._left) else "searching"
+        self._bar.show(count, STAYING if self._stays else LOOKING)

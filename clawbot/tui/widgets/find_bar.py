@@ -1,0 +1,85 @@
+"""The line in which the reader searches the page: what is looked for, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import getters, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.events import Key
+from textual.widgets import Static, TextArea
+from textual.widgets.text_area import Edit, EditResult
+
+from clawbot.tui.keys import binding
+from clawbot.tui.render.lines import width_of
+
+LEAST_FIELD = 24  # cells that the text has before the keys are told
+STEPS = {"enter": 1, "down": 1, "shift+enter": -1, "up": -1}
+
+
+class FindField(TextArea):
+    """One line of text. `step` is called with 1 or -1 for a key that goes on, and whether it was Enter."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "screen.stop", "Close", show=False),
+        # Here too, so that it wins against the keys that edit the text.
+        binding("stop", "screen.stop", priority=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, highlight_cursor_line=False, soft_wrap=False, placeholder="find in the page")
+        self.cursor_blink = False  # a blinking cursor is a timer that never sleeps
+        self.step: Callable[[int, bool], None] = lambda step, entered: None
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Every change goes through here: what is pasted stays on one line."""
+        edit.text = " ".join(edit.text.splitlines())
+        return super().edit(edit)
+
+    async def _on_key(self, event: Key) -> None:
+        if event.key not in ("tab", *STEPS):
+            await super()._on_key(event)
+            return
+        event.stop()
+        event.prevent_default()
+        if event.key in STEPS:
+            self.step(STEPS[event.key], event.key.endswith("enter"))
+
+
+class FindBar(Horizontal):
+    """Stands in the place of the footer while the page is searched; `look_for` is called with each text."""
+
+    field = getters.query_one(FindField)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.display = False
+        self.look_for: Callable[[str], None] = lambda query: None
+
+    def compose(self) -> ComposeResult:
+        """What is looked for, and what came of it."""
+        yield Static("/", id="find-mark")
+        yield FindField()
+        yield Static(id="find-count", markup=False)
+
+    def open(self) -> None:
+        """Take the keys from now on; what was looked for last is replaced by the first of them."""
+        self.display = True
+        self.field.select_all()
+        # At once: the keys of a burst are meant for it.
+        self.screen.set_focus(self.field)
+
+    def show(self, count: str, keys: str) -> None:
+        """Say what came of it, and the keys where there is room."""
+        told = "   ".join(filter(None, (count, keys)))
+        fits = self.screen.size.width - width_of(told) >= LEAST_FIELD
+        self.query_one("#find-count", Static).update(told if fits else count)
+
+    @on(TextArea.Changed)
+    def _changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        if self.display:
+            self.look_for(event.text_area.text)
