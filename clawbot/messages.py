@@ -1,7 +1,7 @@
 """The message roles, content blocks and tool descriptions shared by llm, sessions, context and tools.
 
 The JSON names (camelCase, `role` and `type` tags) are those of transcript format version 3, so messages are stored as
-they are.
+they are. Python's collector does not look at them (`gc=False`): they hold no cycles, and a long talk has a million.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OFFLINE = "offline"
 _SURROGATES = lazy_re("[\ud800-\udfff]+")
 
 
-class TextBlock(Struct, frozen=True, tag_field="type", tag="text", omit_defaults=True):
+class TextBlock(Struct, frozen=True, gc=False, tag_field="type", tag="text", omit_defaults=True):
     """Visible text, as Markdown. In a message of the user `attached` names what it is the content of (`a.py:1-9 · 9
     lines`): the model reads it, but the user did not type it."""
 
@@ -32,14 +32,14 @@ class TextBlock(Struct, frozen=True, tag_field="type", tag="text", omit_defaults
     attached: str = ""
 
 
-class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking", omit_defaults=True):
+class ThinkingBlock(Struct, frozen=True, gc=False, tag_field="type", tag="thinking", omit_defaults=True):
     """The model's reasoning; `signature` must be sent back to the provider with the block."""
 
     thinking: str
     signature: str | None = None
 
 
-class ToolCallBlock(Struct, frozen=True, tag_field="type", tag="toolCall"):
+class ToolCallBlock(Struct, frozen=True, gc=False, tag_field="type", tag="toolCall"):
     """One tool call by the model.
 
     `malformed` holds the raw argument text if it was not a JSON object; `arguments` is then empty, and the call must be
@@ -52,7 +52,7 @@ class ToolCallBlock(Struct, frozen=True, tag_field="type", tag="toolCall"):
     malformed: str | None = None
 
 
-class ImageBlock(Struct, frozen=True, tag_field="type", tag="image", rename="camel", omit_defaults=True):
+class ImageBlock(Struct, frozen=True, gc=False, tag_field="type", tag="image", rename="camel", omit_defaults=True):
     """A picture: `data` is base64. `attached` is its name as for a TextBlock."""
 
     data: str
@@ -60,7 +60,7 @@ class ImageBlock(Struct, frozen=True, tag_field="type", tag="image", rename="cam
     attached: str = ""
 
 
-class Cost(Struct, frozen=True, rename="camel", omit_defaults=True):
+class Cost(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """The cost of a call in US dollars."""
 
     input: float = 0.0
@@ -70,7 +70,7 @@ class Cost(Struct, frozen=True, rename="camel", omit_defaults=True):
     total: float = 0.0
 
 
-class Usage(Struct, frozen=True, rename="camel", omit_defaults=True):
+class Usage(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """The provider's report for one call, in tokens.
 
     `input` excludes tokens read from or written to the provider's cache, so the size of the prompt is `input +
@@ -94,7 +94,7 @@ UserBlock = TextBlock | ImageBlock
 AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock
 
 
-class UserMessage(Struct, frozen=True, tag_field="role", tag="user", rename="camel"):
+class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user", rename="camel"):
     """A message of the user. `timestamp` is in milliseconds since the epoch, here and below. `scheduled` marks the
     prompt of a job; `unsent_id` is the id under which the text waited on disk (`sessions/unsent.py`). `planning`: it
     was said in plan mode, of which a model is told behind it."""
@@ -124,7 +124,7 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user", rename="cam
         return () if isinstance(self.content, str) else tuple(b.attached for b in self.content if b.attached)
 
 
-class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", rename="camel"):
+class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="assistant", rename="camel"):
     """One answer of the model, from one call: a turn with tools has several."""
 
     content: list[AssistantBlock]
@@ -152,7 +152,7 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", r
         return [block for block in self.content if isinstance(block, ToolCallBlock)]
 
 
-class ToolResultMessage(Struct, frozen=True, tag_field="role", tag="toolResult", rename="camel"):
+class ToolResultMessage(Struct, frozen=True, gc=False, tag_field="role", tag="toolResult", rename="camel"):
     """The result of the tool call `tool_call_id`. `summary` and `duration_ms` are told on the screen."""
 
     tool_call_id: str
@@ -170,7 +170,7 @@ class ToolResultMessage(Struct, frozen=True, tag_field="role", tag="toolResult",
         return text_of(self.content)
 
 
-class BashExecutionMessage(Struct, frozen=True, tag_field="role", tag="bashExecution", rename="camel"):
+class BashExecutionMessage(Struct, frozen=True, gc=False, tag_field="role", tag="bashExecution", rename="camel"):
     """A shell command run by the user and its output: `!!command`, or `!command`, which the model does not see.
     `cancelled`: the user stopped it; `truncated`: the middle of the output is left out."""
 

@@ -76,7 +76,7 @@ class Runtime:
                 let_stay(services.agent_settings.keep_client)
             warming = asyncio.create_task(model.chat.warm()) if options.warm else None
             commands = await asyncio.to_thread(installed_commands)
-            conversation = Conversation(services.store, session, services.clock)
+            conversation = await asyncio.to_thread(Conversation, services.store, session, services.clock)
             run_prompt = functools.partial(_take_turn_in, options, services)
             desk = Desk(services.agent_settings.subagents)
             deps = await asyncio.to_thread(services.deps, options, conversation, model, run_prompt, desk.tools)

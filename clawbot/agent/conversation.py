@@ -297,10 +297,10 @@ class Conversation:
 
 def _first_since_compaction(entries: Sequence[Entry], items: Sequence[ContextItem]) -> int:
     """The index of the first of `items` after the last compaction; 0 without one."""
-    places = {entry.id: place for place, entry in enumerate(entries)}
     compactions = [place for place, entry in enumerate(entries) if isinstance(entry, CompactionEntry)]
     if not compactions:
         return 0
+    places = {entry.id: place for place, entry in enumerate(entries)}
     return next((at for at, item in enumerate(items) if places[item.entry_id] > compactions[-1]), len(items))
 
 

@@ -25,7 +25,7 @@ from clawbot.context.bootstrap import (
     cap_bootstrap,
     read_bootstrap,
 )
-from clawbot.context.counting import Kept, TokenCounter, quick_size, weigh_message
+from clawbot.context.counting import Kept, QuickSize, TokenCounter, quick_size, weigh_message
 from clawbot.context.detached import Detached, detach
 from clawbot.context.guard import Guard
 from clawbot.context.pictures import Pictures
@@ -214,7 +214,7 @@ class RequestBuilder:
         self._report: Report | None = None
         self.windows = Windows(settings.context_tokens)
         self._session = ""
-        self._quick: tuple[tuple[str, int, int], tuple[int, bool]] | None = None
+        self._quick: tuple[tuple[str, int], QuickSize] | None = None
         self.weighed = 0  # tokens of prompt and tools, as far as they were weighed and not counted yet
         self.built: Built | None = None
         self.prepared: PreparedRequest | None = None
@@ -425,10 +425,11 @@ class RequestBuilder:
         """The tokens in use as far as they are known without counting, and whether that is the provider's figure."""
         if (last := self.current) is not None:
             return last.measure.used, last.measure.exact
-        key = (self._conversation.session_id, len(self._conversation.items), self.weighed)
+        key = (self._conversation.session_id, len(self._conversation.items))
         if self._quick is None or self._quick[0] != key:
-            self._quick = (key, quick_size(self._conversation.messages, self._conversation.fresh_from, self.weighed))
-        return self._quick[1]
+            self._quick = (key, quick_size(self._conversation.messages, self._conversation.fresh_from))
+        size = self._quick[1]
+        return size.tokens + (0 if size.reported else self.weighed), size.exact
 
     # -- copies for a silent turn -------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -213,13 +213,22 @@ def _weigh_arguments(call: ToolCallBlock) -> int:
         return UNSPELT_WEIGHT
 
 
-def quick_size(messages: Sequence[Message], fresh_from: int, fixed: int) -> tuple[int, bool]:
-    """The tokens in use before anything was counted: the last reported count since the last compaction plus an estimate
-    of what followed; and whether the report covers everything. Without a report everything is estimated, with the
-    `fixed` tokens of prompt and tools."""
+class QuickSize(NamedTuple):
+    """The tokens in use before anything was counted. `reported`: a report of the provider is the base, which holds
+    prompt and tools; `exact`: it covers everything."""
+
+    tokens: int
+    reported: bool
+    exact: bool
+
+
+def quick_size(messages: Sequence[Message], fresh_from: int) -> QuickSize:
+    """The last reported count since the last compaction plus an estimate of what followed; without a report an estimate
+    of all messages."""
     for index in range(len(messages) - 1, fresh_from - 1, -1):
         message = messages[index]
         if isinstance(message, AssistantMessage) and message.usage and not message.broken:
             rest = sum(map(weigh_message, messages[index + 1 :]))
-            return message.usage.prompt_tokens + message.usage.output + rest, index == len(messages) - 1
-    return fixed + sum(map(weigh_message, messages)), False
+            used = message.usage.prompt_tokens + message.usage.output + rest
+            return QuickSize(used, reported=True, exact=index == len(messages) - 1)
+    return QuickSize(sum(map(weigh_message, messages)), reported=False, exact=False)

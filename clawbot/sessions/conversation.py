@@ -56,7 +56,7 @@ to `data.left`. `data.taken` are the first and last entries of what memory had b
 `data.flushed` whether the threshold had."""
 
 
-class ContextItem(Struct, frozen=True):
+class ContextItem(Struct, frozen=True, gc=False):
     """A message for the model, and the id of its entry (the compaction's for a summary)."""
 
     entry_id: str
@@ -142,12 +142,16 @@ def model_ref(entry: ModelChangeEntry) -> str:
 
 def _silent_entries(entries: Sequence[Entry]) -> set[str]:
     """The ids of entries of turns that are left out of the context."""
-    places = {entry.id: place for place, entry in enumerate(entries)}
+    marks = [
+        (end, entry.data.get("first"))
+        for end, entry in enumerate(entries)
+        if isinstance(entry, CustomEntry) and entry.custom_type == SILENT and isinstance(entry.data, dict)
+    ]
+    places = {entry.id: place for place, entry in enumerate(entries)} if marks else {}
     found: set[str] = set()
-    for end, entry in enumerate(entries):
-        if isinstance(entry, CustomEntry) and entry.custom_type == SILENT and isinstance(entry.data, dict):
-            start = places.get(str(entry.data.get("first")), end)
-            found.update(each.id for each in entries[start:end] if isinstance(each, MessageEntry))
+    for end, first in marks:
+        start = places.get(str(first), end)
+        found.update(each.id for each in entries[start:end] if isinstance(each, MessageEntry))
     return found
 
 

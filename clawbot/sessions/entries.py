@@ -36,7 +36,7 @@ class Header(Struct, frozen=True, tag_field="type", tag="session", rename="camel
     session_key: str | None = None
 
 
-class Entry(Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
+class Entry(Struct, frozen=True, gc=False, kw_only=True, tag_field="type", rename="camel"):
     """The fields of all entries. `timestamp` is ISO 8601 in UTC; `parent_id` is None for the first entry of a tree."""
 
     id: str = ""
@@ -136,7 +136,7 @@ ENTRY_TYPES: dict[str, type[Entry]] = {
 }
 
 
-class EntryHead(Struct, frozen=True, rename="camel"):
+class EntryHead(Struct, frozen=True, gc=False, rename="camel"):
     """The fields of a line that form the tree, so that it can be walked without decoding the rest.
 
     `parent_id` is UNSET if the line has none, as in files of version 1 (plain lists) and in lines added by other

@@ -94,6 +94,8 @@ def finish(folder: Path) -> None:
 
 def without_forgotten(items: Sequence[ContextItem], forgotten: Forgotten, transcript: str) -> list[ContextItem]:
     """`items` of the context, with the text of forgotten ones replaced by a mark."""
+    if not (forgotten.is_whole(transcript) or session_of(transcript) in forgotten.entries):
+        return list(items)
     return [
         structs.replace(item, message=_blanked(item.message)) if forgotten.holds(transcript, item.entry_id) else item
         for item in items

@@ -21,7 +21,7 @@ LARGEST_BLOCK = 1024 * 1024
 HEAD_BYTES = 64 * 1024
 
 
-class RawLine(Struct, frozen=True):
+class RawLine(Struct, frozen=True, gc=False):
     """A line without its line break, from byte `start` to before byte `end`."""
 
     start: int

@@ -6,12 +6,12 @@ Entries are represented by their spans and decoded on demand, so walking through
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from clawbot.sessions.entries import PADDING, Entry, EntryHead, OtherEntry, decode_entry, decode_head, mend
-from clawbot.sessions.lines import ByteSource, RawLine, lines_backwards
+from clawbot.sessions.lines import LARGEST_BLOCK, ByteSource, RawLine, lines_backwards
 
 HEADER = "session"
 # The start of an entry as written by related programs. Quotes inside strings are escaped, so this only matches where an
@@ -22,7 +22,7 @@ Report = Callable[[int, str], object]
 """Called for each problem with its byte offset and description."""
 
 
-class EntrySpan(Struct, frozen=True):
+class EntrySpan(Struct, frozen=True, gc=False):
     """The position of an entry (bytes `start` to `end`) and its links.
 
     `id` is derived from the position if the entry has none. `parent_id` None is a root, UNSET means "the entry before
@@ -84,7 +84,35 @@ def read_entry(
     source: ByteSource, span: EntrySpan, report: Report = _unreported, parent_id: str | None = None
 ) -> Entry:
     """Decode a span. An entry with an invalid body is reported and returned as an `OtherEntry`."""
-    entry = decode_entry(source.read(span.start, span.end), span.kind)
+    return _entry_in(source.read(span.start, span.end), span, report, parent_id)
+
+
+def read_path(source: ByteSource, spans: Sequence[EntrySpan], report: Report = _unreported) -> Iterator[Entry]:
+    """Decode the spans of a path, oldest first, like `read_entry`. Each has the one before it for a parent. Lines that
+    follow each other are read together."""
+    parent = spans[0].parent_id if spans else None
+    for lines in _neighbours(spans):
+        start = lines[0].start
+        data = source.read(start, lines[-1].end)
+        for span in lines:
+            raw = data[span.start - start : span.end - start]
+            yield _entry_in(raw, span, report, None if parent is UNSET else parent)
+            parent = span.id
+
+
+def _neighbours(spans: Sequence[EntrySpan]) -> Iterator[Sequence[EntrySpan]]:
+    """`spans` in groups of lines that follow each other in the file, of at most a block."""
+    first = 0
+    for index, span in enumerate(spans):
+        if index and (span.start != spans[index - 1].end + 1 or span.end - spans[first].start > LARGEST_BLOCK):
+            yield spans[first:index]
+            first = index
+    if spans:
+        yield spans[first:]
+
+
+def _entry_in(raw: bytes, span: EntrySpan, report: Report, parent_id: str | None) -> Entry:
+    entry = decode_entry(raw, span.kind)
     if entry is None:
         report(span.start, f"an entry of type {span.kind} in an unknown format; it is skipped")
         entry = OtherEntry(kind=span.kind)

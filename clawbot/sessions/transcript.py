@@ -33,7 +33,17 @@ from clawbot.sessions.entries import (
 )
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error
 from clawbot.sessions.lines import ByteSource, LineAppender, first_line, line_numbers
-from clawbot.sessions.offsets import EntrySpan, nth_span, read_at, read_entry, spans_backwards, tail, walk, whole_end
+from clawbot.sessions.offsets import (
+    EntrySpan,
+    nth_span,
+    read_at,
+    read_entry,
+    read_path,
+    spans_backwards,
+    tail,
+    walk,
+    whole_end,
+)
 
 # A result is stored up to the first number of characters, and each of its blocks at least up to the second.
 RESULT_CHARS = 400_000
@@ -325,13 +335,7 @@ class Transcript:
 
     def _decoded(self, spans: Sequence[EntrySpan]) -> list[Entry]:
         """The entries of a part of a path, oldest first."""
-        entries: list[Entry] = []
-        parent = spans[0].parent_id if spans else None
-        for span in spans:
-            entry = read_entry(self._source, span, self._report, None if parent is UNSET else parent)
-            entries.append(entry)
-            parent = entry.id
-        return entries
+        return list(read_path(self._source, spans, self._report))
 
     def _load_end(self) -> None:
         """Handle an unfinished last line, and set the end of the valid lines."""

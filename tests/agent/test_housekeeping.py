@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
+import pytest
+
+from clawbot.agent import request_builder
 from clawbot.agent.events import CommandOutput, ContextUsed, MessageFinished, SessionChanged
+from clawbot.context.counting import QuickSize, quick_size
 from clawbot.llm.errors import UnreachableError
-from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, Usage
+from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, Usage
 from clawbot.sessions.conversation import REQUEST
 from tests.agent.fakes import FakeTool, Stalling, calls, says
 from tests.agent.gate_host import House, PurposeModel, compactions, ended, fill, offers, talk
@@ -104,6 +109,21 @@ async def test_measuring_makes_the_status_right_before_anything_was_said(house: 
     assert agent.status.tokens == 0
     await agent.measure()
     assert agent.status.tokens > 1_000
+
+
+async def test_what_was_said_is_weighed_once_until_more_is_said(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    weighed: list[int] = []
+
+    def counted(messages: Sequence[Message], fresh_from: int) -> QuickSize:
+        weighed.append(len(messages))
+        return quick_size(messages, fresh_from)
+
+    monkeypatch.setattr(request_builder, "quick_size", counted)
+    agent = house.open(PurposeModel())
+    before = agent.status.tokens
+    await agent.measure()
+    assert agent.status.tokens > before
+    assert weighed == [0]
 
 
 async def test_a_compaction_by_hand_that_fails_fails_and_one_without_work_does_not(house: House) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from clawbot.sessions.entries import CompactionEntry, Entry
-from clawbot.sessions.lines import FIRST_BLOCK
+from clawbot.sessions.lines import FIRST_BLOCK, LARGEST_BLOCK, ByteSource
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import MOST_PLACES, Transcript
 
@@ -96,3 +97,34 @@ def test_an_update_writes_as_much_after_many_turns_as_after_few(tmp_path: Path) 
             sizes.append(index.stat().st_size)
         assert len(set(sizes)) == 1
         assert session.transcript.bytes_read < 1_000
+
+
+def test_a_long_talk_is_opened_in_few_reads_and_keeps_the_collector_out(
+    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in range(1_000):
+        transcript.append_message(user(f"{at} {'x' * 2_000}"))
+    reads: list[int] = []
+    read = ByteSource.read
+
+    def counted(source: ByteSource, start: int, end: int) -> bytes:
+        reads.append(end - start)
+        return read(source, start, end)
+
+    monkeypatch.setattr(ByteSource, "read", counted)
+    with opened(transcript.path) as found:
+        assert found.entries == transcript.entries
+        assert len(reads) < 20
+        assert max(reads) <= LARGEST_BLOCK
+        # A million objects that hold no cycles would be searched for some at every hundred thousand new ones.
+        assert not any(map(gc.is_tracked, [*found.entries, *found.context()]))
+
+
+def test_an_entry_longer_than_a_block_and_lines_between_the_path_are_read_as_they_are(tmp_path: Path) -> None:
+    long = "y" * (LARGEST_BLOCK + 1)
+    path = write(
+        tmp_path / "s1.jsonl", HEADER, entry(1, "a"), b"{torn", entry(2, long, parent=1), b"", entry(3, "c", parent=2)
+    )
+    with opened(path) as transcript:
+        assert [item.message.text for item in transcript.context()] == ["a", long, "c"]
+        assert [one.parent_id for one in transcript.entries] == [None, "00000001", "00000002"]
