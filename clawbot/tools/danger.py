@@ -6,35 +6,37 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Literal
 
+from clawbot.text.interface import N_
+
 Danger = Literal["", "caution", "grave"]
 
 
 class Risk(Enum):
     """What a command seems to do, in the words of the question; the worst first."""
 
-    UNREADABLE = "can't be read in full by this hint"
-    NETWORK_CODE = "runs code from the network"
-    OTHER_USER = "runs as another user"
-    DISKS = "writes to devices"
-    POWER = "turns the machine off"
-    SECRETS = "reaches for keys or passwords"
-    DELETES = "deletes files"
-    THROWS_AWAY = "throws away changes"
-    OVERWRITES = "changes files in place"
-    HISTORY = "changes git history"
-    OUTSIDE = "writes outside the workspace"
-    SOMEWHERE = "writes to a place that it works out first"
-    PERMISSIONS = "changes permissions"
-    INSTALLS = "installs software"
-    MADE_UP = "runs a command that it makes up first"
-    OTHER_CODE = "runs code of another language"
-    CONTAINERS = "starts containers"
-    LATER = "changes what runs later by itself"
-    STOPS = "stops processes"
-    ELSEWHERE = "runs commands on another machine"
-    NETWORK = "uses the network"
-    UNSEEN = "holds characters that are hard to see"
-    ALIKE = "holds characters that only look like # $ & ; and quotes"
+    UNREADABLE = N_("can't be read in full by this hint")
+    NETWORK_CODE = N_("runs code from the network")
+    OTHER_USER = N_("runs as another user")
+    DISKS = N_("writes to devices")
+    POWER = N_("turns the machine off")
+    SECRETS = N_("reaches for keys or passwords")
+    DELETES = N_("deletes files")
+    THROWS_AWAY = N_("throws away changes")
+    OVERWRITES = N_("changes files in place")
+    HISTORY = N_("changes git history")
+    OUTSIDE = N_("writes outside the workspace")
+    SOMEWHERE = N_("writes to a place that it works out first")
+    PERMISSIONS = N_("changes permissions")
+    INSTALLS = N_("installs software")
+    MADE_UP = N_("runs a command that it makes up first")
+    OTHER_CODE = N_("runs code of another language")
+    CONTAINERS = N_("starts containers")
+    LATER = N_("changes what runs later by itself")
+    STOPS = N_("stops processes")
+    ELSEWHERE = N_("runs commands on another machine")
+    NETWORK = N_("uses the network")
+    UNSEEN = N_("holds characters that are hard to see")
+    ALIKE = N_("holds characters that only look like # $ & ; and quotes")
 
 
 # What can't be taken back, reaches beyond the workspace, or can't be judged.

@@ -17,6 +17,7 @@ from textual.screen import Screen
 
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import _, ngettext
 from clawbot.tui import choosing, welcome
 from clawbot.tui.attention import Attention
 from clawbot.tui.heap import share_heaps
@@ -129,7 +130,7 @@ class ClawbotApp(choosing.Front):
 
         Queued keys arrive faster than typed ones and would overtake these: a letter the line break before it.
         """
-        for _ in range(ROUNDS):
+        for _round in range(ROUNDS):
             for pump in (self, *(self.focused or self.screen).ancestors_with_self):
                 reached = asyncio.Event()
                 if pump.call_later(reached.set):
@@ -269,14 +270,16 @@ class ClawbotApp(choosing.Front):
         else:
             self._last_interrupt = now
             self.chat.composer.clear()
-            self.chat.hint("ctrl+c again leaves", TWICE)
+            self.chat.hint(_("ctrl+c again leaves"), TWICE)
 
     def _copy(self, text: str) -> None:
         if not text:
-            self.notify("There is no reply to copy yet.", severity="warning", markup=False)
+            self.notify(_("There is no reply to copy yet."), severity="warning", markup=False)
             return
         self.copy_to_clipboard(text)
-        self.chat.hint(f"{len(text):,} characters copied", 2.0)
+        self.chat.hint(
+            ngettext("{n:,} character copied", "{n:,} characters copied", len(text)).format(n=len(text)), 2.0
+        )
 
     def action_leave_or_delete(self) -> None:
         """Quit if the input is empty, else delete."""
@@ -288,7 +291,7 @@ class ClawbotApp(choosing.Front):
     async def shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
         """The result of a screen above the conversation."""
         if self.runtime is None:
-            self.notify("Still starting: try again in a moment.", markup=False)
+            self.notify(_("Still starting: try again in a moment."), markup=False)
             return None
         return await self.push_screen_wait(make(self.runtime))
 
@@ -355,9 +358,9 @@ class ClawbotApp(choosing.Front):
         if not chosen or runtime is None:
             return
         if chosen == runtime.agent.status.agent_id:
-            self.chat.hint(f"{chosen} is talked to already", 2.0)
+            self.chat.hint(_("{agent} is talked to already").format(agent=chosen), 2.0)
         elif self.agents.busy:
-            self.notify("Another agent is being opened: try again in a moment.", markup=False)
+            self.notify(_("Another agent is being opened: try again in a moment."), markup=False)
         else:
             await choosing.change_agent(self, runtime, chosen)
 
@@ -393,7 +396,7 @@ class ClawbotApp(choosing.Front):
             self.action_rewind()
         else:
             self._last_escape = now
-            self.chat.hint(f"{self.chat.keys.first('stop')} again: back to an earlier message", TWICE)
+            self.chat.hint(_("{key} again: back to an earlier message").format(key=self.chat.keys.first("stop")), TWICE)
 
     @work
     async def action_rewind(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 
 Notify = Literal["off", "unfocused", "always"]
@@ -78,7 +79,7 @@ class Attention:
     def turn_ended(self, seconds: float, status: str) -> None:
         """A turn of so many `seconds` is over: who waited for it is called if it was long."""
         if seconds >= LONG_TURN and status != "interrupted":
-            self.call("The turn failed." if status == "failed" else "The answer is there.")
+            self.call(_("The turn failed.") if status == "failed" else _("The answer is there."))
 
     def leave(self) -> None:
         """The screen ends: the terminal gets its title back."""

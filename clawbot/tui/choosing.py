@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from textual.app import App
 
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import _
 from clawbot.tui.input import classify
 from clawbot.tui.themes import THEMES, keep_theme, theme_name
 
@@ -117,8 +118,12 @@ async def choose_theme(app: Front, name: str) -> None:
     known = [*THEMES, *app.available_themes]
     if name and name not in known:
         near = difflib.get_close_matches(name, known, n=1)
-        meant = f"Did you mean {near[0]}?" if near else "/theme lists them."
-        app.notify(f"There is no theme {name}. {meant}", severity="error", markup=False)
+        said = (
+            _("There is no theme {name}. Did you mean {near}?")
+            if near
+            else _("There is no theme {name}. /theme lists them.")
+        )
+        app.notify(said.format(name=name, near="".join(near)), severity="error", markup=False)
     elif name:
         await keep(app, name)
 
@@ -131,23 +136,23 @@ async def keep(app: Front, theme: str) -> None:
     try:
         await asyncio.to_thread(keep_theme, app.runtime.paths.look_file, theme, app.runtime.settings.tui.theme)
     except OSError as error:
-        app.notify(f"The theme is not kept: {error}", severity="error", markup=False)
+        app.notify(_("The theme is not kept: {error}").format(error=error), severity="error", markup=False)
     else:
-        app.chat.hint(f"the theme {theme} is kept", 2.0)
+        app.chat.hint(_("the theme {theme} is kept").format(theme=theme), 2.0)
 
 
 async def rewind(app: Front, runtime: RuntimeApi, entry: str) -> None:
     """Take the conversation back to before the message `entry`, whose text goes into the prompt."""
     if app.chat.turns.busy:
-        app.notify("A turn is running: stop it first, then go back.", severity="warning", markup=False)
+        app.notify(_("A turn is running: stop it first, then go back."), severity="warning", markup=False)
         return
     try:
         text = await runtime.agent.rewind(entry)
     except ClawbotError as error:
-        app.notify(str(error), title="Not gone back", severity="error", markup=False)
+        app.notify(str(error), title=_("Not gone back"), severity="error", markup=False)
         return
     await app.chat.reload()
-    app.chat.writer.divider("from here on anew · the transcript keeps what followed · files are as they were left")
+    app.chat.writer.divider(_("from here on anew · the transcript keeps what followed · files are as they were left"))
     prompt = app.chat.composer.prompt
     prompt.take(prompt.shortened(text))
     prompt.focus()
@@ -160,7 +165,7 @@ async def take_model(app: Front, runtime: RuntimeApi, name: str) -> None:
     except ClawbotError as error:
         app.notify(str(error), severity="error", markup=False)
     else:
-        app.chat.writer.divider(f"{model.ref} answers from here on")
+        app.chat.writer.divider(_("{model} answers from here on").format(model=model.ref))
         app.chat.status_bar.changed()
 
 
@@ -169,7 +174,7 @@ async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
     from clawbot.tui.screens.choices import LocalModelsScreen
 
     if problem := runtime.local_models.problem:
-        app.notify(problem, title="A model on this machine", timeout=PROBLEM_SECONDS, markup=False)
+        app.notify(problem, title=_("A model on this machine"), timeout=PROBLEM_SECONDS, markup=False)
         return
     name = await app.shown(LocalModelsScreen)
     if not name:
@@ -177,25 +182,34 @@ async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
     try:
         await runtime.local_models.pull(name, lambda done, size: _pulled(app, name, done, size))
     except (ClawbotError, OSError) as error:
-        app.notify(str(error), title=f"{name} was not got", severity="error", markup=False)
+        app.notify(str(error), title=_("{name} was not got").format(name=name), severity="error", markup=False)
         return
     await take_model(app, runtime, f"local/{name}")
 
 
 def _pulled(app: Front, name: str, done: int, size: int | None) -> None:
-    share = f"{done * 100 // size} % of {size / 1e9:.1f} GB" if size else f"{done / 1e9:.1f} GB"
-    app.chat.hint(f"getting {name}: {share}", 2.0)
+    if size:
+        said = _("getting {name}: {share} % of {size:.1f} GB").format(
+            name=name, share=done * 100 // size, size=size / 1e9
+        )
+    else:
+        said = _("getting {name}: {size:.1f} GB").format(name=name, size=done / 1e9)
+    app.chat.hint(said, 2.0)
 
 
 async def change_agent(app: Front, runtime: RuntimeApi, agent: str) -> None:
     """Switch to `agent`; on failure stay with the current one."""
     if app.chat.turns.busy:
-        app.notify(f"{agent} comes when the running turn has ended.", markup=False)
+        app.notify(_("{agent} comes when the running turn has ended.").format(agent=agent), markup=False)
     try:
         new, failure = await app.agents.change(runtime, agent)
     except ClawbotError as error:
-        app.notify(str(error), title=f"{agent} was not opened", severity="error", markup=False)
+        app.notify(str(error), title=_("{agent} was not opened").format(agent=agent), severity="error", markup=False)
         return
     await app.connect(new)
     if failure is not None:
-        app.notify(f"The other agent could not be closed as usual: {failure}", severity="error", markup=False)
+        app.notify(
+            _("The other agent could not be closed as usual: {failure}").format(failure=failure),
+            severity="error",
+            markup=False,
+        )

@@ -18,6 +18,7 @@ from clawbot.attachments.pictures import picture_type
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.files import create_exclusive, ensure_private_dir
+from clawbot.text.interface import _
 
 MOST_BYTES = 32 * 1024**2  # as text of a script; no model takes a picture that is near it
 SECONDS = 5.0
@@ -55,13 +56,17 @@ async def read_picture(environ: Mapping[str, str], platform: str = sys.platform)
     commands = readers(platform, environ)
     there = [command for command in commands if shutil.which(command[0], path=environ.get("PATH"))]
     if not there:
-        wanted = " or ".join(command[0] for command in commands)
-        hint = f"Install {wanted}" if wanted else "There is no clipboard here (over SSH there is none)"
-        raise ClipboardError("The clipboard can't be read.", hint=f"{hint}, or attach the file: @picture.png.")
+        wanted = _(" or ").join(command[0] for command in commands)
+        hint = _("Install {programs}, or attach the file: @picture.png.")
+        if not wanted:
+            hint = _("There is no clipboard here (over SSH there is none): attach the file: @picture.png.")
+        raise ClipboardError(_("The clipboard can't be read."), hint=hint.format(programs=wanted))
     for command in there:
         if picture := _decoded(await _output(command, environ)):
             return picture
-    raise ClipboardError("There is no picture in the clipboard.", hint="Copy one, or attach the file: @picture.png.")
+    raise ClipboardError(
+        _("There is no picture in the clipboard."), hint=_("Copy one, or attach the file: @picture.png.")
+    )
 
 
 async def _output(command: Sequence[str], environ: Mapping[str, str]) -> bytes:
@@ -105,11 +110,15 @@ def keep_picture(data: bytes, workspace: Path, now: datetime) -> str:
     ClipboardError, OSError."""
     folder = ensure_private_dir(workspace / FOLDER)
     if folder.resolve().parent != workspace.resolve():
-        raise ClipboardError(f"{folder} leads out of the workspace.", hint="Remove that link.")
+        raise ClipboardError(
+            _("{folder} leads out of the workspace.").format(folder=folder), hint=_("Remove that link.")
+        )
     kind = picture_type(data[:16]).rpartition("/")[2]
     stem = f"clipboard-{now:%Y%m%d-%H%M%S}"
     for number in range(1, 100):
         name = f"{stem}{f'-{number}' if number > 1 else ''}.{kind}"
         if create_exclusive(folder / name, data):
             return f"{FOLDER}/{name}"
-    raise ClipboardError(f"{folder} holds too many pictures of this second.", hint="Try again.")
+    raise ClipboardError(
+        _("{folder} holds too many pictures of this second.").format(folder=folder), hint=_("Try again.")
+    )

@@ -7,31 +7,31 @@ from collections.abc import Iterator
 from textual.binding import Binding
 
 from clawbot.config.keys import ACTIONS, BY_NAME, KeyMap
+from clawbot.text.interface import N_, _
 
 
 def binding(name: str, action: str, *, priority: bool = True) -> Binding:
     """The binding that runs `action` for the keys of the action `name`; the settings change them by its id."""
     entry = BY_NAME[name]
-    meaning = f"{entry.meaning[0].upper()}{entry.meaning[1:]}"
-    return Binding(",".join(entry.keys), action, meaning, show=False, priority=priority, id=name)
+    return Binding(",".join(entry.keys), action, entry.meaning, show=False, priority=priority, id=name)
 
 
 # What stands among the actions and can't be moved, by the action that it stands before.
 FIXED_LINES = {
-    "newline": (("enter", "send"),),
+    "newline": (("enter", N_("send")),),
     "stop": (
-        ("↑ ↓", "what you wrote before"),
-        ("tab", "complete a command; @file attaches"),
-        ("!", "shell command; !! shares its output"),
+        ("↑ ↓", N_("what you wrote before")),
+        ("tab", N_("complete a command; @file attaches")),
+        ("!", N_("shell command; !! shares its output")),
     ),
-    "leave": (("ctrl+c twice", "leave"),),
+    "leave": ((N_("ctrl+c twice"), N_("leave")),),
 }
 
 
 def help_lines(keys: KeyMap) -> Iterator[tuple[str, str]]:
     """All keys of the conversation, each with what it does; `none` where an action has no key."""
     for action in ACTIONS:
-        yield from FIXED_LINES.get(action.name, ())
-        yield keys.shown(action.name) or "none", action.meaning
+        yield from ((_(key), _(meaning)) for key, meaning in FIXED_LINES.get(action.name, ()))
+        yield keys.shown(action.name) or _("none"), _(action.meaning)
         if action.name == "stop" and (key := keys.first("stop")):
-            yield f"{key} twice", "go back to an earlier message"
+            yield _("{key} twice").format(key=key), _("go back to an earlier message")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from clawbot.text.interface import N_, _
 from clawbot.tui.status_bar import StatusBar
 
 if TYPE_CHECKING:
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
     from clawbot.config.schema_agent import Mode
 
 MODE_MEANS: dict[Mode, str] = {
-    "plan": "plan: nothing is changed",
-    "ask": "ask: each change is asked about",
-    "edits": "edits: files are changed unasked",
+    "plan": N_("plan: nothing is changed"),
+    "ask": N_("ask: each change is asked about"),
+    "edits": N_("edits: files are changed unasked"),
 }
 _MODES = tuple(MODE_MEANS)
 
@@ -37,7 +38,7 @@ class ModeSwitch:
         if chosen is not None:
             self.take(chosen)
         elif name:
-            self._say(f"modes: {', '.join(_MODES)}")
+            self._say(_("modes: {modes}").format(modes=", ".join(_MODES)))
         elif self._runtime is not None:
             self.take(_MODES[(_MODES.index(self._runtime.agent.status.mode) + 1) % len(_MODES)])
 
@@ -46,4 +47,4 @@ class ModeSwitch:
         if self._runtime is not None:
             self._runtime.agent.set_mode(mode)
             self._bar.refresh()
-            self._say(MODE_MEANS[mode])
+            self._say(_(MODE_MEANS[mode]))

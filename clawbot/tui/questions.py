@@ -9,7 +9,7 @@ from typing import Any
 from textual.screen import Screen
 
 from clawbot.agent.events import ApprovalRequested, Notice
-from clawbot.text.visible import were_not_sent
+from clawbot.text.interface import _, ngettext
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.widgets.approval import Approval
 from clawbot.tui.widgets.composer import Composer
@@ -43,9 +43,14 @@ class Questions:
         composer, texts = self._composer, self._unsent.texts
         if not texts:
             if asked:
-                self._screen.notify("Everything was sent.", markup=False)
+                self._screen.notify(_("Everything was sent."), markup=False)
         elif not composer.is_empty or composer.is_mid_typing() or self._approval.request is not None:
-            text = f"{were_not_sent(len(texts))} before clawbot ended: /unsent shows them."
+            many = len(texts)
+            text = ngettext(
+                "{n:,} message was not sent before clawbot ended: /unsent shows it.",
+                "{n:,} messages were not sent before clawbot ended: /unsent shows them.",
+                many,
+            ).format(n=many)
             self._say(Notice(level="warning", text=text))
         else:
             composer.display = False
@@ -77,7 +82,7 @@ class Questions:
         self._composer.display = False
         self._screen.add_class("asking")
         self._approval.ask(self._open[0], mid_typing=self._composer.is_mid_typing())
-        self._bar.runs("waits for your answer")
+        self._bar.runs(_("waits for your answer"))
         self._bar.asks(True)
         self._waits()
 

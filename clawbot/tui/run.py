@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from clawbot.collector import collecting_later
 from clawbot.errors import ClawbotError
 from clawbot.signals import on_signals
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.terminal import SavedTerminal, typing_kept
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SAVING = "Saving what matters to memory … (Ctrl+C skips)"
-FINISHING = "Waiting for the hooks … (Ctrl+C skips)"
+SAVING = N_("Saving what matters to memory … (Ctrl+C skips)")
+FINISHING = N_("Waiting for the hooks … (Ctrl+C skips)")
 PATIENCE = 0.7  # seconds of a closing that nobody wonders about
 
 
@@ -54,11 +55,11 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
     if app.failure is not None:
         raise app.failure
     if app.crash is not None:
-        _tell_crash("the screen crashed", app.crash)
+        _tell_crash(_("the screen crashed"), app.crash)
     if isinstance(unclosed, ClawbotError):
         raise unclosed
     if unclosed is not None:
-        _tell_crash("the session could not be closed as usual", unclosed)
+        _tell_crash(_("the session could not be closed as usual"), unclosed)
     if app.crash is not None or unclosed is not None:
         return 1
     return 128 + app.ended_by if app.ended_by else app.return_code or 0
@@ -134,7 +135,7 @@ class _Ending:
         if not self._hasty:
             # A window that has just been closed takes no words, and memory is saved nevertheless.
             with contextlib.suppress(OSError):
-                sys.stderr.write(f"{clean_line(what)}\n")
+                sys.stderr.write(f"{clean_line(_(what))}\n")
                 sys.stderr.flush()
 
     async def _end(self, closing: asyncio.Task[None]) -> None:
@@ -153,7 +154,8 @@ def _tell_unsent(texts: Sequence[str]) -> None:
     # A window that has just been closed takes no words.
     with contextlib.suppress(OSError):
         for text in texts:
-            sys.stderr.write(f"clawbot: this was not sent, the conversation was not open yet: {clean_line(text)}\n")
+            told = _("clawbot: this was not sent, the conversation was not open yet: {text}")
+            sys.stderr.write(f"{told.format(text=clean_line(text))}\n")
         sys.stderr.flush()
 
 
@@ -161,5 +163,7 @@ def _tell_crash(what: str, crash: BaseException) -> None:
     from clawbot.config.paths import Paths, find_home
 
     reason = next(iter(f"{type(crash).__name__}: {crash}".splitlines()))
-    said = f"clawbot: {what} ({reason}). The log tells more: {Paths(find_home()).log_file}"
+    said = _("clawbot: {what} ({reason}). The log tells more: {file}").format(
+        what=what, reason=reason, file=Paths(find_home()).log_file
+    )
     sys.stderr.write(f"{clean_line(said)}\n")

@@ -9,9 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clawbot.agent.events import Notice
+from clawbot.clock import weekday_of
 from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.context.window import ASSUMED
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import N_, _
 from clawbot.tui.input import ShellMode
 from clawbot.tui.render.lines import duration, short_model
 from clawbot.tui.turns import Turns
@@ -31,20 +33,26 @@ TOLD_EVERY = 0.5
 def indexing_text(progress: Progress) -> str:
     """The whole sentence: `indexing 420 of 1,000 files, 12 s left`."""
     if progress.phase == "scan" or not progress.total:
-        return "looking for changed notes"
+        return _("looking for changed notes")
     if progress.phase == "publish":
-        return "the new index is nearly ready"
-    what = "indexing" if progress.phase == "text" else "indexing the meaning of"
+        return _("the new index is nearly ready")
+    pieces = progress.unit == "pieces"
+    if progress.phase == "text":
+        said = _("indexing {done:,} of {total:,} pieces") if pieces else _("indexing {done:,} of {total:,} files")
+    elif pieces:
+        said = _("indexing the meaning of {done:,} of {total:,} pieces")
+    else:
+        said = _("indexing the meaning of {done:,} of {total:,} files")
+    told = said.format(done=progress.done, total=progress.total)
     seconds = round(progress.seconds_left or 0)
-    left = f", {duration(seconds)} left" if seconds else ""
-    return f"{what} {progress.done:,} of {progress.total:,} {progress.unit}{left}"
+    return _("{told}, {time} left").format(told=told, time=duration(seconds)) if seconds else told
 
 
 def indexing_share(progress: Progress) -> str:
     """The same in few characters: `indexing 42%`."""
     if progress.phase in ("scan", "publish") or not progress.total:
-        return "indexing"
-    return f"indexing {100 * progress.done // progress.total}%"
+        return _("indexing")
+    return _("indexing {share}%").format(share=100 * progress.done // progress.total)
 
 
 class IndexingWatch:
@@ -108,20 +116,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STARTING = "starting"
-SAVING = "saving to memory"
+STARTING = N_("starting")
+SAVING = N_("saving to memory")
 IDLE_KEYS = (
-    ("mode", "mode: {mode}"), ("/", "commands"), ("@", "files"), ("sessions", "sessions"), ("memory", "memory"),
-    ("palette", "all"), ("help", "help"), ("find", "find"),
+    ("mode", N_("mode: {mode}")), ("/", N_("commands")), ("@", N_("files")), ("sessions", N_("sessions")),
+    ("memory", N_("memory")), ("palette", N_("all")), ("help", N_("help")), ("find", N_("find")),
 )  # fmt: skip
-BUSY_KEYS = (("enter", "queues"), ("recall", "takes it back"), ("unfold", "unfolds"), ("reasoning", "reasoning"))
+BUSY_KEYS = (
+    ("enter", N_("queues")), ("recall", N_("takes it back")), ("unfold", N_("unfolds")), ("reasoning", N_("reasoning")),
+)  # fmt: skip
 READING_KEYS = (
-    ("to_end", "↓ the end"), ("page_up page_down", "scroll"), ("find", "find"), ("unfold", "unfolds"),
+    ("to_end", N_("↓ the end")), ("page_up page_down", N_("scroll")), ("find", N_("find")), ("unfold", N_("unfolds")),
 )  # fmt: skip
-SHELL_HINTS = {"kept": "shell", "shared": "shell, shared"}
+SHELL_HINTS = {"kept": N_("shell"), "shared": N_("shell, shared")}
 SHELL_KEYS: dict[ShellMode, Keys] = {
-    "kept": (("shell:", "the model does not see it"), ("!!", "shares it"), ("\\!", "says it")),
-    "shared": (("shell:", "the model sees the output"), ("!", "keeps it")),
+    "kept": ((N_("shell:"), N_("the model does not see it")), ("!!", N_("shares it")), ("\\!", N_("says it"))),
+    "shared": ((N_("shell:"), N_("the model sees the output")), ("!", N_("keeps it"))),
 }
 
 
@@ -131,9 +141,9 @@ def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool
     if asking:
         return ()
     if typing:
-        return SHELL_KEYS[typing]
+        return tuple((_(key), _(text)) for key, text in SHELL_KEYS[typing])
     lines = READING_KEYS if reading else BUSY_KEYS if busy else IDLE_KEYS
-    found = ((" ".join(_key(keys, name) for name in names.split()), text) for names, text in lines)
+    found = ((" ".join(_key(keys, name) for name in names.split()), _(text)) for names, text in lines)
     return tuple((key, text.format(mode=mode)) for key, text in found if key.strip())
 
 
@@ -153,10 +163,10 @@ def window_note(status: RuntimeStatus) -> str:
     """What the user should know of the window; empty when somebody knows how large it is."""
     if status.window_source != ASSUMED:
         return ""
-    return (
-        f"Nobody says how large the window of {status.model.ref} is: {status.window:,} tokens are assumed. "
+    return _(
+        "Nobody says how large the window of {model} is: {tokens:,} tokens are assumed. "
         "context_tokens in the settings changes that."
-    )
+    ).format(model=status.model.ref, tokens=status.window)
 
 
 class StatusBar:
@@ -182,7 +192,7 @@ class StatusBar:
         self._mode: Mode = "edits"
         self._keys = KeyMap()
         self._shell: ShellMode = ""
-        line.show(place=STARTING)
+        line.show(place=_(STARTING))
 
     def connect(self, runtime: RuntimeApi) -> None:
         """The figures are those of `runtime`."""
@@ -211,9 +221,11 @@ class StatusBar:
             return
         status = self._runtime.agent.status
         self._header.name_text = f"clawbot · {status.agent_id}"
-        self._header.right_text = f"{short_model(status.model.ref)} · {self._line.clock.now():%a %-d %b}"
+        self._header.right_text = f"{short_model(status.model.ref)} · {weekday_of(self._line.clock.now())}"
         self._line.show(
-            place=status.session_key if status.mode == "edits" else f"{status.session_key} · {status.mode} mode",
+            place=status.session_key
+            if status.mode == "edits"
+            else _("{session} · {mode} mode").format(session=status.session_key, mode=status.mode),
             gauge=gauge_of(self._runtime.settings, status),
             cost=status.cost,
             notes=status.notes,
@@ -262,10 +274,13 @@ class StatusBar:
 
     def show_hint(self) -> None:
         """Name the key that matters most at the moment."""
-        said = "" if self._turns.busy else SHELL_HINTS.get(self._shell, "")
+        said = "" if self._turns.busy else _(SHELL_HINTS[self._shell]) if self._shell else ""
         ends = self.saving or self._turns.busy
         stops = self._keys.first("stop") and not self._editing and ends
-        self._line.show(hint=f"{self._keys.first('stop')} {'skips' if self.saving else 'stops'}" if stops else said)
+        if stops:
+            does = _("{key} skips") if self.saving else _("{key} stops")
+            said = does.format(key=self._keys.first("stop"))
+        self._line.show(hint=said)
         self._footer.keys = keys_of(
             self._keys,
             self._mode,
@@ -311,5 +326,5 @@ class StatusBar:
 
     def _show_activity(self) -> None:
         """What runs; while memory takes what was said, that is all that does."""
-        activity, detail = (SAVING, "") if self.saving else self._activity
+        activity, detail = (_(SAVING), "") if self.saving else self._activity
         self._line.run_clock(activity, detail)

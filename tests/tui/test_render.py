@@ -298,7 +298,7 @@ def test_words_of_a_pattern_stand_for_it_on_a_card() -> None:
         ("running", "", "en", "   ● Editing a.md … "),
         ("asking", "", "zh", "   ● 正在修改 a.md 等待你的回答 "),
         ("done", "+1 -1", "en", "   ✓ Edited a.md +1 -1 · 3.4 s "),
-        ("failed", "failed", "zh", "   ✕ 修改 a.md 失败 · 3.4 s "),
+        ("failed", "failed", "zh", "   ✕ 修改 a.md 失败 · 3.4 秒 "),
         ("declined", "declined", "en", "   ⊘ Edit a.md declined "),
         ("declined", "declined", "zh", "   ⊘ 修改 a.md 已拒绝 "),
         ("stopped", "interrupted", "en", "   ⊘ Edit a.md interrupted "),

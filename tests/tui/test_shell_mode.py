@@ -89,6 +89,7 @@ async def test_a_talk_that_is_opened_again_looks_the_same(tmp_path: Path) -> Non
         assert page_text(app).replace(" ", "") == live.replace(" ", "").replace("0ms·", "")
 
 
+@pytest.mark.usefixtures("chinese")
 async def test_in_chinese(tmp_path: Path) -> None:
     message = BashExecutionMessage("ls", "文件", 0, exclude_from_context=True, timestamp=STAMP)
     history = [

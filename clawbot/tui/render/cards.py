@@ -237,8 +237,10 @@ def _more(count: int) -> str:
 def took_words(milliseconds: int) -> str:
     """A duration in few characters: 12 ms, 3.4 s, 75 s."""
     if milliseconds < 1000:
-        return f"{milliseconds} ms"
-    return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:.0f} s"
+        return _("{n} ms").format(n=milliseconds)
+    if milliseconds < 10_000:
+        return _("{seconds:.1f} s").format(seconds=milliseconds / 1000)
+    return _("{seconds:.0f} s").format(seconds=milliseconds / 1000)
 
 
 def take_details(item: ToolItem, details: Any) -> None:

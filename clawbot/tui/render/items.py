@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from clawbot.agent.events import Level
+from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean, clean_line, isolate
 from clawbot.tui.render.lines import (
     BLANK,
@@ -127,8 +128,10 @@ class UserItem(Item):
     def _whole(self, room: int) -> list[tuple[StyledSpan, ...]]:
         spans = list(plain_spans(clean(self.text[:USER_CHARS]).expandtabs(4), "user"))
         if len(self.text) > USER_CHARS:
-            spans.append(StyledSpan(f"\n… {len(self.text) - USER_CHARS:,} more characters were sent", "tool"))
-        fold = [(StyledSpan("▾ folds", "tool", FOLD),)] if self.can_unfold else []
+            left = len(self.text) - USER_CHARS
+            said = ngettext("… {n:,} more character was sent", "… {n:,} more characters were sent", left)
+            spans.append(StyledSpan(f"\n{said.format(n=left)}", "tool"))
+        fold = [(StyledSpan(_("▾ folds"), "tool", FOLD),)] if self.can_unfold else []
         return [*fold, *wrap(spans, room)]
 
     def _folded(self, room: int) -> list[tuple[StyledSpan, ...]]:
@@ -137,8 +140,8 @@ class UserItem(Item):
         first = wrap(list(plain_spans(begin.strip("\n"), "user")), room)[:END_LINES]
         last = wrap(list(plain_spans(end.strip("\n"), "user")), room)[-END_LINES:]
         rows = self.text.count("\n") + 1
-        lines = f"{rows:,} lines, " if rows > 1 else ""
-        size = f"▸ … {lines}{len(self.text):,} characters"
+        said = _("▸ … {lines:,} lines, {characters:,} characters") if rows > 1 else _("▸ … {characters:,} characters")
+        size = said.format(lines=rows, characters=len(self.text))
         return [*first, (StyledSpan(ellipsis(size, room), "tool", FOLD),), *last]
 
     def guess(self, width: int) -> int:
@@ -259,7 +262,7 @@ class WaitItem(Item):
         lit = self.step % len(WAIT_DOTS)
         dots = [StyledSpan(dot, "card-runs" if place == lit else "card-waits") for place, dot in enumerate(WAIT_DOTS)]
         long = f" {duration(self.seconds)}" if self.seconds >= WAIT_TOLD else ""
-        text = ellipsis(f"  {clean_line(self.text)}{long}", max(8, page.width - TEXT_INDENT - len(WAIT_DOTS)))
+        text = ellipsis(f"  {clean_line(_(self.text))}{long}", max(8, page.width - TEXT_INDENT - len(WAIT_DOTS)))
         return [BLANK, *indented([StyledLine((*dots, StyledSpan(text, "tool")))])]
 
     def guess(self, width: int) -> int:

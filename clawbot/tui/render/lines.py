@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, chop_cells
 
+from clawbot.text.interface import _
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import isolate
 from clawbot.text.visible import pieces, visible
@@ -194,7 +195,9 @@ def short_model(ref: str) -> str:
 
 def duration(seconds: int) -> str:
     """Seconds as people say them: 4 s, 2 min 05 s."""
-    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60:02d} s"
+    if seconds < 60:
+        return _("{seconds} s").format(seconds=seconds)
+    return _("{minutes} min {seconds:02d} s").format(minutes=seconds // 60, seconds=seconds % 60)
 
 
 # `memory/2026-10-02.md:14`, `MEMORY.md#L3` or an address that nobody marked as a link. The counts bound the time that a
@@ -264,7 +267,13 @@ def _leaf(token: Token, style: str, link: str) -> Iterable[StyledSpan]:
         return [StyledSpan("\n" if token.type == "hardbreak" else " ", style)]
     if token.type == "image":
         source = _web(str(token.attrs.get("src", "")))
-        return [StyledSpan(f"[image: {token.content or source or 'no name'}]", f"{style} link".lstrip(), source)]
+        return [
+            StyledSpan(
+                _("[image: {name}]").format(name=token.content or source or _("no name")),
+                f"{style} link".lstrip(),
+                source,
+            )
+        ]
     if link:
         return [StyledSpan(isolate(token.content), f"{style} link".lstrip(), link)]
     if token.type == "code_inline":

@@ -13,6 +13,7 @@ from msgspec import Struct
 from rich.cells import chop_cells
 
 from clawbot.agent.events import ApprovalRequested
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.patterns import lazy_re
 from clawbot.text.visible import one_line, visible
 from clawbot.tools.danger import danger_of
@@ -34,7 +35,7 @@ AIR = 3  # blank rows: above the well, below it, above the keys
 # Cells that a question needs: the longest sign stands in one row, beside the number of a line.
 LEAST_WIDTH = 26
 LEAST_ROWS = 3
-TOO_SMALL = "The window is too small to see what is asked: nothing can be allowed here."
+TOO_SMALL = N_("The window is too small to see what is asked: nothing can be allowed here.")
 HINT_AT = 3  # rows that the well and the hint share at least
 TOLD_ROWS = 3  # of each text below the well
 KEY_GAP = 3
@@ -79,14 +80,14 @@ class Choice(Struct, frozen=True):
 def choices_of(asked: ApprovalRequested) -> tuple[Choice, ...]:
     """The answers that `asked` has: a change of a file is not edited here, and not everything has a rule or is kept
     from the network."""
-    choices = [Choice("y", "until you quit" if asked.asks else "once", "once")]
+    choices = [Choice("y", _("until you quit") if asked.asks else _("once"), _("once"))]
     if asked.network:
-        choices.append(Choice("w", "once, with network", "net"))
+        choices.append(Choice("w", _("once, with network"), _("net")))
     if asked.pattern:
-        choices.append(Choice("a", f"always {_pattern(asked)} until you quit", "always"))
-    choices.append(Choice("n", "no", "no"))
+        choices.append(Choice("a", _always(asked), _("always")))
+    choices.append(Choice("n", _("no"), _("no")))
     if not asked.diff and not asked.asks:
-        choices.append(Choice("e", "edit first", "edit"))
+        choices.append(Choice("e", _("edit first"), _("edit")))
     return tuple(choices)
 
 
@@ -94,8 +95,8 @@ def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked, c
     """`asked` in at most `height` rows of `width` cells, with the cursor on the choice of the key `chosen`. If that is
     less than the minimum, nothing of it is shown."""
     if width < LEAST_WIDTH or height < LEAST_ROWS:
-        refusal = [StyledSpan("n", "key"), *shown_spans(" no ", "label")]
-        rows = wrap([*refusal, *shown_spans(TOO_SMALL, "urgent")], max(1, width))[: max(1, height)]
+        refusal = [StyledSpan("n", "key"), *shown_spans(f" {_('no')} ", "label")]
+        rows = wrap([*refusal, *shown_spans(_(TOO_SMALL), "urgent")], max(1, width))[: max(1, height)]
         return View(tuple(StyledLine(tuple(row)) for row in rows), 1, 0, 0)
     well = rows_of(asked, width)
     keys = _choices(asked, width, height, chosen, min(len(well), WELL_ROWS))
@@ -106,7 +107,7 @@ def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked, c
     below = len(well) - top - room
     unread = 0 if looked.all_seen else below
     if unread:  # as many rows, so that nothing jumps when the end is reached
-        reading = (Choice("y", f"reads on, {unread:,} below", ""), Choice("n", "no", ""))
+        reading = (Choice("y", _("reads on, {n:,} below").format(n=unread), ""), Choice("n", _("no"), ""))
         keys = [*_row_up(reading, width, "", short=True), *[BLANK] * (len(keys) - 1)]
     gap = [BLANK] if air else []
     head = _head(asked, width, _count(asked, len(well), top, room), urgent=unread > 0)
@@ -159,19 +160,15 @@ def _count(asked: ApprovalRequested, total: int, top: int, room: int) -> tuple[s
     if room >= total:
         return "", ""
     lines = (asked.diff or asked.command).count("\n") + 1
-    many = f"{lines:,} lines" if lines > 1 else "1 line"
-    above = [f"{top:,} above"] if top else []
-    below = [f"{total - top - room:,} below"] if top + room < total else []
-    parts = [many if lines == total else f"{many} in {total:,} rows", *above, *below]
+    many = ngettext("{n:,} line", "{n:,} lines", lines).format(n=lines)
+    above = [_("{n:,} above").format(n=top)] if top else []
+    below = [_("{n:,} below").format(n=total - top - room)] if top + room < total else []
+    parts = [many if lines == total else _("{lines} in {rows:,} rows").format(lines=many, rows=total), *above, *below]
     return ", ".join(parts), (below or above)[0]
 
 
 def _head(asked: ApprovalRequested, width: int, counts: tuple[str, str], *, urgent: bool) -> StyledLine:
-    what = f"the model asks to {one_line(asked.command)}" if asked.diff else f"{one_line(asked.tool)} asks to run"
-    if asked.by:
-        who = f"the sub-agent “{one_line(asked.by)}”"
-        what = f"{who} asks to {one_line(asked.command)}" if asked.diff else f"{who} asks to run by {asked.tool}"
-    spans = shown_spans(asked.asks or what, "question")
+    spans = shown_spans(asked.asks or _who(asked), "question")
     count = counts[0] if width_of(counts[0]) + HEAD <= width else counts[1]
     if not count:
         return StyledLine(tuple(cut_spans(spans, width)))
@@ -180,11 +177,23 @@ def _head(asked: ApprovalRequested, width: int, counts: tuple[str, str], *, urge
     return StyledLine((*spans, StyledSpan(gap), StyledSpan(count, "urgent" if urgent else "quiet")))
 
 
+def _who(asked: ApprovalRequested) -> str:
+    """Who asks, and for what."""
+    if asked.by:
+        said = _("the sub-agent “{agent}” asks to run by {tool}")
+        if asked.diff:
+            said = _("the sub-agent “{agent}” asks to {change}")
+    else:
+        said = _("the model asks to {change}") if asked.diff else _("{tool} asks to run")
+    return said.format(agent=one_line(asked.by), tool=one_line(asked.tool), change=one_line(asked.command))
+
+
 def _told(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple[int, list[StyledLine]]:
     """The rows below the box (risks, and what the command can touch), and the number of blank rows. Of `spare` rows the
     box gets `least`: without room, blank rows are dropped first and the risks last."""
-    hint = f"hint: {', '.join(asked.risks)}" if asked.risks else ""
-    reach = " · ".join(part for part in (asked.folder and f"in {asked.folder}", asked.reach) if part)
+    hint = _("hint: {risks}").format(risks=_(", ").join(map(_, asked.risks))) if asked.risks else ""
+    folder = _("in {folder}").format(folder=asked.folder) if asked.folder else ""
+    reach = " · ".join(filter(None, (folder, asked.reach)))
     texts = [(hint, "danger" if danger_of(asked.risks) == "grave" else "hint"), (reach, "quiet")]
     for air, rows in ((AIR, TOLD_ROWS), (0, TOLD_ROWS), (0, 1)):
         told = [line for text, style in texts for line in _paragraph(text, style, width, rows)]
@@ -247,6 +256,8 @@ def _said(key: str, text: str, mark: str, chosen: str) -> list[StyledSpan]:
     return [StyledSpan(key, f"key{also}"), *shown_spans(f" {text}", f"label{also}")]
 
 
-def _pattern(asked: ApprovalRequested) -> str:
+def _always(asked: ApprovalRequested) -> str:
     """What "always" allows; not repeated if the rule is the command itself."""
-    return "this very command" if asked.pattern == asked.command else f"`{one_line(asked.pattern)}`"
+    if asked.pattern == asked.command:
+        return _("always this very command until you quit")
+    return _("always `{pattern}` until you quit").format(pattern=one_line(asked.pattern))

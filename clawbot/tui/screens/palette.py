@@ -15,6 +15,7 @@ from clawbot.clock import Clock, age
 from clawbot.config.keys import NO_KEY, shown_key
 from clawbot.errors import ClawbotError
 from clawbot.memory.documents.memory_files import ROOT_FILES
+from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.screens.choices import agent_row, model_row
 from clawbot.tui.screens.common import KeyHint
@@ -232,11 +233,15 @@ def key_rows(chat: Screen[None]) -> list[Row]:
         if active.node is chat and binding.description and binding.action not in (*LEFT_OUT, *found):
             found[binding.action] = Row(
                 f"action:{binding.action}",
-                binding.description,
+                _capital(_(binding.description)),
                 right="" if binding.key == NO_KEY else shown_key(binding.key),
                 group="Keys",
             )
     return list(found.values())
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def theme_rows(available: Collection[str]) -> list[Row]:

@@ -28,6 +28,7 @@ from textual.widgets.text_area import Edit, EditResult
 
 from clawbot.agent.events import ApprovalRequested
 from clawbot.clock import Clock
+from clawbot.text.interface import _
 from clawbot.text.visible import reveal, unwritten, visible
 from clawbot.tools.danger import danger_of
 from clawbot.tui.render.lines import BLANK
@@ -195,7 +196,13 @@ class CommandEditor(TextArea):
             self.post_message(self.Refused(str(error)))
             return
         if found := unwritten(command):
-            self.post_message(self.Refused(f"{found.name} at character {found.place} is never run: take it out"))
+            self.post_message(
+                self.Refused(
+                    _("{sign} at character {place} is never run: take it out").format(
+                        sign=found.name, place=found.place
+                    )
+                )
+            )
         elif command.strip():
             self.post_message(self.Done(command))
 
@@ -364,7 +371,7 @@ class Approval(Vertical, can_focus=True):
 
     def _say_keys(self, problem: str = "") -> None:
         parts = [Content.styled(problem, "$warning")] if problem else []
-        parts += key_texts(("enter", "runs it"), ("esc", "back"))
+        parts += key_texts(("enter", _("runs it")), ("esc", _("back")))
         self.query_one("#approval-editing", Static).update(Content("   ").join(parts))
 
     def on_command_editor_refused(self, event: CommandEditor.Refused) -> None:

@@ -11,6 +11,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
+from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.input import Choice
 from clawbot.tui.render.lines import width_of
@@ -70,9 +71,9 @@ class Completions(Widget):
         first, stop = self._view()
         rows = [self._row(number, names[number], column) for number in range(first, stop)]
         if below := len(self.choices) - stop:
-            rows.append(Content.styled(f" ↓ {below:,} more", HELP))
+            rows.append(Content.styled(_(" ↓ {below:,} more").format(below=below), HELP))
         elif first:
-            rows.append(Content.styled(f" ↑ {first:,} more", HELP))
+            rows.append(Content.styled(_(" ↑ {first:,} more").format(first=first), HELP))
         return Content("\n").join(rows)
 
     def _row(self, number: int, name: str, column: int) -> Content:

@@ -19,6 +19,7 @@ from clawbot.agent.slash import COMMANDS, CommandInfo
 from clawbot.attachments.mentions import written
 from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.clipboard import keep_picture, read_picture
 from clawbot.tui.history import load_history, save_entry
@@ -137,10 +138,12 @@ class Composer(Vertical):
         """Give out `text`, which stands in the prompt as `shown`, and empty the prompt; a slip stays there."""
         entry = classify(text, self._commands)
         if self._runtime is None and isinstance(entry, UnknownCommand):
-            self.notify("Still starting: commands are known in a moment.", markup=False)
+            self.notify(_("Still starting: commands are known in a moment."), markup=False)
         elif isinstance(entry, UnknownCommand):
-            nearest = f" Did you mean {entry.nearest}?" if entry.nearest else " /help lists the commands."
-            self.notify(f"There is no command {entry.name}.{nearest}", severity="warning", markup=False)
+            said = _("There is no command {name}. /help lists the commands.")
+            if entry.nearest:
+                said = _("There is no command {name}. Did you mean {nearest}?")
+            self.notify(said.format(name=entry.name, nearest=entry.nearest), severity="warning", markup=False)
         elif entry is not None:
             self._offer([])
             self._models = []
@@ -286,4 +289,4 @@ class Composer(Vertical):
 
 
 def _command_choice(command: CommandInfo) -> Choice:
-    return Choice(command.name, command.help, complete=not command.arguments, arguments=command.arguments)
+    return Choice(command.name, _(command.help), complete=not command.arguments, arguments=command.arguments)

@@ -15,21 +15,23 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import EditResult, Location, Selection
 
 from clawbot.deadline import deadline
+from clawbot.text.interface import N_, _
 from clawbot.tui.history import PromptHistory
 from clawbot.tui.keys import binding
+from clawbot.tui.render.lines import width_of
 from clawbot.tui.typed_paths import pasted_mention
 from clawbot.tui.vi import INSERT, LINES, NAMED, VISUAL, Step, Vi, press
 from clawbot.tui.vi_motions import clamped, line_end, line_start, place_of, shared
 
 PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
 PASTE_LINES = 25
-INVITATIONS = ("Ask, or / for commands, @ for files", "Ask · / commands · @ files", "Ask")
+INVITATIONS = (N_("Ask, or / for commands, @ for files"), N_("Ask · / commands · @ files"), N_("Ask"))
 DISK_SECONDS = 1.0  # a path on a disk that answers later is pasted as it is
 
 
 def invitation(width: int) -> str:
     """What an empty prompt of `width` cells says: the longest text that fits."""
-    return next((text for text in INVITATIONS if len(text) <= width), "")
+    return next((text for text in map(_, INVITATIONS) if width_of(text) <= width), "")
 
 
 class Prompt(TextArea):
@@ -204,10 +206,10 @@ class Prompt(TextArea):
         """`text`, or the placeholder that stands for it until it is sent when it is long."""
         if len(text) <= PASTE_CHARS and text.count("\n") <= PASTE_LINES:
             return text
-        placeholder = f"[pasted {len(text):,} characters]"
+        placeholder = _("[pasted {n:,} characters]").format(n=len(text))
         number = 2
         while self.pastes.get(placeholder, text) != text:
-            placeholder = f"[pasted {len(text):,} characters, {number}]"
+            placeholder = _("[pasted {n:,} characters, {number}]").format(n=len(text), number=number)
             number += 1
         self.pastes[placeholder] = text
         return placeholder

@@ -20,6 +20,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from clawbot.clock import Clock
+from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.render.lines import StyledSpan, cells_of, duration, ellipsis, short, width_of
 from clawbot.tui.widgets.line_view import Painted
@@ -88,7 +89,7 @@ def gauge_parts(gauge: Gauge) -> list[list[StyledSpan]]:
     Nothing was counted where there are no tokens: then there is a bar at most."""
     about = "" if gauge.exact else "~"
     if not gauge.window:
-        return [[StyledSpan(f"{about}{short(gauge.tokens)} tokens")]] if gauge.tokens else []
+        return [[StyledSpan(_("{n} tokens").format(n=f"{about}{short(gauge.tokens)}"))]] if gauge.tokens else []
     if not gauge.tokens:
         return [bar(gauge)]
     percent = StyledSpan(f"{about}{round(100 * gauge.tokens / gauge.window)}%", gauge.level)
@@ -130,7 +131,8 @@ def _parts(state: StatusState) -> list[list[list[StyledSpan]]]:
     if state.indexing:
         parts.append([[StyledSpan(state.indexing)]])
     elif state.notes:
-        parts.append([[StyledSpan(f"memory {state.notes:,} note{'s' if state.notes != 1 else ''}")]])
+        notes = ngettext("memory {n:,} note", "memory {n:,} notes", state.notes).format(n=state.notes)
+        parts.append([[StyledSpan(notes)]])
     return [forms for forms in parts if forms]
 
 
@@ -259,17 +261,21 @@ class QueueLines(Widget):
         """Line `y`."""
         if self.coming:
             if not y:
-                text = ellipsis(clean_line(self.coming[:500]), max(10, self.size.width - 14))
-                return self._line(f"   sending: {text}")
+                return self._line(self._told(_("sending: {text}"), self.coming))
             y -= 1
         more = len(self.texts) - self.SHOWN
         if y >= self.SHOWN and more > 0:
-            text = f"   and {more} more"
+            text = f"   {ngettext('and {n} more', 'and {n} more', more).format(n=more)}"
         else:
-            hint = f"   {self.key} takes it back" if self.key and y == len(self.texts) - 1 else ""
-            line = clean_line(self.texts[y][:500]) if y < len(self.texts) else ""
-            text = f"   queued: {ellipsis(line, max(10, self.size.width - 14 - len(hint)))}{hint}"
+            hint = (
+                "   " + _("{key} takes it back").format(key=self.key) if self.key and y == len(self.texts) - 1 else ""
+            )
+            text = self._told(_("queued: {text}"), self.texts[y] if y < len(self.texts) else "", hint)
         return self._line(text)
+
+    def _told(self, said: str, text: str, hint: str = "") -> str:
+        room = self.size.width - width_of(said) + len("{text}") - width_of(hint) - 6
+        return f"   {said.format(text=ellipsis(clean_line(text[:500]), max(10, room)))}{hint}"
 
     def _line(self, text: str) -> Strip:
         return Strip([Segment(text, self.rich_style)]).crop_extend(0, self.size.width, self.rich_style)
@@ -290,8 +296,8 @@ class NewBelow(Widget):
 
     def show(self, count: int, lines: int) -> None:
         """Tell of so many new things, else of so many new lines; hidden while there is nothing new."""
-        more = f"↓ {lines:,} more line{'' if lines == 1 else 's'} · end" if lines else ""
-        self.text = f"↓ {count} new · end" if count else more
+        more = ngettext("↓ {n:,} more line · end", "↓ {n:,} more lines · end", lines).format(n=lines) if lines else ""
+        self.text = _("↓ {n} new · end").format(n=count) if count else more
         self.display = bool(self.text)
 
     def render(self) -> str:
@@ -300,7 +306,7 @@ class NewBelow(Widget):
 
     def get_content_width(self, container: object, viewport: object) -> int:
         """As wide as its text."""
-        return len(self.render())
+        return width_of(self.render())
 
     def on_click(self, event: Click) -> None:
         """Go there."""

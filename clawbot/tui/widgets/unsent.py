@@ -19,6 +19,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Static
 
+from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean_line, isolate
 from clawbot.text.visible import were_not_sent
 from clawbot.tui.render.lines import ellipsis
@@ -67,10 +68,12 @@ class UnsentQuestion(Vertical, can_focus=True):
         shown = texts if len(texts) <= SHOWN + 1 else texts[:SHOWN]
         lines = [ellipsis(isolate(clean_line(text[:SCANNED])), room) for text in shown]
         if len(shown) < len(texts):
-            lines.append(f"and {len(texts) - len(shown):,} more")
+            left = len(texts) - len(shown)
+            lines.append(ngettext("and {n:,} more", "and {n:,} more", left).format(n=left))
         self.query_one("#unsent-texts", Static).update("\n".join(lines))
-        every = "" if len(texts) == 1 else " all"
-        keys = key_texts(("s", f"send{every}"), ("e", "edit"), ("d", f"drop{every}"), ("esc", "later"))
+        many = len(texts)
+        send, drop = ngettext("send", "send all", many), ngettext("drop", "drop all", many)
+        keys = key_texts(("s", send), ("e", _("edit")), ("d", drop), ("esc", _("later")))
         self.query_one("#unsent-keys", Static).update(Content("   ").join(keys))
         self.display = True
         self.focus()
