@@ -123,7 +123,13 @@ def test_a_long_talk_is_opened_in_few_reads_and_keeps_the_collector_out(
 def test_an_entry_longer_than_a_block_and_lines_between_the_path_are_read_as_they_are(tmp_path: Path) -> None:
     long = "y" * (LARGEST_BLOCK + 1)
     path = write(
-        tmp_path / "s1.jsonl", HEADER, entry(1, "a"), b"{torn", entry(2, long, parent=1), b"", entry(3, "c", parent=2)
+        tmp_path / "s1.jsonl",
+        HEADER,
+        entry(1, "a"),
+        b"{torn\n",
+        entry(2, long, parent=1),
+        b"\n",
+        entry(3, "c", parent=2),
     )
     with opened(path) as transcript:
         assert [item.message.text for item in transcript.context()] == ["a", long, "c"]
