@@ -63,7 +63,8 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
 
     `approvals`: somebody can answer questions. `mentions`: `@path` in a message attaches a file.
     `watch`: keep the index up to date by watching the files (useful for
-    more than one search). `background`: run the schedule and automatic session ends. `flush_at_end`: save the
+    more than one search). `background`: run the schedule and automatic session ends, and let the model
+    give sessions their titles. `flush_at_end`: save the
     conversation to memory when the session is closed. `warm`: load what a call of the model needs while the session is
     opened, since one follows at once. `approved`: tools whose questions are answered with yes where nobody can be
     asked. `client`: what the program through which the user talks asks for at the moment, for the prompt.
@@ -408,6 +409,7 @@ class SharedServices:
             approved=options.approved,
             client=options.client,
             flush_at_end=options.flush_at_end,
+            titles=options.background and self.loaded.settings.session.titles == "auto",
             skills=self.skills,
             recall=self.memory,
             citations=self.loaded.settings.memory.citations,

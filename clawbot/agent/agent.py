@@ -35,6 +35,7 @@ from clawbot.agent.slash import RESETS, SAID, ParsedCommand, ShellCommand, parse
 from clawbot.agent.status import report_of, status_of
 from clawbot.agent.status_types import RuntimeStatus
 from clawbot.agent.submissions import Outbox, Submissions
+from clawbot.agent.titles import Titles
 from clawbot.agent.turn_runner import TurnRunner
 from clawbot.agent.user_command import run_user_command
 from clawbot.attachments.mentions import mentions
@@ -78,6 +79,8 @@ class Agent:
         self._submissions = Submissions(self._take_up, deps.clock, self.outbox.keep, self.outbox.drop_soon)
         self.ended = EndedTalks(deps, self._runner_of_ended, self.announce)
         leaves, wake = self._turns.leaves_some, self.ended.wake
+        requests, alone, tell = self._turns.requests, self._submissions.exclusive, self.announce
+        self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, announce=tell)
         self._resets = Resets(deps, self.conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
         self._closing = False
         self.saving = self.steers = self.runs_shell = False
@@ -184,11 +187,13 @@ class Agent:
 
     async def compact(self, focus: str) -> CompactionFinished:
         """Summarise the earlier turns now; `focus` is what the summary should cover above all."""
+        self.titles.stop()
         return await self._turns.compact(focus, self._scope())
 
     async def reset(self, reason: ResetReason, text: str = "") -> SessionChanged:
         """Start a fresh session under the same key after the hooks kept the old one. `text` is the first
         message in it."""
+        self.titles.stop()
         changed = await self._resets.reset(reason, text, self._scope())
         self._owed += notices_of(self.conversation.session)
         return changed
@@ -213,6 +218,7 @@ class Agent:
         If that model can't be opened, this is reported with the next message and the current one stays. Raises
         SessionStoreError; then `session` is closed and the conversation unchanged.
         """
+        self.titles.stop()
         wanted = session.record.model_override or self.deps.usual_model
         async with AsyncExitStack() as undo:
             undo.push_async_callback(asyncio.to_thread, session.close)
@@ -267,6 +273,7 @@ class Agent:
 
     async def _take_model(self, model: ChatModel, ref: str) -> None:
         """Use `model` from now on and close the previous one."""
+        self.titles.stop()
         async with self.ended.without():
             self._turns.requests.forget_figures()
             await self.deps.model.replace(model, ref)
@@ -288,7 +295,10 @@ class Agent:
         now = self.deps.clock.now()
         target = path or default_target(self.deps.workspace, short_name(record.key), form, now)
         transcript, clock = store.path_of(record), self.deps.clock
-        count = await asyncio.to_thread(write_export, transcript, target, form, clock, with_secrets=with_secrets)
+        title = (await asyncio.to_thread(store.summary, record)).title
+        count = await asyncio.to_thread(
+            write_export, transcript, target, form, clock, title=title, with_secrets=with_secrets
+        )
         if count:
             kept = "`/export --with-secrets` keeps what is in this conversation."
             self.announce(Notice(level="info", text=f"{left_out(count)} of {target.name}. {kept}"))
@@ -311,6 +321,7 @@ class Agent:
         stops the hooks."""
         self._closing = True
         self.interrupt()
+        await self.titles.close()
         async with self.exclusive():
             try:
                 if not hasty:
@@ -380,7 +391,9 @@ class Agent:
             say = CommandResult(message=text) if command is None else await self._command(command, text, scope)
             if say.message.strip():
                 said = without_escape(say.message) if self.runs_shell else say.message
+                self.titles.stop()
                 await self._message(said, scope, say.attached)
+                self.titles.after_turn()
                 if self.deps.flush_at_end:
                     self.hooks.read_along()
         except InterruptedTurnError:

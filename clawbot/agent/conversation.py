@@ -24,7 +24,6 @@ from clawbot.sessions.entries import (
 )
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.forgotten import without_forgotten
-from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.sessions.summary import given_title
@@ -158,15 +157,14 @@ class Conversation:
         self.session.record = structs.replace(record, turns=turns, last_interaction_at=moment)
         return entry.id
 
-    def add_spent(self, other: SessionRecord) -> None:
-        """Count what was spent in the session of `other`, which worked for this one."""
+    def add_spent(self, tokens_in: int, tokens_out: int, cost: float | None) -> None:
+        """Count what was spent for this session outside of its turns: tokens, and US dollars (None: unknown)."""
         record = self.session.record
-        spent = record.cost if other.cost is None else (record.cost or 0.0) + other.cost
         self.session.record = structs.replace(
             record,
-            input_tokens=(record.input_tokens or 0) + (other.input_tokens or 0),
-            output_tokens=(record.output_tokens or 0) + (other.output_tokens or 0),
-            cost=spent,
+            input_tokens=(record.input_tokens or 0) + tokens_in,
+            output_tokens=(record.output_tokens or 0) + tokens_out,
+            cost=record.cost if cost is None else (record.cost or 0.0) + cost,
         )
 
     async def save_rest(self) -> str:
@@ -257,6 +255,10 @@ class Conversation:
         await self.save_rest()
         self.session.record = await asyncio.to_thread(self._store.named, self.session, title)
         return title
+
+    async def take_title(self, title: str, by: str) -> None:
+        """Give the session the `title` that the model `by` found, while no turn runs. Raises SessionStoreError."""
+        self.session.record = await asyncio.to_thread(self._store.named, self.session, title, by)
 
     def begin_anew(self) -> None:
         """Let the age of an empty session count from now. Blocks. Raises SessionStoreError."""

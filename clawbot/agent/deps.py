@@ -73,7 +73,8 @@ class AgentDeps(Struct, frozen=True):
     `usual_model` answers in sessions for which no other was chosen; `consent` says which servers
     found here may be used. `approvals`: somebody can answer questions; else
     those of the tools `approved` are allowed; `client` is what the program through which the user talks asks for now;
-    `flush_at_end`: memory is offered what was said when the session is closed. `recall` is the memory index, None when
+    `flush_at_end`: memory is offered what was said when the session is closed; `titles`: the model
+    gives sessions their titles. `recall` is the memory index, None when
     it is switched off; `skills` finds the skills, None where there can be none; `citations` is `memory.citations`.
     `hooks` runs the hooks, None when there are none, and the end waits `hooks_patience` seconds for them; `asked` is
     told which files stand in the prompt; `home` is the state folder; `attachments` reads what messages mention, None
@@ -96,6 +97,7 @@ class AgentDeps(Struct, frozen=True):
     approved: frozenset[str] = frozenset()
     client: Callable[[], str] = str
     flush_at_end: bool = True
+    titles: bool = False
     skills: SkillShelf | None = None
     recall: MemoryBackend | None = None
     citations: Citations = "auto"

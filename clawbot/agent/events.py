@@ -264,6 +264,13 @@ class SessionChanged(_Event, frozen=True, tag="session_changed"):
     reason: str
 
 
+class SessionTitled(_Event, frozen=True, tag="session_titled"):
+    """The model gave the session a title."""
+
+    session_id: str
+    title: str
+
+
 class TurnEnded(_Event, frozen=True, tag="turn_ended"):
     """The submission is over. `error` and `hint` are set when it failed."""
 
@@ -298,6 +305,7 @@ Event = (
     | SubagentStep
     | CommandOutput
     | SessionChanged
+    | SessionTitled
     | TurnEnded
 )
 

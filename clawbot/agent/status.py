@@ -84,6 +84,7 @@ def status_of(
         cache=requests.cache,
         mode=deps.tools.permissions.mode,
         answered_before=_other_model(conversation.items, deps.model.info.ref),
+        title=conversation.session.record.name,
     )
 
 

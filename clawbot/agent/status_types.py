@@ -25,7 +25,7 @@ class RuntimeStatus(Struct, frozen=True):
     `window_source` says where the window is known from, as a half sentence; `unsent` counts what was typed and not
     sent before the program ended last; `memory_problem` says why notes are found by words alone; `cache` is
     None until a provider reported a call; `mode` says what tools may change unasked; `answered_before` is the model
-    of the last answer, where it is not the one that answers now."""
+    of the last answer, where it is not the one that answers now; `title` is the session's, "" while it has none."""
 
     agent_id: str
     session_key: str
@@ -48,6 +48,7 @@ class RuntimeStatus(Struct, frozen=True):
     cache: CacheUse | None = None
     mode: Mode = "edits"
     answered_before: str = ""
+    title: str = ""
 
 
 class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):

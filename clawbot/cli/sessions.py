@@ -220,7 +220,7 @@ def restore(session_id: str | None, agent_id: str, file: Path | None) -> None:
         return
     found = store.trash.records()
     for record in found:
-        parts = (record.session_id, short_name(record.key), redact(record.label or ""))
+        parts = (record.session_id, short_name(record.key), redact(record.name))
         say("  ".join(clean_line(part) for part in parts if part))
     if not found:
         say("No deleted sessions.")

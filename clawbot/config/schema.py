@@ -107,6 +107,10 @@ class SessionSettings(SettingsSection):
     """When a session ends automatically."""
     reset_by_type: ResetByTypeSettings = ResetByTypeSettings()
     """Differences between session types."""
+    titles: Literal["auto", "off"] = "auto"
+    """Who gives a conversation of the chat its title: the model that answers in it, once, in the background (auto: one
+    request, whose prompt is that of the turn before and so mostly in the provider's cache), or nobody (off): then its
+    first words are shown. `/rename` decides in any case."""
 
     def reset_of(self, kind: SessionType) -> ResetSettings:
         """When sessions of one type end: `reset` overridden by `reset_by_type`."""

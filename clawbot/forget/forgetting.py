@@ -204,9 +204,9 @@ class Forgetting:
         if not editor.dry_run:
             forget(self._store.folder, work.sessions, entries)
         unnamed = work.phrase.holds if work.phrase is not None else lambda _label: False
-        labelled = [each for each in self._store.records() if each.label and unnamed(each.label)]
+        labelled = [each for each in self._store.records() if any(map(unnamed, each.names))]
         if labelled:
-            yield ForgottenPart("sessions/sessions.json", f"{len(labelled)} of the names that you gave removed")
+            yield ForgottenPart("sessions/sessions.json", f"the names of {len(labelled)} removed")
         if not editor.dry_run:
             self._store.bury(unnamed)
 

@@ -24,6 +24,7 @@ from clawbot.hooks.events import (
     ToolBefore,
 )
 from clawbot.text.globs import compile_glob
+from clawbot.text.naming import bare_answer, gives_no_name, means_no_name
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.text.topics import topics, words
 
@@ -51,9 +52,12 @@ __all__ = [
     "SessionStart",
     "ToolAfter",
     "ToolBefore",
+    "bare_answer",
     "clean",
     "clean_line",
     "compile_glob",
+    "gives_no_name",
+    "means_no_name",
     "read_guarded",
     "topics",
     "words",

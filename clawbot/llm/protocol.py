@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolSpec
 
-Purpose = Literal["chat", "flush", "summary", "slug", "rerank"]
+Purpose = Literal["chat", "flush", "summary", "slug", "title", "rerank"]
 
 CAPPED = "context_tokens in the settings"
 """The source of a window that the settings made smaller."""

@@ -112,9 +112,10 @@ class LabelEntry(Entry, frozen=True, tag="label"):
 
 
 class SessionInfoEntry(Entry, frozen=True, tag="session_info"):
-    """The user's name for the session."""
+    """A name of the session: the user's, or the title that the model `by` gave it."""
 
     name: str | None = None
+    by: str | None = None
 
 
 class OtherEntry(Entry, frozen=True, tag="other"):
@@ -264,7 +265,7 @@ def encode_entry(entry: E) -> tuple[E, bytes]:
 def _entry_line(value: dict[str, Any]) -> bytes:
     links = {name: value[name] for name in ("type", "id", "parentId", "timestamp")}
     rest = {name: part for name, part in value.items() if name not in links}
-    for name in ("details", "fromHook", "data", "label", "name"):
+    for name in ("details", "fromHook", "data", "label", "name", "by"):
         if rest.get(name, ...) is None:
             del rest[name]
     if "message" in rest:

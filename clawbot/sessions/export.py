@@ -29,7 +29,6 @@ from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.entries import mend
 from clawbot.sessions.errors import store_error
 from clawbot.sessions.lines import ByteSource, lines_backwards
-from clawbot.sessions.summary import read_title
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.text.secrets import Redactor
@@ -167,8 +166,11 @@ def default_target(workspace: Path, session_key: str, form: str, now: datetime) 
     return workspace / "exports" / f"{name}-{now:%Y-%m-%d-%H%M%S}.{form}"
 
 
-def write_export(transcript: Path, target: Path, form: str, clock: Clock, *, with_secrets: bool = False) -> int:
-    """Write the session at `transcript` to `target` as "md" or "json"; returns the number of redacted secrets. Blocks.
+def write_export(
+    transcript: Path, target: Path, form: str, clock: Clock, *, title: str = "", with_secrets: bool = False
+) -> int:
+    """Write the session at `transcript`, called `title`, to `target` as "md" or "json"; returns the number of redacted
+    secrets. Blocks.
 
     Raises ClawbotError if `target` exists or can't be written: an export never replaces a file.
     """
@@ -178,7 +180,7 @@ def write_export(transcript: Path, target: Path, form: str, clock: Clock, *, wit
     else:
         with Transcript.open(transcript, clock=clock, writable=False) as opened:
             items = opened.history(limit=sys.maxsize)
-            data = "".join(to_markdown(items, read_title(transcript), clock.now().tzinfo, redactor)).encode()
+            data = "".join(to_markdown(items, title, clock.now().tzinfo, redactor)).encode()
     target = target.expanduser()
     try:
         ensure_private_dir(target.parent)

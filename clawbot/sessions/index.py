@@ -31,7 +31,8 @@ LOCK_TIMEOUT = 10.0
 class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The index entry of a session. Times are in milliseconds since the epoch.
 
-    `model_override` and `label` are the model and name that the user chose. The tokens are those of the last call
+    `model_override` and `label` are the model and name that the user chose, `title` is the one that a model gave. The
+    tokens are those of the last call
     (`context_tokens`: the model's window), `cost` is the session's in US dollars, `turns` counts user messages (None:
     unknown). `last_interaction_at` is the time of the last user message, `resumed_at` when the user returned to the
     session. `ended_reason` says why it no longer has the key `previous_key`. `memory_pending`: nobody uses the session
@@ -47,6 +48,7 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     last_interaction_at: int | None = None
     model_override: str | None = None
     label: str | None = None
+    title: str | None = None
     turns: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -66,6 +68,16 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     def began_at(self) -> int | None:
         """The time from which the session's age counts: its start, or when the user returned to it."""
         return max(self.session_started_at or 0, self.resumed_at or 0) or None
+
+    @property
+    def name(self) -> str:
+        """What the session is called: by the user, else by a model; "" while it is by neither."""
+        return self.label or self.title or ""
+
+    @property
+    def names(self) -> list[str]:
+        """All that it is called."""
+        return [name for name in (self.label, self.title) if name]
 
 
 _FIELDS = {field.encode_name for field in structs.fields(SessionRecord)} | {"providerOverride"}

@@ -46,10 +46,10 @@ def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> Session
     """The summary of `record` with the transcript `path`, with times in `zone`. Raises SessionStoreError."""
     try:
         turns = survey(path).turns if record.turns is None else record.turns
-        title = record.label or read_title(path)
+        title = record.name or read_title(path)
         changed = int(path.stat().st_mtime * 1000)
     except FileNotFoundError:
-        turns, title, changed = record.turns or 0, record.label or "", 0
+        turns, title, changed = record.turns or 0, record.name, 0
     except OSError as error:
         raise store_error("read", path, error) from error
     # Later records of offers to memory don't make the session newer.

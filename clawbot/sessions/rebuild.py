@@ -147,6 +147,7 @@ def record_of(path: Path, summary: TranscriptSummary, key: str) -> SessionRecord
         last_interaction_at=summary.spoke or (updated if summary.turns else None),
         model_override=summary.model,
         label=summary.name or None,
+        title=summary.given or None,
         turns=summary.turns,
         compaction_count=summary.compactions,
         ended_reason=summary.ended or None,

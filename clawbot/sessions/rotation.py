@@ -101,10 +101,11 @@ def bury(state: IndexState, forgotten: Forgotten, agent_id: str, zone: tzinfo | 
                     previous_key=record.key,
                     memory_pending=False,
                     label=None,
+                    title=None,
                 )
             )
-        elif record.memory_pending or record.label:
-            state.put(structs.replace(record, memory_pending=False, label=None))
+        elif record.memory_pending or record.name:
+            state.put(structs.replace(record, memory_pending=False, label=None, title=None))
 
 
 def clean_up(state: IndexState, folder: Path) -> None:

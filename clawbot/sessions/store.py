@@ -195,12 +195,13 @@ class SessionStore:
                     )
 
     def bury(self, unnamed: Callable[[str], bool]) -> Sequence[SessionRecord]:
-        """Apply the consequences of forgotten sessions, and remove labels for which `unnamed` is true; returns the
+        """Apply the consequences of forgotten sessions, and remove names for which `unnamed` is true; returns the
         records that had one."""
         with self._editing() as state:
-            named = [each for each in state.records.values() if each.label and unnamed(each.label)]
+            named = [each for each in state.records.values() if any(map(unnamed, each.names))]
             for record in named:
-                state.put(structs.replace(record, label=None))
+                gone = {name: None for name in ("label", "title") if unnamed(getattr(record, name) or "")}
+                state.put(structs.replace(record, **gone))
         return named
 
     def resumed(self, record: SessionRecord) -> SessionRecord:
@@ -223,11 +224,12 @@ class SessionStore:
         with self.borrow(record) as opened:
             return self.named(opened, title)
 
-    def named(self, opened: OpenSession, title: str) -> SessionRecord:
-        """Record `title`, the user's name for the open session, in its transcript and in the index; returns the new
-        record. "" takes the name away."""
-        opened.transcript.append(SessionInfoEntry(name=title), sync=True)
-        return self._put(structs.replace(opened.record, label=title or None))
+    def named(self, opened: OpenSession, title: str, by: str = "") -> SessionRecord:
+        """Record `title`, the user's name for the open session or that of the model `by`, in its transcript and in the
+        index; returns the new record. "" takes the name away."""
+        opened.transcript.append(SessionInfoEntry(name=title, by=by or None), sync=True)
+        given = {"title" if by else "label": title or None}
+        return self._put(structs.replace(opened.record, **given))
 
     def delete(self, name: str) -> Path:
         """Move the session `name` to the trash; returns the folder there. Raises SessionLockedError while it is open.

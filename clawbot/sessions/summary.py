@@ -71,8 +71,9 @@ _HEADER_START = b'{"type":"session",'
 
 class TranscriptSummary(Struct):
     """A transcript in short. Times are in milliseconds since the epoch, 0 if unknown; `turns` counts user messages,
-    `spoke` is the time of the last one; `ended` is the reason for its end, "" while it is open; `pending`: memory had
-    possibly not been offered all of it."""
+    `spoke` is the time of the last one; `title` are its first words, `name` is the user's name for it, `given` that of
+    a model; `ended` is the reason for its end, "" while it is open; `pending`: memory had possibly not been offered all
+    of it."""
 
     header: Header | None
     started: int = 0
@@ -81,6 +82,7 @@ class TranscriptSummary(Struct):
     turns: int = 0
     title: str = ""
     name: str = ""
+    given: str = ""
     model: str | None = None
     compactions: int = 0
     ended: str = ""
@@ -199,8 +201,14 @@ def _note_entry(summary: TranscriptSummary, entry: Entry | None, raw: bytes) -> 
         case None:
             pass
         case _:
-            name = (as_object(raw) or {}).get("name")
-            summary.name = name if isinstance(name, str) else summary.name
+            found = as_object(raw) or {}
+            name = found.get("name")
+            if not isinstance(name, str):
+                return
+            if found.get("by"):
+                summary.given = name
+            else:
+                summary.name = name
 
 
 def _end(entry: Entry | None) -> End | None:

@@ -117,7 +117,8 @@ class Desk:
             try:
                 yield deps, own
             finally:
-                conversation.add_spent(own.session.record)
+                spent = own.session.record
+                conversation.add_spent(spent.input_tokens or 0, spent.output_tokens or 0, spent.cost)
                 await own.close()
 
     async def _turn(

@@ -69,7 +69,8 @@ class ScriptedModel(ScriptModel):
         self.requests: list[ChatRequest] = []
 
     def _attempt(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        self.requests.append(request)
+        if request.purpose != "title":
+            self.requests.append(request)
         return super()._attempt(request)
 
 

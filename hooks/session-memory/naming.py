@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from clawbot.hooks import topics, words
+from clawbot.hooks import bare_answer, gives_no_name, means_no_name, topics, words
 
 LONGEST = 30  # characters of at most four bytes: with a date still a valid file name everywhere
 LEFT_OUT = "[secret left out]"
@@ -27,32 +27,12 @@ INSTRUCTIONS = (
 
 _MOST_CHARS, _MOST_WORDS, _MOST_HAN = 60, 6, 10
 _EDGES = " \t`'\"“”‘’「」《》*_#>.。!！,，:：;；()[]{}<-"
-_THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _LABELLED = re.compile(r"[:：]\s*(\S.*)$", re.MULTILINE)
 _QUOTED = re.compile(
     r"`+([^`\n]+)`+|\"([^\"\n]+)\"|“([^”\n]+)”|「([^」\n]+)」|《([^》\n]+)》|\*\*([^*\n]+)\*\*"
     r"|(?<!\w)['‘]([^'’\n]+)['’](?!\w)"
 )
 _SENTENCE = re.compile(r"[。！？，；]|[.!?;,:](?:\s|$)")
-_REFUSAL = re.compile(
-    r"\b(?:sorry|unfortunately|apologi[sz]e|as an ai|language model|unable to|no_reply|i'm (?:unable|not able)"
-    r"|i (?:can ?not|can'?t|am unable|won'?t|don'?t|do not))\b"
-    r"|抱歉|对不起|無法|无法|我不能|作为(?:一个|一名)?(?:ai|人工智能|语言模型)",
-    re.IGNORECASE,
-)
-_FAILURE = re.compile(
-    r"error\s*[:：]|\berrors? (?:occurred|code|calling|\d)|\b(?:api|server|network|internal|connection|authentication"
-    r"|request|unknown|unexpected) error\b|traceback|exception\s*[:：]|rate.?limit|quota exceeded|too many requests"
-    r"|timed out|\b[45]\d\d\b|错误[:：]|请求失败|超时",
-    re.IGNORECASE,
-)
-# Words and hyphenated names may be about failures; these mean that there is no name.
-_NO_NAME = re.compile(
-    r"(?:error|exception|failed|failure|unauthori[sz]ed|forbidden|timeout|none|null|n-?a|unknown|undefined|untitled|slug"
-    r"|name|no-?reply|ok|okay|sure|yes|no)|error-\d.*|[45]\d\d-.*|rate-?limit-?(?:ed|exceeded|error|reached).*"
-    r"|(?:sorry|im-sorry|as-an-ai|i-can-?not|i-cant|i-am-unable)(?:-.*)?|抱歉.*|对不起.*|[无無]法.*|我不能.*"
-    r"|作为(?:一个|一名)?(?:ai|人工智能|语言模型).*|请求(?:失败|超时)|(?:发生|出现)?错误|未知"
-)
 _RESERVED = re.compile(r"con|prn|aux|nul|(?:com|lpt)\d")
 
 
@@ -93,8 +73,8 @@ def name_in(answer: str, talk: str) -> str:
     Surrounding text is ignored: a name may follow a colon, be quoted, or have its own line. Refusals, errors, sentences
     and the prompt's own words are not names, nor is anything that reveals a secret.
     """
-    answer = _THOUGHTS.sub("", answer).strip()
-    if _gives_none(answer.strip(_EDGES)):
+    answer = bare_answer(answer)
+    if gives_no_name(answer.strip(_EDGES)):
         return ""
     for candidate in _candidates(answer):
         slug = sanitise(candidate) if _is_name(candidate.strip(_EDGES)) else ""
@@ -111,11 +91,6 @@ def _candidates(answer: str) -> Iterator[str]:
     yield from dict.fromkeys([*lines[-1:], *lines[:1]])
 
 
-def _gives_none(text: str) -> bool:
-    """Whether `text` is a refusal or an error. A hyphenated name may be about either."""
-    return bool(re.search(r"\s", text) and (_REFUSAL.search(text) or _FAILURE.search(text)))
-
-
 def _is_name(text: str) -> bool:
     """Whether `text` is short, not a sentence, no word twice, and not a word for "no name"."""
     parts = words(text)
@@ -124,7 +99,7 @@ def _is_name(text: str) -> bool:
     repeats = len(set(parts)) < len(parts)
     if is_long or repeats or _SENTENCE.search(text) or not any(map(str.isalpha, slug)):
         return False
-    return not _gives_none(text) and _NO_NAME.fullmatch(slug) is None
+    return not gives_no_name(text) and not means_no_name(slug)
 
 
 def _han(text: str) -> int:

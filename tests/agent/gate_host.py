@@ -109,6 +109,7 @@ class House:
         ref: str = "fake/model",
         pruning: dict[str, Any] | None = None,
         consent: ServerConsent | None = None,
+        titles: bool = False,
         **compaction: Any,
     ) -> Agent:
         """The agent with that model in that session, `context_tokens` as `cap`, `pruning` and `compaction` as in the
@@ -135,6 +136,7 @@ class House:
             approvals=interactive,
             flush_at_end=interactive,
             consent=consent,
+            titles=titles,
         )
         self._agents.append(Agent(deps, Conversation(deps.store, store.open(session), deps.clock)))
         return self._agents[-1]

@@ -14,6 +14,7 @@ from clawbot.llm.scripted import (
 )
 from clawbot.llm.scripted.replies import whole_answer
 from clawbot.llm.tokens import count_tokens
+from clawbot.text.naming import TITLE_QUESTION
 from tests.llm.playing import asks, chunks_of, deltas, engine, said
 
 
@@ -293,3 +294,21 @@ async def test_requests_of_any_shape_are_only_seen(messages: Any) -> None:
     played = engine("- {expect: {user: {not: x}}, reply: ok}")
 
     assert await said(played, {"messages": messages, "tools": [None, {"function": 1}]}) == "ok"
+
+
+async def test_the_question_for_a_title_takes_no_turn_and_is_no_request() -> None:
+    played = engine("- reply: one\n- {expect: {user: b}, reply: two}")
+    question = asks("a", {"role": "assistant", "content": "one"}, {"role": "user", "content": TITLE_QUESTION})
+
+    assert await said(played, asks("a")) == "one"
+    assert [await said(played, question) for _ in range(3)] == ["NO_REPLY"] * 3
+    assert await said(played, asks("b")) == "two"
+    played.finish()
+    assert await said(played, question) == "NO_REPLY"
+    assert (played.status()["requests"], played.problems()) == (2, [])
+
+
+async def test_a_script_may_give_a_title() -> None:
+    played = engine("- reply: one\ntitle: Trip to Rome")
+    assert await said(played, asks(f"[Mon 2026-11-23 10:02] {TITLE_QUESTION}")) == "Trip to Rome"
+    assert played.requests == []

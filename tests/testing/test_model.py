@@ -19,6 +19,7 @@ from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ReasoningPar
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch, ScriptUnused, parse_script
 from clawbot.messages import TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, ToolSpec, UserMessage
 from clawbot.testing.fixture import ScriptedModel
+from clawbot.text.naming import TITLE_QUESTION
 
 
 def model(turns: str) -> ScriptedModel:
@@ -132,3 +133,12 @@ async def test_closing_an_endless_answer_ends_it() -> None:
     await stream.aclose()
     with pytest.raises(StopAsyncIteration):
         await anext(stream)
+
+
+async def test_the_question_for_a_title_is_none_of_the_requests() -> None:
+    played = model("- reply: a")
+    await parts(played)
+    question = ChatRequest("Rules.", (UserMessage(TITLE_QUESTION),), purpose="title")
+    assert await anext(played.stream(question)) == TextPart("NO_REPLY")
+    await played.aclose()
+    assert len(played.requests) == 1

@@ -92,6 +92,8 @@ class OfflineModel:
             return silent.summarise(silent.material(request), request.max_tokens)
         if request.purpose == "slug":
             return silent.slug(silent.material(request).said)
+        if request.purpose == "title":
+            return silent.title(silent.said_in(request.messages[:-1]))
         if request.purpose == "rerank":
             # It knows no more than the ranking does, and no answer leaves the order as it is.
             return ""

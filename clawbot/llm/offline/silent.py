@@ -1,4 +1,4 @@
-"""The silent jobs, done by extracts: the flush into memory, the summary of a conversation, and its name."""
+"""The silent jobs, done by extracts: the flush into memory, the summary of a conversation, its name and its title."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clawbot.messages import (
     read_compacted,
 )
 from clawbot.text.identifiers import identifiers, is_exact, ports, quoted, titles
-from clawbot.text.language import detect
+from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, STOP_WORDS, TALKING, detect, fold
 from clawbot.text.sanitize import clean
 from clawbot.text.secrets import holds_secret, redact
 from clawbot.text.statements import asks, is_durable, marks, sentences
@@ -46,6 +46,15 @@ MARKED = {"Open TODOs": {"todo"}, "Decisions": {"decision"}, "Constraints": {"ru
 SHARES = {"Decisions": 0.2, "Open TODOs": 0.15, "Constraints": 0.15, ASKS: 0.1, NAMES: 0.15, TALK: 0.25}
 NOTHING = "(none)"
 
+TITLE_WORDS, TITLE_CHARS, TITLE_HAN = 7, 48, 16
+_CLAUSES = re.compile(r"[,;:]\s|[，；：、]")
+_EDGES = ' \t.,:;!?()[]{}<>"*_`#。，！？：；“”「」《》'
+_UNTELLING = STOP_WORDS | TALKING
+_LEADING = re.compile(
+    f"^(?:{'|'.join((*CHINESE_STOP_PHRASES, *sorted(CHINESE_TALKING, key=len, reverse=True)))}|[我你您请])"
+)
+_ADDRESS = re.compile(r"https?://\S+")
+_TRAILING = re.compile(r"[\s的了吗呢吧啊呀嘛？?。！!，,]+$")
 _TARGET = re.compile(r"\bmemory/\d{4}-\d{2}-\d{2}[\w-]{0,80}\.md\b")
 _FLUSH_PROMPT = re.compile(r"pre-compaction memory flush", re.IGNORECASE)
 _TAGGED = re.compile(r"<(conversation|messages|transcript)>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
@@ -173,6 +182,35 @@ def slug(said: Sequence[Utterance]) -> str:
     """The name of a conversation by what the user said: lower case, Chinese words kept."""
     texts = [clean(entry.text) for entry in said if entry.role == "user" and not entry.text.lstrip().startswith("/")]
     return "-".join(topics(texts)) or ("闲聊-片段" if detect(" ".join(texts)) == "zh" else "short-chat")
+
+
+def title(said: Sequence[Utterance]) -> str:
+    """The title of a conversation by what the user said: of the first clause that is about something, the words from
+    the first telling one on. NO_REPLY when nothing is."""
+    for entry in said:
+        if entry.role == "user" and not entry.text.lstrip().startswith("/"):
+            for sentence in sentences(_ADDRESS.sub("", clean(entry.text[:PASTE_CHARS]))):
+                clauses = (clause for clause in _CLAUSES.split(sentence) if topics([clause]))
+                if not holds_secret(sentence) and (clause := next(clauses, "")):
+                    return _chinese_title(clause) if detect(clause) == "zh" else _title_of_words(clause.split())
+    return NO_REPLY
+
+
+def _title_of_words(spoken: list[str]) -> str:
+    while len(spoken) > 1 and fold(spoken[0]).strip(_EDGES).replace("'", "").lower() in _UNTELLING:
+        spoken = spoken[1:]
+    shown = spoken[:TITLE_WORDS]
+    while len(shown) > 1 and fold(shown[-1]).strip(_EDGES) in STOP_WORDS:
+        shown = shown[:-1]
+    text = " ".join(shown)[:TITLE_CHARS].strip(_EDGES)
+    return text[:1].upper() + text[1:] if shown[0].islower() else text
+
+
+def _chinese_title(clause: str) -> str:
+    text = clause.strip(_EDGES)
+    while (rest := _LEADING.sub("", text, count=1)) != text and len(rest) > 1:
+        text = rest
+    return _TRAILING.sub("", text.strip()[:TITLE_HAN]) or text[:TITLE_HAN]
 
 
 def summarise(given: PromptMaterial, max_tokens: int | None) -> str:

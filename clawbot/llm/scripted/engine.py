@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from clawbot.errors import ClawbotError
@@ -28,9 +28,11 @@ from clawbot.llm.scripted.replies import (
 )
 from clawbot.llm.scripted.types import Check, CheckKey, Fault, Figures, Script, ScriptTurn
 from clawbot.messages import without_times
+from clawbot.text.naming import TITLE_QUESTION
 
 # Both sides must fit into one line of an error; the requests themselves can be looked at whole.
 SHOWN_CHARS = 200
+NO_TITLE = "NO_REPLY"
 SYSTEM_ROLES = frozenset({"system", "developer"})
 
 Request = Mapping[str, Any]
@@ -60,9 +62,10 @@ class ScriptMismatch(RefusedError):
 class ScriptEngine:
     """Answers requests with the turns of `script`, one after the other.
 
-    `requests` holds what was asked and `mismatches` what did not fit, both in order. The engine may be asked from
-    several tasks and threads at once: a request takes its turn whole, at the moment its reply is first read.
-    `sleep` waits for a number of seconds; tests pass their own.
+    `requests` holds what was asked and `mismatches` what did not fit, both in order. The question for the title of a
+    conversation comes when nobody expects it: it takes no turn, and is none of the `requests`. The
+    engine may be asked from several tasks and threads at once: a request takes its turn whole, at the moment its reply
+    is first read. `sleep` waits for a number of seconds; tests pass their own.
     """
 
     def __init__(self, script: Script, *, sleep: Sleep = asyncio.sleep) -> None:
@@ -82,6 +85,10 @@ class ScriptEngine:
         ScriptMismatch before the first chunk when the request is not what the script expects, and ScriptedFault where
         the script says so.
         """
+        if asks_for_title(request):
+            for chunk in self._title(request):
+                yield chunk
+            return
         turn, view, number = self._take(request)
         fault = turn.reply.fault
         await self._fail_at_once(fault, request)
@@ -102,6 +109,13 @@ class ScriptEngine:
         yield _chunk(head, {}, finish_reason_of(turn.reply))
         if not request.get("stream") or (request.get("stream_options") or {}).get("include_usage"):
             yield {**head, "choices": [], "usage": await _usage(turn.reply.figures, request, written)}
+
+    def _title(self, request: Request) -> Iterator[Chunk]:
+        """What the script says to the question for a title: its own, or nothing that could be one."""
+        head = self._head(request, 0)
+        yield _chunk(head, {"role": "assistant", "content": ""})
+        yield _chunk(head, {"content": self.script.title or NO_TITLE})
+        yield _chunk(head, {}, "stop")
 
     def status(self) -> dict[str, Any]:
         """How far the script is, as plain JSON values."""
@@ -224,6 +238,11 @@ def _left(turn: ScriptTurn, used: int) -> str:
     wanted = f", used {used} of {turn.repeat} times" if turn.repeat and turn.repeat > 1 else ""
     checks = "; ".join(str(check) for check in turn.checks)
     return f"{turn}{wanted}{f', expects {checks}' if checks else ''}"
+
+
+def asks_for_title(request: Request) -> bool:
+    """Whether `request` is the program's own question for the title of a conversation."""
+    return any(TITLE_QUESTION in text for text in view_of(request)["user"])
 
 
 def view_of(request: Mapping[str, Any]) -> RequestView:

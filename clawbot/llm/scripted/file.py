@@ -20,7 +20,7 @@ from clawbot.errors import ClawbotError
 from clawbot.files import read_plain
 from clawbot.llm.scripted.types import Check, CheckKey, CheckKind, FinishReason, Script, Wording
 
-FILE_KEYS = ("turns", "model", "window")
+FILE_KEYS = ("turns", "model", "window", "title")
 TURN_KEYS = ("name", "expect", "reply", "repeat")
 REPLY_KEYS = ("text", "reasoning", "tool_calls", "usage", "finish_reason", "fault")
 FAULT_WORDS = ("drop", "stall", "no_finish", "malformed_call", "endless")

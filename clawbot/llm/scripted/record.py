@@ -17,7 +17,7 @@ from aiohttp import web
 
 from clawbot.files import PRIVATE_FILE, write_atomic
 from clawbot.llm.local import served_model
-from clawbot.llm.scripted.engine import view_of
+from clawbot.llm.scripted.engine import asks_for_title, view_of
 from clawbot.llm.scripted.server import LOOPBACK, MAX_BODY
 from clawbot.llm.scripted.types import DEFAULT_MODEL, FinishReason
 from clawbot.text.secrets import MARK, Redactor, remember_secret
@@ -200,6 +200,8 @@ class _Proxy:
         _learn_key(request)
         recording = request.method == "POST" and request.path.endswith("/chat/completions")
         body = _json(data) if recording else {}
+        # A replay is asked for titles when it likes, and has no turn for that.
+        recording = recording and not asks_for_title(body)
         if recording and self._recorder.is_new:
             place = self._recorder.begin()
             await self._describe(body, request)

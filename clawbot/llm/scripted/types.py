@@ -124,12 +124,14 @@ class ScriptTurn(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Script(Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole script. `model` is the name it goes by, `window` the context window it claims, in tokens."""
+    """A whole script. `model` is the name it goes by, `window` the context window it claims, in tokens, `title` what
+    answers when a title for the conversation is asked for."""
 
     path: Path = field(name="#path")
     turns: Annotated[tuple[ScriptTurn, ...], Meta(min_length=1)]
     model: str = DEFAULT_MODEL
     window: Positive | None = None
+    title: str = ""
 
 
 # `\{{` stands for two braces that are no template.

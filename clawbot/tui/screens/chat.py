@@ -127,6 +127,7 @@ class ChatScreen(Screen[None]):
             ended=self._turn_ended,
             idle=lambda: idle_minutes(self.runtime),
         )
+        self.view.handlers[events.SessionTitled] = lambda _: self._show_title()
 
     def on_unmount(self) -> None:
         """The terminal gets its title back."""
@@ -213,8 +214,8 @@ class ChatScreen(Screen[None]):
 
     def _show_title(self) -> None:
         if self.runtime is not None:
-            place, asking = self.runtime.agent.status.session_key, self.approval.request is not None
-            self.attention.show(place, busy=self.turns.busy, asking=asking)
+            now, asking = self.runtime.agent.status, self.approval.request is not None
+            self.attention.show(now.title or now.session_key, busy=self.turns.busy, asking=asking)
 
     def _queue_changed(self) -> None:
         # While memory takes what a session held that ends now, the words that opened the next one are on no page yet.

@@ -26,7 +26,7 @@ from tests.llm.offline.talk import TODAY, TOOLS, Files, FixedClock, Talk, collec
 
 SPECS = tuple(ToolSpec(name, "", {"type": "object"}) for name in TOOLS)
 ROUNDS = 3  # more than any plan takes
-PURPOSES: list[Purpose] = ["chat", "flush", "summary", "slug"]
+PURPOSES: list[Purpose] = ["chat", "flush", "summary", "slug", "title"]
 
 
 def asked(*messages: Message, purpose: Purpose = "chat", max_tokens: int | None = None) -> ChatRequest:

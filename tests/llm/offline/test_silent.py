@@ -18,6 +18,7 @@ from clawbot.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from clawbot.text.naming import TITLE_QUESTION, title_in
 from tests.llm.offline.talk import TODAY, Files, Talk
 
 PROMPT = FLUSH_PROMPT.replace("YYYY-MM-DD", "2026-11-19")
@@ -210,6 +211,29 @@ async def test_a_conversation_gets_a_name(conversation: str, name: str) -> None:
     assert (await talk.ask("slug")).text == name
     talk.messages = [UserMessage(conversation)]
     assert (await talk.ask("slug")).text == name
+
+
+@pytest.mark.parametrize(
+    ("texts", "title"),
+    [
+        (["Can you help me plan a trip to Rome in May with the kids?"], "Plan a trip to Rome in May"),
+        (["hi", "remember that I prefer tabs over spaces"], "Prefer tabs over spaces"),
+        (["Hello! I want to fix the login bug in auth.py"], "Fix the login bug in auth.py"),
+        (["my password is hunter2", "what is the capital of France?"], "Capital of France"),
+        (["Summarise this https://example.com/x/y article"], "Summarise this article"),
+        (["/status", "谢谢", "帮我规划五月去罗马的旅行"], "规划五月去罗马的旅行"),
+        (["你好，我想了解数据库备份方案怎么做？"], "数据库备份方案怎么做"),
+        (["帮我写一个 Python 脚本读取 CSV 文件"], "Python 脚本读取 CSV"),
+        (["hi", "thanks"], "NO_REPLY"),
+    ],
+)
+async def test_a_conversation_gets_a_title(texts: list[str], title: str) -> None:
+    talk = Talk()
+    for text in texts:
+        talk.messages += [UserMessage(text), AssistantMessage([TextBlock("Fine.")], provider="openai")]
+    talk.messages.append(UserMessage(TITLE_QUESTION))
+    assert (await talk.ask("title")).text == title
+    assert title_in(title, " ".join(texts)) == title.replace("NO_REPLY", "")
 
 
 PHRASES = (

@@ -14,6 +14,7 @@ from clawbot.llm.scripted import ScriptEngine, load_script, parse_script
 from clawbot.llm.scripted.record import Recorder, recording
 from clawbot.llm.scripted.replies import ScriptedFault, whole_answer
 from clawbot.llm.scripted.server import serve_script
+from clawbot.text.naming import TITLE_QUESTION
 
 KEY = "test-key-1234567890"
 TALK = r"""
@@ -108,6 +109,15 @@ def comparable(reply: Any) -> Any:
     for call in reply[0]["message"].get("tool_calls") or ():
         call.pop("id")
     return reply
+
+
+async def test_the_question_for_a_title_is_no_turn(tmp_path: Path) -> None:
+    script = parse_script("turns: [{reply: Hello.}]\ntitle: Greetings", tmp_path / "said.yaml")
+    recorder = Recorder(tmp_path / "talk.yaml")
+    async with serve_script(ScriptEngine(script)) as server, recording(recorder, server.url) as url:
+        assert await ask(url, "hello", stream=True) == 200
+        assert await ask(url, TITLE_QUESTION, stream=True) == 200
+    assert recorder.count == 1
 
 
 async def test_a_server_that_is_not_there_is_told_and_nothing_is_written(tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""Gives a session its title in the background: after the first exchange that is about something, the model that answers
+in it is asked once.
+
+Nothing waits for it: a turn, a `/new` and the end of the program stop the question. What fails or is no title is tried
+again after a later turn, a few times; until then the first words of the session stand for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from msgspec import structs
+
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.deps import AgentDeps
+from clawbot.agent.events import Event, SessionTitled
+from clawbot.agent.request_builder import RequestBuilder
+from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
+from clawbot.errors import ClawbotError
+from clawbot.llm.asking import ask
+from clawbot.llm.protocol import ChatRequest
+from clawbot.messages import AssistantMessage, UserMessage
+from clawbot.sessions.messages_tail import UserWords
+from clawbot.sessions.store import OpenSession
+from clawbot.text.naming import TITLE_QUESTION, title_in
+from clawbot.text.topics import topics
+
+log = logging.getLogger(__name__)
+
+MOST_TRIES = 3
+MOST_TURNS = 12  # of a longer session the question would cost more than a title is worth
+SECONDS = 60.0
+ROOM = 0.75  # of the window that the conversation may take
+
+
+def title_question(requests: RequestBuilder, conversation: Conversation) -> ChatRequest | None:
+    """The request that asks for a title behind all that was said so far, so that a server which holds one prompt goes
+    on with that; None while the last word is not the model's, and where there is little room."""
+    last = requests.current
+    answer = conversation.items[-1].message if conversation.items else None
+    if requests.built is None or last is None or not isinstance(answer, AssistantMessage) or answer.broken:
+        return None
+    if not answer.text.strip() or last.measure.used > last.budget.window * ROOM:
+        return None
+    messages = [*last.view.messages, UserMessage(TITLE_QUESTION)]
+    return structs.replace(requests.request_of(messages), purpose="title")
+
+
+class Titles:
+    """The title of the open session. `words` reads what the user said in it; `exclusive` keeps turns away while the
+    title is stored; `announce` tells of it. All calls belong on the event loop."""
+
+    def __init__(
+        self,
+        deps: AgentDeps,
+        conversation: Conversation,
+        requests: RequestBuilder,
+        words: UserWords,
+        *,
+        exclusive: Callable[[], AbstractAsyncContextManager[object]],
+        announce: Callable[[Event], None],
+    ) -> None:
+        self._deps = deps
+        self._conversation = conversation
+        self._requests = requests
+        self._words = words
+        self._exclusive = exclusive
+        self._announce = announce
+        self._task: asyncio.Task[None] | None = None
+        self._cancel = Cancellation()
+        self._tries: tuple[str, int] = ("", 0)
+
+    def after_turn(self) -> None:
+        """A turn has ended: ask for a title if the session has none, and may be asked for one."""
+        session, record = self._conversation.session, self._conversation.session.record
+        is_short = record.turns is not None and record.turns <= MOST_TURNS
+        running = self._task is not None and not self._task.done()
+        if not self._deps.titles or record.name or running or not is_short or self._tried() >= MOST_TRIES:
+            return
+        request = title_question(self._requests, self._conversation)
+        if request is not None:
+            self._cancel = Cancellation()
+            self._task = asyncio.create_task(self._run(session, request, self._cancel), name="title of the session")
+
+    def _tried(self) -> int:
+        session_id, count = self._tries
+        return count if session_id == self._conversation.session_id else 0
+
+    def stop(self) -> None:
+        """Something that must not wait comes: leave the question."""
+        self._cancel.request()
+
+    async def settled(self) -> None:
+        """Wait until nothing is asked or stored."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def close(self) -> None:
+        """Stop, and wait until nothing is being stored any more."""
+        self.stop()
+        await self.settled()
+
+    async def _run(self, session: OpenSession, request: ChatRequest, cancel: Cancellation) -> None:
+        try:
+            asked = await asyncio.to_thread(self._words.read, session.transcript)
+            said = [text.text for text in asked.texts]
+            if not topics(said):
+                return
+            title = title_in(await self._answer(session, request, cancel), " ".join(said), asked.secrets)
+            if title:
+                await self._store(session, title)
+        except InterruptedTurnError:
+            log.debug("the question for a title was stopped")
+        except (ClawbotError, TimeoutError) as error:
+            log.info("the session has no title yet: %s", str(error) or "the model did not answer in time")
+        except Exception:
+            # One that was closed meanwhile can't be read.
+            if self._conversation.session is session:
+                log.exception("the session could not be given a title")
+
+    async def _answer(self, session: OpenSession, request: ChatRequest, cancel: Cancellation) -> str:
+        """What the model says. Raises ModelError, TimeoutError, InterruptedTurnError."""
+        self._tries = (session.record.session_id, self._tried() + 1)
+        async with deadline(SECONDS):
+            answer = await ask(self._deps.model.chat, request, cancel)
+        if (usage := answer.usage) is not None and self._conversation.session is session:
+            cost = usage.cost.total if usage.cost is not None else None
+            self._conversation.add_spent(usage.prompt_tokens, usage.output, cost)
+        return "" if answer.tool_calls else answer.text
+
+    async def _store(self, session: OpenSession, title: str) -> None:
+        """Raises SessionStoreError."""
+        async with self._exclusive():
+            # The user may have named it meanwhile, or begun another one.
+            if self._conversation.session is not session or session.record.name:
+                return
+            await self._conversation.take_title(title, self._deps.model.info.ref)
+        self._announce(SessionTitled(session_id=session.record.session_id, title=title))

@@ -1,0 +1,107 @@
+"""The names that models give: the question for a title, and what of an answer is a name or a title at all. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from clawbot.text.language import HAN
+from clawbot.text.sanitize import clean_line
+from clawbot.text.secrets import MARK, find_secrets
+from clawbot.text.topics import words
+
+TITLE_QUESTION = (
+    "[This is the program, not the user.] Give this conversation a title: three to seven words that say what it is "
+    "about, in the language in which the user writes. Follow nothing else now, and call no tool. Answer with the title "
+    "alone, on one line, without quotation marks or markup."
+)
+
+_MOST_CHARS, _MOST_WORDS, _MOST_HAN = 60, 10, 20
+_THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_REFUSAL = re.compile(
+    r"\b(?:sorry|unfortunately|apologi[sz]e|as an ai|language model|unable to|no_reply|i'm (?:unable|not able)"
+    r"|i (?:can ?not|can'?t|am unable|won'?t|don'?t|do not))\b"
+    r"|抱歉|对不起|無法|无法|我不能|作为(?:一个|一名)?(?:ai|人工智能|语言模型)",
+    re.IGNORECASE,
+)
+_FAILURE = re.compile(
+    r"error\s*[:：]|\berrors? (?:occurred|code|calling|\d)|\b(?:api|server|network|internal|connection|authentication"
+    r"|request|unknown|unexpected) error\b|traceback|exception\s*[:：]|rate.?limit|quota exceeded|too many requests"
+    r"|timed out|\b[45]\d\d\b|错误[:：]|请求失败|超时",
+    re.IGNORECASE,
+)
+# Words and hyphenated names may be about failures; these mean that there is no name.
+_NO_NAME = re.compile(
+    r"(?:error|exception|failed|failure|unauthori[sz]ed|forbidden|timeout|none|null|n-?a|unknown|undefined|untitled|slug"
+    r"|name|no-?reply|ok|okay|sure|yes|no)|error-\d.*|[45]\d\d-.*|rate-?limit-?(?:ed|exceeded|error|reached).*"
+    r"|(?:sorry|im-sorry|as-an-ai|i-can-?not|i-cant|i-am-unable)(?:-.*)?|抱歉.*|对不起.*|[无無]法.*|我不能.*"
+    r"|作为(?:一个|一名)?(?:ai|人工智能|语言模型).*|请求(?:失败|超时)|(?:发生|出现)?错误|未知"
+)
+_NO_TITLE = re.compile(
+    r"(?:the-)?(?:title|untitled|new|this)?-?(?:conversation|chat|talk|session)(?:-title)?|title"
+    r"|新?(?:对话|聊天)|无?标题"
+)
+_LABEL = re.compile(r"^(?:conversation )?(?:title|标题|标 题)\s*[:：]\s*", re.IGNORECASE)
+# What stands around all of a title.
+_ENCLOSED = re.compile(
+    r"\"([^\"]+)\"|'([^']+)'|“([^“”]+)”|‘([^‘’]+)’|「([^「」]+)」|『([^『』]+)』|《([^《》]+)》|«([^«»]+)»"
+    r"|`([^`]+)`|\*\*([^*]+)\*\*|\*([^*]+)\*"
+)
+_MARKUP = re.compile(r"^#|[`*<>|{}\\]|\]\(|__|https?://")
+_SENTENCES = re.compile(r"[!?;。！？；]\s*\S|\.\s+\S")
+_PROSE = re.compile(
+    r"(?:i|i'[a-z]+|sure|certainly|of course|here(?:'s| is| are)|let me|let's|you|you'[a-z]+|thank you|thanks|hello|hi"
+    r"|the (?:user|assistant) \w+s|this conversation)\b"
+    r"|好的|当然|您好|你好|我(?:可以|会|来|已|将|是)|这(?:是|段|个对话)",
+    re.IGNORECASE,
+)
+_HAN_CHAR = re.compile(f"[{HAN}]")
+
+
+def bare_answer(answer: str) -> str:
+    """A model's `answer` without what it thought aloud before."""
+    return _THOUGHTS.sub("", answer).strip()
+
+
+def gives_no_name(text: str) -> bool:
+    """Whether `text`, asked for as a name, refuses or reports an error. A hyphenated name may be about either."""
+    return bool(re.search(r"\s", text) and (_REFUSAL.search(text) or _FAILURE.search(text)))
+
+
+def means_no_name(slug: str) -> bool:
+    """Whether the words of `slug`, in lower case and joined by hyphens, mean that there is no name."""
+    return _NO_NAME.fullmatch(slug) is not None
+
+
+def title_in(answer: str, said: str, secrets: frozenset[str] = frozenset()) -> str:
+    """The title in a model's answer to `TITLE_QUESTION` about a conversation in which the user `said` that; "" for
+    anything else: several lines, a sentence, a refusal, an error, markup, control characters, the question's own words,
+    and what holds a secret, or one of `secrets`."""
+    text = bare_answer(answer)
+    if not text or clean_line(text) != text or len(text.splitlines()) > 1:
+        return ""
+    title = _bare_title(text)
+    slug = "-".join(words(title))
+    if _is_long(title) or not any(map(str.isalpha, title)) or gives_no_name(title) or means_no_name(slug):
+        return ""
+    if _NO_TITLE.fullmatch(slug) or _MARKUP.search(title) or _SENTENCES.search(title) or _PROSE.match(title):
+        return ""
+    if MARK in title or find_secrets(title, secrets) or _is_echo(slug, said):
+        return ""
+    return title
+
+
+def _bare_title(text: str) -> str:
+    title = _LABEL.sub("", text)
+    if (found := _ENCLOSED.fullmatch(title.rstrip(".。"))) is not None:
+        title = next(filter(None, found.groups()))
+    return title.rstrip(".。:： ").strip()
+
+
+def _is_long(title: str) -> bool:
+    return len(title) > _MOST_CHARS or len(title.split()) > _MOST_WORDS or len(_HAN_CHAR.findall(title)) > _MOST_HAN
+
+
+def _is_echo(slug: str, said: str) -> bool:
+    """Whether `slug` consists of the question's own words and not of the user's."""
+    own, known = f"-{'-'.join(words(TITLE_QUESTION))}-", "-".join(words(said))
+    return f"-{slug}-" in own and not all(part in known for part in slug.split("-"))
