@@ -17,11 +17,11 @@ from clawbot.cli.output import config_option, fitted, json_option, print_json, r
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
+from clawbot.config.switches import switch, trust
 from clawbot.errors import ClawbotError
 from clawbot.logs import setup_logging
 from clawbot.skills.discovery import FoundSkill, SkillShelf
 from clawbot.skills.manifest import SKILL_FILE
-from clawbot.skills.switches import switch_skill, trust_skill
 from clawbot.text.sanitize import clean_line
 
 ALL_OFF = "Skills are off as a whole (skills.enabled is false in the settings): none of them is used."
@@ -172,9 +172,9 @@ def disable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
 def _switch(found: AgentSkills, skill: FoundSkill, as_json: bool, *, on: bool) -> None:
     changed, file = skill.enabled is not on, found.shelf.switches_file
     if changed and skill.source == "workspace":
-        trust_skill(file, os.path.realpath(skill.folder), skill.digest if on else None)
+        trust(file, os.path.realpath(skill.folder), skill.digest if on else None)
     elif changed:
-        switch_skill(file, skill.name, on=on)
+        switch(file, skill.name, on=on)
     warnings = []
     if on and skill.source == "workspace":
         where = skill.folder / SKILL_FILE

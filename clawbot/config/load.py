@@ -4,9 +4,8 @@ all at once.
 Plain pydantic rather than pydantic-settings, which takes 120 ms longer to import and supports neither line numbers,
 origins nor two spellings of a key.
 
-`hooks.json` in the state folder records the hooks that `clawbot hooks enable` and `disable` switched, by name. It
-overrides the user's settings file, which is never changed. So do the MCP servers of `mcp.json`
-(clawbot.config.mcp_file).
+What `clawbot hooks enable` and `disable` switched by name (clawbot.config.switches) overrides the user's settings file,
+and so do the MCP servers of `mcp.json` (clawbot.config.mcp_file).
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-from msgspec import Struct
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -36,39 +33,11 @@ from clawbot.config.schema_backends import BrokenBackend, MemorySettings
 from clawbot.config.schema_context import BUILTIN_COMPACTION
 from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer
 from clawbot.config.spelling import explain, extras_of, is_secret, items_of, keys_of, respell, section_of, unknown_agent
+from clawbot.config.switches import read_switches
 from clawbot.config.values import SettingsSection
-from clawbot.files import ensure_private_dir, locked, read_plain, write_atomic
 from clawbot.text.secrets import is_secret_name, remember_secret
 
 ORIGIN = "clawbot hooks enable/disable"
-_MOST_BYTES = 1024**2
-_HINT = "Repair it, or delete it and switch the hooks again."
-
-
-class _Switches(Struct):
-    enabled: dict[str, bool] = {}
-
-
-def read_switches(file: Path) -> dict[str, bool]:
-    """Hook name -> enabled. Raises ConfigError if `file` can't be used. Blocks."""
-    try:
-        return msgspec.json.decode(read_plain(file, limit=_MOST_BYTES), type=_Switches).enabled
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise config_error(str(file), f"cannot be read: {error.strerror or error}", hint=_HINT) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise config_error(str(file), f"is damaged: {error}", hint=_HINT) from error
-
-
-def switch_hook(file: Path, name: str, *, on: bool) -> None:
-    """Enable or disable the hook `name`; concurrent callers wait. Raises ConfigError. Blocks."""
-    try:
-        with locked(ensure_private_dir(file.parent)):
-            switched = _Switches({**read_switches(file), name: on})
-            write_atomic(file, msgspec.json.format(msgspec.json.encode(switched)) + b"\n")
-    except OSError as error:
-        raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error
 
 
 # A zone by its offset (POSIX 8.3): `CET-1CEST,M3.5.0,M10.5.0/3` or `<+0330>-3:30`.
@@ -186,7 +155,7 @@ def _command_line(overrides: Mapping[str, Any]) -> Layer:
 
 def _switches(file: Path) -> Layer:
     """The hook switches as a layer of settings."""
-    entries = {name: {"enabled": on} for name, on in read_switches(file).items()}
+    entries = {name: {"enabled": on} for name, on in read_switches(file).enabled.items()}
     data = {"hooks": {"entries": entries}} if entries else {}
     return Layer(data, dict(_marks_of(data, Mark(ORIGIN, str(file)))))
 

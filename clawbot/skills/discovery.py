@@ -19,6 +19,7 @@ from msgspec import Struct
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths
 from clawbot.config.schema_skills import SkillSettings
+from clawbot.config.switches import Switches, read_switches
 from clawbot.manifests import (
     UNUSABLE,
     ManifestError,
@@ -29,7 +30,6 @@ from clawbot.manifests import (
     unmet,
 )
 from clawbot.skills.manifest import SKILL_FILE, SkillManifest, SkillText, parse_skill
-from clawbot.skills.switches import Switches, read_switches
 
 FOLDER = "skills"
 """The name of the folder with skills in a workspace."""
@@ -172,7 +172,7 @@ class SkillShelf:
         except (ManifestError, *UNUSABLE) as error:
             problem = f"{folder / SKILL_FILE}: {error}"
         digest = read.digest if read is not None else ""
-        trusted = switches.trusted.get(os.path.realpath(folder)) if source == "workspace" else None
+        trusted = (switches.trusted or {}).get(os.path.realpath(folder)) if source == "workspace" else None
         return FoundSkill(
             name=name,
             folder=folder,

@@ -17,11 +17,12 @@ from msgspec import msgpack
 import clawbot
 from clawbot.config import load, snapshot
 from clawbot.config.errors import ConfigError
-from clawbot.config.load import load_settings, switch_hook
+from clawbot.config.load import load_settings
 from clawbot.config.mcp_file import change_servers
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema import Settings
 from clawbot.config.snapshot import quick_settings
+from clawbot.config.switches import switch
 from clawbot.config.values import SettingsSection
 from clawbot.files import PRIVATE_FILE
 
@@ -127,7 +128,7 @@ CHANGES = {
     "the user's file": lambda paths: paths.config_file.write_text(f"{TEXT}\n# more\n"),
     "the user's file, same size and time": same_size,
     "the user's file is gone": lambda paths: paths.config_file.unlink(),
-    "the switches of hooks": lambda paths: switch_hook(paths.switches_file, "boot-md", on=False),
+    "the switches of hooks": lambda paths: switch(paths.switches_file, "boot-md", on=False),
     "the servers": lambda paths: change_servers(paths.mcp_file, {"time": {"command": "time"}}),
     "the home folder": other_home,
     "the schema": other_schema,

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from clawbot.config.errors import ConfigError
-from clawbot.config.load import load_settings, read_switches, switch_hook
+from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
+from clawbot.config.switches import Switches, adopt, read_switches, switch, trust
 
 
 @pytest.fixture
@@ -19,8 +20,8 @@ def file() -> Path:
 
 
 def test_what_was_switched_counts_over_the_users_file_and_says_where_it_comes_from(file: Path) -> None:
-    switch_hook(file, "session-memory", on=False)
-    switch_hook(file, "a.b c", on=True)
+    switch(file, "session-memory", on=False)
+    switch(file, "a.b c", on=True)
     config = file.parent / "config.yaml"
     config.write_text("hooks: {entries: {session-memory: {enabled: true, messages: 3}}}\n")
     loaded = load_settings(Paths(file.parent))
@@ -34,7 +35,7 @@ def test_what_was_switched_counts_over_the_users_file_and_says_where_it_comes_fr
 
 
 def test_the_command_line_counts_over_it(file: Path) -> None:
-    switch_hook(file, "session-memory", on=False)
+    switch(file, "session-memory", on=False)
     over = {"hooks": {"entries": {"session-memory": {"enabled": True}}}}
     assert load_settings(Paths(file.parent), overrides=over).settings.hooks.entry("session-memory").enabled is True
 
@@ -47,7 +48,7 @@ def test_a_damaged_file_is_named_and_stays(file: Path, text: str) -> None:
         load_settings(Paths(file.parent))
     assert "delete it" in caught.value.hint
     with pytest.raises(ConfigError, match="is damaged"):
-        switch_hook(file, "x", on=True)
+        switch(file, "x", on=True)
     assert file.read_text() == text
 
 
@@ -60,13 +61,31 @@ def test_a_folder_in_its_place_is_told(file: Path) -> None:
 def test_a_folder_that_takes_no_file_is_told(file: Path) -> None:
     file.parent.write_text("")
     with pytest.raises(ConfigError, match="cannot be written"):
-        switch_hook(file, "x", on=True)
+        switch(file, "x", on=True)
 
 
 def test_switches_at_the_same_time_are_all_kept(file: Path) -> None:
-    threads = [threading.Thread(target=switch_hook, args=(file, f"h{n}"), kwargs={"on": True}) for n in range(12)]
+    threads = [threading.Thread(target=switch, args=(file, f"h{n}"), kwargs={"on": True}) for n in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert read_switches(file) == {f"h{n}": True for n in range(12)}
+    assert read_switches(file).enabled == {f"h{n}": True for n in range(12)}
+
+
+def test_what_is_trusted_and_what_is_switched_by_name_stand_side_by_side(file: Path) -> None:
+    switch(file, "greet", on=True)
+    trust(file, "/work/hooks/lint", "1" * 64)
+    trust(file, "/work/hooks/spy", "2" * 64)
+    trust(file, "/work/hooks/lint", "3" * 64)
+    trust(file, "/work/hooks/spy", None)
+    assert read_switches(file) == Switches({"greet": True}, {"/work/hooks/lint": "3" * 64})
+
+
+def test_only_a_file_in_which_names_alone_decided_adopts(file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text('{"enabled": {"lint": true}}')
+    assert read_switches(file).trusted is None
+    adopt(file, {"/work/hooks/lint": "1" * 64})
+    adopt(file, {"/other/hooks/lint": "2" * 64})
+    assert read_switches(file) == Switches({"lint": True}, {"/work/hooks/lint": "1" * 64})

@@ -1,0 +1,77 @@
+"""hooks.json and skills.json in the state folder: what the user switched by name, and what of workspaces he trusts.
+
+A hook or skill of a workspace is trusted by its folder and its content: the agent writes there, and so does whoever is
+pulled from. The files override the user's settings file, which is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.config.errors import config_error
+from clawbot.files import ensure_private_dir, locked, read_plain, write_atomic
+
+_MOST_BYTES = 1024**2
+_HINT = "Repair it, or delete it and enable again what you want."
+
+
+class Switches(Struct, frozen=True, omit_defaults=True):
+    """`enabled`: by their names, those that the user switched. `trusted`: the real folders of those in workspaces, each
+    with the digest of the content that the user saw; None in a file of the time when names alone decided."""
+
+    enabled: dict[str, bool] = {}
+    trusted: dict[str, str] | None = None
+
+
+def read_switches(file: Path) -> Switches:
+    """Raises ConfigError if `file` can't be used. Blocks."""
+    try:
+        return msgspec.json.decode(read_plain(file, limit=_MOST_BYTES), type=Switches)
+    except FileNotFoundError:
+        return Switches(trusted={})
+    except OSError as error:
+        raise config_error(str(file), f"cannot be read: {error.strerror or error}", hint=_HINT) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise config_error(str(file), f"is damaged: {error}", hint=_HINT) from error
+
+
+def switch(file: Path, name: str, *, on: bool | None) -> None:
+    """Enable or disable what is called `name`, None: leave it to the settings; concurrent callers wait. Raises
+    ConfigError. Blocks."""
+
+    def changed(old: Switches) -> Switches:
+        kept = {other: known for other, known in old.enabled.items() if other != name}
+        return Switches(kept if on is None else kept | {name: on}, old.trusted)
+
+    _change(file, changed)
+
+
+def trust(file: Path, folder: str, digest: str | None) -> None:
+    """Trust what is in the real `folder` of a workspace as long as its content has `digest`; None for no longer.
+    Raises ConfigError. Blocks."""
+    added = {folder: digest} if digest is not None else {}
+
+    def changed(old: Switches) -> Switches:
+        kept = {other: known for other, known in (old.trusted or {}).items() if other != folder}
+        return Switches(old.enabled, kept | added)
+
+    _change(file, changed)
+
+
+def adopt(file: Path, trusted: Mapping[str, str]) -> None:
+    """Let a file in which names alone decided go on with `trusted`; any other stays as it is. Raises ConfigError.
+    Blocks."""
+    _change(file, lambda old: old if old.trusted is not None else Switches(old.enabled, dict(trusted)))
+
+
+def _change(file: Path, change: Callable[[Switches], Switches]) -> None:
+    try:
+        with locked(ensure_private_dir(file.parent)):
+            changed = change(read_switches(file))
+            write_atomic(file, msgspec.json.format(msgspec.json.encode(changed)) + b"\n")
+    except OSError as error:
+        raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error
