@@ -31,6 +31,7 @@ from clawbot.context.workspace import seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import FoundHook, discover, hook_paths
 from clawbot.hooks.dispatch import Dispatcher, LastRun
+from clawbot.hooks.trust import trusted_hooks
 from clawbot.indexing import Listener, VectorProbe, open_index
 from clawbot.llm.asking import complete
 from clawbot.llm.consent import ServerConsent
@@ -154,6 +155,7 @@ class SharedServices:
         self.background: Background | None = None
         self._started = False
         self._hook_errors: dict[str, str] = {}
+        self._hooks_told: set[str] = set()
 
     async def add(self, agent: Agent, memory: Memory) -> None:
         """Add the open session of `agent`, whose front end searches with `memory`. The first one starts the background
@@ -173,6 +175,7 @@ class SharedServices:
                 self.probe_vectors(deep=True)
         if self.hooks is not None:
             self.hooks.on_failure = self._hook_failed
+            self.hooks.on_load = self._hooks_found
             await self.hooks.load()
         if self.options.approvals and (url := self.loaded.settings.updates.url):
             look_later(url, self.paths.updates_file, self.clock.now(), self._inform)
@@ -203,6 +206,15 @@ class SharedServices:
     def _progressed(self, progress: Progress | None) -> None:
         for memory in self.sessions.values():
             memory.progressed(progress)
+
+    def _hooks_found(self, hooks: tuple[FoundHook, ...]) -> None:
+        """Tell once of each hook of the workspace that is off although the user switched it on."""
+        agent = "" if self.agent_id == MAIN_AGENT else f" --agent {self.agent_id}"
+        for hook in hooks:
+            if hook.off_because and hook.digest not in self._hooks_told:
+                self._hooks_told.add(hook.digest)
+                do = f"Read {hook.folder}, then `clawbot hooks enable {hook.name}{agent}`."
+                self._warn(f"The hook {hook.name} is off: {hook.off_because}. {do}")
 
     def _hook_failed(self, name: str, run: LastRun) -> None:
         """Report a failure, unless it is the same as the last one of that hook."""
@@ -341,14 +353,23 @@ class SharedServices:
             log.warning("hooks keep the settings read at the start: %s", error)
             settings = self.loaded.settings.hooks
         self._hook_settings = settings
-        return discover(hook_paths(self.paths, settings, self.workspace), settings)
+        try:
+            trusted = trusted_hooks(self.paths.switches_file, self._workspaces())
+        except ConfigError as error:
+            log.warning("no hook of the workspace is trusted: %s", error)
+            trusted = {}
+        return discover(hook_paths(self.paths, settings, self.workspace), settings, trusted)
+
+    def _workspaces(self) -> list[Path]:
+        settings = self.loaded.settings
+        return [settings.agent(agent_id).workspace for agent_id in settings.agent_ids]
 
     def _hook_folders(self) -> list[Path]:
         """The folders with the code of enabled hooks, and the hook folders of the last read settings."""
         if self.hooks is None:
             return []
         places = hook_places(self._hook_settings, self.workspace)
-        return [*(hook.folder for hook in self.hooks.hooks if hook.enabled), *places]
+        return [*(hook.folder for hook in self.hooks.hooks if hook.enabled or hook.off_because), *places]
 
     def _agents(self) -> Iterator[AgentInfo]:
         settings = self.loaded.settings

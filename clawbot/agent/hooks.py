@@ -367,6 +367,7 @@ def _status(hook: FoundHook, last: LastRun | None) -> HookStatus:
         ready=hook.ready,
         missing=hook.missing,
         problem=hook.problem,
+        off_because=hook.off_because,
     )
     if last is None:
         return found

@@ -226,8 +226,13 @@ def mcp_lines(server: McpStatus) -> list[str]:
 def _lines(hook: HookStatus, zone: tzinfo | None) -> list[str]:
     events = ", ".join(hook.events) or "no events"
     lines = [f"- **{hook.name}** {state_of(hook)} · {events} · {_last(hook, zone)} · {hook.source}"]
-    lines += [f"  - {clean_line(text)}" for text in (hook.problem, ", ".join(hook.missing), hook.error) if text]
+    lines += [f"  - {clean_line(text)}" for text in _troubles(hook) if text]
     return lines
+
+
+def _troubles(hook: HookStatus) -> tuple[str, ...]:
+    enable = f"{hook.off_because}: read it, then `clawbot hooks enable {hook.name}`" if hook.off_because else ""
+    return hook.problem, enable, ", ".join(hook.missing), hook.error
 
 
 def _last(hook: HookStatus, zone: tzinfo | None) -> str:

@@ -53,8 +53,8 @@ class RuntimeStatus(Struct, frozen=True):
 
 class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):
     """A hook as `/hooks` shows it. `source` is where it was found, `missing` what it needs and is not there, `problem`
-    why it can't run at all; `topic`, `status` ("" for never run; ok, failed, timeout, exited), `error`, `duration_ms`
-    and `at` are of its last run."""
+    why it can't run at all, `off_because` why it is off although the user switched it on; `topic`, `status` ("" for
+    never run; ok, failed, timeout, exited), `error`, `duration_ms` and `at` are of its last run."""
 
     name: str
     description: str
@@ -65,6 +65,7 @@ class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):
     ready: bool
     missing: tuple[str, ...] = ()
     problem: str = ""
+    off_because: str = ""
     topic: str = ""
     status: str = ""
     error: str = ""

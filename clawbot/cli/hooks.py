@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -17,12 +18,14 @@ from clawbot.cli.config import masked
 from clawbot.cli.output import config_option, fitted, json_option, print_json, reports_errors, say, tell
 from clawbot.config.document import scalar
 from clawbot.config.env import load_env
-from clawbot.config.load import load_settings, switch_hook
+from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.switches import switch, trust
 from clawbot.config.values import format_duration
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import FoundHook, HookPaths, discover, hook_paths
+from clawbot.hooks.trust import trusted_hooks
 from clawbot.logs import setup_logging
 from clawbot.manifests import Requires
 from clawbot.text.sanitize import clean_line
@@ -59,7 +62,8 @@ def _look(agent_id: str, file: Path | None) -> AgentHooks:
     settings = load_settings(paths, config_file=file).settings
     workspace = settings.agent(agent_id).workspace
     places = hook_paths(paths, settings.hooks, workspace)
-    hooks = discover(places, settings.hooks.model_copy(update={"enabled": True}))
+    trusted = trusted_hooks(paths.switches_file, [settings.agent(each).workspace for each in settings.agent_ids])
+    hooks = discover(places, settings.hooks.model_copy(update={"enabled": True}), trusted)
     return AgentHooks(hooks, settings.hooks, places, workspace, file or paths.config_file, paths.switches_file)
 
 
@@ -97,7 +101,7 @@ def list_hooks(agent_id: str, file: Path | None, as_json: bool, eligible: bool, 
 
     Status is ready, off, missing (an unmet requirement) or broken. With --json: an object with enabled (hooks as a
     whole), workspaceDir, managedHooksDir (your own) and hooks: name, description, source, folder, events, enabled,
-    eligible, missing, problem.
+    eligible, missing, problem, changed (since you enabled it).
     """
     found = _look(agent_id, file)
     runs = found.settings.enabled
@@ -149,11 +153,14 @@ def check(agent_id: str, file: Path | None, as_json: bool) -> None:
 @_name
 @_options
 def enable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
-    """Enable the hook NAME, overriding your config file. Refuses one that can't run."""
+    """Enable the hook NAME, overriding your config file; one of the workspace as it is now.
+
+    Refuses one that can't run.
+    """
     found = _look(agent_id, file)
     hook = found.named(name)
     if hook.problem or hook.missing:
-        why = reason(hook).removeprefix("off; ")
+        why = "; ".join(filter(None, (hook.problem, f"missing {', '.join(hook.missing)}" if hook.missing else "")))
         raise ClawbotError(f"{name} can't run: {clean_line(why)}.", hint="`clawbot hooks check` says what to do.")
     _switch(found, hook, as_json, on=True)
 
@@ -169,8 +176,8 @@ def disable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
 
 def _switch(found: AgentHooks, hook: FoundHook, as_json: bool, *, on: bool) -> None:
     changed = hook.enabled is not on
-    if changed:
-        switch_hook(found.switches_file, hook.name, on=on)
+    if changed or hook.off_because:
+        _keep(found, hook, on=on)
     warnings = []
     if on and hook.source == "workspace":
         warnings.append(f"{hook.name} is code in the workspace, where the agent writes. Read it first: {hook.folder}")
@@ -184,6 +191,20 @@ def _switch(found: AgentHooks, hook: FoundHook, as_json: bool, *, on: bool) -> N
     say(f"{hook.name} is {word}. {NEXT_START}" if changed else f"{hook.name} is {word} already.")
     for warning in warnings:
         tell(f"clawbot: {warning}")
+
+
+def _keep(found: AgentHooks, hook: FoundHook, *, on: bool) -> None:
+    """Write down that `hook` is on or off: one of a workspace by its folder and content, and by its name only as far as
+    that stands in the way."""
+    by_name = found.settings.entry(hook.name).enabled
+    if hook.source != "workspace":
+        switch(found.switches_file, hook.name, on=on)
+        return
+    trust(found.switches_file, os.path.realpath(hook.folder), hook.digest if on else None)
+    if on and by_name is False:
+        switch(found.switches_file, hook.name, on=True)
+    elif by_name and not on:
+        switch(found.switches_file, hook.name, on=None)
 
 
 def _warn(found: AgentHooks) -> None:
@@ -213,7 +234,7 @@ def status(hook: FoundHook) -> str:
 
 def reason(hook: FoundHook) -> str:
     """Why the hook does not run; "" if it does."""
-    parts = [] if hook.enabled or hook.problem else ["off"]
+    parts = [] if hook.enabled or hook.problem else [f"off: {hook.off_because}" if hook.off_because else "off"]
     parts += [hook.problem] if hook.problem else []
     parts += [f"missing {', '.join(hook.missing)}"] if hook.missing else []
     return "; ".join(parts)
@@ -234,6 +255,7 @@ def hook_data(hook: FoundHook, *, any_runs: bool) -> dict[str, Any]:
         "eligible": hook.ready and any_runs,
         "missing": missing_data(hook.missing),
         "problem": hook.problem,
+        "changed": hook.changed,
     }
 
 
@@ -285,7 +307,7 @@ def table(hooks: Sequence[FoundHook], columns: int, *, verbose: bool) -> Iterato
 def _row(hook: FoundHook, *, verbose: bool) -> list[str]:
     cells = [status(hook), hook.name, hook.manifest.description, hook.source]
     if verbose:
-        cells.append(hook.problem or ", ".join(hook.missing))
+        cells.append(hook.problem or ", ".join(hook.missing) or hook.off_because)
     return cells
 
 
@@ -300,6 +322,7 @@ def info_lines(hook: FoundHook, timeout: float) -> Iterator[str]:
         yield f"  {clean_line(manifest.description)}"
     facts = [
         ("problem", hook.problem),
+        ("off", hook.off_because),
         ("source", hook.source),
         ("folder", str(hook.folder)),
         ("homepage", manifest.homepage),
@@ -367,7 +390,8 @@ def fixes(hook: FoundHook, config_file: Path) -> Iterator[str]:
 
     yield from requirement_fixes(hook.missing, in_settings)
     if not hook.enabled:
-        yield f"clawbot hooks enable {hook.name}"
+        first = f"read {hook.folder}, then " if hook.source == "workspace" else ""
+        yield f"{first}clawbot hooks enable {hook.name}"
 
 
 def requirement_fixes(missing: Sequence[str], or_else: Callable[[str], str] = lambda name: "") -> Iterator[str]:

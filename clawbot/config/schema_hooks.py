@@ -15,7 +15,7 @@ class HookEntry(SettingsSection):
     model_config = ConfigDict(extra="allow")
 
     enabled: Switch | None = None
-    """Whether it runs; null for the default in its HOOK.md (hooks of a workspace: no)."""
+    """Whether it runs; null for the default in its HOOK.md. One of a workspace needs `clawbot hooks enable`."""
     timeout: Annotated[Duration, Field(gt=0)] | None = None
     """Time limit for one event; null for the one in its HOOK.md, else `hooks.timeout`."""
     env: dict[VariableName, str] = Field({})

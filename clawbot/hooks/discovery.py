@@ -2,7 +2,8 @@
 
 Sources from lowest to highest priority: packages (entry points of the group `clawbot.hooks`), the folders of
 `hooks.dirs`, the shipped hooks, the user's own. A higher one replaces a hook of the same name. Hooks in a workspace,
-where the agent itself can write, replace nothing and run only if the user enables them by name.
+where the agent itself can write, replace nothing and run only as the user enabled them: in this folder, with this
+content.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from msgspec import Struct
 from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.extensions import BrokenExtension, installed
-from clawbot.hooks.loading import HANDLER_FILE
-from clawbot.hooks.manifest import HOOK_FILE, Manifest, parse_manifest
+from clawbot.hooks.loading import CHANGED, HANDLER_FILE, HOOK_FILE, code_digest
+from clawbot.hooks.manifest import Manifest, parse_manifest
+from clawbot.hooks.trust import BY_NAME
 from clawbot.manifests import (
     UNUSABLE,
     ManifestError,
@@ -85,7 +87,8 @@ def hook_paths(paths: Paths, settings: HookSettings, workspace: Path) -> HookPat
 class FoundHook(Struct, frozen=True):
     """A hook and whether it may run. `missing` are unmet requirements, `problem` says why it can't run at all,
     `settings` are its own settings from the config, `env` the variables for its process. With a problem, `manifest` may
-    contain only the name."""
+    contain only the name. Of one in a workspace `digest` is that of its code, and `off_because` says why it is off
+    although the user switched it on."""
 
     name: str
     folder: Path
@@ -96,6 +99,13 @@ class FoundHook(Struct, frozen=True):
     problem: str = ""
     settings: Mapping[str, Any] = {}
     env: Mapping[str, str] = {}
+    digest: str = ""
+    off_because: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is another one than the user enabled."""
+        return self.off_because == CHANGED
 
     @property
     def ready(self) -> bool:
@@ -109,12 +119,13 @@ class FoundHook(Struct, frozen=True):
         return self.ready and has_work and self.manifest.wants(topic)
 
 
-def discover(paths: HookPaths, settings: HookSettings) -> list[FoundHook]:
-    """All hooks in the order in which they run, including unusable ones with their `problem`. Reads folders and imports
-    hook packages: blocks."""
+def discover(paths: HookPaths, settings: HookSettings, trusted: Mapping[str, str] = {}) -> list[FoundHook]:
+    """All hooks in the order in which they run, including unusable ones with their `problem`. `trusted` are those of
+    workspaces: their real folders, each with the digest of its code. Reads folders and imports hook packages:
+    blocks."""
     chosen: dict[str, FoundHook] = {}
     unused: list[FoundHook] = []
-    for hook in _all(paths, settings):
+    for hook in _all(paths, settings, trusted):
         other = chosen.get(hook.name)
         if other is None or hook.source not in {"workspace", other.source}:
             chosen[hook.name] = hook
@@ -129,7 +140,7 @@ def _place(hook: FoundHook) -> tuple[int, int, str, str]:
     return hook.manifest.order, _PRECEDENCE.index(hook.source), hook.name, str(hook.folder)
 
 
-def _all(paths: HookPaths, settings: HookSettings) -> Iterator[FoundHook]:
+def _all(paths: HookPaths, settings: HookSettings, trusted: Mapping[str, str]) -> Iterator[FoundHook]:
     """The hooks from the lowest source to the highest. Within a source the first of a name wins."""
     for extension in installed(GROUP) if paths.packages else ():
         folder = extension.use(_folder)
@@ -142,11 +153,30 @@ def _all(paths: HookPaths, settings: HookSettings) -> Iterator[FoundHook]:
         ("dir", reversed(paths.dirs)),
         ("shipped", [paths.shipped]),
         ("home", [paths.home]),
-        ("workspace", [paths.workspace]),
     )
     for source, folders in places:
         for folder in manifest_folders(filter(None, folders), _FILES):
             yield _found(folder, source, settings)
+    for folder in manifest_folders(filter(None, [paths.workspace]), _FILES):
+        yield _of_workspace(_found(folder, "workspace", settings), settings, trusted)
+
+
+def _of_workspace(hook: FoundHook, settings: HookSettings, trusted: Mapping[str, str]) -> FoundHook:
+    """`hook` with whether it may run: only if its folder is trusted with its content."""
+    digest = problem = ""
+    try:
+        digest = "" if hook.problem else code_digest(hook.folder)
+    except UNUSABLE as error:
+        problem = str(error)
+    by_name, known = settings.entry(hook.name).enabled, trusted.get(os.path.realpath(hook.folder))
+    wanted = by_name is not False and bool(digest)
+    return msgspec.structs.replace(
+        hook,
+        enabled=settings.enabled and wanted and known == digest,
+        digest=digest,
+        problem=hook.problem or problem,
+        off_because="" if not wanted or known == digest else CHANGED if known else BY_NAME if by_name else "",
+    )
 
 
 def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = "", problem: str = "") -> FoundHook:
@@ -162,13 +192,12 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
     entry = settings.entry(manifest.name)
     if entry.timeout is not None:
         manifest = msgspec.structs.replace(manifest, timeout=entry.timeout)
-    usual = source != "workspace" and manifest.default
     return FoundHook(
         name=manifest.name,
         folder=folder,
         source=source,
         manifest=manifest,
-        enabled=settings.enabled and (usual if entry.enabled is None else entry.enabled),
+        enabled=settings.enabled and (manifest.default if entry.enabled is None else entry.enabled),
         missing=lacking,
         problem=problem,
         settings=entry.own,

@@ -19,8 +19,7 @@ from clawbot.hooks.api import Services
 from clawbot.hooks.codec import without_secrets_in
 from clawbot.hooks.discovery import FoundHook
 from clawbot.hooks.events import HookEvent
-from clawbot.hooks.loading import HookFailedError, Status, one_line
-from clawbot.hooks.manifest import HOOK_FILE
+from clawbot.hooks.loading import HOOK_FILE, HookFailedError, Status, code_files, one_line
 from clawbot.hooks.runners import LocalRunner, ProcessRunner, Runner
 from clawbot.text.secrets import is_secret_name, redact, remember_secret
 
@@ -58,18 +57,21 @@ class Dispatcher:
         self._pump: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[Any]] = set()
         self._loading = asyncio.Lock()
-        self._manifests: dict[Path, _FileStamp] = {}
+        self._stamps: dict[Path, _FileStamp] = {}
         self._closed = False
         self._by_topic: dict[str, tuple[FoundHook, ...]] = {}  # of `hooks`, as far as it was asked for
         self.hooks: tuple[FoundHook, ...] = ()
         self.results: dict[str, LastRun] = {}
         self.on_failure: Callable[[str, LastRun], None] | None = None
+        self.on_load: Callable[[tuple[FoundHook, ...]], None] | None = None
 
     async def load(self) -> None:
         """Discover the hooks (again). Removed and disabled ones are stopped."""
         async with self._loading:
-            self.hooks, self._manifests = await asyncio.to_thread(self._discover)
+            self.hooks, self._stamps = await asyncio.to_thread(self._discover)
             self._by_topic = {}
+        if self.on_load is not None:
+            self.on_load(self.hooks)
         ready = {hook.name: hook for hook in self.hooks if hook.ready}
         for name, runner in list(self._runners.items()):
             hook = ready.get(name)
@@ -199,8 +201,8 @@ class Dispatcher:
         return hooks, _stamps(hooks)
 
     async def _reload_if_changed(self) -> None:
-        """Discover the hooks again if a HOOK.md has changed."""
-        if await asyncio.to_thread(_stamps, self.hooks) == self._manifests:
+        """Discover the hooks again if a HOOK.md has changed, or the code of one that is trusted by its content."""
+        if await asyncio.to_thread(_stamps, self.hooks) == self._stamps:
             return
         try:
             await self.load()
@@ -217,8 +219,18 @@ _FileStamp = tuple[int, int, int] | None
 
 
 def _stamps(hooks: tuple[FoundHook, ...]) -> dict[Path, _FileStamp]:
-    """The version of each HOOK.md: inode, time and size. Blocks."""
-    return {hook.folder: _file_stamp(hook.folder / HOOK_FILE) for hook in hooks}
+    """The version of each HOOK.md, and of the code that the user trusts by its content: inode, time and size.
+    Blocks."""
+    files = [hook.folder / HOOK_FILE for hook in hooks]
+    files += [file for hook in hooks if hook.digest and hook.enabled for file in _code_of(hook)]
+    return {file: _file_stamp(file) for file in files}
+
+
+def _code_of(hook: FoundHook) -> list[Path]:
+    try:
+        return code_files(hook.folder)
+    except (OSError, ValueError):
+        return []
 
 
 def _file_stamp(file: Path) -> _FileStamp:

@@ -7,6 +7,7 @@ Used in the program's process for shipped hooks and in the worker for all others
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import importlib.util
 import inspect
 import itertools
@@ -25,7 +26,10 @@ from clawbot.hooks.api import HookServiceError
 from clawbot.hooks.events import HookEvent
 from clawbot.text.sanitize import clean_line
 
-HANDLER_FILE = "handler.py"
+HOOK_FILE, HANDLER_FILE = "HOOK.md", "handler.py"
+MOST_FILES, MOST_CODE = 200, 4 * 1024**2
+"""Files, folders and bytes of Python of a hook that is trusted by its content."""
+CHANGED = "its HOOK.md or its code changed since you enabled it"
 EXPECTED = "async def handle(event)"
 
 Handle = Callable[[HookEvent], Awaitable[None]]
@@ -37,6 +41,40 @@ _numbers = itertools.count(1)
 
 class HandlerError(Exception):
     """handler.py has no usable `handle`."""
+
+
+def code_files(folder: Path) -> list[Path]:
+    """The Python files that a hook in `folder` can import from there, sorted. Raises OSError, and ValueError for more
+    folders than a hook needs. Blocks."""
+    found, folders = [], [folder]
+    for place in folders:
+        if len(folders) > MOST_FILES:
+            raise ValueError(f"more than {MOST_FILES} folders; links may lead in a circle")
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    found.append(Path(entry.path))
+                elif entry.name.isidentifier() and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(Path(entry.path))
+    return sorted(found)
+
+
+def code_digest(folder: Path) -> str:
+    """The SHA-256 of HOOK.md and of the Python code in `folder`. Raises OSError, and ValueError for more than a hook
+    needs. Blocks."""
+    files = [folder / HOOK_FILE, *code_files(folder)]
+    if len(files) > MOST_FILES:
+        raise ValueError(f"more than {MOST_FILES} Python files: a package holds so many")
+    whole, left = hashlib.sha256(), MOST_CODE
+    for file in files:
+        with file.open("rb") as stream:
+            data = stream.read(left + 1)
+        left -= len(data)
+        if left < 0:
+            raise ValueError(f"more than {MOST_CODE // 1024**2} MiB of code")
+        name = os.fsencode(file.relative_to(folder).as_posix())
+        whole.update(b"%d %s %d\n" % (len(name), name, len(data)) + data)
+    return whole.hexdigest()
 
 
 def stamp(folder: Path) -> Stamp:

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.hooks.events import AnyEvent
+from clawbot.hooks.loading import HOOK_FILE
 from clawbot.manifests import ManifestError, Requires, as_list, parse_head, readable
 
-HOOK_FILE = "HOOK.md"
 DEFAULT_ORDER = 100
 NAME_RULE = "a name is made of a-z, 0-9, _ and -, and begins with a letter or digit"
 

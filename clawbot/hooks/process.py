@@ -96,7 +96,7 @@ class HookProcess:
 
     async def start(self) -> None:
         """Start the process and wait until it is ready. Raises HookFailedError."""
-        command = module_command("clawbot.hooks.worker", str(self._hook.folder), self._hook.name)
+        command = module_command("clawbot.hooks.worker", str(self._hook.folder), self._hook.name, self._hook.digest)
         try:
             await self._process.start(command, {**os.environ, **self._hook.env})
         except OSError as error:

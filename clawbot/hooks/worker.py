@@ -1,4 +1,4 @@
-"""The process of one hook: `python -m clawbot.hooks.worker FOLDER NAME`.
+"""The process of one hook: `python -m clawbot.hooks.worker FOLDER NAME DIGEST`.
 
 It receives requests and sends reports (`hooks.codec`) over the pipes of `clawbot.worker_pipe`. Output of the handler
 and its child processes goes to stderr, which the program logs.
@@ -36,7 +36,7 @@ from clawbot.hooks.codec import (
     request_decoder,
 )
 from clawbot.hooks.events import HookEvent
-from clawbot.hooks.loading import Loaded, describe
+from clawbot.hooks.loading import CHANGED, HandlerError, Loaded, code_digest, describe
 from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
 RECORDS = 500
@@ -99,8 +99,10 @@ class Remote:
 class HookWorker:
     """Handles the events of the hook in `folder`, several at once, until the pipe closes."""
 
-    def __init__(self, folder: Path, name: str, out: FrameWriter, log: LogHandler) -> None:
+    def __init__(self, folder: Path, name: str, digest: str, out: FrameWriter, log: LogHandler) -> None:
+        """`digest` is what its code must have; "": whatever it is."""
         self._folder = folder
+        self._digest = digest
         self._name = name
         self._out = out
         self._log = log
@@ -161,6 +163,8 @@ class HookWorker:
 
     async def _handle(self, event: HookEvent, request: Handle) -> dict[str, Any]:
         if self._loaded is None:
+            if self._digest and code_digest(self._folder) != self._digest:
+                raise HandlerError(CHANGED)
             self._loaded = Loaded(self._folder)
 
         def later(work: Coroutine[Any, Any, None]) -> None:
@@ -187,7 +191,7 @@ def _is_broken_off(error: BaseException) -> bool:
 
 def main() -> None:
     """Serve until the pipe closes."""
-    folder, name = Path(sys.argv[1]), sys.argv[2]
+    folder, name, digest = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     requests, reports = claim_pipes()
     out = FrameWriter(reports, LARGEST_FRAME)
     log = LogHandler(out, f"clawbot.hooks.{name}")
@@ -195,7 +199,7 @@ def main() -> None:
     logging.captureWarnings(True)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    worker = HookWorker(folder, name, out, log)
+    worker = HookWorker(folder, name, digest, out, log)
     serve_frames(requests, request_decoder, loop, worker.take)
     code = 1
     try:

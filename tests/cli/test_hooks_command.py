@@ -93,6 +93,7 @@ def test_list_as_json(hooks: Path, home: Path) -> None:
         "eligible": True,
         "missing": {"bins": [], "anyBins": [], "env": [], "os": [], "python": []},
         "problem": "",
+        "changed": False,
     }
     assert by_name["needy"]["missing"] == {
         "bins": ["no-such-bin"],
@@ -135,7 +136,7 @@ def test_check_says_why_and_what_mends_it_and_exits_with_zero(hooks: Path) -> No
     assert result.exit_code == 0
     assert "needy: missing" in result.stdout
     assert "-m pip install no_such_module" in result.stdout
-    assert "fix: clawbot hooks enable found" in result.stdout
+    assert "/workspace/hooks/found, then clawbot hooks enable found" in result.stdout
     found = data("check")
     assert "greet" in found["ready"]
     reasons = {each["name"]: each["status"] for each in found["notReady"]}
@@ -153,6 +154,41 @@ def test_a_hook_of_the_workspace_is_enabled_with_a_warning(hooks: Path, home: Pa
     assert (result.exit_code, result.stdout) == (0, "found is on. It takes effect when clawbot starts next.\n")
     assert "code in the workspace" in result.stderr
     assert file.read_text() == "# mine\ntui: {theme: dark} # so\n"
+    assert own_hooks(data("list")["hooks"])["found"]["eligible"] is True
+
+
+def test_a_hook_of_the_workspace_that_changed_is_off_and_every_command_says_so(hooks: Path, home: Path) -> None:
+    folder = home / "workspace" / "hooks" / "found"
+    invoke("enable", "found")
+    (folder / "handler.py").write_text("async def handle(event): raise SystemExit\n")
+    why = "its HOOK.md or its code changed since you enabled it"
+    found = own_hooks(data("list")["hooks"])["found"]
+    assert (found["enabled"], found["eligible"], found["changed"]) == (False, False, True)
+    assert why in invoke("info", "found").stdout
+    assert f"found: off: {why}" in invoke("check").stdout
+    assert f"read {folder}, then clawbot hooks enable found" in invoke("check").stdout
+    assert data("enable", "found")["changed"] is True
+    assert own_hooks(data("list")["hooks"])["found"]["eligible"] is True
+    assert data("disable", "found")["changed"] is True
+    assert own_hooks(data("list")["hooks"])["found"]["changed"] is False
+
+
+def test_what_was_enabled_by_name_stays_on_where_it_is(hooks: Path, home: Path) -> None:
+    """In hooks.json of earlier versions names alone decided."""
+    (home / "hooks.json").write_text('{"enabled": {"found": true}}')
+    assert own_hooks(data("list")["hooks"])["found"]["eligible"] is True
+    write_hook(home / "workspace-work" / "hooks" / "found", "events: message")
+    (home / "config.yaml").write_text("agents: {work: {}}\n")
+    there = own_hooks(data("list", "--agent", "work")["hooks"])["found"]
+    assert (there["eligible"], there["changed"]) == (False, False)
+    assert "it is switched on by name" in invoke("check", "--agent", "work").stdout
+    assert data("enable", "found", "--agent", "work")["enabled"] is True
+    assert own_hooks(data("list", "--agent", "work")["hooks"])["found"]["eligible"] is True
+    assert data("disable", "found")["enabled"] is False
+    assert own_hooks(data("list")["hooks"])["found"]["eligible"] is False
+    assert own_hooks(data("list", "--agent", "work")["hooks"])["found"]["eligible"] is True
+    (home / "config.yaml").write_text("hooks: {entries: {found: {enabled: false}}}\n")
+    assert data("enable", "found")["enabled"] is True
     assert own_hooks(data("list")["hooks"])["found"]["eligible"] is True
 
 

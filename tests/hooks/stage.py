@@ -4,6 +4,7 @@ closed at the end."""
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from clawbot.config.schema_hooks import HookSettings
 from clawbot.hooks import AgentBootstrap, CommandNew, HookServiceError, InjectedFile, Said, ToolBefore
 from clawbot.hooks.discovery import HookPaths, discover
 from clawbot.hooks.dispatch import Dispatcher
+from clawbot.hooks.loading import code_digest
 
 HOSTS = ["shipped", "home"]
 """The sources whose handlers run in this process and in one of their own."""
@@ -32,6 +34,11 @@ def write_hook(place: Path, name: str, handler: str, *, head: str = "events: [co
 
 def write_handler(folder: Path, handler: str) -> None:
     folder.joinpath("handler.py").write_text(dedent(handler), encoding="utf-8")
+
+
+def trusting(*folders: Path) -> dict[str, str]:
+    """Hooks of workspaces as they are now, trusted by the user."""
+    return {os.path.realpath(folder): code_digest(folder) for folder in folders}
 
 
 def settings(**entries: dict[str, Any]) -> HookSettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,13 @@ from clawbot.config.schema_hooks import HookSettings
 from clawbot.hooks.discovery import FoundHook, HookPaths, discover, missing
 from clawbot.hooks.manifest import Manifest
 from clawbot.manifests import Requires
-from tests.hooks.stage import places, settings, write_hook
+from tests.hooks.stage import places, settings, trusting, write_hook
 
 HANDLER = "async def handle(event): pass\n"
 
 
-def one(where: HookPaths, config: HookSettings | None = None) -> FoundHook:
-    (found,) = discover(where, config or HookSettings())
+def one(where: HookPaths, config: HookSettings | None = None, trusted: Mapping[str, str] | None = None) -> FoundHook:
+    (found,) = discover(where, config or HookSettings(), trusted or {})
     return found
 
 
@@ -38,9 +39,11 @@ def test_a_hook_of_a_workspace_replaces_nothing_and_is_off_until_it_is_enabled(t
     write_hook(tmp_path / "workspace", "greeter", HANDLER)
     assert not one(where).enabled
     assert not one(where, settings(greeter={"timeout": 3})).enabled
-    assert one(where, settings(greeter={"enabled": True})).ready
+    trusted = trusting(tmp_path / "workspace" / "greeter")
+    assert one(where, trusted=trusted).ready
+    assert not one(where, settings(greeter={"enabled": False}), trusted).enabled
     write_hook(tmp_path / "home", "greeter", HANDLER)
-    users, workspaces = discover(where, settings(greeter={"enabled": True}))
+    users, workspaces = discover(where, settings(greeter={"enabled": True}), trusted)
     assert (users.source, users.ready) == ("home", True)
     assert (workspaces.source, workspaces.ready) == ("workspace", False)
     assert str(users.folder) in workspaces.problem
@@ -50,11 +53,12 @@ def test_a_folder_of_a_workspace_does_not_pass_for_a_hook_that_is_enabled(tmp_pa
     where = places(tmp_path, workspace=tmp_path / "workspace")
     write_hook(tmp_path / "workspace", "greeter", HANDLER)
     write_hook(tmp_path / "workspace", "aaa", HANDLER, head="name: greeter\nevents: tool")
-    enabled = [hook for hook in discover(where, settings(greeter={"enabled": True})) if hook.ready]
+    trusted = trusting(tmp_path / "workspace" / "greeter")
+    enabled = [hook for hook in discover(where, settings(greeter={"enabled": True}), trusted) if hook.ready]
     assert [hook.folder.name for hook in enabled] == ["greeter"]
     (tmp_path / "workspace" / "greeter" / "HOOK.md").unlink()
     (tmp_path / "workspace" / "greeter" / "handler.py").unlink()
-    assert not any(hook.ready for hook in discover(where, settings(greeter={"enabled": True})))
+    assert not any(hook.ready for hook in discover(where, settings(greeter={"enabled": True}), trusted))
 
 
 def test_hooks_run_by_order_then_source_then_name(tmp_path: Path) -> None:
@@ -134,7 +138,8 @@ def test_a_loop_of_links_keeps_no_other_hook_from_being_found(tmp_path: Path, fi
     looped.unlink()
     looped.symlink_to(file)
     write_hook(tmp_path / "workspace", "good", HANDLER)
-    found = discover(places(tmp_path, workspace=tmp_path / "workspace"), settings(good={"enabled": True}))
+    trusted = trusting(tmp_path / "workspace" / "good")
+    found = discover(places(tmp_path, workspace=tmp_path / "workspace"), HookSettings(), trusted)
     assert [(hook.name, hook.ready) for hook in found] == [("a-loop", False), ("good", True)]
     assert "loop" in found[0].problem
 

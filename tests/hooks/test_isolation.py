@@ -263,7 +263,7 @@ def worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     folder = write_hook(
         tmp_path, "spinner", "async def handle(event):\n    event.hook.log.info('on')\n    while True: pass"
     )
-    line = [sys.executable, "-P", "-m", "clawbot.hooks.worker", str(folder), "spinner"]
+    line = [sys.executable, "-P", "-m", "clawbot.hooks.worker", str(folder), "spinner", ""]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         yield running
         running.kill()

@@ -104,6 +104,7 @@ def hook_details(hook: HookStatus, zone: tzinfo | None) -> Content:
         ("folder", clean_line(hook.folder), ""),
         ("events", clean_line(", ".join(hook.events)), ""),
         ("problem", clean_line(hook.problem), "$text-error"),
+        ("off", clean_line(hook.off_because), "$text-warning"),
         ("missing", clean_line(", ".join(hook.missing)), "$text-warning"),
         ("last run", _last_run(hook, zone), ""),
         ("error", clean(hook.error).strip(), "$text-error"),

@@ -1,0 +1,40 @@
+"""Which hooks of workspaces the user trusts: by their folder, and by the content of what is run.
+
+The agent writes in a workspace, and so does whoever is pulled from: a name alone would let other code run under it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from clawbot.config.switches import adopt, read_switches
+from clawbot.hooks.loading import code_digest
+from clawbot.manifests import UNUSABLE
+
+BY_NAME = "it is switched on by name, and one of a workspace counts for its folder and content"
+
+
+def trusted_hooks(file: Path, workspaces: Iterable[Path]) -> Mapping[str, str]:
+    """The real folders of the trusted hooks, each with its digest, from hooks.json.
+
+    Where that is of the time when names alone decided, the hooks that it enables in `workspaces` are trusted as they
+    are now, and no other from then on. Raises ConfigError. Blocks.
+    """
+    known = read_switches(file)
+    if known.trusted is None:
+        adopt(file, dict(_enabled_by_name(known.enabled, workspaces)))
+        known = read_switches(file)
+    return known.trusted or {}
+
+
+def _enabled_by_name(enabled: Mapping[str, bool], workspaces: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    for workspace in workspaces:
+        for name in (name for name, on in enabled.items() if on and Path(name).name == name):
+            folder = workspace / "hooks" / name
+            try:
+                if folder.is_dir():
+                    yield os.path.realpath(folder), code_digest(folder)
+            except UNUSABLE:
+                continue
