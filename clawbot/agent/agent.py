@@ -372,10 +372,10 @@ class Agent:
     # -- one submission -------------------------------------------------------------------------------------------
 
     async def _take_up(self, text: str, scope: Scope) -> TurnEnded:
-        """Run a command or a turn; any failure becomes the last event. What was not said because the program ends stays
-        in the outbox; every other end was reported to the user."""
+        """Run a command or a turn; any failure becomes the last event. What was not said because the program ends, or
+        because its reader went, stays in the outbox; every other end was reported to the user."""
         ended = await self._run(text, scope)
-        if scope.unsent_id and not self._closing:
+        if scope.unsent_id and not (self._closing or scope.left):
             await self.outbox.drop(scope.unsent_id)
         return ended
 
@@ -428,6 +428,7 @@ class Agent:
 
     async def _drop_unsent(self, scope: Scope) -> None:
         """A command must not be repeated after a crash."""
+        scope.said = True
         if scope.unsent_id:
             await self.outbox.drop(scope.unsent_id)
             scope.unsent_id = ""

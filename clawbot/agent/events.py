@@ -318,7 +318,8 @@ class Scope:
     """One submission, or one end of the program. `rounds` counts how often its context was made smaller because a
     request did not fit; `compaction_failed` says that one failed in it, which is not tried again by itself. `origin` is
     `user` or `schedule`: what a job says keeps no session alive and ends none. `unsent_id` is the
-    one under which its text is kept until a transcript holds it, empty while it is not."""
+    one under which its text is kept until a transcript holds it, empty while it is not. `said`: its text is in the
+    transcript, or a command that has begun. `left`: nobody reads its events any more."""
 
     emit: Emit
     cancel: Cancellation
@@ -326,6 +327,8 @@ class Scope:
     compaction_failed: bool = False
     origin: Origin = "user"
     unsent_id: str = ""
+    said: bool = False
+    left: bool = False
 
     def go_on(self) -> None:
         """What was stopped was not all of it: what comes next may be stopped by itself."""

@@ -46,7 +46,8 @@ class Submissions:
     async def submit(self, text: str, origin: Origin = "user", unsent_id: str = "") -> AsyncGenerator[Event, None]:
         """The events of `text`, up to its TurnEnded. `unsent_id` is the one under which it is kept already.
 
-        Closing the stream withdraws a text that still waits, which stays on disk, and interrupts one that runs.
+        Closing the stream withdraws a text that still waits, which stays on disk, and interrupts one that runs. A text
+        that is not said by then is kept.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         scope = Scope(events.put_nowait, Cancellation(), origin=origin, unsent_id=unsent_id)
@@ -58,11 +59,15 @@ class Submissions:
             await driver
         finally:
             if not driver.done():
-                if self.running is scope:
+                scope.left = True
+                runs = self.running is scope
+                if runs:
                     scope.cancel.request()
                 else:
                     driver.cancel()
                 await asyncio.wait({driver})
+                if runs and self._keep is not None and origin == "user" and not scope.said:
+                    await self._keep(scrub(text), scope)
 
     def interrupt(self) -> bool:
         """Stop what runs. False when nothing does."""
@@ -194,6 +199,7 @@ class Outbox:
 
     def drop_soon(self, scope: Scope) -> None:
         """The text of `scope` is said."""
+        scope.said = True
         if scope.unsent_id:
             task = asyncio.create_task(self.drop(scope.unsent_id))
             self._dropping.add(task)

@@ -38,6 +38,7 @@ class Submission:
 
     text: str
     job: RunningReader | None = None
+    taken: bool = False  # a runtime has received it; a reader may be cancelled before it does anything
     waiting: bool = True
     announced: bool = False  # it is shown as queued
     unsent_id: str = ""  # under which it is kept on disk while it waits
@@ -106,7 +107,7 @@ class Turns:
     @property
     def held(self) -> list[str]:
         """The inputs that no runtime has received, oldest first."""
-        return [submission.text for submission in self._open if submission.job is None and not submission.unsent_id]
+        return [submission.text for submission in self._open if not (submission.taken or submission.unsent_id)]
 
     def submit(self, text: str, unsent_id: str = "") -> None:
         """Send `text`, or keep it until the runtime is open. `unsent_id` is set if it is already on disk."""
@@ -136,6 +137,7 @@ class Turns:
         submission.job = self._start(partial(self._read, runtime, submission))
 
     async def _read(self, runtime: RuntimeApi, submission: Submission) -> None:
+        submission.taken = True
         try:
             async with aclosing(runtime.agent.submit(submission.text, unsent_id=submission.unsent_id)) as events:
                 async for event in events:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from clawbot.agent.agent import Agent
 from clawbot.agent.conversation import Conversation
+from clawbot.attachments.reading import Attachments
 from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_hooks import HookSettings
@@ -86,6 +87,7 @@ async def open_agent(
         hooks=dispatcher if hooked else None,
         home=folder,
         reset=policy or ResetPolicy(daily_at=None, idle_minutes=None),
+        attachments=Attachments(workspace, settings.attachments, state=folder),
     )
     return Agent(deps, Conversation(deps.store, opened, deps.clock))
 

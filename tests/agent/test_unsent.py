@@ -318,3 +318,30 @@ async def test_a_turn_that_failed_was_told_and_is_not_offered(home: Path, monkey
     assert not any(isinstance(event, TurnStarted) for event in host.events["second"])
     await host.agent.close()
     assert not files(home)
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_what_is_left_while_it_is_being_taken_up_is_said_or_kept_once(home: Path, steps: int) -> None:
+    """A screen that is left just after Enter, while what is mentioned is read."""
+    agent = await reopened(home, 5)
+    words = f"{WORDS} @AGENTS.md"
+    stream = agent.submit(words)
+    reader = asyncio.ensure_future(anext(stream))
+    for _ in range(5 + steps):
+        await asyncio.sleep(0)
+    reader.cancel()
+    await asyncio.gather(reader, return_exceptions=True)
+    await stream.aclose()
+    await agent.close(hasty=True)
+    before = said(home).count(words)
+    assert [*await send_the_rest(home, 6), *[words] * before] == [words]
+    assert said(home).count(words) == 1
+
+
+async def test_a_command_that_is_left_is_not_kept(home: Path) -> None:
+    agent = await reopened(home, 5)
+    stream = agent.submit("/status")
+    await anext(stream)
+    await stream.aclose()
+    await agent.close(hasty=True)
+    assert await send_the_rest(home, 6) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from clawbot.agent.events import ApprovalRequested
 from clawbot.agent.status_types import Unsent
 from clawbot.tui.app import ClawbotApp
+from clawbot.tui.turns import Turns
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, reply
 
@@ -180,3 +182,23 @@ async def test_the_draft_of_a_message_stays_until_that_is_on_disk(tmp_path: Path
         assert runtime.dropped == []
         hold.release()
         await until(pilot, lambda: runtime.dropped == ["d1"])
+
+
+async def test_what_is_sent_just_before_the_end_is_held(tmp_path: Path) -> None:
+    """A job that is cancelled before it began has given the text to no runtime."""
+    jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
+
+    class Job:
+        def cancel(self) -> None:
+            pass
+
+    def start(job: Callable[[], Coroutine[Any, Any, None]]) -> Job:
+        jobs.append(job)
+        return Job()
+
+    turns = Turns(start, lambda _: None, lambda: None, lambda _: None)
+    turns.ready(FakeRuntime(tmp_path))
+    turns.submit("and now? 端口呢")
+    assert turns.held == ["and now? 端口呢"]
+    await jobs[0]()
+    assert turns.held == []
