@@ -154,20 +154,20 @@ def age(then: datetime, now: datetime) -> str:
     return day_of(local, with_year=local.year != now.year)
 
 
-def day_of(local: datetime, *, with_year: bool) -> str:
+def day_of(local: date, *, with_year: bool) -> str:
     """The date of `local`, in few words."""
     if current_language() == "zh":
         return f"{local.year} 年 {local.month} 月 {local.day} 日" if with_year else f"{local.month} 月 {local.day} 日"
     return f"{local.day} {local:%b %Y}" if with_year else f"{local.day} {local:%b}"
 
 
-def weekday_of(local: datetime) -> str:
+def weekday_of(local: date, *, with_year: bool = False) -> str:
     """The weekday of `local`, the day and the month, in few words."""
     if current_language() == "zh":
-        return f"{local.month} 月 {local.day} 日 周{'一二三四五六日'[local.weekday()]}"
-    return f"{local:%a} {local.day} {local:%b}"
+        return f"{day_of(local, with_year=with_year)} 周{'一二三四五六日'[local.weekday()]}"
+    return f"{local:%a} {day_of(local, with_year=with_year)}"
 
 
-def month_of(local: datetime) -> str:
+def month_of(local: date) -> str:
     """The month of `local` with its year, in words."""
     return f"{local.year} 年 {local.month} 月" if current_language() == "zh" else f"{local:%B %Y}"

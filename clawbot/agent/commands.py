@@ -42,6 +42,8 @@ from clawbot.extensions import BrokenExtension, Extension, installed
 from clawbot.llm.protocol import ModelInfo
 from clawbot.memory.values import Hit, SearchRequest
 from clawbot.messages import ToolSpec, UserBlock
+from clawbot.sessions.listing import ended_words
+from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean_line
 
 log = logging.getLogger(__name__)
@@ -212,8 +214,9 @@ async def run_command(parsed: ParsedCommand, host: AgentHost) -> CommandResult:
     found = commands.get(parsed.name)
     if found is None:
         near = nearest_command(f"/{parsed.name}", (f"/{name}" for name in commands))
-        hint = f"Did you mean {near}? " if near else ""
-        raise UnknownCommandError(f"There is no command /{parsed.name}.", hint=f"{hint}/help lists them all.")
+        hint = _("Did you mean {command}? /help lists them all.") if near else _("/help lists them all.")
+        problem = _("There is no command /{name}.").format(name=parsed.name)
+        raise UnknownCommandError(problem, hint=hint.format(command=near))
     return await found.run(host, parsed.argument)
 
 
@@ -223,7 +226,7 @@ def _said(name: str, text: str, data: object = None) -> CommandResult:
 
 async def _fresh(name: ResetReason, host: AgentHost, text: str) -> CommandResult:
     changed = await host.reset(name, text)
-    said = CommandOutput(command=name, text="New session started.")
+    said = CommandOutput(command=name, text=_("New session started."))
     return CommandResult((changed, said), message=text)
 
 
@@ -235,10 +238,11 @@ command("/reset")(functools.partial(_fresh, "/reset"))
 async def _compact(host: AgentHost, argument: str) -> CommandResult:
     done = await host.compact(argument)
     if done.error in (NOTHING_TO_COMPACT, ALREADY_COMPACTED):
-        return _said("/compact", done.error, msgspec.to_builtins(done))
+        return _said("/compact", _(done.error), msgspec.to_builtins(done))
     if done.status != "done":
-        raise ClawbotError(f"Not compacted: {done.error}", hint="The history is whole.")
-    text = f"Compacted: {done.tokens_before:,} → about {done.tokens_after:,} tokens."
+        raise ClawbotError(_("Not compacted: {reason}").format(reason=done.error), hint=_("The history is whole."))
+    text = _("Compacted: {before:,} → about {after:,} tokens.")
+    text = text.format(before=done.tokens_before, after=done.tokens_after)
     return _said("/compact", text, msgspec.to_builtins(done))
 
 
@@ -263,52 +267,56 @@ async def _status(host: AgentHost, argument: str) -> CommandResult:
 async def _sessions(host: AgentHost, argument: str) -> CommandResult:
     found = await asyncio.to_thread(host.deps.store.list)
     lines = [
-        f"- **{item.key}** {item.title or '(nothing said yet)'} · {_turns(item.turns)} · {item.ended}" for item in found
+        f"- **{item.key}** {item.title or _('(nothing said yet)')} · {_turns(item.turns)} · {ended_words(item.ended)}"
+        for item in found
     ]
-    return _said("/sessions", "\n".join(lines) or "No conversations yet.")
+    return _said("/sessions", "\n".join(lines) or _("No conversations yet."))
 
 
 def _turns(number: int) -> str:
-    return f"{number} turn{'' if number == 1 else 's'}"
+    return ngettext("{n:,} turn", "{n:,} turns", number).format(n=number)
 
 
 @command("/rename")
 async def _rename(host: AgentHost, argument: str) -> CommandResult:
     if not argument.strip():
         summary = await asyncio.to_thread(host.deps.store.summary, host.conversation.session.record)
-        return _said("/rename", f"Now: **{clean_line(summary.title)}**. `/rename TITLE` gives it another title.")
+        now = _("Now: **{title}**. `/rename TITLE` gives it another title.").format(title=clean_line(summary.title))
+        return _said("/rename", now)
     title = await host.conversation.rename(argument)
-    return _said("/rename", f"This conversation is now **{title}**.", {"title": title})
+    return _said("/rename", _("This conversation is now **{title}**.").format(title=title), {"title": title})
 
 
 @command("/rewind")
 async def _rewind(host: AgentHost, argument: str) -> CommandResult:
-    return _said("/rewind", "The chat screen (`clawbot`) goes back to an earlier message: esc twice.")
+    return _said("/rewind", _("The chat screen (`clawbot`) goes back to an earlier message: esc twice."))
 
 
 @command("/unsent")
 async def _unsent(host: AgentHost, argument: str) -> CommandResult:
     lines = [f"- {' '.join(each.text.split())}" for each in host.outbox.left]
-    return _said("/unsent", "\n".join(lines) or "Everything was sent.", [each.text for each in host.outbox.left])
+    return _said("/unsent", "\n".join(lines) or _("Everything was sent."), [each.text for each in host.outbox.left])
 
 
 @command("/model")
 async def _model(host: AgentHost, argument: str) -> CommandResult:
     if not argument:
         lines = [f"- **{item.ref}** {item.reason}" for item in await host.deps.find_models()]
-        return _said("/model", "\n".join([f"Now: **{host.status.model.ref}**", "", *lines]))
+        return _said("/model", "\n".join([_("Now: **{model}**").format(model=host.status.model.ref), "", *lines]))
     info = await host.set_model(argument)
     changed = ModelChanged(model=info.ref, reason=info.reason)
-    return CommandResult((changed, CommandOutput(command="/model", text=f"Now: **{info.ref}** {info.reason}")))
+    now = _("Now: **{model}**").format(model=info.ref)
+    return CommandResult((changed, CommandOutput(command="/model", text=f"{now} {info.reason}")))
 
 
 @command("/agent")
 async def _agent(host: AgentHost, argument: str) -> CommandResult:
+    this = f" · {_('this one')}"
     lines = [
-        f"- **{item.agent_id}** {item.model} · {item.workspace}{' · this one' if item.current else ''}"
+        f"- **{item.agent_id}** {item.model} · {item.workspace}{this if item.current else ''}"
         for item in host.deps.agents
     ]
-    how = "`clawbot --agent ID` talks to another one; the chat screen (`clawbot`) changes to it."
+    how = _("`clawbot --agent ID` talks to another one; the chat screen (`clawbot`) changes to it.")
     data = [
         {"agentId": item.agent_id, "workspace": str(item.workspace), "model": item.model, "current": item.current}
         for item in host.deps.agents
@@ -344,19 +352,20 @@ async def _mode(host: AgentHost, argument: str) -> CommandResult:
     permissions = host.deps.tools.permissions
     chosen = next((mode for mode in MODES if mode == argument.lower()), None)
     if argument and chosen is None:
-        raise ClawbotError(f"There is no mode {clean_line(argument)}.", hint=f"Choose from {', '.join(MODES)}.")
+        problem = _("There is no mode {mode}.").format(mode=clean_line(argument))
+        raise ClawbotError(problem, hint=_("Choose from {modes}.").format(modes=", ".join(MODES)))
     permissions.mode = chosen or permissions.mode
-    return _said("/mode", f"Mode {mode_text(permissions.mode)}.", {"mode": permissions.mode})
+    return _said("/mode", mode_text(permissions.mode), {"mode": permissions.mode})
 
 
 @command("/permissions")
 async def _permissions(host: AgentHost, argument: str) -> CommandResult:
     tools = host.deps.tools
-    word, _, number = argument.partition(" ")
+    word, _space, number = argument.partition(" ")
     if word == "drop":
         grants = tools.grants()
         if not number.isdecimal() or not 1 <= int(number) <= len(grants):
-            raise ClawbotError("There is no such number.", hint="/permissions lists what was always allowed.")
+            raise ClawbotError(_("There is no such number."), hint=_("/permissions lists what was always allowed."))
         tools.take_back(grants[int(number) - 1][1])
     return _said(
         "/permissions", permissions_text(host.deps), {"mode": tools.permissions.mode, "always": tools.grants()}
@@ -373,26 +382,27 @@ async def _tools(host: AgentHost, argument: str) -> CommandResult:
 async def _mcp(host: AgentHost, argument: str) -> CommandResult:
     found = host.deps.mcp()
     lines = [line for server in found for line in mcp_lines(server)]
-    none = "No MCP servers. `clawbot mcp add NAME -- COMMAND` adds one."
+    none = _("No MCP servers. `clawbot mcp add NAME -- COMMAND` adds one.")
     return _said("/mcp", "\n".join(lines) or none, msgspec.to_builtins(found))
 
 
 @command("/edit")
 async def _edit(host: AgentHost, argument: str) -> CommandResult:
     target = host.status.workspace / (argument or "AGENTS.md")
-    return _said("/edit", f"`{target}` opens in the chat screen (`clawbot`), or in any editor.")
+    return _said("/edit", _("`{file}` opens in the chat screen (`clawbot`), or in any editor.").format(file=target))
 
 
 @command("/memory")
 async def _memory(host: AgentHost, argument: str) -> CommandResult:
     if host.deps.recall is None:
-        return _said("/memory", "The memory index is off: `memory_search.enabled` in the settings.")
+        return _said("/memory", _("The memory index is off: `memory_search.enabled` in the settings."))
     if not argument:
-        return _said("/memory", "`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
+        how = _("`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
+        return _said("/memory", how)
     found = await host.deps.recall.search(SearchRequest(queries=(argument,)))
     lines = [f"- **{_place(hit)}** {' '.join(hit.snippet.split())}" for hit in found.hits]
     notes = [f"_{note}_" for note in found.warnings]
-    return _said("/memory", "\n".join([*(lines or ["Nothing found."]), *notes]), msgspec.to_builtins(found))
+    return _said("/memory", "\n".join([*(lines or [_("Nothing found.")]), *notes]), msgspec.to_builtins(found))
 
 
 def _place(hit: Hit) -> str:
@@ -406,29 +416,30 @@ def _place(hit: Hit) -> str:
 async def _export(host: AgentHost, argument: str) -> CommandResult:
     plain = " ".join(part for part in argument.split(" ") if part != "--with-secrets")
     with_secrets, argument = plain != argument, plain
-    form, _, rest = argument.partition(" ")
+    form, _space, rest = argument.partition(" ")
     if form not in {"md", "json"}:
         form, rest = ("json" if argument.endswith(".json") else "md"), argument
     path = await host.export(form, Path(rest.strip()) if rest.strip() else None, with_secrets=with_secrets)
-    return _said("/export", f"Written to `{path}`.", {"path": str(path)})
+    return _said("/export", _("Written to `{file}`.").format(file=path), {"path": str(path)})
 
 
 @command("/theme")
 async def _theme(host: AgentHost, argument: str) -> CommandResult:
-    return _said("/theme", "The chat screen (`clawbot`) has the themes; `tui.theme` in the settings chooses one.")
+    return _said("/theme", _("The chat screen (`clawbot`) has the themes; `tui.theme` in the settings chooses one."))
 
 
 @command("/copy")
 async def _copy(host: AgentHost, argument: str) -> CommandResult:
-    return _said("/copy", "The chat screen (`clawbot`) copies; here, `clawbot chat -p TEXT` writes to standard output.")
+    how = _("The chat screen (`clawbot`) copies; here, `clawbot chat -p TEXT` writes to standard output.")
+    return _said("/copy", how)
 
 
 @command("/help")
 async def _help(host: AgentHost, argument: str) -> CommandResult:
-    lines = [f"- **{info.name}** {info.arguments} {info.help}" for info in installed_commands().infos]
+    lines = [f"- **{info.name}** {_(info.arguments)} {_(info.help)}" for info in installed_commands().infos]
     return _said("/help", "\n".join(lines))
 
 
 @command("/quit")
 async def _quit(host: AgentHost, argument: str) -> CommandResult:
-    return _said("/quit", "Goodbye.")
+    return _said("/quit", _("Goodbye."))

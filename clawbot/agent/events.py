@@ -23,13 +23,14 @@ from msgspec import Struct, field
 
 from clawbot.deadline import Cancellation
 from clawbot.messages import StopReason, Usage
+from clawbot.text.interface import N_
 
 TurnStatus = Literal["done", "interrupted", "failed"]
 Level = Literal["info", "warning", "error"]
 CompactionTrigger = Literal["threshold", "overflow", "manual"]
 ResetReason = Literal["/new", "/reset", "daily", "idle"]
-NOTHING_TO_COMPACT = "There is nothing to compact yet."
-ALREADY_COMPACTED = "Nothing was said since the last compaction."
+NOTHING_TO_COMPACT = N_("There is nothing to compact yet.")
+ALREADY_COMPACTED = N_("Nothing was said since the last compaction.")
 
 
 class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True):

@@ -13,6 +13,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from clawbot.text.interface import N_
+
 # `/usr/bin/x is broken` is talk: a command is one word of letters after the slash.
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?", re.DOTALL)
 
@@ -34,42 +36,59 @@ class CommandInfo(Struct, frozen=True):
 
 
 COMMANDS = (
-    CommandInfo("/new", "[text]", "End this conversation and start a fresh one; the text becomes its first message."),
-    CommandInfo("/reset", "[text]", "The same as /new."),
-    CommandInfo("/compact", "[focus]", "Summarise the earlier turns now; the focus says what the summary must hold."),
-    CommandInfo("/context", "[detail|json]", "Show where the tokens of the context window go.", "bare"),
-    CommandInfo("/status", "", "Show the model, the session, the context, the memory and the cost."),
-    CommandInfo("/sessions", "", "List the conversations; pick one to resume.", "bare"),
-    CommandInfo("/rename", "[title]", "Give this conversation a title for the list of sessions."),
-    CommandInfo("/rewind", "", "Go back to an earlier message, edit it and go on; files stay as they are.", "always"),
-    CommandInfo("/unsent", "", "Send, edit or drop what was typed and not sent before the program ended.", "always"),
-    CommandInfo("/model", "[name]", "Choose the model that answers: `provider/name`, `offline` or `auto`.", "bare"),
-    CommandInfo("/agent", "[ID]", "Talk to another agent, with a workspace and a memory of its own.", "always"),
-    CommandInfo("/hooks", "", "Show the hooks: which are ready, what is missing, how each ran last.", "bare"),
-    CommandInfo("/skill", "NAME [words]", "Put a skill's instructions into this message; without a name, list them."),
-    CommandInfo("/skills", "", "Show the skills: which are ready, where they are from, what is wrong."),
-    CommandInfo("/mode", "[plan|ask|edits]", "Choose what may be changed: nothing, after a question, files.", "always"),
-    CommandInfo("/permissions", "[drop N]", "Show what tools may do and why; take back what was always allowed."),
-    CommandInfo("/tools", "", "List what the model can do."),
-    CommandInfo("/mcp", "", "Show the MCP servers: their state, their tools, what went wrong last."),
     CommandInfo(
-        "/edit", "FILE", "Edit a workspace file such as AGENTS.md; the next message sees the change.", "always"
+        "/new", N_("[text]"), N_("End this conversation and start a fresh one; the text becomes its first message.")
+    ),
+    CommandInfo("/reset", N_("[text]"), N_("The same as /new.")),
+    CommandInfo(
+        "/compact", N_("[focus]"), N_("Summarise the earlier turns now; the focus says what the summary must hold.")
+    ),
+    CommandInfo("/context", "[detail|json]", N_("Show where the tokens of the context window go."), "bare"),
+    CommandInfo("/status", "", N_("Show the model, the session, the context, the memory and the cost.")),
+    CommandInfo("/sessions", "", N_("List the conversations; pick one to resume."), "bare"),
+    CommandInfo("/rename", N_("[title]"), N_("Give this conversation a title for the list of sessions.")),
+    CommandInfo(
+        "/rewind", "", N_("Go back to an earlier message, edit it and go on; files stay as they are."), "always"
     ),
     CommandInfo(
-        "/memory", "[QUERY]", "Search what is remembered; without a query, the notes of the last days.", "always"
+        "/unsent", "", N_("Send, edit or drop what was typed and not sent before the program ended."), "always"
     ),
     CommandInfo(
-        "/export", "[md|json] [path]", "Write this conversation to a file; `--with-secrets` leaves nothing out."
+        "/model", N_("[name]"), N_("Choose the model that answers: `provider/name`, `offline` or `auto`."), "bare"
+    ),
+    CommandInfo("/agent", N_("[ID]"), N_("Talk to another agent, with a workspace and a memory of its own."), "always"),
+    CommandInfo("/hooks", "", N_("Show the hooks: which are ready, what is missing, how each ran last."), "bare"),
+    CommandInfo(
+        "/skill", N_("NAME [words]"), N_("Put a skill's instructions into this message; without a name, list them.")
+    ),
+    CommandInfo("/skills", "", N_("Show the skills: which are ready, where they are from, what is wrong.")),
+    CommandInfo(
+        "/mode", "[plan|ask|edits]", N_("Choose what may be changed: nothing, after a question, files."), "always"
+    ),
+    CommandInfo("/permissions", "[drop N]", N_("Show what tools may do and why; take back what was always allowed.")),
+    CommandInfo("/tools", "", N_("List what the model can do.")),
+    CommandInfo("/mcp", "", N_("Show the MCP servers: their state, their tools, what went wrong last.")),
+    CommandInfo(
+        "/edit", N_("FILE"), N_("Edit a workspace file such as AGENTS.md; the next message sees the change."), "always"
+    ),
+    CommandInfo(
+        "/memory",
+        N_("[QUERY]"),
+        N_("Search what is remembered; without a query, the notes of the last days."),
+        "always",
+    ),
+    CommandInfo(
+        "/export", N_("[md|json] [path]"), N_("Write this conversation to a file; `--with-secrets` leaves nothing out.")
     ),
     CommandInfo(
         "/theme",
-        "[name]",
-        "Choose the colours of the screen, which are kept: `light`, `dark`, `auto` or a theme.",
+        N_("[name]"),
+        N_("Choose the colours of the screen, which are kept: `light`, `dark`, `auto` or a theme."),
         "always",
     ),
-    CommandInfo("/copy", "", "Copy the last reply to the clipboard, over SSH too.", "always"),
-    CommandInfo("/help", "", "Show the commands and keys.", "bare"),
-    CommandInfo("/quit", "", "Leave; the conversation goes on next time.", "always"),
+    CommandInfo("/copy", "", N_("Copy the last reply to the clipboard, over SSH too."), "always"),
+    CommandInfo("/help", "", N_("Show the commands and keys."), "bare"),
+    CommandInfo("/quit", "", N_("Leave; the conversation goes on next time."), "always"),
 )
 
 _ALIASES = {"exit": "quit"}

@@ -20,14 +20,18 @@ from clawbot.llm.models import SCRIPT, normal_ref
 from clawbot.llm.providers import provider_name
 from clawbot.messages import OFFLINE, AssistantMessage
 from clawbot.sessions.conversation import ContextItem
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean_line
 from clawbot.text.visible import messages
 
-READY, OFF, MISSING, BROKEN = "ready", "off", "missing", "broken"
+READY, OFF, MISSING, BROKEN = N_("ready"), N_("off"), N_("missing"), N_("broken")
 MCP_TOOLS_CHARS = 400  # of a list of tools
-NEVER = "never"
-NO_HOOKS = "No hooks: there are none, or `hooks.enabled` is off in the settings."
-_WORDS = {"ok": "ok", "failed": "failed", "timeout": "timed out", "exited": "its process ended", "cancelled": "stopped"}
+NEVER = N_("never")
+NO_HOOKS = N_("No hooks: there are none, or `hooks.enabled` is off in the settings.")
+_WORDS = {
+    "ok": N_("ok"), "failed": N_("failed"), "timeout": N_("timed out"), "exited": N_("its process ended"),
+    "cancelled": N_("stopped"),
+}  # fmt: skip
 _MOST_PERCENT = 999
 
 
@@ -120,21 +124,22 @@ def report_of(
 
 def render_status(now: RuntimeStatus, report: ContextReport, zone: tzinfo | None) -> str:
     """The lines, as Markdown; times are in `zone`."""
+    files = ngettext("{n} memory file", "{n} memory files", now.notes)
     lines = [
-        f"- **model** {now.model.ref}" + (f": {now.model.reason}" if now.model.reason else ""),
-        f"- **context** {_context(now)}",
-        f"- **next** {_next(now, report)}",
-        f"- **memory** {_memory(now, zone)}",
-        f"- **session** {now.session_key} · {now.session_id}",
-        f"- **workspace** {now.workspace} · {now.notes} memory files",
+        (_("model"), now.model.ref + (f": {now.model.reason}" if now.model.reason else "")),
+        (_("context"), _context(now)),
+        (_("next"), _next(now, report)),
+        (_("memory"), _memory(now, zone)),
+        (_("session"), f"{now.session_key} · {now.session_id}"),
+        (_("workspace"), f"{now.workspace} · {files.format(n=now.notes)}"),
     ]
     if now.cache is not None:
-        lines.insert(2, f"- **cache** {cache_line(now.cache, zone)}")
+        lines.insert(2, (_("cache"), cache_line(now.cache, zone)))
     if now.unsent:
-        lines.append(f"- **not sent** {messages(now.unsent)} · /unsent")
+        lines.append((_("not sent"), f"{messages(now.unsent)} · /unsent"))
     if now.cost is not None:
-        lines.append(f"- **cost** ${now.cost:.4f}")
-    return "\n".join(lines)
+        lines.append((_("cost"), f"${now.cost:.4f}"))
+    return "\n".join(f"- **{name}** {text}" for name, text in lines)
 
 
 def status_data(now: RuntimeStatus, report: ContextReport) -> dict[str, Any]:
@@ -166,30 +171,43 @@ def status_data(now: RuntimeStatus, report: ContextReport) -> dict[str, Any]:
 
 def _context(now: RuntimeStatus) -> str:
     percent = min(_MOST_PERCENT, round(100 * now.tokens / now.window)) if now.window else 0
-    about = "" if now.exact else ", estimated until the next answer" if now.stale else ", estimated"
-    source = f" · window {now.window_source}" if now.window_source else ""
-    return f"{now.tokens:,} of {now.window:,} tokens ({percent}%){about}{source}"
+    said = _("{used:,} of {window:,} tokens ({percent}%), estimated")
+    if now.exact:
+        said = _("{used:,} of {window:,} tokens ({percent}%)")
+    elif now.stale:
+        said = _("{used:,} of {window:,} tokens ({percent}%), estimated until the next answer")
+    source = " · " + _("window {source}").format(source=now.window_source) if now.window_source else ""
+    return said.format(used=now.tokens, window=now.window, percent=percent) + source
 
 
 def _next(now: RuntimeStatus, report: ContextReport) -> str:
-    marks = [("memory flush", report.flush_at), ("compaction", report.compact_at)]
-    ahead = [f"{name} in {at - now.tokens:,} tokens" for name, at in marks if at > now.tokens]
-    return " · ".join([*ahead, f"reserve {report.reserve:,}", f"compactions {now.compactions}"])
+    marks = [
+        (_("memory flush in {n:,} tokens"), report.flush_at),
+        (_("compaction in {n:,} tokens"), report.compact_at),
+    ]
+    ahead = [said.format(n=at - now.tokens) for said, at in marks if at > now.tokens]
+    reserve = _("reserve {n:,}").format(n=report.reserve)
+    return " · ".join([*ahead, reserve, _("compactions {n}").format(n=now.compactions)])
 
 
 def _memory(now: RuntimeStatus, zone: tzinfo | None) -> str:
     flush = now.last_flush
-    saved = "nothing had to be saved yet" if flush is None else f"asked last {_flush(flush, zone)}"
+    saved = _("nothing had to be saved yet")
+    if flush is not None:
+        saved = _("asked last {flush}").format(flush=_flush(flush, zone))
     return f"{now.memory_problem} · {saved}" if now.memory_problem else saved
 
 
 def _flush(flush: LastFlush, zone: tzinfo | None) -> str:
     """When memory was offered last and what came of it."""
-    at = moment(flush.at, zone) if flush.at else "once"
-    if flush.path:
-        lines = flush.end_line - flush.line + 1
-        return f"{at}: {lines} line{'s' if lines != 1 else ''} ({flush.bytes:,} bytes) to {flush.path}:{flush.line}"
-    return f"{at}: {outcome(flush)}"
+    at = moment(flush.at, zone) if flush.at else _("once")
+    if not flush.path:
+        return _("{time}: {outcome}").format(time=at, outcome=outcome(flush))
+    lines = flush.end_line - flush.line + 1
+    said = ngettext(
+        "{time}: {n} line ({bytes:,} bytes) to {place}", "{time}: {n} lines ({bytes:,} bytes) to {place}", lines
+    )
+    return said.format(time=at, n=lines, bytes=flush.bytes, place=f"{flush.path}:{flush.line}")
 
 
 def state_of(hook: HookStatus) -> str:
@@ -204,53 +222,59 @@ def state_of(hook: HookStatus) -> str:
 def result_of(hook: HookStatus) -> str:
     """How its last run ended, and how long it took: `ok, 12 ms`; `never` without one."""
     if not hook.status:
-        return NEVER
-    return f"{_WORDS.get(hook.status, hook.status)}, {hook.duration_ms:,} ms"
+        return _(NEVER)
+    said = _(_WORDS[hook.status]) if hook.status in _WORDS else hook.status
+    return _("{outcome}, {n:,} ms").format(outcome=said, n=hook.duration_ms)
 
 
 def hooks_text(hooks: Sequence[HookStatus], zone: tzinfo | None) -> str:
     """A line for each hook, as Markdown, and what keeps it from running below it; times are in `zone`."""
-    return "\n".join(line for hook in hooks for line in _lines(hook, zone)) or NO_HOOKS
+    return "\n".join(line for hook in hooks for line in _lines(hook, zone)) or _(NO_HOOKS)
+
+
+_STATES = {"stopped": N_("stopped"), "starting": N_("starting"), "ready": N_("ready"), "failed": N_("failed")}
 
 
 def mcp_lines(server: McpStatus) -> list[str]:
     """A line for an MCP server, as Markdown, and below it its tools and what is wrong. Its words are cleaned."""
-    known = (
-        f"{len(server.tools)} tool{'' if len(server.tools) == 1 else 's'}" if server.known else "tools not known yet"
-    )
-    lines = [f"- **{server.name}** {server.state} · {known} · {clean_line(server.target)}"]
+    count = len(server.tools)
+    known = _("tools not known yet")
+    if server.known:
+        known = ngettext("{n} tool", "{n} tools", count).format(n=count)
+    state = _(_STATES.get(server.state, server.state))
+    lines = [f"- **{server.name}** {state} · {known} · {clean_line(server.target)}"]
     tools = clean_line(", ".join(server.tools), MCP_TOOLS_CHARS)
     return lines + [f"  - {clean_line(text)}" for text in (tools, *server.warnings, server.problem) if text]
 
 
 def _lines(hook: HookStatus, zone: tzinfo | None) -> list[str]:
-    events = ", ".join(hook.events) or "no events"
-    lines = [f"- **{hook.name}** {state_of(hook)} · {events} · {_last(hook, zone)} · {hook.source}"]
+    events = ", ".join(hook.events) or _("no events")
+    lines = [f"- **{hook.name}** {_(state_of(hook))} · {events} · {_last(hook, zone)} · {hook.source}"]
     lines += [f"  - {clean_line(text)}" for text in _troubles(hook) if text]
     return lines
 
 
 def _troubles(hook: HookStatus) -> tuple[str, ...]:
-    enable = f"{hook.off_because}: read it, then `clawbot hooks enable {hook.name}`" if hook.off_because else ""
-    return hook.problem, enable, ", ".join(hook.missing), hook.error
+    enable = _("{reason}: read it, then `clawbot hooks enable {name}`") if hook.off_because else ""
+    return hook.problem, enable.format(reason=hook.off_because, name=hook.name), ", ".join(hook.missing), hook.error
 
 
 def _last(hook: HookStatus, zone: tzinfo | None) -> str:
     if hook.at is None:
-        return NEVER
+        return _(NEVER)
     return f"{hook.topic}: {result_of(hook)}, {hook.at.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 _MODES = {
-    "plan": "nothing is changed; the answer ends with a plan",
-    "ask": "each change of a file, command and tool of a server is asked about first",
-    "edits": "files are changed unasked; commands ask as the settings say",
+    "plan": N_("nothing is changed; the answer ends with a plan"),
+    "ask": N_("each change of a file, command and tool of a server is asked about first"),
+    "edits": N_("files are changed unasked; commands ask as the settings say"),
 }
 
 
 def mode_text(mode: str) -> str:
     """`mode`, and what it means."""
-    return f"**{mode}**: {_MODES[mode]}"
+    return _("Mode **{mode}**: {meaning}.").format(mode=mode, meaning=_(_MODES[mode]))
 
 
 def permissions_text(deps: AgentDeps) -> str:
@@ -264,14 +288,15 @@ def permissions_text(deps: AgentDeps) -> str:
     rules += [("allow", rule, "permissions.allow") for rule in settings.permissions.allow]
     rules += [("deny", name, "tools.deny") for name in settings.tools.deny]
     rules += [("allow", f"shell({each})", "tools.shell.allow") for each in settings.tools.shell.allow]
-    rules += [("ask", f"changes of files: {word}", "tools.files.ask") for word in settings.tools.files.ask]
+    rules += [
+        ("ask", _("changes of files: {word}").format(word=word), "tools.files.ask") for word in settings.tools.files.ask
+    ]
     rules.append((settings.tools.shell.approval, "shell", "tools.shell.approval"))
-    lines = [f"Mode {mode_text(permissions.mode)}.", ""]
+    lines = [mode_text(permissions.mode), ""]
     lines += [f"- {way} `{rule}` · {deps.origin(key)}" for way, rule, key in rules]
     grants = deps.tools.grants()
-    lines += ["", "Always allowed until clawbot ends:" if grants else "Nothing was always allowed since the start.", ""]
-    lines += [
-        f"{number}. `{f'{tool} {grant}'.strip()}` · `/permissions drop {number}` takes it back"
-        for number, (tool, grant) in enumerate(grants, 1)
-    ]
+    allowed = _("Always allowed until clawbot ends:") if grants else _("Nothing was always allowed since the start.")
+    lines += ["", allowed, ""]
+    back = _("{n}. `{rule}` · `/permissions drop {n}` takes it back")
+    lines += [back.format(n=n, rule=f"{tool} {grant}".strip()) for n, (tool, grant) in enumerate(grants, 1)]
     return "\n".join(lines).strip()

@@ -14,6 +14,7 @@ from clawbot.context.prompt import COMPACT_BELOW, PromptInputs, prompt_literal
 from clawbot.context.startup import read_quoted
 from clawbot.context.window import Measure, NextRequest, Window, WindowBudget
 from clawbot.messages import quotes_notes
+from clawbot.text.interface import N_, _, ngettext
 
 
 class ContextPart(Struct, frozen=True, rename="camel"):
@@ -153,49 +154,51 @@ def build_report(given: ReportInputs, counter: TokenCounter) -> ContextReport:
 def _parts(measure: Measure, budget: WindowBudget) -> tuple[ContextPart, ...]:
     free = max(0, budget.limit - measure.used)
     return (
-        ContextPart("system", "system prompt", measure.system),
-        ContextPart("bootstrap", "bootstrap files", measure.bootstrap),
-        ContextPart("tools", "tools", measure.tools),
-        ContextPart("summary", "summary", measure.summary),
-        ContextPart("notes", "notes at the start", measure.notes),
-        ContextPart("messages", "messages", measure.messages),
-        ContextPart("toolResults", "tool results", measure.tool_results),
-        ContextPart("unaccounted", "unaccounted", measure.used - measure.counted),
-        ContextPart("free", "free", free),
-        ContextPart("reserve", "reserve", max(0, budget.window - measure.used - free)),
+        ContextPart("system", N_("system prompt"), measure.system),
+        ContextPart("bootstrap", N_("bootstrap files"), measure.bootstrap),
+        ContextPart("tools", N_("tools"), measure.tools),
+        ContextPart("summary", N_("summary"), measure.summary),
+        ContextPart("notes", N_("notes at the start"), measure.notes),
+        ContextPart("messages", N_("messages"), measure.messages),
+        ContextPart("toolResults", N_("tool results"), measure.tool_results),
+        ContextPart("unaccounted", N_("unaccounted"), measure.used - measure.counted),
+        ContextPart("free", N_("free"), free),
+        ContextPart("reserve", N_("reserve"), max(0, budget.window - measure.used - free)),
     )
 
 
 def certainty(report: ContextReport) -> str:
     """How far `used` can be trusted, as a half sentence."""
     if report.exact:
-        return "as the provider counted it"
+        return _("as the provider counted it")
     if report.stale:
-        return "counted here since the compaction"
-    return "the provider's count, and what came since" if report.reported else "counted here"
+        return _("counted here since the compaction")
+    return _("the provider's count, and what came since") if report.reported else _("counted here")
 
 
 def coming(report: ContextReport) -> str:
     """What happens next to the window, and in how many tokens."""
     if report.flush_at > report.used:
-        return f"next: flush in {report.flush_at - report.used:,} tokens"
+        return _("next: flush in {n:,} tokens").format(n=report.flush_at - report.used)
     if report.compact_at > report.used:
-        return f"next: compaction in {report.compact_at - report.used:,} tokens"
-    return "next: compaction, with the next message" if report.compact_at else "no compaction comes by itself"
+        return _("next: compaction in {n:,} tokens").format(n=report.compact_at - report.used)
+    if report.compact_at:
+        return _("next: compaction, with the next message")
+    return _("no compaction comes by itself")
 
 
 def outcome(flush: LastFlush) -> str:
     """What came of a flush that wrote nothing; what is no result, in a damaged transcript, stays as it is."""
-    return _OUTCOMES.get(flush.result, flush.result)
+    return _(_OUTCOMES[flush.result]) if flush.result in _OUTCOMES else flush.result
 
 
 _OUTCOMES = {
-    "": "not finished",
-    "nothing": "nothing to write",
-    "skipped": "not asked, too little was said",
-    "failed": "failed",
-    "abandoned": "failed, and the conversation went on",
-    "interrupted": "stopped",
+    "": N_("not finished"),
+    "nothing": N_("nothing to write"),
+    "skipped": N_("not asked, too little was said"),
+    "failed": N_("failed"),
+    "abandoned": N_("failed, and the conversation went on"),
+    "interrupted": N_("stopped"),
 }
 
 
@@ -215,18 +218,21 @@ SIGNS = {
 }
 MARK = "┊"
 _RARE = {"notes", "unaccounted"}
-_NUMBERS = {"tokens", "share", "characters", "raw characters", "injected"}
+_NUMBERS = {N_("tokens"), N_("share"), N_("characters"), N_("raw characters"), N_("injected")}
 
 
 def render_report(report: ContextReport, *, detail: bool = False, zone: tzinfo | None = None) -> str:
     """The report as Markdown: a stacked bar, the parts, what comes next; `detail` adds files, tools and sections.
     Times are those of `zone`, None: of this machine."""
     source = f" ({report.window_source})" if report.window_source else ""
+    tokens = ngettext("{n:,} token", "{n:,} tokens", report.window)
     blocks = [
-        f"**Context window** · {prompt_literal(report.model)} · {report.window:,} tokens{source}",
+        f"**{_('Context window')}** · {prompt_literal(report.model)} · {tokens.format(n=report.window)}{source}",
         f"```\n{_bar(report)}\n```",
-        _table(("", "part", "tokens", "share"), _rows(report)),
-        f"{report.used:,} of {report.window:,} tokens in use, {certainty(report)}.",
+        _table(("", N_("part"), "tokens", "share"), _rows(report)),
+        _("{used:,} of {window:,} tokens in use, {certainty}.").format(
+            used=report.used, window=report.window, certainty=certainty(report)
+        ),
         " · ".join(_next(report, zone)),
         *([cache_line(report.cache, zone)] if report.cache else ()),
         *([left_out_line(report)] if report.tools_left_out else ()),
@@ -238,7 +244,7 @@ def _rows(report: ContextReport) -> Iterator[Sequence[str]]:
     for part in report.parts:
         if part.tokens or part.key not in _RARE:
             tokens = f"{part.tokens:+,}" if part.key == "unaccounted" else f"{part.tokens:,}"
-            yield SIGNS[part.key], part.name, tokens, f"{100 * part.tokens / report.window:.1f} %"
+            yield SIGNS[part.key], _(part.name), tokens, f"{100 * part.tokens / report.window:.1f} %"
 
 
 def _bar(report: ContextReport) -> str:
@@ -258,29 +264,36 @@ def _next(report: ContextReport, zone: tzinfo | None) -> Iterator[str]:
     yield coming(report)
     if report.last_flush is not None:
         yield _last_flush(report.last_flush, zone)
-    yield f"compactions {report.compactions}"
+    yield _("compactions {n}").format(n=report.compactions)
     if report.pruned:
-        yield f"old tool results left out: {report.pruned}"
+        yield _("old tool results left out: {n}").format(n=report.pruned)
 
 
 def cache_line(use: CacheUse, zone: tzinfo | None) -> str:
     """How much of the last prompt the provider had read before, and what broke that last."""
-    text = f"{use.cached:,} of the last {use.prompt:,} prompt tokens came from the provider's cache"
-    return f"{text} · broken last {moment(use.broken_at, zone)} by {use.broken_by}" if use.broken_by else text
+    text = _("{cached:,} of the last {prompt:,} prompt tokens came from the provider's cache").format(
+        cached=use.cached, prompt=use.prompt
+    )
+    if not use.broken_by:
+        return text
+    broken = _("broken last {time} by {cause}").format(time=moment(use.broken_at, zone), cause=use.broken_by)
+    return f"{text} · {broken}"
 
 
 def left_out_line(report: ContextReport) -> str:
     """Which tools a small window has no room for."""
-    return f"Tools left out in a window below {COMPACT_BELOW:,} tokens: {', '.join(report.tools_left_out)}"
+    said = _("Tools left out in a window below {n:,} tokens: {tools}")
+    return said.format(n=COMPACT_BELOW, tools=", ".join(report.tools_left_out))
 
 
 def _last_flush(flush: LastFlush, zone: tzinfo | None) -> str:
     at = moment(flush.at, zone)
     if not flush.path:
-        return f"last flush {at}, {outcome(flush)}"
+        return _("last flush {time}, {outcome}").format(time=at, outcome=outcome(flush))
     lines = flush.end_line - flush.line + 1
     place = prompt_literal(f"{flush.path}:{flush.line}")
-    return f"last flush {at}, {lines} {'line' if lines == 1 else 'lines'} to {place}"
+    said = ngettext("last flush {time}, {n} line to {place}", "last flush {time}, {n} lines to {place}", lines)
+    return said.format(time=at, n=lines, place=place)
 
 
 def moment(at: str, zone: tzinfo | None) -> str:
@@ -296,22 +309,23 @@ def _details(report: ContextReport) -> Iterator[str]:
     tokens = {file.name: file.tokens for file in report.bootstrap_files}
     if report.files:
         rows = [(prompt_literal(file.name), *_sizes(file), f"{tokens.get(file.name, 0):,}") for file in report.files]
-        yield _table(("file", "state", "raw characters", "injected", "tokens"), rows)
+        yield _table((N_("file"), N_("state"), "raw characters", "injected", "tokens"), rows)
     if report.notes:
         quoted = ((prompt_literal(note.name), f"{note.tokens:,}") for note in report.notes)
-        yield _table(("note at the start", "tokens"), quoted)
+        yield _table((N_("note at the start"), "tokens"), quoted)
     if report.tools:
         biggest = sorted(report.tools, key=lambda tool: -tool.tokens)
-        yield _table(("tool", "tokens"), ((prompt_literal(tool.name), f"{tool.tokens:,}") for tool in biggest))
-    yield _table(("section", "characters"), ((size.name, f"{size.chars:,}") for size in report.sections))
+        yield _table((N_("tool"), "tokens"), ((prompt_literal(tool.name), f"{tool.tokens:,}") for tool in biggest))
+    yield _table((N_("section"), "characters"), ((size.name, f"{size.chars:,}") for size in report.sections))
 
 
 def _sizes(file: FileSize) -> tuple[str, str, str]:
-    state = "missing" if file.missing else "truncated" if file.truncated else "whole"
+    state = _("missing") if file.missing else _("truncated") if file.truncated else _("whole")
     return state, f"{file.raw_chars:,}", f"{file.injected_chars:,}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; columns whose name is a unit are numbers, to the right."""
+    """A Markdown table under translated heads; columns whose name is a unit are numbers, to the right."""
     edges = ["--:" if name in _NUMBERS else "---" for name in head]
-    return "\n".join(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |" for row in (head, edges, *rows))
+    heads = [_(name) for name in head]
+    return "\n".join(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |" for row in (heads, edges, *rows))

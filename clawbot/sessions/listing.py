@@ -16,8 +16,10 @@ from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.locks import holder_of
 from clawbot.sessions.names import short_name
 from clawbot.sessions.summary import read_title, survey
+from clawbot.text.interface import N_, _
 
 OPEN = "open"
+_ENDED = {OPEN: N_("open"), "daily": N_("daily"), "idle": N_("idle")}
 # A prefix of an id that is looked up as one, even if a new session could have that name.
 _ID_START = re.compile(r"[0-9a-f-]{6,}")
 _MOST_NAMED = 8
@@ -40,6 +42,11 @@ class SessionSummary(Struct, frozen=True, rename="camel"):
     locked: bool
     model: str | None = None
     cost: float | None = None
+
+
+def ended_words(ended: str) -> str:
+    """Whether a session is open, or why it `ended`, for the user; commands stay as they are typed."""
+    return _(_ENDED.get(ended, ended))
 
 
 def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> SessionSummary:

@@ -183,6 +183,12 @@ def short(tokens: int) -> str:
     return f"{tokens / 1_000_000:.1f}M"
 
 
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """`text` with spaces behind it, or before it where it stands at the `right`, so that it takes `width` cells."""
+    space = " " * (width - width_of(text))
+    return space + text if right else text + space
+
+
 def short_model(ref: str) -> str:
     """The name of a model without the folders of the file it comes from: `openai//opt/m/qwen3-Q4.gguf` is
     `openai/qwen3-Q4`."""

@@ -16,6 +16,7 @@ from textual.screen import Screen
 from clawbot.agent import events
 from clawbot.clock import Clock
 from clawbot.config.keys import KeyMap
+from clawbot.text.interface import N_, _
 from clawbot.tui.attention import Attention
 from clawbot.tui.drafts import Drafts
 from clawbot.tui.earlier import EarlierMessages
@@ -52,7 +53,7 @@ class ChatScreen(Screen[None]):
         binding("page_down", "scroll_page(1)"),
         binding("to_start", "to_start"),
         binding("to_end", "to_end"),
-        Binding("ctrl+c", "app.copy_or_leave", "Copy, clear, leave", show=False, priority=True),
+        Binding("ctrl+c", "app.copy_or_leave", N_("Copy, clear, leave"), show=False, priority=True),
         binding("leave", "app.leave_or_delete", priority=False),
         binding("models", "app.choose_model"),
         binding("sessions", "app.choose_session"),
@@ -189,7 +190,8 @@ class ChatScreen(Screen[None]):
         await self.earlier.load(runtime)
         status = runtime.agent.status
         if status.answered_before:
-            self.writer.divider(f"{status.answered_before} answered so far · {status.model.ref} answers from here on")
+            said = _("{before} answered so far · {model} answers from here on")
+            self.writer.divider(said.format(before=status.answered_before, model=status.model.ref))
         self.status_bar.refresh()
 
     def hint(self, text: str, seconds: float) -> None:
@@ -245,7 +247,7 @@ class ChatScreen(Screen[None]):
         self.questions.add(event)
 
     def _waits_for_answer(self) -> None:
-        self.attention.call("A question waits for your answer.")
+        self.attention.call(_("A question waits for your answer."))
         self._show_title()
 
     @on(Approval.Answered)
@@ -267,7 +269,7 @@ class ChatScreen(Screen[None]):
         self.questions.close_unsent()
         if event.choice == "later":
             self.composer.prompt.insert(event.typed)
-            self.hint("/unsent asks again", 4.0)
+            self.hint(_("/unsent asks again"), 4.0)
         else:
             self.unsent.answer(event.choice)
 
@@ -297,11 +299,11 @@ class ChatScreen(Screen[None]):
         if text := prompt.expanded(prompt.text):
             prompt.take("")
             await self.drafts.put(file, text)
-            self.hint(f"put aside · {self.keys.first('stash')} takes it back", 3.0)
+            self.hint(_("put aside · {key} takes it back").format(key=self.keys.first("stash")), 3.0)
         elif text := await self.drafts.take(file):
             self._hand_back(text)
         else:
-            self.hint("nothing was put aside", 2.0)
+            self.hint(_("nothing was put aside"), 2.0)
 
     def action_recall(self) -> None:
         """Take the last queued input back into the prompt."""

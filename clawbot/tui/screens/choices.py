@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.render.lines import short
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
@@ -31,12 +32,12 @@ class ModelsScreen(PickerScreen[str]):
     """Gives the name of the model to go on with, as the user would write it, or None."""
 
     BINDINGS: ClassVar = [Binding("ctrl+k", "add_key", "Add a key", priority=True)]
-    heading = "model"
+    heading = N_("model")
     keys = (
-        KeyHint("enter", "use", "screen.choose"),
-        KeyHint("type", "any name", "screen.type"),
-        KeyHint("ctrl+k", "add a key", "screen.add_key"),
-        KeyHint("esc", "back", "screen.back"),
+        KeyHint("enter", N_("use"), "screen.choose"),
+        KeyHint(N_("type"), N_("any name"), "screen.type"),
+        KeyHint("ctrl+k", N_("add a key"), "screen.add_key"),
+        KeyHint("esc", N_("back"), "screen.back"),
     )
     letter_keys: ClassVar = {"k": "screen.add_key"}
 
@@ -48,8 +49,15 @@ class ModelsScreen(PickerScreen[str]):
     def fixed_rows(self, query: str) -> list[Row]:
         """The name as it was typed, and the way to add a key."""
         known = {row.id for row in self.rows}
-        typed = [Row(TYPED, f"use “{clean(query)}”", "a name as litellm spells it: provider/model", mark="+")]
-        key = Row(ADD_KEY, "add a key …", "for a provider that you have an account with", mark="+")
+        typed = [
+            Row(
+                TYPED,
+                _("use “{query}”").format(query=clean(query)),
+                _("a name as litellm spells it: provider/model"),
+                mark="+",
+            )
+        ]
+        key = Row(ADD_KEY, _("add a key …"), _("for a provider that you have an account with"), mark="+")
         return [*(typed if query and query not in known and " " not in query else []), key]
 
     def first_choice(self, query: str) -> int:
@@ -81,9 +89,13 @@ class ModelsScreen(PickerScreen[str]):
         try:
             await self.runtime.save_key(provider.keys[0], value)
         except (ClawbotError, OSError) as error:
-            self.notify(clean(f"{error}"), title="The key was not saved", severity="error", markup=False)
+            self.notify(clean(f"{error}"), title=_("The key was not saved"), severity="error", markup=False)
             return
-        self.notify(f"{provider.keys[0]} is in {self.runtime.paths.env_file}", title="Key saved", markup=False)
+        self.notify(
+            _("{key} is in {file}").format(key=provider.keys[0], file=self.runtime.paths.env_file),
+            title=_("Key saved"),
+            markup=False,
+        )
         if self.has_left:
             return
         self.query_one("#filter", Input).clear()
@@ -94,11 +106,11 @@ def model_row(model: ModelInfo, in_use: str) -> Row:
     """A model as a row: why it can be used, how much it can read, whether its price is known."""
     details = [clean_line(model.reason)] if model.reason else []
     if model.window:
-        details.append(f"{short(model.window)} tokens")
+        details.append(_("{n} tokens").format(n=short(model.window)))
     if not model.supports_tools:
-        details.append("no tools")
+        details.append(_("no tools"))
     if model.ref == in_use:
-        details.append("in use")
+        details.append(_("in use"))
     mark = "●" if model.ref == in_use else "○"
     return Row(model.ref, clean_line(model.ref), " · ".join(details), mark=mark, more=clean_line(model.reason))
 
@@ -106,8 +118,8 @@ def model_row(model: ModelInfo, in_use: str) -> Row:
 class LocalModelsScreen(PickerScreen[str]):
     """Gives the name of a model to run on this machine, or None."""
 
-    heading = "on this machine"
-    keys = (KeyHint("enter", "get it and use it", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+    heading = N_("on this machine")
+    keys = (KeyHint("enter", N_("get it and use it"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
 
     async def load(self) -> list[Row]:
         """Those that are here, and those that can be had."""
@@ -122,8 +134,8 @@ class LocalModelsScreen(PickerScreen[str]):
 class ProvidersScreen(PickerScreen[str]):
     """Gives the name of the provider that a key is for, or None."""
 
-    heading = "a key for"
-    keys = (KeyHint("enter", "choose", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+    heading = N_("a key for")
+    keys = (KeyHint("enter", N_("choose"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
 
     async def load(self) -> list[Row]:
         """The providers whose keys are looked for."""
@@ -148,13 +160,21 @@ class KeyScreen(OverScreen[str]):
 
     def compose(self) -> ComposeResult:
         """What is asked for, where it goes, the line to type or paste in."""
-        yield Static(Content(f"{self.provider.title} key"), id="title")
+        yield Static(Content(_("{provider} key").format(provider=self.provider.title)), id="title")
         yield Static(
-            Content(f"It goes to {self.env_file}, which only you can read. It is not shown here or in any log.")
+            Content(
+                _("It goes to {file}, which only you can read. It is not shown here or in any log.").format(
+                    file=self.env_file
+                )
+            )
         )
-        yield Input(password=True, placeholder=f"paste {self.provider.keys[0]}", compact=True, id="key")
+        yield Input(
+            password=True, placeholder=_("paste {key}").format(key=self.provider.keys[0]), compact=True, id="key"
+        )
         yield Static(id="wrong", markup=False)
-        yield KeyLine([KeyHint("enter", "save", "screen.save"), KeyHint("esc", "back, save nothing", "screen.back")])
+        yield KeyLine(
+            [KeyHint("enter", N_("save"), "screen.save"), KeyHint("esc", N_("back, save nothing"), "screen.back")]
+        )
 
     @on(Input.Submitted, "#key")
     def action_save(self) -> None:
@@ -173,9 +193,9 @@ class KeyScreen(OverScreen[str]):
 def key_problem(value: str) -> str:
     """Why `value` can't be a key, in words that don't repeat it; empty when it can."""
     if not value:
-        return "Nothing was typed. Paste the key, or go back with esc."
+        return _("Nothing was typed. Paste the key, or go back with esc.")
     if not value.isascii() or not value.isprintable() or " " in value:
-        return "A key has only letters, digits and signs, without spaces. Copy it again from the provider's page."
+        return _("A key has only letters, digits and signs, without spaces. Copy it again from the provider's page.")
     return ""
 
 
@@ -186,8 +206,8 @@ HOW_TO_ADD = " add"
 class AgentsScreen(PickerScreen[str]):
     """Gives the id of the agent to go on with, or None."""
 
-    heading = "agent"
-    keys: ClassVar = (KeyHint("enter", "talk to it", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+    heading = N_("agent")
+    keys: ClassVar = (KeyHint("enter", N_("talk to it"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
 
     async def load(self) -> list[Row]:
         """The agents, main first."""
@@ -197,8 +217,10 @@ class AgentsScreen(PickerScreen[str]):
         """How there can be another one, where there is but one."""
         if query or len(self.runtime.agents) > 1:
             return []
-        how = f"write `agents: {{work: {{}}}}` into {clean_line(str(self.runtime.paths.config_file))}, then /agent work"
-        return [Row(HOW_TO_ADD, "this is the only agent; another one …", how, mark="+")]
+        how = _("write `agents: {{work: {{}}}}` into {file}, then /agent work").format(
+            file=clean_line(str(self.runtime.paths.config_file))
+        )
+        return [Row(HOW_TO_ADD, _("this is the only agent; another one …"), how, mark="+")]
 
     def first_choice(self, query: str) -> int:
         """The agent that is talked to."""
@@ -213,6 +235,6 @@ class AgentsScreen(PickerScreen[str]):
 
 def agent_row(agent: AgentInfo) -> Row:
     """An agent as a row: where it works, which model answers."""
-    details = ["this one" if agent.current else "", clean_line(agent.model), clean_line(str(agent.workspace))]
+    details = [_("this one") if agent.current else "", clean_line(agent.model), clean_line(str(agent.workspace))]
     mark = "●" if agent.current else "○"
     return Row(agent.agent_id, agent.agent_id, " · ".join(part for part in details if part), mark=mark)

@@ -116,7 +116,8 @@ class KeyLine(Static):
     def render(self) -> Content:
         """The line as it stands."""
         parts = [
-            Content.from_markup(f"[@click={key.action}]$text[/]", text=f"{key.name} {key.label}") for key in self.keys
+            Content.from_markup(f"[@click={key.action}]$text[/]", text=f"{_(key.name)} {_(key.label)}")
+            for key in self.keys
         ]
         if self.status:
             parts.insert(0, Content.styled(self.status, "$foreground 80%"))

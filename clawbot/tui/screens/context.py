@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
-from clawbot.clock import Clock
+from clawbot.clock import Clock, day_of
 from clawbot.context.report import (
     ContextPart,
     ContextReport,
@@ -25,9 +25,9 @@ from clawbot.context.report import (
     outcome,
 )
 from clawbot.errors import ClawbotError
-from clawbot.text.interface import ngettext
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean, clean_line, isolate
-from clawbot.tui.render.lines import ellipsis, note_link, width_of
+from clawbot.tui.render.lines import ellipsis, note_link, padded, width_of
 from clawbot.tui.screens.common import KeyHint, KeyLine, PageScreen
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ LOOKS = {
 NO_LOOK = ("▚", QUIET)  # of a part that is not known here
 NAME, AMOUNT, SHARE = 18, 10, 8  # cells of the columns of the parts
 NUMBER = 11  # and of those of the detail
-UNKNOWN = "The window is assumed; context_tokens sets it."
+UNKNOWN = N_("The window is assumed; context_tokens sets it.")
 OPEN_FLUSH = "screen.open_flush"
 
 
@@ -83,9 +83,9 @@ def context_lines(report: ContextReport, width: int, now: datetime, *, detail: b
 
 def _title(report: ContextReport, width: int) -> Content:
     """The model, its window, and where that is known from: without the reasons when there is no room for them."""
-    head, figures = "context window", f" · {report.window:,} tokens"
-    model = ellipsis(clean_line(report.model), max(12, width - len(head) - 3 - len(figures)))
-    room = width - len(head) - 3 - width_of(model) - len(figures)
+    head, figures = _("context window"), _tokens(report.window)
+    model = ellipsis(clean_line(report.model), max(12, width - width_of(head) - 3 - width_of(figures)))
+    room = width - width_of(head) - 3 - width_of(model) - width_of(figures)
     source = f" · {clean_line(report.window_source)}" if report.window_source else ""
     if width_of(source) > room:
         source = source.partition(":")[0]
@@ -96,6 +96,10 @@ def _title(report: ContextReport, width: int) -> Content:
         (figures, QUIET),
         (ellipsis(source, room), "$text-warning" if report.assumed else QUIET),
     )
+
+
+def _tokens(count: int) -> str:
+    return " · " + ngettext("{n:,} token", "{n:,} tokens", count).format(n=count)
 
 
 def _bar(report: ContextReport, width: int) -> list[Content]:
@@ -111,9 +115,9 @@ def _bar(report: ContextReport, width: int) -> list[Content]:
 
 def _marks(report: ContextReport) -> Iterator[tuple[str, int]]:
     if report.flush_at:
-        yield "flush", report.flush_at
+        yield _("flush"), report.flush_at
     if report.compact_at:
-        yield "compaction", report.compact_at
+        yield _("compaction"), report.compact_at
 
 
 def _at(tokens: int, whole: int, width: int) -> int:
@@ -126,12 +130,12 @@ def _names(marks: dict[str, int], width: int) -> str:
         return ""
     names, first, last = list(marks), min(marks.values()), max(marks.values())
     lines = "┊" * (last - first > 0) + " " * (last - first - 1) + "┊"
-    if len(names) > 1 and last + 2 + len(names[-1]) <= width and first > len(names[0]):
-        return f"{names[0] + ' ':>{first}}{lines} {names[-1]}"
+    if len(names) > 1 and last + 2 + width_of(names[-1]) <= width and first > width_of(names[0]):
+        return f"{padded(names[0] + ' ', first, right=True)}{lines} {names[-1]}"
     text = " · ".join(names)
-    if first > len(text):
-        return f"{text + ' ':>{first}}{lines}"
-    return f"{'':>{first}}{lines} {text}" if last + 2 + len(text) <= width else ""
+    if first > width_of(text):
+        return f"{padded(text + ' ', first, right=True)}{lines}"
+    return f"{'':>{first}}{lines} {text}" if last + 2 + width_of(text) <= width else ""
 
 
 def _row(part: ContextPart, report: ContextReport, width: int) -> Content:
@@ -142,7 +146,7 @@ def _row(part: ContextPart, report: ContextReport, width: int) -> Content:
     made = ellipsis(_made_of(part, report), max(0, width - 2 - NAME - AMOUNT - SHARE - 3))
     return Content.assemble(
         (sign, style),
-        f" {clean_line(part.name):<{NAME}}{tokens:>{AMOUNT}}",
+        f" {padded(clean_line(_(part.name)), NAME)}{tokens:>{AMOUNT}}",
         (f"{share:>{SHARE}}", QUIET),
         (f"   {made}" if len(made) > 1 else "", QUIET),
     )
@@ -161,9 +165,9 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
             left = ngettext("{n:,} old result left out", "{n:,} old results left out", report.pruned)
             return left.format(n=report.pruned)
         case "unaccounted":
-            return "counted by the provider" if part.tokens > 0 else "not counted by the provider"
+            return _("counted by the provider") if part.tokens > 0 else _("not counted by the provider")
         case "reserve":
-            return "kept for the answer"
+            return _("kept for the answer")
     return ""
 
 
@@ -177,7 +181,9 @@ def _files(count: int) -> str:
 
 def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Content]:
     """The sum and how sure it is, then what comes next."""
-    used = f"used {report.used:,} of {report.window:,} · {certainty(report)}"
+    used = _("used {used:,} of {window:,} · {certainty}").format(
+        used=report.used, window=report.window, certainty=certainty(report)
+    )
     yield Content.styled(used, QUIET)
     parts = [Content(coming(report))]
     if report.last_flush is not None:
@@ -195,12 +201,12 @@ def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Conte
     if report.tools_left_out:
         yield Content.styled(left_out_line(report), QUIET)
     if report.assumed:
-        yield Content.styled(UNKNOWN, "$text-warning")
+        yield Content.styled(_(UNKNOWN), "$text-warning")
 
 
 def _last_flush(flush: LastFlush, now: datetime) -> Content:
     """When the last flush was and what came of it; what was written opens."""
-    said = f"last flush {_moment(flush.at, now)}, "
+    said = _("last flush {time}, ").format(time=_moment(flush.at, now))
     if flush.path:
         count = flush.end_line - flush.line + 1
         lines = ngettext("{n:,} line", "{n:,} lines", count).format(n=count)
@@ -214,7 +220,7 @@ def _moment(at: str, now: datetime) -> str:
         then = datetime.fromisoformat(at).astimezone(now.tzinfo)
     except ValueError:
         return clean_line(at)
-    return f"{then:%H:%M}" if then.date() == now.date() else f"{then.day} {then:%b %H:%M}"
+    return f"{then:%H:%M}" if then.date() == now.date() else f"{day_of(then, with_year=False)} {then:%H:%M}"
 
 
 # The detail
@@ -225,16 +231,18 @@ def _detail(report: ContextReport, width: int) -> Iterator[Content]:
     room = max(12, min(34, width - 3 * NUMBER - 12))
     tokens = {file.name: file.tokens for file in report.bootstrap_files}
     if report.files:
-        yield from _heading("files", ("characters", "sent", "tokens"), room)
+        yield from _heading(_("files"), (_("characters"), _("sent"), _("tokens")), room)
     for file in report.files:
         if file.missing:
-            yield _figures(file.name, ("–", "–", "–"), room, "missing")
+            yield _figures(file.name, ("–", "–", "–"), room, _("missing"))
         else:
             sizes = (f"{file.raw_chars:,}", f"{file.injected_chars:,}", f"{tokens.get(file.name, 0):,}")
-            yield _figures(file.name, sizes, room, "cut" if file.truncated else "")
-    yield from _listing("notes at the start", "tokens", [(note.name, note.tokens) for note in report.notes], room)
-    yield from _listing("tools", "tokens", [(tool.name, tool.tokens) for tool in report.tools], room)
-    yield from _listing("system prompt", "characters", [(size.name, size.chars) for size in report.sections], room)
+            yield _figures(file.name, sizes, room, _("cut") if file.truncated else "", warns=True)
+    yield from _listing(_("notes at the start"), _("tokens"), [(note.name, note.tokens) for note in report.notes], room)
+    yield from _listing(_("tools"), _("tokens"), [(tool.name, tool.tokens) for tool in report.tools], room)
+    yield from _listing(
+        _("system prompt"), _("characters"), [(size.name, size.chars) for size in report.sections], room
+    )
 
 
 def _listing(title: str, unit: str, rows: Sequence[tuple[str, int]], room: int) -> Iterator[Content]:
@@ -248,22 +256,22 @@ def _listing(title: str, unit: str, rows: Sequence[tuple[str, int]], room: int) 
 def _heading(title: str, units: Sequence[str], room: int) -> Iterator[Content]:
     yield Content()
     yield Content.assemble(
-        (f"{title:<{room}}", "$text-accent"), ("".join(f"{unit:>{NUMBER}}" for unit in units), QUIET)
+        (padded(title, room), "$text-accent"), ("".join(padded(unit, NUMBER, right=True) for unit in units), QUIET)
     )
 
 
-def _figures(name: str, figures: Sequence[str], room: int, remark: str = "") -> Content:
+def _figures(name: str, figures: Sequence[str], room: int, remark: str = "", *, warns: bool = False) -> Content:
     shown = ellipsis(clean_line(name), room - 1)
     space = " " * (room - width_of(shown))
     return Content.assemble(
         isolate(shown) + space + "".join(f"{figure:>{NUMBER}}" for figure in figures),
-        (f"   {remark}" if remark else "", "$text-warning" if remark == "cut" else QUIET),
+        (f"   {remark}" if remark else "", "$text-warning" if warns else QUIET),
     )
 
 
 WIDEST = 120  # cells of the page: a longer bar is no clearer
-COUNTING = "counting …"
-AFTER_TURN = "The figures come when the running turn has ended."
+COUNTING = N_("counting …")
+AFTER_TURN = N_("The figures come when the running turn has ended.")
 MARGIN = 5  # left and right of the page, its scroll bar included
 
 
@@ -287,7 +295,7 @@ class ContextScreen(PageScreen[str]):
         """The page, and its keys."""
         with VerticalScroll(id="page", can_focus=False):
             wait = AFTER_TURN if self.runtime.agent.status.busy else COUNTING
-            yield Static(Content.styled(wait, "$foreground 70%"), id="report")
+            yield Static(Content.styled(_(wait), "$foreground 70%"), id="report")
         yield KeyLine([])
 
     def on_mount(self) -> None:
@@ -307,14 +315,14 @@ class ContextScreen(PageScreen[str]):
             self._show()
 
     def _show(self) -> None:
-        keys = [KeyHint("esc", "back", "screen.close")]
+        keys = [KeyHint("esc", _("back"), "screen.close")]
         if self.report is not None:
             width = max(40, min(WIDEST, self.size.width - MARGIN))
             lines = context_lines(self.report, width, self.clock.now(), detail=self.detail)
             self.query_one("#report", Static).update(Content("\n").join(lines))
-            keys.insert(0, KeyHint("d", "less" if self.detail else "detail", "screen.detail"))
+            keys.insert(0, KeyHint("d", _("less") if self.detail else _("detail"), "screen.detail"))
             if self._written:
-                keys.insert(1, KeyHint("o", "open what was written", "screen.open_flush"))
+                keys.insert(1, KeyHint("o", _("open what was written"), "screen.open_flush"))
         line = self.query_one(KeyLine)
         line.keys = tuple(keys)
         line.refresh()

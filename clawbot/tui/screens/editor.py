@@ -24,6 +24,7 @@ from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.screens.common import AskScreen, KeyHint, KeyLine, OverScreen
 from clawbot.tui.screens.picker import PickerScreen, Row
@@ -56,13 +57,20 @@ async def edit_external(app: App[Any], path: Path, line: int | None = None) -> b
         command = editor_command(os.environ, path, line)
         code = await _run(app, command)
     except (EditorError, OSError) as error:
-        app.notify(f"{error}", title="No editor", severity="error", markup=False)
+        app.notify(f"{error}", title=_("No editor"), severity="error", markup=False)
         return False
     except SuspendNotSupported:
-        app.notify("This terminal can't be lent to another program.", title="No editor", severity="error", markup=False)
+        app.notify(
+            _("This terminal can't be lent to another program."), title=_("No editor"), severity="error", markup=False
+        )
         return False
     if code:
-        app.notify(f"{command[0]} ended with code {code}.", title="Not edited", severity="warning", markup=False)
+        app.notify(
+            _("{program} ended with code {code}.").format(program=command[0], code=code),
+            title=_("Not edited"),
+            severity="warning",
+            markup=False,
+        )
     return code == 0
 
 
@@ -78,13 +86,18 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int | None = No
     """The command that opens `path` at `line`. Raises EditorError when no editor is named or it is not there."""
     named = environ.get("VISUAL", "").strip() or environ.get("EDITOR", "").strip()
     if not named:
-        raise EditorError("Neither $VISUAL nor $EDITOR is set.", hint="Set one, for example: export EDITOR=nano")
+        raise EditorError(_("Neither $VISUAL nor $EDITOR is set."), hint=_("Set one, for example: export EDITOR=nano"))
     try:
         words = shlex.split(named)
     except ValueError as error:
-        raise EditorError(f"$VISUAL or $EDITOR can't be read ({error}): {named}") from error
+        raise EditorError(
+            _("$VISUAL or $EDITOR can't be read ({error}): {named}").format(error=error, named=named)
+        ) from error
     if shutil.which(words[0]) is None:
-        raise EditorError(f"{words[0]} is not installed.", hint="Set $VISUAL or $EDITOR to an editor that is.")
+        raise EditorError(
+            _("{program} is not installed.").format(program=words[0]),
+            hint=_("Set $VISUAL or $EDITOR to an editor that is."),
+        )
     name = Path(words[0]).name.removesuffix(".exe")
     if name in _WAITS and not {"--wait", "-w"} & set(words):
         words.append("--wait")
@@ -133,9 +146,9 @@ NEW = "new/"
 class FilesScreen(PickerScreen[str]):
     """Gives the name of a file, from the workspace on, or None. A name that does not exist yet can be typed."""
 
-    heading = "edit"
-    nothing = "The workspace is empty. Type a name to begin a file."
-    keys = (KeyHint("enter", "edit", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+    heading = N_("edit")
+    nothing = N_("The workspace is empty. Type a name to begin a file.")
+    keys = (KeyHint("enter", N_("edit"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
 
     async def load(self) -> list[Row]:
         """The files of the workspace."""
@@ -145,7 +158,7 @@ class FilesScreen(PickerScreen[str]):
         """A new file of the name that was typed."""
         if not query or query.endswith("/") or query in {row.id for row in self.rows}:
             return []
-        return [Row(NEW, f"new file {clean_line(query)}", mark="+")]
+        return [Row(NEW, _("new file {name}").format(name=clean_line(query)), mark="+")]
 
     def chosen(self, row: Row) -> None:
         """Give the name back."""
@@ -180,9 +193,9 @@ class MarkdownArea(TextArea):
 
 
 KEYS = (
-    KeyHint("ctrl+s", "save", "screen.save"),
-    KeyHint("ctrl+z", "undo", "screen.undo"),
-    KeyHint("esc", "close", "screen.close"),
+    KeyHint("ctrl+s", N_("save"), "screen.save"),
+    KeyHint("ctrl+z", N_("undo"), "screen.undo"),
+    KeyHint("esc", N_("close"), "screen.close"),
 )
 
 
@@ -261,7 +274,7 @@ class EditorScreen(OverScreen[bool]):
         except FileNotFoundError:
             return ""
         except READ_ERRORS as error:
-            self._complain("Not read", error)
+            self._complain(_("Not read"), error)
             return None
 
     def _complain(self, what: str, error: Exception) -> None:
@@ -288,8 +301,10 @@ class EditorScreen(OverScreen[bool]):
             self._tell()
 
     def _tell(self) -> None:
-        figures = "…" if self.tokens is None else f"{self.tokens:,} tokens"
-        self.query_one(KeyLine).status = f"{figures} · {'not saved yet' if self.dirty else 'saved'}"
+        figures = (
+            "…" if self.tokens is None else ngettext("{n:,} token", "{n:,} tokens", self.tokens).format(n=self.tokens)
+        )
+        self.query_one(KeyLine).status = f"{figures} · {_('not saved yet') if self.dirty else _('saved')}"
 
     def action_undo(self) -> None:
         """Take the last change back."""
@@ -312,7 +327,7 @@ class EditorScreen(OverScreen[bool]):
             try:
                 await self.runtime.workspace.write(self.file, text)
             except READ_ERRORS as error:
-                self._complain("Not saved", error)
+                self._complain(_("Not saved"), error)
                 return False
             self.saved, self.on_disk = True, text
             if not self.has_left:
@@ -326,10 +341,10 @@ class EditorScreen(OverScreen[bool]):
 
     async def _settle_change(self) -> bool:
         """Ask what becomes of a change by somebody else; True when it is to be overwritten."""
-        question = f"{clean_line(self.file)} has changed on disk since it was opened here."
-        answer = await self.app.push_screen_wait(AskScreen(question, [("o", "overwrite it"), ("r", "reload it")]))
+        question = _("{file} has changed on disk since it was opened here.").format(file=clean_line(self.file))
+        answer = await self.app.push_screen_wait(AskScreen(question, [("o", _("overwrite it")), ("r", _("reload it"))]))
         if answer == "r":
-            row, _ = self.area.cursor_location
+            row, _column = self.area.cursor_location
             await self._read()
             self._go_to(row + 1)
         return answer == "o"
@@ -338,8 +353,8 @@ class EditorScreen(OverScreen[bool]):
     async def action_close(self) -> None:
         """Close, after a question when there is something to lose."""
         if self.dirty:
-            question = f"{clean_line(self.file)} has changes that are not saved."
-            answer = await self.app.push_screen_wait(AskScreen(question, [("s", "save"), ("d", "discard")]))
+            question = _("{file} has changes that are not saved.").format(file=clean_line(self.file))
+            answer = await self.app.push_screen_wait(AskScreen(question, [("s", _("save")), ("d", _("discard"))]))
             if answer == "escape" or (answer == "s" and not await self.save()):
                 return
         self.dismiss(self.saved)

@@ -11,6 +11,7 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from clawbot.config.keys import KeyMap
+from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.keys import help_lines
 from clawbot.tui.screens.common import KeyHint, KeyLine, PageScreen
@@ -34,11 +35,13 @@ class HelpScreen(PageScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Two columns, or one."""
-        commands = [(f"{command.name} {command.arguments}", command.help) for command in self.runtime.commands]
+        commands = [(f"{command.name} {_(command.arguments)}", _(command.help)) for command in self.runtime.commands]
         with VerticalScroll(id="page", can_focus=False), Horizontal(id="columns"):
-            yield from self._column("Keys", self.keys)
-            yield from self._column("Commands", commands)
-        yield KeyLine([KeyHint("↑ ↓", "scroll", "screen.scroll('page_down')"), KeyHint("esc", "back", "screen.close")])
+            yield from self._column(_("Keys"), self.keys)
+            yield from self._column(_("Commands"), commands)
+        yield KeyLine(
+            [KeyHint("↑ ↓", _("scroll"), "screen.scroll('page_down')"), KeyHint("esc", _("back"), "screen.close")]
+        )
 
     def _column(self, title: str, lines: Iterable[tuple[str, str]]) -> ComposeResult:
         with Vertical(classes="column"):

@@ -19,15 +19,16 @@ from clawbot.agent.status import MISSING, NEVER, OFF, READY, result_of, state_of
 from clawbot.agent.status_types import HookStatus
 from clawbot.clock import Clock, age
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean, clean_line
-from clawbot.tui.render.lines import ellipsis, width_of
+from clawbot.tui.render.lines import ellipsis, padded, width_of
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
 
 
-HEADS = ("Status", "Hook", "Events", "Last run", "Source")
+HEADS = (N_("Status"), N_("Hook"), N_("Events"), N_("Last run"), N_("Source"))
 GAP = 2  # cells between two columns
 # The columns that are left out first where there is no room, and those that are made narrower before that.
 LEFT_OUT = ("Source", "Events", "Last run")
@@ -47,7 +48,7 @@ class HooksTable:
 
 def hooks_table(hooks: Sequence[HookStatus], width: int, now: datetime) -> HooksTable:
     """The table of `hooks` in `width` cells; `now` is in the user's zone."""
-    heads = {head: head for head in HEADS}
+    heads = {head: _(head) for head in HEADS}
     cells = [_cells(hook, now) for hook in hooks]
     widths = fitted({head: max(width_of(row[head]) for row in (heads, *cells)) for head in HEADS}, width)
     rows = [_row(hook, row, widths) for hook, row in zip(hooks, cells, strict=True)]
@@ -72,7 +73,13 @@ def _over(widths: dict[str, int], width: int) -> int:
 def _cells(hook: HookStatus, now: datetime) -> dict[str, str]:
     state = state_of(hook)
     last = result_of(hook) if hook.at is None else f"{result_of(hook)} · {age(hook.at, now)}"
-    texts = (f"{_mark(state)[0]} {state}", clean_line(hook.name), clean_line(", ".join(hook.events)), last, hook.source)
+    texts = (
+        f"{_mark(state)[0]} {_(state)}",
+        clean_line(hook.name),
+        clean_line(", ".join(hook.events)),
+        last,
+        hook.source,
+    )
     return dict(zip(HEADS, texts, strict=True))
 
 
@@ -99,32 +106,32 @@ def _joined(cells: dict[str, str], widths: dict[str, int], styles: dict[str, str
 
 def hook_details(hook: HookStatus, zone: tzinfo | None) -> Content:
     """What one hook is for, where it is, what keeps it from running, what its last run said; times are in `zone`."""
-    lines = [Content.styled(clean_line(hook.description) or "(no description)", "$foreground 90%")]
+    lines = [Content.styled(clean_line(hook.description) or _("(no description)"), "$foreground 90%")]
     facts = [
-        ("folder", clean_line(hook.folder), ""),
-        ("events", clean_line(", ".join(hook.events)), ""),
-        ("problem", clean_line(hook.problem), "$text-error"),
-        ("off", clean_line(hook.off_because), "$text-warning"),
-        ("missing", clean_line(", ".join(hook.missing)), "$text-warning"),
-        ("last run", _last_run(hook, zone), ""),
-        ("error", clean(hook.error).strip(), "$text-error"),
+        (_("folder"), clean_line(hook.folder), ""),
+        (_("events"), clean_line(", ".join(hook.events)), ""),
+        (_("problem"), clean_line(hook.problem), "$text-error"),
+        (_("off"), clean_line(hook.off_because), "$text-warning"),
+        (_("missing"), clean_line(", ".join(hook.missing)), "$text-warning"),
+        (_("last run"), _last_run(hook, zone), ""),
+        (_("error"), clean(hook.error).strip(), "$text-error"),
     ]
     for name, text, style in facts:
         if text:
-            lines.append(Content.assemble((f"{name:<10}", QUIET), (text, style)))
+            lines.append(Content.assemble((padded(name, 10), QUIET), (text, style)))
     return Content("\n").join(lines)
 
 
 def _last_run(hook: HookStatus, zone: tzinfo | None) -> str:
     if hook.at is None:
-        return NEVER
+        return _(NEVER)
     return f"{clean_line(hook.topic)}: {result_of(hook)}, {hook.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
 
 
 WIDEST = 122  # cells of the frame
 MARGIN = 12  # cells left and right of the table: of the frame, of the rows, the scroll bar
-LOOKING = "looking for hooks …"
-NO_HOOKS = "There are no hooks. One is a folder with a HOOK.md and a handler.py, here:"
+LOOKING = N_("looking for hooks …")
+NO_HOOKS = N_("There are no hooks. One is a folder with a HOOK.md and a handler.py, here:")
 
 
 class HooksScreen(OverScreen[None]):
@@ -148,7 +155,7 @@ class HooksScreen(OverScreen[None]):
     def compose(self) -> ComposeResult:
         """The table, what is known about one hook, the keys."""
         with Vertical(id="frame") as frame:
-            frame.border_title = "Hooks"
+            frame.border_title = _("Hooks")
             yield Static(id="head")
             yield OptionList(id="rows", markup=False)
             yield Static(Content.styled(LOOKING, "$foreground 70%"), id="details")
@@ -173,7 +180,7 @@ class HooksScreen(OverScreen[None]):
         if not self.has_left:
             self.hooks = hooks
             self._show()
-            self.query_one("#frame").border_title = f"Hooks · {len(hooks)}"
+            self.query_one("#frame").border_title = f"{_('Hooks')} · {len(hooks)}"
 
     def _show(self) -> None:
         """Show the table as wide as the screen is; what was highlighted stays so."""
@@ -181,7 +188,7 @@ class HooksScreen(OverScreen[None]):
         self.set_class(not self.hooks, "-empty")
         if not self.hooks:
             folder = f"{self.runtime.paths.hooks}"
-            self.query_one("#details", Static).update(Content.assemble((NO_HOOKS, "$foreground 70%"), f"\n{folder}"))
+            self.query_one("#details", Static).update(Content.assemble((_(NO_HOOKS), "$foreground 70%"), f"\n{folder}"))
             return
         table = hooks_table(self.hooks, max(30, min(self.size.width, WIDEST) - MARGIN), self.clock.now())
         self.query_one("#head", Static).update(table.head)
@@ -209,4 +216,4 @@ class HooksScreen(OverScreen[None]):
         self.dismiss(None)
 
 
-_KEYS = (KeyHint("r", "look again", "screen.refresh"), KeyHint("esc", "back", "screen.close"))
+_KEYS = (KeyHint("r", N_("look again"), "screen.refresh"), KeyHint("esc", N_("back"), "screen.close"))

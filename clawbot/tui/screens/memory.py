@@ -13,11 +13,11 @@ from textual.events import Resize
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 
-from clawbot.clock import Clock, SystemClock
+from clawbot.clock import Clock, SystemClock, weekday_of
 from clawbot.errors import ClawbotError
 from clawbot.memory.documents.days import date_of
 from clawbot.memory.values import session_of
-from clawbot.text.interface import ngettext
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.cards import took_words
@@ -50,11 +50,11 @@ RECENT = 30
 BESIDE_WIDTH = 80
 BELOW_HEIGHT = 24
 ROW_MARGINS = 3  # columns of the list that no row has: its margins, and its scrollbar
-NOTHING_YET = "Nothing is remembered yet. Notes are Markdown files: MEMORY.md, and one a day in memory/."
-MODES = {"hybrid": "hybrid", "fts-only": "words only", "vector-only": "meaning only"}
+NOTHING_YET = N_("Nothing is remembered yet. Notes are Markdown files: MEMORY.md, and one a day in memory/.")
+MODES = {"hybrid": N_("hybrid"), "fts-only": N_("words only"), "vector-only": N_("meaning only")}
 # A best score below which a search without a word in common has found nothing much.
 WEAK = 0.3
-BY_MEANING = "no note holds these words: what is nearest in meaning"
+BY_MEANING = N_("no note holds these words: what is nearest in meaning")
 SEARCH_ERRORS = (ClawbotError, OSError)
 
 
@@ -67,9 +67,9 @@ class SearchScope:
     absence: str
 
 
-EVERYTHING = SearchScope("", ("memory", "sessions"), "Nothing is remembered")
-NOTES = SearchScope("notes", ("memory",), "No note says anything")
-TALKS = SearchScope("talks", ("sessions",), "Nothing was said")
+EVERYTHING = SearchScope("", ("memory", "sessions"), N_("Nothing is remembered about “{query}”."))
+NOTES = SearchScope(N_("notes"), ("memory",), N_("No note says anything about “{query}”."))
+TALKS = SearchScope(N_("talks"), ("sessions",), N_("Nothing was said about “{query}”."))
 SCOPES = (EVERYTHING, NOTES, TALKS)
 
 
@@ -95,14 +95,14 @@ class MemoryScreen(PlacePicker):
     BINDINGS: ClassVar = [
         Binding("ctrl+t", "narrow", "Notes or talks", show=False, priority=True),
     ]
-    heading = "memory"
+    heading = N_("memory")
     framed = False
     nothing = NOTHING_YET
     keys = (
-        KeyHint("enter", "open at the line", "screen.choose"),
-        KeyHint("shift+↑ ↓", "read on", "screen.preview_down"),
-        KeyHint("ctrl+t", "notes, talks", "screen.narrow"),
-        KeyHint("esc", "back", "screen.back"),
+        KeyHint("enter", N_("open at the line"), "screen.choose"),
+        KeyHint("shift+↑ ↓", N_("read on"), "screen.preview_down"),
+        KeyHint("ctrl+t", N_("notes, talks"), "screen.narrow"),
+        KeyHint("esc", N_("back"), "screen.back"),
     )
 
     def __init__(self, runtime: RuntimeApi, query: str = "", *, clock: Clock | None = None) -> None:
@@ -194,14 +194,14 @@ class MemoryScreen(PlacePicker):
     def _say_slow(self, number: int) -> None:
         """The search runs longer than one likes; nothing is said of one that was given up."""
         if number == self.asked:
-            self.query_one("#count", Static).update("searching …")
+            self.query_one("#count", Static).update(_("searching …"))
 
     async def _search(self, query: str) -> SearchAnswer:
         started = self.clock.monotonic()
         result = await self.runtime.memory.search(query, RESULTS, self.only.sources)
         seconds = self.clock.monotonic() - started
         rows: list[Row] = [self._row(hit, query) for hit in result.hits]
-        absence = f"{self.only.absence} about “{clean_line(query).strip()}”."
+        absence = _(self.only.absence).format(query=clean_line(query).strip())
         return SearchAnswer(rows, absence, result=result, seconds=seconds)
 
     async def load(self) -> list[Row]:
@@ -213,7 +213,7 @@ class MemoryScreen(PlacePicker):
 
     def _row(self, hit: Hit, query: str) -> NoteRow:
         said = hit.said
-        who = "" if said is None else f"{SPEAKERS[said.who]}, {self._date(said.at.date())} {said.at:%H:%M}"
+        who = "" if said is None else f"{_(SPEAKERS[said.who])}, {self._date(said.at.date())} {said.at:%H:%M}"
         return NoteRow(
             id=f"{hit.path}:{hit.start_line}-{hit.end_line}",
             title=who or f"{clean_line(hit.path)}:{hit.start_line}",
@@ -233,8 +233,7 @@ class MemoryScreen(PlacePicker):
         return "" if day is None else self._date(day)
 
     def _date(self, day: date) -> str:
-        year = "" if day.year == self.clock.now().year else f" {day.year}"
-        return f"{day:%a} {day.day} {day:%b}{year}"
+        return weekday_of(day, with_year=day.year != self.clock.now().year)
 
     # What is shown
 
@@ -259,11 +258,11 @@ class MemoryScreen(PlacePicker):
     def count(self, query: str, found: int) -> str:
         """How many, how fast, and how they were found."""
         if self.answer.result is None:
-            return "the last notes"
+            return _("the last notes")
         milliseconds = round(self.answer.seconds * 1000)
-        only = f" · {self.only.name}" if self.only.name else ""
+        only = f" · {_(self.only.name)}" if self.only.name else ""
         results = ngettext("{n:,} result", "{n:,} results", found).format(n=found)
-        return f"{results} · {took_words(milliseconds)} · {MODES[self.answer.result.mode]}{only}"
+        return f"{results} · {took_words(milliseconds)} · {_(MODES[self.answer.result.mode])}{only}"
 
     def _indexing(self, progress: Progress | None) -> None:
         """The index has come further, or rests."""
@@ -309,7 +308,7 @@ class MemoryScreen(PlacePicker):
             text = await self._talk(row) if row.is_session else await self.runtime.memory.text(row.path)
         except SEARCH_ERRORS as error:
             text, failed = "", True
-            self.notify(clean(f"{error}"), title="Not read", severity="warning", markup=False)
+            self.notify(clean(f"{error}"), title=_("Not read"), severity="warning", markup=False)
         if self.has_left:
             return
         self.notes[_key(row)] = text
@@ -393,10 +392,12 @@ def told(result: SearchResult | None, progress: Progress | None) -> list[str]:
     parts = [indexing_text(progress)] if progress is not None else []
     if result is not None:
         if result.fallback is not None:
-            words = "words only" if result.mode == "fts-only" else f"{result.fallback.from_} is not used"
+            words = _("words only")
+            if result.mode != "fts-only":
+                words = _("{backend} is not used").format(backend=result.fallback.from_)
             away = result.fallback.since is not None
             parts.append(result.fallback.in_words if away else f"{words}: {result.fallback.reason}")
         if result.partial:
-            parts.append("not everything was searched")
+            parts.append(_("not everything was searched"))
         parts += result.warnings
     return list(dict.fromkeys(clean_line(part) for part in parts))

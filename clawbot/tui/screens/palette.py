@@ -4,6 +4,7 @@ as soon as it is highlighted."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -15,7 +16,7 @@ from clawbot.clock import Clock, age
 from clawbot.config.keys import NO_KEY, shown_key
 from clawbot.errors import ClawbotError
 from clawbot.memory.documents.memory_files import ROOT_FILES
-from clawbot.text.interface import _
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.screens.choices import agent_row, model_row
 from clawbot.tui.screens.common import KeyHint
@@ -41,7 +42,7 @@ COMMAND_ACTIONS = {
 }
 # The palette has these in another way, or they are of no use in it.
 LEFT_OUT = ("app.command_palette", "app.copy_or_leave", "app.leave_or_delete", "stop")
-ESC = KeyHint("esc", "back", "screen.back")
+ESC = KeyHint("esc", N_("back"), "screen.back")
 
 
 class PaletteChoice(NamedTuple):
@@ -89,8 +90,8 @@ class ThemePreview(PickerScreen[PaletteChoice]):
 class ThemesScreen(ThemePreview):
     """Gives the theme to keep, or None."""
 
-    heading = "theme"
-    keys: ClassVar = (KeyHint("enter", "keep it", "screen.choose"), ESC)
+    heading = N_("theme")
+    keys: ClassVar = (KeyHint("enter", N_("keep it"), "screen.choose"), ESC)
 
     async def load(self) -> list[Row]:
         """The themes, ours first."""
@@ -108,10 +109,10 @@ class PaletteScreen(ThemePreview):
     Commands, keys, agents and themes are there at once; sessions, files, skills and models when they were read.
     """
 
-    heading = "everything"
+    heading = N_("everything")
     keys: ClassVar = (
-        KeyHint("enter", "do it, open it", "screen.choose"),
-        KeyHint("type", "to find", "screen.type"),
+        KeyHint("enter", N_("do it, open it"), "screen.choose"),
+        KeyHint(N_("type"), N_("to find"), "screen.type"),
         ESC,
     )
 
@@ -144,7 +145,9 @@ class PaletteScreen(ThemePreview):
         keys = {row.id.removeprefix("action:"): row.right for row in self.keys_of_chat}
         commands = [command_row(info, keys) for info in self.runtime.commands]
         others = [row for row in self.keys_of_chat if row.id.removeprefix("action:") not in COMMAND_ACTIONS.values()]
-        agents = [_of("agent", "Agents", agent_row(agent)) for agent in self.runtime.agents if not agent.current]
+        agents = [
+            _of(N_("agent"), N_("Agents"), agent_row(agent)) for agent in self.runtime.agents if not agent.current
+        ]
         themes = theme_rows(self.app.available_themes)
         return [*commands, *others, *sessions, *files, *skills, *agents, *models, *themes]
 
@@ -154,10 +157,10 @@ class PaletteScreen(ThemePreview):
         return [
             Row(
                 f"session:{each.session_id}",
-                clean_line(each.title) or "(nothing said)",
+                clean_line(each.title) or _("(nothing said)"),
                 more=each.name,
                 right=age(each.updated_at, now),
-                group="Sessions",
+                group=N_("Sessions"),
             )
             for each in found
         ]
@@ -167,21 +170,21 @@ class PaletteScreen(ThemePreview):
             (path, path in ROOT_FILES or path.startswith("memory/")) for path in await self.runtime.workspace.files()
         ]
         notes = sorted((path for path, is_note in paths if is_note), reverse=True)
-        rows = [Row(f"file:{path}", clean_line(path), right="note", group="Notes") for path in notes]
+        rows = [Row(f"file:{path}", clean_line(path), right=_("note"), group=N_("Notes")) for path in notes]
         files = [path for path, is_note in paths if not is_note]
-        return [*rows, *(Row(f"file:{path}", clean_line(path), right="file", group="Files") for path in files)]
+        return [*rows, *(Row(f"file:{path}", clean_line(path), right=_("file"), group=N_("Files")) for path in files)]
 
     async def _skills(self) -> list[Row]:
         found = await self.runtime.skills()
         return [
-            Row(f"skill:{name}", f"{name}  {clean_line(does, SHOWN)}", more=does, right="skill", group="Skills")
+            Row(f"skill:{name}", f"{name}  {clean_line(does, SHOWN)}", more=does, right=_("skill"), group=N_("Skills"))
             for name, does in found.items()
         ]
 
     async def _models(self) -> list[Row]:
         in_use = self.runtime.agent.status.model.ref
         found = [model for model in await self.runtime.models() if model.ref != in_use]
-        return [_of("model", "Models", model_row(model, in_use)) for model in found]
+        return [_of(N_("model"), N_("Models"), model_row(model, in_use)) for model in found]
 
     def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
         """Everything with the letters of `query`; before anything is typed the first of what there may be many of."""
@@ -196,7 +199,11 @@ class PaletteScreen(ThemePreview):
 
     def fixed_rows(self, query: str) -> list[Row]:
         """The way from here to what was said and noted."""
-        return [Row(f"memory:{query}", f"search the memory for “{clean_line(query)}”", mark="+")] if query else []
+        return (
+            [Row(f"memory:{query}", _("search the memory for “{query}”").format(query=clean_line(query)), mark="+")]
+            if query
+            else []
+        )
 
     def action_type(self) -> None:
         """Go to the line to type in."""
@@ -216,13 +223,19 @@ def _choice(row: Row | None) -> PaletteChoice:
 
 def _of(kind: str, group: str, row: Row) -> Row:
     """The row of another list, on one line."""
-    return Row(f"{kind}:{row.id}", row.title, more=row.more, right=kind, group=group)
+    return Row(f"{kind}:{row.id}", row.title, more=row.more, right=_(kind), group=group)
 
 
 def command_row(info: CommandInfo, keys: dict[str, str]) -> Row:
     """A slash command with its help, and its key by the action of the screen in `keys`."""
-    title = f"{info.name}  {info.help.partition('.')[0].partition(';')[0].replace('`', '')}"
-    return Row(f"command:{info.name}", title, right=keys.get(COMMAND_ACTIONS.get(info.name, ""), ""), group="Commands")
+    title = f"{info.name}  {_first_words(_(info.help))}"
+    return Row(
+        f"command:{info.name}", title, right=keys.get(COMMAND_ACTIONS.get(info.name, ""), ""), group=N_("Commands")
+    )
+
+
+def _first_words(told: str) -> str:
+    return re.split("[.;。；]", told, maxsplit=1)[0].replace("`", "")
 
 
 def key_rows(chat: Screen[None]) -> list[Row]:
@@ -235,7 +248,7 @@ def key_rows(chat: Screen[None]) -> list[Row]:
                 f"action:{binding.action}",
                 _capital(_(binding.description)),
                 right="" if binding.key == NO_KEY else shown_key(binding.key),
-                group="Keys",
+                group=N_("Keys"),
             )
     return list(found.values())
 
@@ -248,6 +261,6 @@ def theme_rows(available: Collection[str]) -> list[Row]:
     """The themes, those of clawbot first."""
     others = sorted(name for name in available if name not in (DARK.name, LIGHT.name))
     return [
-        Row(f"theme:{name}", f"theme {name}", right="theme", group="Themes")
+        Row(f"theme:{name}", _("theme {name}").format(name=name), right=_("theme"), group=N_("Themes"))
         for name in (*THEMES, DARK.name, LIGHT.name, *others)
     ]

@@ -23,6 +23,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean
 from clawbot.tui.render.lines import ellipsis, width_of
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
@@ -120,7 +121,7 @@ def grouped(rows: Sequence[Row]) -> list[Row]:
     found: list[Row] = []
     for index, row in enumerate(rows):
         if row.group and (index == 0 or rows[index - 1].group != row.group):
-            found.append(Heading("", row.group))
+            found.append(Heading("", _(row.group)))
         found.append(row)
     return found
 
@@ -145,7 +146,7 @@ class PickerScreen(OverScreen[ResultT]):
     heading: ClassVar[str]
     framed: ClassVar[bool] = True
     fills: ClassVar[bool] = False  # the frame is as high as the screen, whatever is in it
-    nothing: ClassVar[str] = "Nothing here yet."
+    nothing: ClassVar[str] = N_("Nothing here yet.")
     keys: ClassVar[tuple[KeyHint, ...]]
     letter_keys: ClassVar[dict[str, str]] = {}
 
@@ -283,7 +284,11 @@ class PickerScreen(OverScreen[ResultT]):
 
     def count(self, query: str, found: int) -> str:
         """What stands at the right of the line to type in, when `found` rows answer `query`."""
-        return f"{found:,} of {len(self.rows):,}" if query else ("" if self.framed else f"{len(self.rows):,}")
+        return (
+            _("{n:,} of {all:,}").format(n=found, all=len(self.rows))
+            if query
+            else ("" if self.framed else f"{len(self.rows):,}")
+        )
 
     def refilter(self) -> None:
         """Show the rows that answer what is typed."""
@@ -303,12 +308,12 @@ class PickerScreen(OverScreen[ResultT]):
             self.list.highlighted = first + isinstance(self.shown[first], Heading)
         else:
             self.query_one("#note", Static).update(
-                f"Nothing matches “{query}”." if query and self.rows else self.absence
+                _("Nothing matches “{query}”.").format(query=query) if query and self.rows else _(self.absence)
             )
         self.query_one("#count", Static).update(self.count(query, len(found)) if self.rows else "")
         if self.framed:
             total = f" · {len(self.rows):,}" if self.rows else ""
-            self.query_one("#frame").border_title = f"{self.heading.capitalize()}{total}"
+            self.query_one("#frame").border_title = f"{_(self.heading).capitalize()}{total}"
 
     def on_key(self, event: KeyPress) -> None:
         """In the list: run the keys of one letter, and bring any other back to the line to type in."""

@@ -14,6 +14,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.lines import middle, place_text, width_of
@@ -119,7 +120,7 @@ class NoteRow(Row):
         return place_text(path, self.first, width) if self.last and not self.entry else middle(self.title, width)
 
 
-SPEAKERS = {"user": "You", "agent": "Clawbot"}
+SPEAKERS = {"user": N_("You"), "agent": "Clawbot"}
 # Seconds: a search begins when the typing pauses for so long, the reading for a preview when the list rests.
 SEARCH_DELAY = 0.12
 PREVIEW_DELAY = 0.08
@@ -145,7 +146,7 @@ class SpokenExcerpt(NamedTuple):
 def said_around(said: Sequence[Spoken], entry: str) -> SpokenExcerpt | None:
     """`said` with who said it, around the entry `entry`; None when that is not among it."""
     places = [number for number, one in enumerate(said, start=1) if one.entry == entry]
-    text = "\n".join(f"{SPEAKERS[one.who]}: {one.text}" for one in said)
+    text = "\n".join(_("{speaker}: {text}").format(speaker=_(SPEAKERS[one.who]), text=one.text) for one in said)
     return SpokenExcerpt(text, places[0], places[-1]) if places else None
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from clawbot.clock import Clock, age, moment_of
 from clawbot.messages import UserMessage
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.screens.common import KeyHint, KeyLine, day_group
 from clawbot.tui.screens.picker import PickerScreen, Row
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 MOST_ITEMS = 2_000
 PAGE = 200
 TITLE_CHARS = 200
-PROMISE = "nothing is deleted; files stay as they are"
+PROMISE = N_("nothing is deleted; files stay as they are")
 
 
 class RewindScreen(PickerScreen[str]):
     """Gives the entry of the message to go on from, or None."""
 
-    heading = "go back to"
-    nothing = "Nothing was said yet."
-    keys: ClassVar = (KeyHint("enter", "edit it and go on", "screen.choose"), KeyHint("esc", "back", "screen.back"))
+    heading = N_("go back to")
+    nothing = N_("Nothing was said yet.")
+    keys: ClassVar = (
+        KeyHint("enter", N_("edit it and go on"), "screen.choose"),
+        KeyHint("esc", N_("back"), "screen.back"),
+    )
 
     def __init__(self, runtime: RuntimeApi, *, clock: Clock) -> None:
         super().__init__(runtime)
@@ -34,13 +38,13 @@ class RewindScreen(PickerScreen[str]):
 
     def on_mount(self) -> None:
         """Say what becomes of the rest."""
-        self.query_one(KeyLine).status = PROMISE
+        self.query_one(KeyLine).status = _(PROMISE)
 
     async def load(self) -> list[Row]:
         """The messages, the last one first."""
         rows: list[Row] = []
         before: str | None = None
-        for _ in range(MOST_ITEMS // PAGE):
+        for _page in range(MOST_ITEMS // PAGE):
             items = await self.runtime.sessions.history(before=before, limit=PAGE)
             rows += [row for item in reversed(items) if (row := self._row(item)) is not None]
             if len(items) < PAGE:

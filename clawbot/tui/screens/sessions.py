@@ -18,7 +18,9 @@ from clawbot.clock import Clock, SystemClock, age
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import session_of
 from clawbot.messages import AssistantMessage, BashExecutionMessage, UserMessage
+from clawbot.sessions.listing import ended_words
 from clawbot.sessions.summary import LONGEST_TITLE
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.lines import short
@@ -73,9 +75,9 @@ class TitleScreen(OverScreen[str]):
 
     def compose(self) -> ComposeResult:
         """The line to type in."""
-        yield Static("Title", id="title")
+        yield Static(_("Title"), id="title")
         yield Input(self.now, compact=True, max_length=LONGEST_TITLE, id="key")
-        yield KeyLine([KeyHint("enter", "take it", "screen.take"), KeyHint("esc", "back", "screen.back")])
+        yield KeyLine([KeyHint("enter", N_("take it"), "screen.take"), KeyHint("esc", N_("back"), "screen.back")])
 
     @on(Input.Submitted, "#key")
     def action_take(self) -> None:
@@ -96,15 +98,15 @@ class SessionsScreen(PlacePicker):
         Binding("ctrl+t", "rename", "Rename", priority=True),
         Binding("ctrl+d", "delete", "Delete", priority=True),
     ]
-    heading = "sessions"
-    nothing = "No earlier conversation yet."
+    heading = N_("sessions")
+    nothing = N_("No earlier conversation yet.")
     keys = (
-        KeyHint("enter", "resume", "screen.choose"),
-        KeyHint("ctrl+t", "title", "screen.rename"),
-        KeyHint("ctrl+d", "delete", "screen.delete"),
-        KeyHint("ctrl+x", "export", "screen.export"),
-        KeyHint("esc", "back", "screen.back"),
-        KeyHint("shift+↑ ↓", "read", "screen.preview_up"),
+        KeyHint("enter", N_("resume"), "screen.choose"),
+        KeyHint("ctrl+t", N_("title"), "screen.rename"),
+        KeyHint("ctrl+d", N_("delete"), "screen.delete"),
+        KeyHint("ctrl+x", N_("export"), "screen.export"),
+        KeyHint("esc", N_("back"), "screen.back"),
+        KeyHint("shift+↑ ↓", N_("read"), "screen.preview_up"),
     )
     letter_keys: ClassVar = {
         "x": "screen.export",
@@ -131,17 +133,17 @@ class SessionsScreen(PlacePicker):
         here = summary.session_id == self.runtime.agent.status.session_id
         details = [
             age(summary.updated_at, self.clock.now()),
-            "this session" if here else summary.ended,
+            _("this session") if here else ended_words(summary.ended),
             turns(summary.turns),
-            f"{short(summary.tokens)} tokens",
+            _("{n} tokens").format(n=short(summary.tokens)),
         ]
         return Row(
             id=summary.session_id,
-            title=clean_line(summary.title) or "(nothing said)",
+            title=clean_line(summary.title) or _("(nothing said)"),
             detail=" · ".join(details),
             mark="●" if here else "○",
             more=f"{summary.key} {summary.session_id}",
-            warning="open elsewhere" if summary.locked and not here else "",
+            warning=_("open elsewhere") if summary.locked and not here else "",
             group=day_group(summary.updated_at, self.clock.now()),
         )
 
@@ -254,7 +256,7 @@ class SessionsScreen(PlacePicker):
             return
         title = await self.app.push_screen_wait(TitleScreen(row.title))
         if title is not None:
-            await self._change(lambda: self.runtime.sessions.rename(row.id, title), "Not renamed", row.id)
+            await self._change(lambda: self.runtime.sessions.rename(row.id, title), _("Not renamed"), row.id)
 
     @work(group="change")
     async def action_delete(self) -> None:
@@ -263,18 +265,18 @@ class SessionsScreen(PlacePicker):
         if row is None:
             return
         if row.id == self.runtime.agent.status.session_id:
-            self.notify("This conversation is open. After /new it can be deleted.", severity="warning", markup=False)
-        elif await self._change(lambda: self.runtime.sessions.delete(row.id), "Not deleted", None):
+            self.notify(_("This conversation is open. After /new it can be deleted."), severity="warning", markup=False)
+        elif await self._change(lambda: self.runtime.sessions.delete(row.id), _("Not deleted"), None):
             self.deleted.append(row.id)
             self.list.focus()
-            self.query_one(KeyLine).status = "deleted · u brings it back"
+            self.query_one(KeyLine).status = _("deleted · u brings it back")
 
     @work(group="change")
     async def action_restore(self) -> None:
         """Bring back what was deleted last."""
         if self.deleted:
             last = self.deleted.pop()
-            await self._change(lambda: self.runtime.sessions.restore(last), "Not brought back", last)
+            await self._change(lambda: self.runtime.sessions.restore(last), _("Not brought back"), last)
             self.query_one(KeyLine).status = ""
 
     async def _change(self, change: Callable[[], Awaitable[object]], failure: str, highlight: str | None) -> bool:
@@ -296,9 +298,9 @@ class SessionsScreen(PlacePicker):
         try:
             path = await self.runtime.sessions.export("md", None, session=self.current.id)
         except (ClawbotError, OSError) as error:
-            self.notify(clean(f"{error}"), title="Not exported", severity="error", markup=False)
+            self.notify(clean(f"{error}"), title=_("Not exported"), severity="error", markup=False)
         else:
-            self.notify(f"{path}", title="Exported", markup=False)
+            self.notify(f"{path}", title=_("Exported"), markup=False)
 
 
 def places_of(words: Sequence[str], title: str) -> list[int]:
@@ -319,17 +321,17 @@ def last_words(items: Sequence[HistoryItem], width: int = WIDTH) -> Content:
     """The messages of a preview in `width` cells: who spoke, and the beginning of what was said, as the page shows it.
     Blocks."""
     blocks = [block for item in items if (block := _block(item, width)) is not None]
-    return Content("\n\n").join(blocks) if blocks else Content.styled("Nothing said yet.", QUIET)
+    return Content("\n\n").join(blocks) if blocks else Content.styled(_("Nothing said yet."), QUIET)
 
 
 def _block(item: HistoryItem, width: int) -> Content | None:
     message = item.message
     if isinstance(message, UserMessage):
-        speaker = "You"
+        speaker = _("You")
     elif isinstance(message, AssistantMessage):
         speaker = "Clawbot"
     elif isinstance(message, BashExecutionMessage):
-        speaker = "Shell"
+        speaker = _("Shell")
     else:
         return None
     text = clean(message.text.strip())
