@@ -194,14 +194,17 @@ class SharedServices:
         self.vectors.start(self._warn, deep=deep)
 
     async def close(self) -> None:
-        """Stop the hooks and close the memory. All sessions must be closed."""
-        if self.hooks is not None:
-            await self.hooks.close(0.0)
-        await self.vectors.close()
-        if self.mcp is not None:
-            await self.mcp.close()
-        memories = [self.memory, *self.other_memories.values()]
-        await asyncio.gather(*(memory.close() for memory in memories if memory is not None))
+        """Stop the hooks and close the memory, also when the caller is cancelled. All sessions must be closed."""
+        await asyncio.shield(asyncio.get_running_loop().create_task(self._close()))
+
+    async def _close(self) -> None:
+        try:
+            for part in (self.hooks, self.vectors, self.mcp):
+                if part is not None:
+                    await part.close()
+        finally:
+            memories = [self.memory, *self.other_memories.values()]
+            await asyncio.gather(*(memory.close() for memory in memories if memory is not None))
 
     def _progressed(self, progress: Progress | None) -> None:
         for memory in self.sessions.values():
@@ -210,11 +213,10 @@ class SharedServices:
     def _hooks_found(self, hooks: tuple[FoundHook, ...]) -> None:
         """Tell once of each hook of the workspace that is off although the user switched it on."""
         agent = "" if self.agent_id == MAIN_AGENT else f" --agent {self.agent_id}"
-        for hook in hooks:
-            if hook.off_because and hook.digest not in self._hooks_told:
-                self._hooks_told.add(hook.digest)
-                do = f"Read {hook.folder}, then `clawbot hooks enable {hook.name}{agent}`."
-                self._warn(f"The hook {hook.name} is off: {hook.off_because}. {do}")
+        for hook in (hook for hook in hooks if hook.off_because and hook.digest not in self._hooks_told):
+            self._hooks_told.add(hook.digest)
+            do = f"Read {hook.folder}, then `clawbot hooks enable {hook.name}{agent}`."
+            self._warn(f"The hook {hook.name} is off: {hook.off_because}. {do}")
 
     def _hook_failed(self, name: str, run: LastRun) -> None:
         """Report a failure, unless it is the same as the last one of that hook."""
@@ -354,15 +356,11 @@ class SharedServices:
             settings = self.loaded.settings.hooks
         self._hook_settings = settings
         try:
-            trusted = trusted_hooks(self.paths.switches_file, self._workspaces())
+            trusted = trusted_hooks(self.paths.switches_file, self.loaded.settings.workspaces)
         except ConfigError as error:
             log.warning("no hook of the workspace is trusted: %s", error)
             trusted = {}
         return discover(hook_paths(self.paths, settings, self.workspace), settings, trusted)
-
-    def _workspaces(self) -> list[Path]:
-        settings = self.loaded.settings
-        return [settings.agent(agent_id).workspace for agent_id in settings.agent_ids]
 
     def _hook_folders(self) -> list[Path]:
         """The folders with the code of enabled hooks, and the hook folders of the last read settings."""

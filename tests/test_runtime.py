@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from datetime import time
 from pathlib import Path
 
@@ -323,6 +324,27 @@ async def test_sessions_of_a_type_end_by_rules_of_their_own(session: str, idle: 
     runtime = await Runtime.open(options(session=session))
     assert (runtime.agent.deps.reset.idle_minutes, runtime.agent.deps.reset.daily_at) == (idle, daily)
     await runtime.close()
+
+
+async def test_a_close_that_is_cancelled_from_its_beginning_leaves_nothing_that_watches(tmp_path: Path) -> None:
+    runtime = await Runtime.open(options(watch=True))
+    await until(lambda: bool(_watching()))
+    await runtime.agent.close(hasty=True, last=True)
+    runtime.services.remove(runtime.agent)
+
+    async def end() -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        await runtime.services.close()
+
+    [ended] = await asyncio.gather(end(), return_exceptions=True)
+    assert isinstance(ended, asyncio.CancelledError)
+    await until(lambda: not _watching())
+
+
+def _watching() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if "watchdog" in type(thread).__module__]
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 4, 6, 9, 14, 22, 60])

@@ -62,7 +62,7 @@ def _look(agent_id: str, file: Path | None) -> AgentHooks:
     settings = load_settings(paths, config_file=file).settings
     workspace = settings.agent(agent_id).workspace
     places = hook_paths(paths, settings.hooks, workspace)
-    trusted = trusted_hooks(paths.switches_file, [settings.agent(each).workspace for each in settings.agent_ids])
+    trusted = trusted_hooks(paths.switches_file, settings.workspaces)
     hooks = discover(places, settings.hooks.model_copy(update={"enabled": True}), trusted)
     return AgentHooks(hooks, settings.hooks, places, workspace, file or paths.config_file, paths.switches_file)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawbot.config.errors import config_error
@@ -28,6 +29,11 @@ class AgentLookup:
     def agent_ids(self) -> list[str]:
         """All agents, main first."""
         return [MAIN_AGENT, *(name for name in self.agents if name not in (DEFAULTS, MAIN_AGENT))]
+
+    @property
+    def workspaces(self) -> list[Path]:
+        """The folders of all agents."""
+        return [self.agent(agent_id).workspace for agent_id in self.agent_ids]
 
     def allowed_agents(self, agent_id: str) -> list[str]:
         """The other agents whose workspace `agent_id` may read and whose memory it may search."""

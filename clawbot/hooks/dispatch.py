@@ -120,7 +120,7 @@ class Dispatcher:
                 return
             await asyncio.wait(waiting)
 
-    async def close(self, seconds: float) -> None:
+    async def close(self, seconds: float = 0.0) -> None:
         """Wait `seconds` for queued events and later work, then stop everything. Accepts no events any more."""
         self._closed = True
         try:

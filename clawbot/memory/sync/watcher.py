@@ -64,8 +64,8 @@ class SyncReminder:
         if self._timer is not None:
             self._timer.cancel()
         if self._watcher is not None and self._starting is not None:
-            await asyncio.wait([self._starting])
             await self._watcher.stop()
+            await asyncio.wait([self._starting])
 
     def _remind(self) -> None:
         if not self._stopped:
@@ -108,20 +108,24 @@ class Watcher:
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._observe)
+        if self._stopped:
+            return
         self._poll = asyncio.create_task(self._polling(bool(self.problem)))
         # A file may have changed after a sync read it and before its folder was watched.
         self._on_change()
 
     async def stop(self) -> None:
-        """Stop all threads."""
+        """Stop all threads; they end as well when the caller is cancelled, even before he waits."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        for task in (self._poll, self._telling):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait([task])
-        await asyncio.to_thread(self._release)
+        released = asyncio.get_running_loop().run_in_executor(None, self._release)
+        tasks = [task for task in (self._poll, self._telling) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.shield(released)
+        if tasks:
+            await asyncio.wait(tasks)
 
     def _observe(self) -> None:
         """Watch the existing folders. Blocks."""

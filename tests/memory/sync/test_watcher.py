@@ -6,16 +6,16 @@ import asyncio
 import errno
 import shutil
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from clawbot.config.schema_memory import ExtraPath
+from clawbot.config.schema_memory import ExtraPath, SyncSettings
 from clawbot.memory.documents.memory_files import MemoryDocuments
 from clawbot.memory.sync import watcher as watching
 from clawbot.memory.sync.observer import FolderObserver
-from clawbot.memory.sync.watcher import Watcher
+from clawbot.memory.sync.watcher import SyncReminder, Watcher
 from tests.memory.index_host import until
 
 DEBOUNCE = 0.02
@@ -252,8 +252,43 @@ async def test_stopping_ends_all_threads_and_is_silent_afterwards(tmp_path: Path
     await asyncio.sleep(4 * DEBOUNCE)
     assert found.told == told
     started = set(threading.enumerate()) - before
-    assert not [thread for thread in started if "watchdog" in type(thread).__module__]
+    assert not _watching(started)
     assert len(started) <= 6
+
+
+def _watching(threads: Iterable[threading.Thread]) -> list[threading.Thread]:
+    return [thread for thread in threads if "watchdog" in type(thread).__module__]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_stop_that_is_cancelled_before_it_waits_ends_all_threads(tmp_path: Path, begun: bool) -> None:
+    """Seen: they ran until the process ended."""
+    before = set(threading.enumerate())
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        asked += 1
+
+    reminder = SyncReminder([MemoryDocuments(tmp_path, [])], SyncSettings(on_session_start=False), ask)
+    reminder.start()
+    if begun:
+        await until(lambda: asked > 0)
+        assert _watching(set(threading.enumerate()) - before)
+
+    async def end() -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        await reminder.stop()
+
+    [ended] = await asyncio.gather(end(), return_exceptions=True)
+    assert isinstance(ended, asyncio.CancelledError)
+    await until(lambda: not _watching(set(threading.enumerate()) - before))
+    told = asked
+    (tmp_path / "MEMORY.md").write_text("y")
+    await asyncio.sleep(4 * DEBOUNCE)
+    assert asked == told
 
 
 async def test_a_change_that_is_noticed_when_the_loop_is_over_is_told_to_nobody(

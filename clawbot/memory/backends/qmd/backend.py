@@ -176,10 +176,10 @@ class QmdBackend(FileBackend):
         """End what runs."""
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
         if self._watcher is not None:
             await self._watcher.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await self._follower.close()
 
     # -- following the files -----------------------------------------------------------------------------------------
