@@ -37,6 +37,7 @@ IGNORED = (
     ("the kind of a session decides whether it may know the notes (docs/context.md)", "memory.qmd.scope"),
     ("qmd's own server is used where it runs (memory.qmd.daemon_port)", "memory.qmd.mcporter"),
     ("a chat never waits for the first update", "memory.qmd.update.wait_for_boot_sync"),
+    ("the collections are written into qmd's file, and no command does it", "memory.qmd.update.command_timeout_ms"),
     (
         "the index lies in the state folder, as memory/<agent>.sqlite, and can be deleted",
         "agents.*.memory_search.store",

@@ -60,8 +60,6 @@ class QmdUpdate(SettingsSection):
     """How long files must be unchanged before they are read, in milliseconds. A search does not wait for it."""
     embed_interval: MinutesDuration = 3_600.0
     """Interval of the vectors, in the search modes vsearch and query; 0 for never."""
-    command_timeout_ms: Positive = 30_000
-    """Time limit of a command about collections, in milliseconds."""
     update_timeout_ms: Positive = 120_000
     """Time limit of an update, in milliseconds."""
     embed_timeout_ms: Positive = 120_000
