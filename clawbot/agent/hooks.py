@@ -28,10 +28,12 @@ from clawbot.hooks.discovery import FoundHook
 from clawbot.hooks.dispatch import LastRun
 from clawbot.hooks.events import (
     AgentBootstrap,
+    AwaitedEvent,
     CommandNew,
     CommandReset,
     HookEvent,
     InjectedFile,
+    PassingEvent,
     RuntimeStop,
     SessionAutoReset,
     ToolAfter,
@@ -51,6 +53,7 @@ from clawbot.tools.registry import Toolbox
 log = logging.getLogger(__name__)
 
 E = TypeVar("E", bound=HookEvent)
+Awaited = TypeVar("Awaited", bound=AwaitedEvent)
 P = ParamSpec("P")
 R = TypeVar("R")
 LEVELS: dict[str, Literal["info", "warning", "error"]] = {"info": "info", "warning": "warning", "error": "error"}
@@ -99,13 +102,13 @@ class SessionHooks:
         }
         return kind(**{**common, **fields})
 
-    def emit(self, kind: type[HookEvent], **fields: Any) -> None:
+    def emit(self, kind: type[PassingEvent], **fields: Any) -> None:
         """Let the hooks know of an event (see `event`); nobody waits for them."""
         if self._dispatcher is not None and self.wants(str(kind.__struct_config__.tag)):
             event = self.event(kind, **fields)
             self._dispatcher.notify(event, SessionServices(self, event))
 
-    async def ask(self, event: E, scope: Scope | None = None, services: SessionServices | None = None) -> E:
+    async def ask(self, event: Awaited, scope: Scope | None = None, services: SessionServices | None = None) -> Awaited:
         """Run the hooks of `event` one after the other and return it as they leave it. Raises InterruptedTurnError when
         `scope` is stopped meanwhile."""
         if self._dispatcher is None or not self.wants(event.topic):

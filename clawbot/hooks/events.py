@@ -26,8 +26,6 @@ class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=Tru
     session_key: str = ""
     session_id: str = ""
 
-    awaited: ClassVar[bool] = False
-    """Whether the program waits for the hooks, because they may change something or must finish first."""
     changeable: ClassVar[tuple[str, ...]] = ()
     """The fields that a hook may change."""
 
@@ -42,29 +40,34 @@ class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=Tru
         return cast("Hook", self.__dict__["hook"])
 
 
-class CommandNew(HookEvent, kw_only=True, tag="command:new"):
+class AwaitedEvent(HookEvent, kw_only=True):
+    """The program waits for the hooks, because they may change something or must finish first."""
+
+
+class PassingEvent(HookEvent, kw_only=True):
+    """The program goes on at once; the hooks are told in the background."""
+
+
+class CommandNew(AwaitedEvent, kw_only=True, tag="command:new"):
     """The user typed `/new`. The ending session is still open: `event.hook.said()` reads it. `text` follows the command
     and becomes the first message of the next session."""
 
     text: str = ""
-    awaited: ClassVar[bool] = True
 
 
-class CommandReset(HookEvent, kw_only=True, tag="command:reset"):
+class CommandReset(AwaitedEvent, kw_only=True, tag="command:reset"):
     """The user typed `/reset`. Like `CommandNew`."""
 
     text: str = ""
-    awaited: ClassVar[bool] = True
 
 
-class SessionAutoReset(HookEvent, kw_only=True, tag="session:auto-reset"):
+class SessionAutoReset(AwaitedEvent, kw_only=True, tag="session:auto-reset"):
     """A session ends automatically: `reason` is `daily` or `idle`. It is still open, as with `CommandNew`."""
 
     reason: str
-    awaited: ClassVar[bool] = True
 
 
-class SessionStart(HookEvent, kw_only=True, tag="session:start"):
+class SessionStart(PassingEvent, kw_only=True, tag="session:start"):
     """A session begins: `reason` is `new` (the first one of its name), `/new`, `/reset`, `daily` or `idle`.
     `previous_id` is the session before it ("" for none)."""
 
@@ -72,7 +75,7 @@ class SessionStart(HookEvent, kw_only=True, tag="session:start"):
     previous_id: str = ""
 
 
-class SessionEnd(HookEvent, kw_only=True, tag="session:end"):
+class SessionEnd(PassingEvent, kw_only=True, tag="session:end"):
     """A session has ended for good: `reason` is `/new`, `/reset`, `daily` or `idle`. `transcript` is its file."""
 
     reason: str
@@ -86,16 +89,15 @@ class InjectedFile(Struct, rename="camel"):
     text: str
 
 
-class AgentBootstrap(HookEvent, kw_only=True, tag="agent:bootstrap"):
+class AgentBootstrap(AwaitedEvent, kw_only=True, tag="agent:bootstrap"):
     """The system prompt of a turn is being built. Hooks may edit, add and remove `files`; size limits and the privacy
     rules of the session type are applied afterwards. A file without a name is ignored."""
 
     files: list[InjectedFile] = field(default_factory=list)
-    awaited: ClassVar[bool] = True
     changeable: ClassVar[tuple[str, ...]] = ("files",)
 
 
-class MessageReceived(HookEvent, kw_only=True, tag="message:received"):
+class MessageReceived(PassingEvent, kw_only=True, tag="message:received"):
     """A message was stored and goes to the model. `origin` is `user`, or `schedule` for a job's prompt."""
 
     text: str
@@ -103,7 +105,7 @@ class MessageReceived(HookEvent, kw_only=True, tag="message:received"):
     origin: str = "user"
 
 
-class MessageSent(HookEvent, kw_only=True, tag="message:sent"):
+class MessageSent(PassingEvent, kw_only=True, tag="message:sent"):
     """An answer is complete. Not emitted for silent replies and for text before a tool call."""
 
     text: str
@@ -111,14 +113,13 @@ class MessageSent(HookEvent, kw_only=True, tag="message:sent"):
     model: str
 
 
-class ToolBefore(HookEvent, kw_only=True, tag="tool:before"):
+class ToolBefore(AwaitedEvent, kw_only=True, tag="tool:before"):
     """A tool is about to run. `refuse` prevents it."""
 
     call_id: str
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict)
     refusal: str = ""
-    awaited: ClassVar[bool] = True
     changeable: ClassVar[tuple[str, ...]] = ("refusal",)
 
     def refuse(self, reason: str) -> None:
@@ -126,7 +127,7 @@ class ToolBefore(HookEvent, kw_only=True, tag="tool:before"):
         self.refusal = reason or "A hook refused it."
 
 
-class ToolAfter(HookEvent, kw_only=True, tag="tool:after"):
+class ToolAfter(PassingEvent, kw_only=True, tag="tool:after"):
     """A tool has run. `output` is what the model sees."""
 
     call_id: str
@@ -137,7 +138,7 @@ class ToolAfter(HookEvent, kw_only=True, tag="tool:after"):
     duration_ms: int = 0
 
 
-class ContextFlush(HookEvent, kw_only=True, tag="context:flush"):
+class ContextFlush(PassingEvent, kw_only=True, tag="context:flush"):
     """Memory was offered the text that is about to leave the context. `exit` is why (threshold, overflow, manual,
     reset, quit), `by` who took it, `result` the outcome (written, nothing, failed, interrupted), `files` where it was
     written."""
@@ -149,14 +150,14 @@ class ContextFlush(HookEvent, kw_only=True, tag="context:flush"):
     error: str = ""
 
 
-class CompactBefore(HookEvent, kw_only=True, tag="context:compact:before"):
+class CompactBefore(PassingEvent, kw_only=True, tag="context:compact:before"):
     """Earlier turns are about to be summarised. `trigger` is threshold, overflow or manual."""
 
     trigger: str
     tokens: int
 
 
-class CompactAfter(HookEvent, kw_only=True, tag="context:compact:after"):
+class CompactAfter(PassingEvent, kw_only=True, tag="context:compact:after"):
     """Earlier turns were summarised, or summarising failed: `status` is done, interrupted or failed."""
 
     trigger: str
@@ -167,19 +168,17 @@ class CompactAfter(HookEvent, kw_only=True, tag="context:compact:after"):
     error: str = ""
 
 
-class RuntimeStart(HookEvent, kw_only=True, tag="runtime:start"):
+class RuntimeStart(PassingEvent, kw_only=True, tag="runtime:start"):
     """The program is ready. `interactive`: a user is at a screen."""
 
     interactive: bool
 
 
-class RuntimeStop(HookEvent, kw_only=True, tag="runtime:stop"):
+class RuntimeStop(AwaitedEvent, kw_only=True, tag="runtime:stop"):
     """The program is exiting. It waits briefly for the hooks."""
 
-    awaited: ClassVar[bool] = True
 
-
-class ScheduledJob(HookEvent, kw_only=True, tag="schedule"):
+class ScheduledJob(AwaitedEvent, kw_only=True, tag="schedule"):
     """A scheduled job with an event is due; the topic is `schedule:NAME`."""
 
     job: str
