@@ -81,6 +81,8 @@ class LineWeights(SettingsSection):
     """Weight of a word two lines before."""
     two_after: Share = 0.25
     """Weight of a word two lines after."""
+    inflected: Share = 0.9
+    """Weight of another form of a word (gave for give)."""
     same_meaning: Share = 0.7
     """Weight of a synonym relative to the word itself."""
     translated: Share = 0.7

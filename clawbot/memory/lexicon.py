@@ -31,12 +31,14 @@ class Expansion(Struct, frozen=True):
 
     `source` is the query's word or phrase (case-folded), `word` the thesaurus' word for it; `broader`: `word` is more
     general than `source` (coffee: drink). `translated`: it is of another language, and occurs as `forms` in the notes.
+    `inflected`: it is the same word in other `forms`.
     """
 
     source: str
     word: str
     broader: bool
     translated: bool = False
+    inflected: bool = False
     forms: tuple[str, ...] = ()
 
 

@@ -20,7 +20,8 @@ from clawbot.text.inflection import (
     languages_of,
     without_accents,
 )
-from clawbot.text.language import STOP_WORDS
+from clawbot.text.irregular import irregular_forms
+from clawbot.text.language import FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.stems import bases
 from clawbot.text.tokens import cjk_run
@@ -45,6 +46,10 @@ class NoteWords(Protocol):
 
     def forms(self, word: str, language: Language) -> Sequence[str]:
         """The stems of the notes that are forms of the dictionary form `word`; empty if there are none."""
+        ...
+
+    def variants(self, word: str, language: Language) -> Sequence[str]:
+        """The stems of the notes that are other forms of `word`, which may be any form."""
         ...
 
     def has(self, word: str) -> bool:
@@ -180,6 +185,7 @@ class Thesaurus:
         own = self._without_foreign(folded, foreign, spoken)
         wanted = self._notes.languages
         synonyms = tuple(each for each in self._lexicon.expand(own) if _is_of(each.word, wanted))
+        synonyms = (*self._inflected(folded, spoken), *synonyms)
         if not foreign and not wanted & {*TRANSLATED}:
             return synonyms
         matches: dict[str, list[int]] = {}
@@ -219,6 +225,17 @@ class Thesaurus:
     def _says_little(self, number: int) -> bool:
         """Whether a concept is a stop word in English, such as "now"."""
         return self._lexicon.words_of(number)[0][0] in STOP_WORDS
+
+    def _inflected(self, text: str, spoken: frozenset[Language]) -> Iterator[Expansion]:
+        """The words of `text` in the other forms that the notes have."""
+        for language in spoken & {"en", *INFLECTED} & self._notes.languages:
+            usual = STOP_WORDS if language == "en" else FUNCTION_WORDS[language] | FOREIGN_STOP_WORDS
+            for word in dict.fromkeys(_WORD.findall(text)):
+                if word in usual:
+                    continue
+                forms = irregular_forms(word, "en") if language == "en" else self._notes.variants(word, language)
+                if forms:
+                    yield Expansion(word, forms[0], broader=False, inflected=True, forms=tuple(forms))
 
     def _without_foreign(
         self, text: str, foreign: Sequence[tuple[str, Sequence[int]]], spoken: frozenset[Language]

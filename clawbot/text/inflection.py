@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+from clawbot.text.irregular import irregular_forms
 from clawbot.text.language import STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.stems import stem
@@ -74,6 +75,7 @@ _INFINITIVES: dict[Language, tuple[str, ...]] = {
 }
 _FINAL_VOWELS: dict[Language, str] = {"de": "e", "es": "oae", "fr": "e"}
 _SHORTEST_VERB = 3
+_LONGEST_ENDING = 4
 _LINKS = ("", "s", "n", "es", "en", "e")
 _SHORTEST_PART, _SHORTEST_COMPOUND, _LONGEST_COMPOUND = 3, 8, 48
 _SHORTEST_EDGE = 5
@@ -121,6 +123,45 @@ def stems_of_forms(word: str, language: Language) -> frozenset[str]:
     if language == "de" and endings == _endings("de", "verb"):
         forms |= {f"ge{base}t", f"ge{base}en", f"ge{base}et"}
     return frozenset(map(stem, forms))
+
+
+@functools.lru_cache(maxsize=4096)
+def beginnings_of_forms(word: str, language: Language) -> tuple[tuple[str, frozenset[str]], ...]:
+    """What the stems of all forms of the word begin with that `word` may be a form of, each with the endings that may
+    follow there.
+
+    Only bases of a few letters less are tried: short ones are those of many words.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for form in (word, *_irregular(word, language)):
+        plain = without_accents(form)
+        endings = _stemmed_endings(language, is_short=len(plain) <= _SHORT)
+        for base in [plain] if len(plain) <= _SHORT else bases_of(form, language):
+            if base == plain or _is_enough(base, plain):
+                found[base] = endings
+                if language == "de" and len(plain) > _SHORT:
+                    found[f"ge{base}"] = endings
+    return tuple(sorted(found.items()))
+
+
+def _is_enough(base: str, word: str) -> bool:
+    return len(base) >= max(_SHORT, len(word) - _LONGEST_ENDING)
+
+
+def _irregular(word: str, language: Language) -> tuple[str, ...]:
+    """The forms of an irregular verb that `word` may be a regular form of (zieht: ziehen, zog, gezogen)."""
+    if forms := irregular_forms(word, language):
+        return forms
+    infinitives = (base + ending for base in bases_of(word, language) for ending in _INFINITIVES[language])
+    return next(filter(None, (irregular_forms(each, language) for each in infinitives)), ())
+
+
+@functools.cache
+def _stemmed_endings(language: Language, *, is_short: bool) -> frozenset[str]:
+    """The endings of nouns and verbs (of short words those of a plural), also as English stemming leaves them."""
+    endings = _endings(language, "plural") if is_short else _endings(language, "noun") | _endings(language, "verb")
+    left = {ending.removesuffix(last) for ending in endings for last in ("e", "s", "es", "er", "ed")}
+    return frozenset({"", *endings, *left})
 
 
 def bases_of(word: str, language: Language) -> Iterator[str]:

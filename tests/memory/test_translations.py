@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from clawbot.memory.lexicon import Lexicon
+from clawbot.memory.lexicon import Expansion, Lexicon
 from clawbot.memory.translations import IN_ALL, PER_WORD, TRANSLATED, Thesaurus, Translations, compounds_in
-from clawbot.text.inflection import INFLECTED, Language, stems_of_forms, without_accents
+from clawbot.text.inflection import INFLECTED, Language, beginnings_of_forms, stems_of_forms, without_accents
 from clawbot.text.stems import stem
 from tests.memory.index_host import House, find, paths
 
@@ -37,17 +37,27 @@ class Notes:
     def forms(self, word: str, language: Language) -> Sequence[str]:
         return sorted(stems_of_forms(word, language) & self._stems)
 
+    def variants(self, word: str, language: Language) -> Sequence[str]:
+        begun = beginnings_of_forms(word, language)
+        found = {
+            each for base, ends in begun for each in self._stems if each.startswith(base) and each[len(base) :] in ends
+        }
+        return sorted(found - {stem(without_accents(word))})
+
     def has(self, word: str) -> bool:
         return stem(without_accents(word)) in self._stems
 
 
 def leads_to(text: str, languages: set[Language], words: str = "") -> dict[str, str]:
     """The translations of a question, with the word that each stands for."""
+    return {each.word: each.source for each in expanded(text, languages, words) if each.translated}
+
+
+def expanded(text: str, languages: set[Language], words: str) -> Sequence[Expansion]:
     loaded: Mapping[Language, Translations] = {
         name: Translations(lines, name, LEXICON.numbers) for name, lines in WORDS.items()
     }
-    thesaurus = Thesaurus(LEXICON, Notes(languages, words), loaded.__getitem__)
-    return {each.word: each.source for each in thesaurus.expand(text) if each.translated}
+    return Thesaurus(LEXICON, Notes(languages, words), loaded.__getitem__).expand(text)
 
 
 @pytest.mark.parametrize(
@@ -193,3 +203,54 @@ def test_the_words_of_a_phrase_are_looked_up_too() -> None:
 
 def test_little_words_of_a_question_are_not_translated() -> None:
     assert "now" not in leads_to("Wie hoch ist die Miete jetzt?", {"en"})
+
+
+def other_forms(text: str, languages: set[Language], words: str = "") -> dict[str, set[str]]:
+    """The other forms of the words of a question that are looked for."""
+    return {each.source: set(each.forms) for each in expanded(text, languages, words) if each.inflected}
+
+
+@pytest.mark.parametrize(
+    ("question", "languages", "words", "found"),
+    [
+        ("Where did Ada fly?", {"en"}, "", {"fly": {"flew", "flown", "flies"}}),
+        ("Who was bitten, which child?", {"en"}, "", {"bitten": {"bite", "bit"}, "child": {"children"}}),
+        # Of other languages only what the notes have.
+        ("Wer hat die Fenster bezahlt?", {"de"}, "Fenstern bezahlen bezirk", {"fenster", "bezahlt"}),
+        ("Wohin zieht sie?", {"de"}, "gezogen zog zogern", {"zieht": {"gezogen", "zog"}}),
+        ("Wann wurde der Schrank übernommen?", {"de"}, "Schränke übernahm", {"übernommen": {"ubernahm"}}),
+        ("¿Cuánto costó la mesa?", {"es"}, "cuesta mesas cosa", {"costó": {"cuesta"}}),
+        ("Qui a pris les clés ?", {"fr"}, "prend clef", {"pris": {"prend"}}),
+        # Little words and other languages are left alone.
+        ("Was ist das?", {"de"}, "isst dass", {}),
+    ],
+)
+def test_other_forms_of_a_word_are_looked_for(
+    question: str, languages: set[Language], words: str, found: dict[str, set[str]] | set[str]
+) -> None:
+    got = other_forms(question, languages, words)
+    assert got == found if isinstance(found, dict) else set(got) == found
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("Who flew to Lagos?", "Ada will fly to see her grandmother"),
+        ("Whose mouse was it?", "the mice came back"),
+        ("Wem gaben wir die Schlüssel?", "und das Tor: Schlüssel wurden dem Nachbarn gegeben, nicht mir"),
+        ("Wer hat das Fenster eingebaut?", "auf der Terrasse ist mit zwei Fenstern zu rechnen, und nicht mehr"),
+        ("¿Quién pidió el libro?", "el vecino y los niños piden más para una fiesta del barrio"),
+    ],
+)
+async def test_a_word_is_found_in_its_other_forms(house: House, question: str, note: str) -> None:
+    house.write("memory/a.md", f"# Note\n\n- {note}\n")
+    async with house.opened(None) as index:
+        await index.sync()
+        assert paths(await find(index, question)) == ["memory/a.md"]
+
+
+async def test_a_form_that_no_note_has_is_no_slip(house: House) -> None:
+    house.write("memory/a.md", "# Note\n\n- the kitten hid in the barn\n- mittens are in the drawer\n")
+    async with house.opened(None) as index:
+        await index.sync()
+        assert (await find(index, "Who was bitten?")).warnings == ()

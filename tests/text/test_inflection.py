@@ -11,12 +11,14 @@ from clawbot.text.inflection import (
     Language,
     base_of,
     bases_of,
+    beginnings_of_forms,
     compound_edges,
     compound_parts,
     languages_of,
     stems_of_forms,
     without_accents,
 )
+from clawbot.text.irregular import irregular_forms
 from clawbot.text.stems import stem
 
 
@@ -108,3 +110,45 @@ def test_the_language_of_a_question(text: str, languages: set[str]) -> None:
 def test_any_text_is_a_word(word: str, language: Language) -> None:
     assert without_accents(word) in set(bases_of(word, language))
     assert stem(without_accents(word)) in stems_of_forms(word, language)
+
+
+@pytest.mark.parametrize(
+    ("language", "word", "others"),
+    [
+        ("en", "flew", {"fly", "flown", "flies"}),
+        ("en", "laid", {"lay"}),
+        ("en", "lay", {"laid", "lie", "lain", "lying"}),
+        ("en", "walked", set()),
+        ("de", "gab", {"geben", "gibt", "gegeben"}),
+        ("de", "eingeladen", {"einladen", "einlädt", "einlud"}),
+        ("de", "vergab", {"vergeben", "vergibt"}),
+        ("es", "hizo", {"hacer", "hace", "hecho"}),
+        ("fr", "vécu", {"vivre", "vit"}),
+        ("ko", "gab", set()),
+    ],
+)
+def test_irregular_words_have_the_forms_of_the_tables(language: Language, word: str, others: set[str]) -> None:
+    assert set(irregular_forms(word, language)) == others
+
+
+@pytest.mark.parametrize(
+    ("language", "word", "form", "is_one"),
+    [
+        ("de", "Rechnungen", "rechnung", True),
+        ("de", "bezahlt", "bezahlen", True),
+        ("de", "Schränke", "schrank", True),
+        ("de", "arbeiten", "gearbeitet", True),
+        ("de", "zieht", "gezogen", True),
+        ("de", "Fenster", "fest", False),
+        ("de", "Rad", "radio", False),
+        ("fr", "voisins", "voisin", True),
+        ("fr", "coûtent", "coute", True),
+        ("es", "compraron", "comprado", True),
+        ("es", "cuestan", "costo", True),
+        ("es", "casas", "casado", False),
+    ],
+)
+def test_a_form_leads_to_the_others(language: Language, word: str, form: str, is_one: bool) -> None:
+    begun = beginnings_of_forms(word.lower(), language)
+    found = stem(form)
+    assert any(found.startswith(base) and found.removeprefix(base) in ends for base, ends in begun) == is_one

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from clawbot.memory.search.protocols import ChunkReader
-from clawbot.text.inflection import Language, stems_of_forms, without_accents
+from clawbot.text.inflection import Language, beginnings_of_forms, stems_of_forms, without_accents
 from clawbot.text.stems import stem
 
 SCRIPTS: dict[Language, tuple[str, str]] = {
@@ -58,6 +58,16 @@ class IndexWords:
             known = self._kept.forms[word, language] = tuple(sorted(found & wanted))
         return known
 
+    def variants(self, word: str, language: Language) -> Sequence[str]:
+        """The stems of the other forms of the word that `word` is a form of. Blocks: 40 µs for a new one."""
+        known = self._kept.variants.get((word, language))
+        if known is None:
+            begun = beginnings_of_forms(word, language)
+            stems = {each for first in _shortest(base for base, _ in begun) for each in self._from(first)}
+            found = {each for each in stems for base, ends in begun if _continues(each, base, ends)}
+            known = self._kept.variants[word, language] = tuple(sorted(found - {stem(without_accents(word))}))
+        return known
+
     def has(self, word: str) -> bool:
         """Whether a note has `word`, in an English form of it. Blocks: 20 µs."""
         stemmed = stem(without_accents(word))
@@ -77,11 +87,25 @@ def _beginnings(stems: Iterable[str]) -> Iterator[str]:
         yield first[:same]
 
 
+def _shortest(words: Iterable[str]) -> Iterator[str]:
+    """Those of `words`, in order, that begin with none of the others."""
+    last = None
+    for word in words:
+        if last is None or not word.startswith(last):
+            last = word
+            yield word
+
+
+def _continues(word: str, base: str, endings: frozenset[str]) -> bool:
+    return word.startswith(base) and word[len(base) :] in endings
+
+
 class _Kept:
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.languages: frozenset[Language] | None = None
         self.forms: dict[tuple[str, Language], tuple[str, ...]] = {}
+        self.variants: dict[tuple[str, Language], tuple[str, ...]] = {}
 
 
 class WordCache:

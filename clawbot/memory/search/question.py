@@ -110,7 +110,8 @@ def understand(
     begun = _begun(text) if prefix else ""
     if begun:
         wanted = tuple(_with_longer(each, begun, weights) for each in wanted)
-    words = (*(term.text for term in others or terms), *(each.word for each in expansions))
+    spelled = (form for each in expansions for form in (each.forms if each.inflected else (each.word,)))
+    words = (*(term.text for term in others or terms), *spelled)
     asks_when, asks_number = (asking.search(text) is not None for asking in (_WHEN, _HOW_MANY))
     return Question(wanted, frozenset(named), days, asks_when, asks_number, words, bool(begun))
 
@@ -157,6 +158,8 @@ def _wanted(term: Term, expansions: Sequence[Expansion], weights: LineWeights, *
 
 
 def _weight_of(expansion: Expansion, weights: LineWeights) -> float:
+    if expansion.inflected:
+        return weights.inflected
     if expansion.translated:
         return weights.translated
     return weights.broader if expansion.broader else weights.same_meaning

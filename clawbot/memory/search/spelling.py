@@ -14,6 +14,7 @@ from clawbot.memory.search.note_words import LAST
 from clawbot.memory.search.protocols import ChunkReader
 from clawbot.memory.translations import Translations
 from clawbot.text.inflection import INFLECTED, languages_of
+from clawbot.text.irregular import irregular_forms
 from clawbot.text.language import CALENDAR_WORDS, FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.stems import bases, stem
@@ -71,7 +72,7 @@ class Spelling:
             if not finished and match.end() == len(text):
                 return match[0]
             word = match[0].lower()
-            is_right = any(each.knows(word) for each in foreign)
+            is_right = any(each.knows(word) or irregular_forms(word, each.language) for each in foreign)
             meant = () if is_right else self.near(word, reader, people)
             if meant:
                 found[word] = meant
@@ -103,7 +104,7 @@ class Spelling:
             return self._known[spelled]
 
     def _is_word(self, word: str) -> bool:
-        return word in _USUAL or any(map(self._lexicon.knows, bases(word)))
+        return word in _USUAL or any(map(self._lexicon.knows, bases(word))) or bool(irregular_forms(word, "en"))
 
     def _is_right(self, word: str, spelled: str, reader: ChunkReader) -> bool:
         root = stem(spelled)
