@@ -4,9 +4,9 @@ submission, which says who is told of them.
 Order within one submission: `message_queued`? (`note_kept`? `session_changed`)? `notes_quoted`? `turn_started`
 (`text_delta` | `reasoning_delta` | `tool_started` (`approval_requested` | `tool_output` | `subagent_step`)*
 `tool_finished` | `model_retry` | `model_changed` | `message_finished` | `context_used` | `memory_written` |
-`compaction_running` | `compaction_finished` | `message_steered` | `notice`)* `turn_ended`. Calls that somebody else
-does (`task`) run side by side: all begin before one has finished. What comes before `turn_started` is the end of a
-session by the clock, and the quote with which one begins. A slash command yields `turn_started`, then
+`compaction_running` | `compaction_finished` | `message_steered` | `notice` | `plan_ready`)* `turn_ended`. Calls that
+somebody else does (`task`) run side by side: all begin before one has finished. What comes before `turn_started` is the
+end of a session by the clock, and the quote with which one begins. A slash command yields `turn_started`, then
 `command_output`, `session_changed`, `note_kept`, what memory and compaction tell, or `notice`, and for `/new TEXT` the
 events of the text. `turn_ended` is always the last one. What belongs to no submission (a reset by the clock, a note
 that got another name, a hook that failed) comes by `Runtime.on_event`. The JSON spelling (`clawbot chat -p TEXT
@@ -272,6 +272,14 @@ class SessionTitled(_Event, frozen=True, tag="session_titled"):
     title: str
 
 
+class PlanReady(_Event, frozen=True, tag="plan_ready"):
+    """The turn, in plan mode, ended with a plan: `plan`, as the last answer has it (Markdown). Nothing was changed. Who
+    accepts it changes the mode (`Runtime.set_mode`) and says `acceptance`."""
+
+    plan: str
+    acceptance: str
+
+
 class TurnEnded(_Event, frozen=True, tag="turn_ended"):
     """The submission is over. `error` and `hint` are set when it failed."""
 
@@ -307,6 +315,7 @@ Event = (
     | CommandOutput
     | SessionChanged
     | SessionTitled
+    | PlanReady
     | TurnEnded
 )
 

@@ -26,6 +26,7 @@ from clawbot.agent.events import (
     MessageSteered,
     NotesQuoted,
     Notice,
+    PlanReady,
     Scope,
     ToolOutput,
     Waiting,
@@ -34,6 +35,7 @@ from clawbot.agent.events import (
 from clawbot.agent.flush import SilentTurn
 from clawbot.agent.found_server import settle_found_server
 from clawbot.agent.hooks import HookedTools, SessionHooks
+from clawbot.agent.plans import acceptance, plan_in
 from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
 from clawbot.agent.skills import ATTACHED_SHARE
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
@@ -170,6 +172,7 @@ class TurnRunner:
         self.requests.forget_turn()
         try:
             await self._turn(await self.policy.before_turn(scope), scope)
+            self._tell_plan(scope)
             await self.policy.after_turn(scope)
             if job:
                 await self._leave_out_silence(entry_id)
@@ -287,6 +290,17 @@ class TurnRunner:
             unsent_id=scope.unsent_id or UNSET,
             planning=planning or UNSET,
         )
+
+    def _tell_plan(self, scope: Scope) -> None:
+        """Where the turn ended with a plan, the user is to accept it; a job asks nobody."""
+        items = self._conversation.items
+        last = items[-1].message if items else None
+        if self._deps.tools.permissions.mode != "plan" or scope.origin == "schedule":
+            return
+        is_whole = isinstance(last, AssistantMessage) and not last.tool_calls and not last.broken
+        plan = plan_in(last.text) if last is not None and is_whole else ""
+        if plan:
+            scope.emit(PlanReady(plan=plan, acceptance=acceptance(plan)))
 
     def _explained(self, error: ContextOverflowError) -> ContextOverflowError:
         """`error` with where the tokens go, and what can be done about it."""

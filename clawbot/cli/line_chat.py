@@ -27,6 +27,7 @@ from clawbot.agent.events import (
     NoteKept,
     NotesQuoted,
     Notice,
+    PlanReady,
     ReasoningDelta,
     SessionChanged,
     SubagentStep,
@@ -41,6 +42,7 @@ from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.signals import on_signals
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean
 from clawbot.text.visible import were_not_sent
 from clawbot.tools.protocol import Decision
@@ -58,6 +60,11 @@ KEYS = (
 _EARLIER = 6  # messages of the open conversation that are told at the start
 _DECISIONS: dict[str, Decision] = {"y": "once", "yes": "once", "a": "always", "n": "deny", "no": "deny"}
 _WITH_NETWORK = "w"
+_PLAN_ANSWERS = (
+    N_("accept, ask before each change"),
+    N_("accept, change files unasked"),
+    N_("no: say what should change"),
+)
 _READ = 65_536
 LINE_END = "\n"
 
@@ -107,7 +114,7 @@ class TypedLines:
 
     def _take(self, first: int, last: int) -> str:
         taken = [self._lines[place] for place in range(first, last + 1)]
-        for _ in taken:
+        for _line in taken:
             del self._lines[first]
         return "\n".join(line.removesuffix(GO_ON) for line in taken)
 
@@ -332,11 +339,14 @@ class LineChat:
 
     async def _turn(self, text: str, unsent_id: str = "") -> None:
         self._running = True
+        plan: PlanReady | None = None
         try:
             async for event in self._runtime.agent.submit(text, unsent_id=unsent_id):
                 self._teller.tell(event)
                 if isinstance(event, ApprovalRequested):
                     await self._approve(event)
+                elif isinstance(event, PlanReady):
+                    plan = event
         except (ClawbotError, OSError) as error:
             self._teller.line(f"failed: {error}")
         finally:
@@ -344,6 +354,18 @@ class LineChat:
         aside, self._aside = self._aside, []
         for event in aside:
             self._teller.tell(event)
+        if plan is not None and not self._typed.waiting and not self._leaving:
+            await self._offer_plan(plan)
+
+    async def _offer_plan(self, plan: PlanReady) -> None:
+        """Ask whether the plan is to be carried out, and how far without a question."""
+        self._teller.line(_("Carry out this plan?"))
+        for number, text in enumerate(_PLAN_ANSWERS, 1):
+            self._teller.line(f"{number}. {_(text)}")
+        answer = await self._answer("1, 2, 3", {"1", "2", "3"})
+        if answer in ("1", "2"):
+            self._runtime.agent.set_mode("ask" if answer == "1" else "edits")
+            await self._turn(plan.acceptance)
 
     async def _approve(self, request: ApprovalRequested) -> None:
         """Ask the user; lines that were entered before the question are not its answer."""

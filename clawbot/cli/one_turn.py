@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 from msgspec import structs
@@ -14,6 +15,7 @@ from clawbot.agent.events import (
     ModelLoading,
     ModelRetry,
     Notice,
+    PlanReady,
     ToolStarted,
     TurnEnded,
 )
@@ -21,6 +23,7 @@ from clawbot.cli.output import draw, print_json_line, say_content, tell
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.plain_lines import is_command
 from clawbot.signals import on_interruption
+from clawbot.text.interface import _
 from clawbot.text.visible import were_not_sent
 
 
@@ -43,8 +46,6 @@ class _Printer:
                 self._reply = ""
             case CommandOutput(text=text):
                 say_content(text)
-            case Notice():
-                tell_beside(event)
             case CompactionFinished(status="failed", error=error, trigger="threshold" | "overflow"):
                 _warn(f"earlier turns could not be summarised: {error}")
             case ModelRetry(wait=wait, reason=reason):
@@ -54,7 +55,7 @@ class _Printer:
             case TurnEnded():
                 self._finish(event)
             case _:
-                pass
+                tell_beside(event)
 
     def _load(self, model: str) -> None:
         """Say that `model` is loaded; on a terminal until the next event."""
@@ -87,6 +88,17 @@ class _JsonPrinter:
             self.ended = event
 
 
+def plan_words(agent: str, session: str) -> str:
+    """How a plan is carried out by the next command, in the conversation `session` of `agent`."""
+    where = "".join(
+        f" --{option} {shlex.quote(value)}"
+        for option, value in (("agent", agent), ("session", session))
+        if value != "main"
+    )
+    command = f"clawbot chat{where} --mode edits -p 'Carry out the plan.'"
+    return _("Nothing was changed. To carry the plan out: {command}").format(command=command)
+
+
 def tell_beside(event: Event) -> None:
     """Print events that belong to no answer on stderr, such as a hook that fails during exit."""
     if isinstance(event, Notice) and event.level != "info":
@@ -113,8 +125,12 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
         if unsent := len(runtime.agent.outbox.left):
             text_of_unsent = f"{were_not_sent(unsent)} in this conversation; the chat screen offers them."
             printer.take(Notice(level="warning", text=text_of_unsent))
+        has_plan = False
         async for event in runtime.agent.submit(text):
             printer.take(event)
+            has_plan = has_plan or isinstance(event, PlanReady)
+        if has_plan and not as_json:
+            tell(plan_words(runtime.agent.status.agent_id, runtime.agent.status.session_key))
     finally:
         await runtime.close()
     return 0 if printer.ended is not None and printer.ended.status == "done" else 1

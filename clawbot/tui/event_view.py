@@ -21,7 +21,8 @@ class EventView:
     """Shows events by `writer` and `bar`.
 
     `accepted` is called when the words of the user were taken up, `asks` when a tool asks, `began` and `ended` (with
-    its status) at both ends of a turn; `idle` gives the minutes without a word that end a session, None where none do.
+    its status, and the plan with which it ended) at both ends of a turn; `idle` gives the minutes without a word that
+    end a session, None where none do.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class EventView:
         accepted: Callable[[], None],
         asks: Callable[[events.ApprovalRequested], None],
         began: Callable[[], None],
-        ended: Callable[[str], None],
+        ended: Callable[[str, events.PlanReady | None], None],
         idle: Callable[[], int | None],
     ) -> None:
         self._writer = writer
@@ -42,6 +43,7 @@ class EventView:
         self._began = began
         self._ended = ended
         self._idle = idle
+        self._plan: events.PlanReady | None = None  # with which the turn ends
         self.asked_by = ""  # the title of the tool that runs, and may ask
         self.handlers = self._handlers()
 
@@ -77,6 +79,7 @@ class EventView:
             events.ModelChanged: self._model_changed,
             events.ContextUsed: lambda _: self._bar.refresh(),
             events.SessionChanged: self._session_changed,
+            events.PlanReady: self._plan_ready,
         }
 
     def _and_runs(self, write: Callable[[Any], None], activity: str) -> Callable[[Any], None]:
@@ -138,8 +141,12 @@ class EventView:
         self._writer.session_changed(session_line(event, self._idle()))
         self._bar.changed()
 
+    def _plan_ready(self, event: events.PlanReady) -> None:
+        self._plan = event
+
     def _turn_ended(self, event: events.TurnEnded) -> None:
         self._writer.ended(event)
         self._bar.runs("")
         self._bar.refresh()
-        self._ended(event.status)
+        plan, self._plan = self._plan, None
+        self._ended(event.status, plan)

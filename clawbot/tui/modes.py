@@ -11,6 +11,7 @@ from clawbot.tui.status_bar import StatusBar
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
     from clawbot.config.schema_agent import Mode
+    from clawbot.tools.protocol import Decision
 
 MODE_MEANS: dict[Mode, str] = {
     "plan": N_("plan: nothing is changed"),
@@ -18,6 +19,10 @@ MODE_MEANS: dict[Mode, str] = {
     "edits": N_("edits: files are changed unasked"),
 }
 _MODES = tuple(MODE_MEANS)
+
+
+MODE_AFTER: dict[Decision, Mode] = {"once": "ask", "always": "edits"}
+"""The modes in which a plan is carried out, by the answer to the question about it; else planning goes on."""
 
 
 class ModeSwitch:

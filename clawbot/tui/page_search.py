@@ -10,6 +10,7 @@ from itertools import accumulate, chain
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from clawbot.text.interface import N_, _
 from clawbot.tui.render.finding import compile_query
 from clawbot.tui.widgets.transcript import SLICE
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from clawbot.tui.widgets.find_bar import FindBar
     from clawbot.tui.widgets.transcript import Reading, TranscriptView
 
-LOOKING = "enter next · ↑ previous · esc back to where you were"
-STAYING = "enter next · ↑ previous · esc stays here"
+LOOKING = N_("enter next · ↑ previous · esc back to where you were")
+STAYING = N_("enter next · ↑ previous · esc stays here")
 MOST_LOADED = 40  # parts of earlier messages that are read unasked, 50 messages each
 
 
@@ -204,7 +205,7 @@ class PageSearch:
         if not self._page.searched:
             count = ""
         elif total:
-            count = f"{self._number(counts) + 1:,} of {total:,}{more}"
+            count = _("{at:,} of {total:,}{more}").format(at=self._number(counts) + 1, total=total, more=more)
         else:
-            count = "nothing found" if done and not (more and self._left) else "searching"
-        self._bar.show(count, STAYING if self._stays else LOOKING)
+            count = _("nothing found") if done and not (more and self._left) else _("searching")
+        self._bar.show(count, _(STAYING) if self._stays else _(LOOKING))

@@ -1,5 +1,5 @@
-"""What stands in place of the prompt: the question of a tool, or what becomes of texts that were not sent; one at a
-time, and a tool's goes first."""
+"""What stands in place of the prompt: the question of a tool, that about a plan, or what becomes of texts that were not
+sent; one at a time, and a tool's goes first."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any
 
 from textual.screen import Screen
 
-from clawbot.agent.events import ApprovalRequested, Notice
+from clawbot.agent.events import ApprovalRequested, Notice, PlanReady
 from clawbot.text.interface import _, ngettext
+from clawbot.tui.render.question import PlanAsked
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.widgets.approval import Approval
 from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.unsent import UnsentQuestion, UnsentTexts
+
+PLAN = "plan"
+"""The id of the question whether a plan is to be carried out: no turn waits for its answer."""
 
 
 class Questions:
@@ -66,6 +70,25 @@ class Questions:
         self._open.append(request)
         self.ask_next()
 
+    def add_plan(self, event: PlanReady) -> None:
+        """Ask whether the plan of the turn that has ended is to be carried out."""
+        asks = _("Carry out this plan?")
+        said = event.acceptance
+        self.add(PlanAsked(request_id=PLAN, call_id="", tool=PLAN, command=said, folder="", pattern="", asks=asks))
+
+    def drop_plan(self) -> str:
+        """Ask about a plan no longer; returns what would be said by accepting it, "" where nothing was asked."""
+        request = self._approval.request
+        if request is None or not self.asks_plan:
+            return ""
+        self.answered(PLAN)
+        return request.command
+
+    @property
+    def asks_plan(self) -> bool:
+        """Whether the question about a plan is open."""
+        return isinstance(self._approval.request, PlanAsked)
+
     def answered(self, request_id: str) -> str:
         """The question is answered; returns the id of the call that asked, empty if there is none."""
         found = next((request.call_id for request in self._open if request.request_id == request_id), "")
@@ -82,7 +105,8 @@ class Questions:
         self._composer.display = False
         self._screen.add_class("asking")
         self._approval.ask(self._open[0], mid_typing=self._composer.is_mid_typing())
-        self._bar.runs(_("waits for your answer"))
+        if not self.asks_plan:
+            self._bar.runs(_("waits for your answer"))
         self._bar.asks(True)
         self._waits()
 

@@ -48,6 +48,11 @@ DIFF_STYLES = {"+": "added", "-": "removed", "@": "quiet"}
 _UNIT = lazy_re(f" *(?:⟦[^⟧]*⟧|[{WIDE}][^ -~⟦{WIDE}]*|[^ ⟦{WIDE}]+)| +$")
 
 
+class PlanAsked(ApprovalRequested, frozen=True, tag="plan_asked"):
+    """The question whether the plan of the last answer, which stands above, is to be carried out; `command` is what is
+    said then. Its keys are digits: who begins to type says what should change."""
+
+
 class Looked(Struct, frozen=True):
     """How far the user has read: the first visible row of the box, and whether its end was shown."""
 
@@ -80,6 +85,12 @@ class Choice(Struct, frozen=True):
 def choices_of(asked: ApprovalRequested) -> tuple[Choice, ...]:
     """The answers that `asked` has: a change of a file is not edited here, and not everything has a rule or is kept
     from the network."""
+    if isinstance(asked, PlanAsked):
+        return (
+            Choice("1", _("accept, ask before each change"), _("ask first")),
+            Choice("2", _("accept, change files unasked"), _("change")),
+            Choice("3", _("no: say what should change"), _("no")),
+        )
     choices = [Choice("y", _("until you quit") if asked.asks else _("once"), _("once"))]
     if asked.network:
         choices.append(Choice("w", _("once, with network"), _("net")))
@@ -95,9 +106,16 @@ def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked, c
     """`asked` in at most `height` rows of `width` cells, with the cursor on the choice of the key `chosen`. If that is
     less than the minimum, nothing of it is shown."""
     if width < LEAST_WIDTH or height < LEAST_ROWS:
-        refusal = [StyledSpan("n", "key"), *shown_spans(f" {_('no')} ", "label")]
+        refusal = [
+            StyledSpan("3" if isinstance(asked, PlanAsked) else "n", "key"),
+            *shown_spans(f" {_('no')} ", "label"),
+        ]
         rows = wrap([*refusal, *shown_spans(_(TOO_SMALL), "urgent")], max(1, width))[: max(1, height)]
         return View(tuple(StyledLine(tuple(row)) for row in rows), 1, 0, 0)
+    if isinstance(asked, PlanAsked):
+        list_fits = height > len(choices_of(asked)) + 1
+        keys = [BLANK, *_list(asked, width, chosen)] if list_fits else _keys(asked, width, chosen, short=True)
+        return View((_head(asked, width, ("", ""), urgent=False), *keys), 1, 1, 0)
     well = rows_of(asked, width)
     keys = _choices(asked, width, height, chosen, min(len(well), WELL_ROWS))
     spare = height - 1 - len(keys)

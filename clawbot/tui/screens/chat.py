@@ -22,7 +22,7 @@ from clawbot.tui.drafts import Drafts
 from clawbot.tui.earlier import EarlierMessages
 from clawbot.tui.event_view import THINKING, EventView
 from clawbot.tui.keys import binding
-from clawbot.tui.modes import ModeSwitch
+from clawbot.tui.modes import MODE_AFTER, ModeSwitch
 from clawbot.tui.page_search import PageSearch
 from clawbot.tui.questions import Questions
 from clawbot.tui.status_bar import StatusBar
@@ -38,6 +38,7 @@ from clawbot.tui.writer import TranscriptWriter
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
+    from clawbot.tools.protocol import Decision
 
 
 class ChatScreen(Screen[None]):
@@ -187,6 +188,7 @@ class ChatScreen(Screen[None]):
             self.status_bar.measure()
 
     async def _reload(self, runtime: RuntimeApi) -> None:
+        self.questions.drop_plan()
         await self.earlier.load(runtime)
         status = runtime.agent.status
         if status.answered_before:
@@ -206,11 +208,15 @@ class ChatScreen(Screen[None]):
         self.writer.waits(self.status_bar.activity)
 
     def _turn_started(self) -> None:
+        self.questions.drop_plan()
         self._turn_began = self.clock.monotonic()
         self.earlier.shorten()
 
-    def _turn_ended(self, status: str) -> None:
+    def _turn_ended(self, status: str, plan: events.PlanReady | None) -> None:
         self.questions.drop()
+        if plan is not None and not self.turns.queued:
+            self.search.close(stay=True)
+            self.questions.add_plan(plan)
         self.attention.turn_ended(self.clock.monotonic() - self._turn_began, status)
         self._show_title()
 
@@ -252,6 +258,9 @@ class ChatScreen(Screen[None]):
 
     @on(Approval.Answered)
     def _answered(self, event: Approval.Answered) -> None:
+        if self.questions.asks_plan:
+            self._answer_plan(event.decision)
+            return
         if self.runtime is not None:
             self.runtime.agent.answer(event.request_id, event.decision, command=event.command, network=event.network)
         if call := self.questions.answered(event.request_id):
@@ -262,7 +271,20 @@ class ChatScreen(Screen[None]):
 
     @on(Approval.TypedOn)
     def _typed_on(self, event: Approval.TypedOn) -> None:
+        if self.questions.asks_plan:
+            self._answer_plan("deny")
         self.composer.prompt.insert(event.text)
+
+    def _answer_plan(self, decision: Decision) -> None:
+        """Carry the plan out in the mode that was chosen, or let the user say what should change."""
+        said, mode = self.questions.drop_plan(), MODE_AFTER.get(decision)
+        if mode is None:
+            self.hint(_("say what should change"), 4.0)
+        else:
+            self.modes.take(mode)
+            self.page.go_to_end()
+            self.turns.submit(said)
+        self._show_title()
 
     @on(UnsentQuestion.Answered)
     def _unsent_answered(self, event: UnsentQuestion.Answered) -> None:
@@ -279,6 +301,9 @@ class ChatScreen(Screen[None]):
         """Close what is open, else stop the running turn."""
         if self.search.is_open:
             self.search.close()
+            return
+        if self.questions.asks_plan:
+            self._answer_plan("deny")
             return
         if self.composer.close_completions():
             return
@@ -355,6 +380,7 @@ class ChatScreen(Screen[None]):
 
     def action_next_mode(self) -> None:
         """Plan, ask, edits, in turn."""
+        self.questions.drop_plan()
         self.modes.choose()
 
     def on_key(self, event: Key) -> None:

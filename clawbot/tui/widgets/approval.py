@@ -32,7 +32,7 @@ from clawbot.text.interface import _
 from clawbot.text.visible import reveal, unwritten, visible
 from clawbot.tools.danger import danger_of
 from clawbot.tui.render.lines import BLANK
-from clawbot.tui.render.question import Looked, View, choices_of, lay_out
+from clawbot.tui.render.question import Looked, PlanAsked, View, choices_of, lay_out
 from clawbot.tui.widgets.line_view import Painted
 from clawbot.tui.widgets.status_line import QueueLines
 
@@ -64,8 +64,10 @@ class QuestionView(Painted):
         """Show `asked` from its beginning."""
         self.asked = asked
         self.drawn_at = None
-        self._looked = Looked()
-        self.chosen = "n" if danger_of(asked.risks) == "grave" else "y"
+        # The plan itself stands on the page.
+        self._looked = Looked(all_seen=isinstance(asked, PlanAsked))
+        first = choices_of(asked)[0].key
+        self.chosen = "n" if danger_of(asked.risks) == "grave" else first
         self.refresh(layout=True)
 
     @property
@@ -224,7 +226,10 @@ REST = 0.5  # seconds without a key, and with the question on the screen, before
 REST_AFTER_ANSWER = 1.0  # on the screen, for a question that comes so soon after an answer
 
 Decision = Literal["once", "always", "deny"]
-KEYS: dict[str, Decision] = {"y": "once", "w": "once", "a": "always", "n": "deny"}
+KEYS: dict[str, Decision] = {
+    "y": "once", "w": "once", "a": "always", "n": "deny",
+    "1": "once", "2": "always", "3": "deny",
+}  # fmt: skip
 WITH_NETWORK = "w"
 SHELL = "shell"  # the tool whose questions tell what a command can touch
 
@@ -315,6 +320,9 @@ class Approval(Vertical, can_focus=True):
             self._mid_typing = False
             if self._take(event.key):
                 event.stop()
+            elif isinstance(self.request, PlanAsked) and event.is_printable and event.character:
+                event.stop()
+                self.post_message(self.TypedOn(event.character))
         elif event.is_printable and event.character:
             event.stop()
             self._hold(event.character)
@@ -331,7 +339,7 @@ class Approval(Vertical, can_focus=True):
     def _rested(self) -> None:
         """The keyboard has rested: one key was a refusal or came too early to allow anything, more were words."""
         held, self._held = self._held, ""
-        if held == "n":
+        if self.request is not None and held in self._answers(self.request) and KEYS.get(held) == "deny":
             self._take(held)
         elif held and (self.request is None or held not in self._answers(self.request)):
             self.post_message(self.TypedOn(held))
@@ -343,7 +351,7 @@ class Approval(Vertical, can_focus=True):
             key = self.question.chosen if self.question.was_read else "y"
         if request is None or key not in self._answers(request):
             return False
-        if key != "n" and not self.question.was_read:
+        if KEYS.get(key) != "deny" and not self.question.was_read:
             self.question.scroll_pages(1)
         elif key == "e":
             self._edit(request.command)

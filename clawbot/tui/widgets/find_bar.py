@@ -13,6 +13,7 @@ from textual.events import Key
 from textual.widgets import Static, TextArea
 from textual.widgets.text_area import Edit, EditResult
 
+from clawbot.text.interface import _
 from clawbot.tui.keys import binding
 from clawbot.tui.render.lines import width_of
 
@@ -30,7 +31,7 @@ class FindField(TextArea):
     ]
 
     def __init__(self) -> None:
-        super().__init__(compact=True, highlight_cursor_line=False, soft_wrap=False, placeholder="find in the page")
+        super().__init__(compact=True, highlight_cursor_line=False, soft_wrap=False, placeholder=_("find in the page"))
         self.cursor_blink = False  # a blinking cursor is a timer that never sleeps
         self.step: Callable[[int, bool], None] = lambda step, entered: None
 

@@ -1,0 +1,30 @@
+"""Plans: when an answer in plan mode holds one, and the words by which the user accepts it."""
+
+from __future__ import annotations
+
+from clawbot.text.language import Language, detect
+from clawbot.text.patterns import lazy_re
+
+ACCEPTED: dict[Language, str] = {
+    "en": "The plan is accepted: carry it out.",
+    "zh": "计划已接受，请执行。",
+}
+# Models are told to write `## Plan`. They take another level, bold type, more words and their user's language for it.
+_NAMES = r"\bplan\b|\bpiano\b|\bplano\b|план|计划|計劃|計畫|计画|計画|方案|プラン|계획"
+_HEADING = lazy_re(rf"(?im)^ {{0,3}}(?:\#{{1,6}}[ \t]+|\*\*|__)[^\n]{{0,80}}?(?:{_NAMES})[^\n]*$")
+_FENCE = lazy_re(r"(?ms)^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1|\Z)")
+
+
+def plan_in(answer: str) -> str:
+    """The plan of an answer in plan mode: from the heading that names it to the end, "" where there is none. A heading
+    in a block of code, and one with nothing below it, are none."""
+    hidden = _FENCE.sub(lambda fence: " " * len(fence.group()), answer)
+    for heading in _HEADING.finditer(hidden):
+        if answer[heading.end() :].strip():
+            return answer[heading.start() :].strip()
+    return ""
+
+
+def acceptance(plan: str) -> str:
+    """What the user says by accepting `plan`, in its language."""
+    return ACCEPTED[detect(plan) or "en"]
