@@ -42,6 +42,7 @@ ACTIONS = (
     KeyAction("to_start", ("ctrl+home",), N_("start of the conversation")),
     KeyAction("to_end", ("ctrl+end",), N_("end of the conversation")),
     KeyAction("mode", ("shift+tab",), N_("change the mode: plan, ask, edits")),
+    KeyAction("panel", ("f5",), N_("show or hide the side panel")),
     KeyAction("links", ("f6",), N_("go through links and folds")),
     KeyAction("help", ("f1",), N_("keys and commands")),
     KeyAction("palette", ("f2", "ctrl+p"), N_("find anything: commands, files, themes")),

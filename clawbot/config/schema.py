@@ -191,6 +191,8 @@ class TuiSettings(SettingsSection):
     """The chat in lines instead of the screen, for screen readers. A terminal that can't draw always gets it."""
     motion: Switch = True
     """Signs that move while the machine works; off: they stand still."""
+    panel: Literal["auto", "off"] = "auto"
+    """The side panel: notes of this talk, the context window, the last sessions. auto: on screens from 150 columns."""
     editor: Literal["builtin", "external"] = "builtin"
     """What /edit opens; external uses $VISUAL or $EDITOR."""
     vi: Switch = False

@@ -94,6 +94,9 @@ async def settled(pilot: Pilot[object]) -> None:
     page.lexers.load()
     page._turn_page(page.stack.page)
     await until(pilot, lambda: page.at_end and not page.lexers.wanted and not app.workers)
+    # The bar at the right is as long as the page, whose heights are guessed at first.
+    await until(pilot, lambda: list(page.stack.inexact(range(len(page.stack)))) == [])
+    await pilot.pause()
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

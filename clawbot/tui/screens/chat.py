@@ -25,6 +25,7 @@ from clawbot.tui.keys import binding
 from clawbot.tui.modes import MODE_AFTER, ModeSwitch
 from clawbot.tui.page_search import PageSearch
 from clawbot.tui.questions import Questions
+from clawbot.tui.screens.side import SidePlace
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.transcript import idle_minutes
 from clawbot.tui.turns import EventOrder, Turns
@@ -69,6 +70,7 @@ class ChatScreen(Screen[None]):
         binding("later_message", "message(1)"),
         binding("stash", "stash"),
         binding("find", "find"),
+        binding("panel", "toggle_panel"),
     ]
 
     page = getters.query_one(TranscriptView)
@@ -115,6 +117,7 @@ class ChatScreen(Screen[None]):
         self.unsent = UnsentTexts(self.composer, self.turns, self._start)
         self.status_bar = StatusBar(self, self.header, self.status, self.turns, self.writer.notice)
         self.questions = Questions(self, self.status_bar, self.unsent, self.writer.notice, self._waits_for_answer)
+        self.side = SidePlace(self, self.page, self.turns, self.clock)
         self.modes = ModeSwitch(self.status_bar, partial(self.hint, seconds=4.0))
         more = (lambda: self.earlier.has_more, self._load_more)
         self.search = PageSearch(self.page, self.bar, *more, self._finds)
@@ -138,6 +141,7 @@ class ChatScreen(Screen[None]):
     def on_resize(self, event: Resize) -> None:
         """On a low screen a question gets the room of the air around it."""
         self.set_class(event.size.height < LOW, "-low")
+        self.side.fit(event.size.width)
 
     @work(group="turns")
     async def _start(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -162,6 +166,7 @@ class ChatScreen(Screen[None]):
         if runtime.settings.tui.vi:
             self.composer.prompt.edit_by_vi(lambda mode: self.status.show(editing=mode))
         await self._reload(runtime)
+        self.side.connect(runtime)
         for notice in runtime.notices:
             self.writer.notice(notice)
         self.status_bar.watch(runtime)
@@ -195,6 +200,7 @@ class ChatScreen(Screen[None]):
             said = _("{before} answered so far · {model} answers from here on")
             self.writer.divider(said.format(before=status.answered_before, model=status.model.ref))
         self.status_bar.refresh()
+        self.side.reloaded()
 
     def hint(self, text: str, seconds: float) -> None:
         """Show `text` at the end of the status line for some seconds."""
@@ -206,6 +212,7 @@ class ChatScreen(Screen[None]):
     def _show(self, event: events.Event) -> None:
         self.view.show(event)
         self.writer.waits(self.status_bar.activity)
+        self.side.take(event)
 
     def _turn_started(self) -> None:
         self.questions.drop_plan()
@@ -307,7 +314,7 @@ class ChatScreen(Screen[None]):
             return
         if self.composer.close_completions():
             return
-        if self.focused is self.page:
+        if self._reads:
             self.composer.prompt.focus()
         elif self.skip_closing() or (self.runtime is not None and self.runtime.agent.interrupt()):
             return
@@ -372,11 +379,22 @@ class ChatScreen(Screen[None]):
         self.page.go_to_end()
 
     def action_switch_focus(self) -> None:
-        """Between the prompt and the page."""
-        if self.focused is self.page:
+        """From the prompt to the page, to the side panel, and back."""
+        if self.approval.request is not None or self.side.has_focus:
             self.composer.prompt.focus()
-        elif self.approval.request is None and self.page.enter():
+        elif self.focused is not self.page and self.page.enter():
             self.page.focus()
+        elif not self.side.enter():
+            self.composer.prompt.focus()
+
+    @property
+    def _reads(self) -> bool:
+        """Whether the keys go through links."""
+        return self.focused is self.page or self.side.has_focus
+
+    def action_toggle_panel(self) -> None:
+        """Show or hide the side panel."""
+        self.hint(self.side.toggle(), 3.0)
 
     def action_next_mode(self) -> None:
         """Plan, ask, edits, in turn."""
@@ -385,7 +403,7 @@ class ChatScreen(Screen[None]):
 
     def on_key(self, event: Key) -> None:
         """What is typed while the page has the focus goes into the prompt."""
-        if self.focused is self.page and event.is_printable and event.character:
+        if self._reads and event.is_printable and event.character:
             event.stop()
             self.composer.prompt.focus()
             self.composer.prompt.insert(event.character)
@@ -400,6 +418,7 @@ class ChatScreen(Screen[None]):
     async def _top_reached(self) -> None:
         if self.runtime is not None:
             await self.earlier.more(self.runtime)
+            self.side.reloaded()
 
     async def _load_more(self) -> None:
         if self.runtime is not None:

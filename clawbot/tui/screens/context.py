@@ -107,24 +107,19 @@ def _bar(report: ContextReport, width: int) -> list[Content]:
     shown = [part for part in report.parts if part.tokens > 0]
     cells = share_out([part.tokens for part in shown], width)
     signs = [LOOKS.get(part.key, NO_LOOK) for part, count in zip(shown, cells, strict=True) for _ in range(count)]
-    whole = max(report.window, sum(part.tokens for part in shown))
-    marks = {name: _at(tokens, whole, width) for name, tokens in _marks(report)}
+    marks = mark_places(report, width)
     spans = [("┊", MARK) if place in marks.values() else (sign, style) for place, (sign, style) in enumerate(signs)]
-    return [Content.assemble(*spans), Content.styled(_names(marks, width), QUIET)]
+    return [Content.assemble(*spans), Content.styled(mark_names(marks, width), QUIET)]
 
 
-def _marks(report: ContextReport) -> Iterator[tuple[str, int]]:
-    if report.flush_at:
-        yield _("flush"), report.flush_at
-    if report.compact_at:
-        yield _("compaction"), report.compact_at
+def mark_places(report: ContextReport, width: int) -> dict[str, int]:
+    """In which cell (from 0) of a bar of `width` cells flush and compaction come, by their names."""
+    whole = max(report.window, sum(part.tokens for part in report.parts if part.tokens > 0))
+    marks = {_("flush"): report.flush_at, _("compaction"): report.compact_at}
+    return {name: min(width - 1, at * width // whole) for name, at in marks.items() if at and whole}
 
 
-def _at(tokens: int, whole: int, width: int) -> int:
-    return min(width - 1, tokens * width // whole) if whole else 0
-
-
-def _names(marks: dict[str, int], width: int) -> str:
+def mark_names(marks: dict[str, int], width: int) -> str:
     """The names of the marks: one at each side where there is room, else both left of them, else right."""
     if not marks:
         return ""

@@ -1,0 +1,227 @@
+"""The rows of the side panel: the notes that a talk used, where the tokens of the window go, the last sessions, and
+what each of them opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+from textual.content import Content
+
+from clawbot.clock import age
+from clawbot.context.report import ContextPart, ContextReport, coming
+from clawbot.sessions.listing import SessionSummary
+from clawbot.text.interface import N_, _
+from clawbot.text.sanitize import clean_line, isolate
+from clawbot.tui.render.cards import NoteHit, ToolItem
+from clawbot.tui.render.housekeeping import MemoryItem
+from clawbot.tui.render.items import FOLD, Item, PieceItem
+from clawbot.tui.render.lines import StyledSpan, ellipsis, note_link, place_text, short, width_of
+from clawbot.tui.render.markdown_blocks import Flow, MarkdownTable
+from clawbot.tui.render.verbs import is_note
+from clawbot.tui.screens.context import FIXED, LOOKS, NO_LOOK, mark_names, mark_places, share_out
+from clawbot.tui.widgets.status_line import Gauge
+
+Use = Literal["found", "read", "written", "quoted"]
+WORDS: dict[Use, str] = {"found": N_("found"), "read": N_("read"), "written": N_("written"), "quoted": N_("quoted")}
+QUIET, TEXT = "$foreground 70%", "$foreground 85%"
+# One accent, that of the talk.
+GREYS = {FIXED: "$foreground 60%"}
+LEVELS = {"meter-warning": "$text-warning", "meter-error": "$text-error"}
+SESSIONS_SHOWN = 5
+FEWEST_NOTES = 3  # that are shown where there is little room
+
+
+class UsedNote(Struct, frozen=True):
+    """A place in a note that the talk used: `line` from 1, `text` what stands there, and what for."""
+
+    path: str
+    line: int
+    text: str
+    use: Use
+
+
+class PanelRow(NamedTuple):
+    """A row of the panel, and the target that it opens: "" where it is only to be read."""
+
+    content: Content
+    target: str = ""
+
+
+# The notes
+
+
+def used_notes(items: Iterable[Item]) -> list[UsedNote]:
+    """The places in notes that `items`, oldest first, found, read, wrote or quoted: the last one first, each once."""
+    found: dict[tuple[str, int], UsedNote] = {}
+    for item in items:
+        for place in _notes_of(item):
+            note = _quoted(place, found) if place.use == "quoted" else place
+            before = found.pop((note.path, note.line), None)
+            # A search that finds again what was quoted tells less of it.
+            keeps = before is not None and before.use != "found" and note.use == "found"
+            found[note.path, note.line] = before if keeps and before is not None else note
+    return list(reversed(found.values()))
+
+
+def _notes_of(item: Item) -> Iterator[UsedNote]:
+    """Of several places that one search found the best one comes last."""
+    match item:
+        case ToolItem():
+            yield from (_note(hit, "found") for hit in reversed(item.hits) if hit.path.endswith(".md"))
+            if item.excerpt is not None and item.excerpt.path.endswith(".md"):
+                yield _note(item.excerpt, "read")
+            yield from _touched(item)
+        case MemoryItem():
+            yield UsedNote(item.path, item.line, "", "written")
+        case PieceItem():
+            yield from (_linked(span.link) for span in _spans(item) if span.link.startswith("note:"))
+
+
+def _touched(item: ToolItem) -> Iterator[UsedNote]:
+    """The note that a call wrote to, or read as a whole."""
+    if item.state != "done":
+        return
+    path = item.arguments.get("path")
+    if item.place is not None:
+        yield _note(item.place, "written")
+    elif isinstance(path, str) and is_note(path) and item.name in ("read", "write", "edit"):
+        yield UsedNote(path, 1, "", "read" if item.name == "read" else "written")
+
+
+def _note(hit: NoteHit, use: Use) -> UsedNote:
+    return UsedNote(hit.path, hit.line, hit.text, use)
+
+
+def _linked(target: str) -> UsedNote:
+    path, _, line = target.removeprefix("note:").rpartition(":")
+    return UsedNote(path, int(line), "", "quoted")
+
+
+def _spans(item: PieceItem) -> Iterator[StyledSpan]:
+    match item.piece:
+        case Flow():
+            yield from item.piece.spans
+        case MarkdownTable():
+            yield from (span for row in item.piece.rows for cell in row for span in cell)
+
+
+def _quoted(note: UsedNote, found: dict[tuple[str, int], UsedNote]) -> UsedNote:
+    """The place that an answer names takes the words of the passage around it, and its place in the list."""
+    for key, other in reversed(found.items()):
+        rows = other.text.split("\n")
+        if other.path == note.path and 0 <= note.line - other.line < len(rows):
+            del found[key]
+            return replace(note, text=rows[note.line - other.line])
+    return note
+
+
+# The rows
+
+
+class PanelState(Struct, frozen=True):
+    """All that the panel shows; `report` is None before the window was looked at, `unfolded` shows all notes."""
+
+    notes: Sequence[UsedNote] = ()
+    gauge: Gauge = Gauge()
+    report: ContextReport | None = None
+    talks: Sequence[SessionSummary] = ()
+    unfolded: bool = False
+
+
+def panel_rows(state: PanelState, width: int, height: int, now: datetime) -> list[PanelRow]:
+    """The rows, at most `width` cells wide: as many notes as leave room for the rest in `height`, unless unfolded."""
+    context, talks = list(_context(state, width)), list(_talks(state.talks, width, now))
+    room = max(2 * FEWEST_NOTES, height - len(context) - len(talks) - 4)
+    rows = [*_notes(state, width, room), PanelRow(Content()), *context]
+    return [*rows, PanelRow(Content()), *talks] if talks else rows
+
+
+def _heading(title: str, right: Content, width: int) -> PanelRow:
+    name = ellipsis(title, max(4, width - right.cell_length - 1))
+    space = " " * max(1, width - width_of(name) - right.cell_length)
+    return PanelRow(Content.assemble((name, "bold"), space, right))
+
+
+def _between(left: tuple[str, str], right: tuple[str, str], width: int) -> Content:
+    """`left`, truncated where `right` needs the room."""
+    shown = ellipsis(left[0], max(2, width - width_of(right[0]) - 1))
+    space = " " * max(1, width - width_of(shown) - width_of(right[0]))
+    return Content.assemble((isolate(shown), left[1]), space, right)
+
+
+def _notes(state: PanelState, width: int, room: int) -> Iterator[PanelRow]:
+    count = Content.styled(f"{len(state.notes)}" if state.notes else _("none yet"), QUIET)
+    yield _heading(_("Notes in this talk"), count, width)
+    shown = state.notes if state.unfolded else state.notes[: _fitting(state.notes, room)]
+    for note in shown:
+        target, word = note_link(note.path, note.line), _(WORDS[note.use])
+        place = place_text(clean_line(note.path), note.line, width - width_of(word) - 1)
+        yield PanelRow(_between((place, "$text-accent"), (word, QUIET), width), target)
+        if said := _first_line(note.text):
+            yield PanelRow(Content.styled(f"  {isolate(ellipsis(said, width - 2))}", QUIET), target)
+    if more := len(state.notes) - len(shown):
+        yield PanelRow(Content.styled(_("… {count} more").format(count=more), QUIET), FOLD)
+
+
+def _fitting(notes: Sequence[UsedNote], room: int) -> int:
+    """How many of `notes` have their rows in `room`; one row is for those that have not."""
+    used = 0
+    for number, note in enumerate(notes):
+        used += 2 if _first_line(note.text) else 1
+        if used > room or (used == room and number + 1 < len(notes)):
+            return number
+    return len(notes)
+
+
+def _first_line(text: str) -> str:
+    return next((row for line in text.split("\n") if (row := clean_line(line).lstrip("-*+>#").strip())), "")
+
+
+def _context(state: PanelState, width: int) -> Iterator[PanelRow]:
+    gauge, report = state.gauge, state.report
+    about = "" if gauge.exact else "~"
+    share = f"{about}{round(100 * gauge.tokens / gauge.window)}% · " if gauge.window else ""
+    of = f"/{short(gauge.window)}" if gauge.window else ""
+    figures = Content.styled(f"{share}{short(gauge.tokens)}{of}", LEVELS.get(gauge.level, QUIET))
+    yield _heading(_("Context"), figures, width)
+    if report is None:
+        return
+    yield from map(PanelRow, _bar(report, width))
+    for part in report.parts:
+        if part.tokens > 0:
+            yield PanelRow(_part(part, width))
+    yield PanelRow(Content.styled(ellipsis(coming(report), width), QUIET), "run:show_context")
+
+
+def _look(part: ContextPart) -> tuple[str, str]:
+    sign, style = LOOKS.get(part.key, NO_LOOK)
+    return sign, GREYS.get(style, style)
+
+
+def _bar(report: ContextReport, width: int) -> Iterator[Content]:
+    """The window with its marks, and their names on the line below."""
+    parts = [part for part in report.parts if part.tokens > 0]
+    cells = share_out([part.tokens for part in parts], width)
+    signs = [_look(part) for part, count in zip(parts, cells, strict=True) for _ in range(count)]
+    marks = mark_places(report, width)
+    yield Content.assemble(*(("┊", QUIET) if at in marks.values() else sign for at, sign in enumerate(signs)))
+    if names := mark_names(marks, width):
+        yield Content.styled(names, QUIET)
+
+
+def _part(part: ContextPart, width: int) -> Content:
+    figure = f"{part.tokens:,}"
+    name = _between((clean_line(_(part.name)), TEXT), (figure, QUIET), width - 2)
+    return Content.assemble(_look(part), " ", name)
+
+
+def _talks(talks: Sequence[SessionSummary], width: int, now: datetime) -> Iterator[PanelRow]:
+    if talks:
+        yield _heading(_("Last sessions"), Content(), width)
+    for talk in talks[:SESSIONS_SHOWN]:
+        title = clean_line(talk.title) or _("(nothing said)")
+        yield PanelRow(_between((title, TEXT), (age(talk.updated_at, now), QUIET), width), f"session:{talk.session_id}")
