@@ -316,6 +316,7 @@ class SessionStore:
     def _complete(self, state: IndexState, busy: Callable[[Path], bool]) -> None:
         """Bring `state` in line with the transcripts in the folder. Those that are `busy` get no key."""
         settle(state, self.folder, self.agent_id, self._zone, busy=busy)
+        self.trash.settle(state)
         adopt(state, self.folder, self.agent_id, self._zone)
         bury(state, self._forgotten(), self.agent_id, self._zone)
 

@@ -9,8 +9,9 @@ import msgspec
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atomic
 from clawbot.sessions.errors import UnknownSessionError, store_error
-from clawbot.sessions.index import SessionRecord
+from clawbot.sessions.index import IndexState, SessionRecord
 from clawbot.sessions.names import SUBAGENTS, is_session_id
+from clawbot.sessions.rebuild import file_of
 from clawbot.sessions.transcript import SUFFIX
 
 _RECORD = "record.json"
@@ -35,6 +36,14 @@ class Trash:
         except OSError as error:
             raise store_error("move away", transcript, error) from error
         return place
+
+    def settle(self, state: IndexState) -> None:
+        """Complete deletions that a kill interrupted: drop from the settled `state` what lies here and no longer there.
+
+        Otherwise a list shows an empty session, which starts over under the old name when it is opened."""
+        for record in [record for record in state.records.values() if file_of(record) not in state.names]:
+            if self._record(self.folder / record.session_id) is not None:
+                state.drop(record.key)
 
     def records(self) -> list[SessionRecord]:
         """The records of the deleted sessions, the one last used first."""
@@ -62,10 +71,13 @@ class Trash:
         return record
 
     def _record(self, place: Path) -> SessionRecord | None:
+        """The record in `place`; None without its transcript: a kill came before that was here, or behind it was
+        back."""
         try:
-            return msgspec.json.decode((place / _RECORD).read_bytes(), type=SessionRecord)
+            record = msgspec.json.decode((place / _RECORD).read_bytes(), type=SessionRecord)
         except (FileNotFoundError, ValueError):
             return None
+        return record if next(place.glob(f"*{SUFFIX}"), None) is not None else None
 
 
 def _move(folder: Path, target: Path) -> None:

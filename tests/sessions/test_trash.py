@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from clawbot.sessions.errors import SessionLockedError, UnknownSessionError
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import LONGEST_TITLE, given_title
 from tests.clocks import StillClock
+from tests.faults import count_steps, run_killed
 
 from .helpers import texts, user
 
@@ -109,6 +112,69 @@ def test_a_rebuilt_index_does_not_bring_a_deleted_session_back(store: SessionSto
     store.delete("work")
     (folder / "sessions.json").unlink()
     assert titles(store) == {"other": "there"}
+
+
+DELETE = """
+    from pathlib import Path
+    from clawbot.sessions.store import SessionStore
+    from tests.clocks import StillClock
+
+    store = SessionStore(Path("main/sessions"), StillClock(), cwd=Path("/w"))
+    arm()
+    store.delete("work")
+"""
+RESTORE = DELETE.replace('store.delete("work")', "store.restore(store.trash.records()[0].session_id)")
+
+
+@pytest.mark.parametrize("change", [DELETE, RESTORE], ids=["delete", "restore"])
+def test_a_kill_at_every_step_leaves_the_session_in_the_list_or_in_the_trash(tmp_path: Path, change: str) -> None:
+    """Seen: between the move and the write of the index a record without a transcript stood in the list."""
+    home = tmp_path / "home"
+    store = store_in(home)
+    session_id = talk(store, "work", "hi there")
+    talk(store, "other", "hello")
+    if change == RESTORE:
+        store.delete("work")
+
+    def kill(step: int) -> bool:
+        place = Path(shutil.copytree(home, tmp_path / f"step-{step}"))
+        assert run_killed(change, step, cwd=place)
+        return is_listed(place, session_id, rebuilt=False)
+
+    whole = Path(shutil.copytree(home, tmp_path / "whole"))
+    steps = range(1, count_steps(change, cwd=whole) + 1)
+    with ThreadPoolExecutor(4) as pool:
+        seen = list(pool.map(kill, steps))
+    seen.append(is_listed(whole, session_id, rebuilt=False))
+    first = seen.index(change == RESTORE)
+    assert seen == [change == DELETE] * first + [change == RESTORE] * (len(seen) - first)
+    assert first > 0
+    for step in steps:
+        assert is_listed(tmp_path / f"step-{step}", session_id, rebuilt=True) is seen[step - 1]
+
+
+def store_in(home: Path) -> SessionStore:
+    return SessionStore(home / "main" / "sessions", StillClock(), cwd=Path("/w"))
+
+
+def is_listed(home: Path, session_id: str, *, rebuilt: bool) -> bool:
+    """Whether the session `work` is in the list rather than in the trash, after a kill in `home`: it is whole in one of
+    them, and stands in no other."""
+    folder = Path(shutil.copytree(home, home.with_name(f"{home.name}-{rebuilt}"))) / "main" / "sessions"
+    store = SessionStore(folder, StillClock(), cwd=Path("/w"))
+    if rebuilt:
+        (folder / "sessions.json").unlink()
+    listed = [summary.title for summary in store.list() if summary.session_id == session_id]
+    deleted = [record.session_id for record in store.trash.records()]
+    assert (listed, deleted) in ((["hi there"], []), ([], [session_id]))
+    assert not [problem for problem in store.repair_index(dry_run=True) if "is gone" in problem.text]
+    if deleted:
+        with store.open("work") as anew:
+            assert anew.is_new
+        store.restore(session_id)
+    with store.open(session_id) as opened:
+        assert texts(opened.transcript) == ["hi there"]
+    return bool(listed)
 
 
 def test_a_title_is_one_short_line_without_secrets() -> None:
