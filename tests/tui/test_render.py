@@ -332,6 +332,12 @@ def test_a_list_by_a_pattern_names_that() -> None:
     assert title_words("list", "list", {"pattern": "memory/*.md"}, "done") == "Listed memory/*.md"
 
 
+def test_the_conversation_before_this_one_is_named_in_words() -> None:
+    assert title_words("sessions_read", "sessions_read last", {}, "running") == "Reading the last conversation"
+    set_language("zh")
+    assert title_words("sessions_read", "sessions_read last", {}, "done") == "读取 上次的对话"
+
+
 def test_a_change_stands_unfolded_with_the_numbers_of_its_lines() -> None:
     diff = "--- a\n+++ a\n@@ -9,3 +9,3 @@\n same\n-old\n+new\n@@ -80,0 +81 @@\n+" + "x" * 60
     item = ToolItem("edit", "edit a", {}, "Edited.", "+2 -1", "done", diff=diff)

@@ -80,6 +80,8 @@ def title_words(name: str, title: str, arguments: dict[str, Any], state: CardSta
         subject = readable(subject)
     if kind == "list" and subject in ("", "."):
         subject = one_line(str(arguments.get("pattern") or "")) or _("the workspace")
+    if name == "sessions_read" and subject == "last":
+        subject = _("the last conversation")
     verb = _VERBS.get(kind)
     if verb is None:
         return title
