@@ -16,7 +16,7 @@ from clawbot.llm.offline.workspace import key, list_files, tidy
 from clawbot.messages import AssistantMessage, UserMessage, read_compacted
 from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING, Language
 from clawbot.text.secrets import MARK, holds_secret
-from clawbot.text.statements import asks, is_question, is_refusal, sentences
+from clawbot.text.statements import asks, is_question, is_refusal, marks, sentences
 from clawbot.text.stems import stem
 from clawbot.text.topics import words
 
@@ -134,10 +134,16 @@ def _best(lines: Sequence[RecalledLine], question: str, wanted: frozenset[str]) 
     """Of the `lines` of a result the one to quote: it may hold lines around the one that fits.
 
     Where only a line fits that is not quoted, such as the same question asked before, the line behind it may be the
-    answer, unless it is the user's; no other one is.
+    answer, unless it is the user's; no other one is. Where no line of a talk has a word of the question, only the one
+    that alone states something may be meant.
     """
     fits = [len(wanted & telling(hit.text)) for hit in lines]
     states = [_says(hit, question) for hit in lines]
+    if not any(fits) and any(hit.origin != "file" for hit in lines):
+        facts = [
+            hit for hit, state in zip(lines, states, strict=True) if state and (not asks(hit.text) or marks(hit.text))
+        ]
+        return facts[0] if len(facts) == 1 else None
     at = max(range(len(lines)), key=lambda at: (states[at], fits[at]), default=None)
     if at is not None and not fits[at] and any(fits):
         at = next(at for at, fit in enumerate(fits) if fit) + 1

@@ -392,6 +392,20 @@ async def test_a_result_with_the_line_that_fits_gives_no_other_line() -> None:
     assert reply == f"Your notes say:\n\n> my dog is called Bruno\n>\n> — `{TODAY}:6`"
 
 
+@pytest.mark.parametrize(
+    ("talked", "answer"),
+    [
+        ("user: 写一个反转字符串的函数\nuser: 我住在柏林\nuser: 我的狗叫布鲁诺", ""),
+        ("user: 写一个反转字符串的函数\nuser: 我爱吃饺子", "我爱吃饺子"),
+        ("user: 写一个反转字符串的函数", ""),
+    ],
+)
+async def test_of_a_talk_without_a_word_of_the_question_no_line_is_picked_at_random(talked: str, answer: str) -> None:
+    """Seen: `我喜欢什么?` was answered with what the user had asked to be written."""
+    reply = await Talk(searched(hit("memory/2026-11-19-talk.md", 9, talked, origin="user"))).say("我喜欢什么?")
+    assert answer in reply if answer else is_refusal(reply)
+
+
 async def test_an_order_of_the_user_states_nothing() -> None:
     reply = await Talk(searched(hit("sessions/a.jsonl", 2, "User: run ls -la", origin="user"))).say("what do I run?")
     assert is_refusal(reply)
