@@ -97,6 +97,13 @@ def test_a_search_does_without_the_parts_of_numpy_that_few_need() -> None:
 
 
 @pytest.mark.usefixtures("at_home")
+def test_a_command_without_talks_and_mistakes_loads_none_of_what_reads_these() -> None:
+    run = "from clawbot.cli.main import root; root.main(['memory', 'index'], standalone_mode=False)"
+    needless = {"clawbot.messages", "clawbot.sessions.entries", "difflib", "json", "zoneinfo"}
+    assert modules_loaded_by(run) & needless == set()
+
+
+@pytest.mark.usefixtures("at_home")
 @pytest.mark.parametrize("command", [["index"], ["search", "tea"]])
 def test_a_command_never_collects_garbage_among_what_it_imported(command: list[str]) -> None:
     counted = (

@@ -13,7 +13,7 @@ from clawbot.agent.offers import carried_over
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, UserMessage, quotes_notes
-from clawbot.sessions.conversation import NOTES, REWIND, SILENT, ContextItem, context_items
+from clawbot.sessions.conversation import NOTES, REWIND, SILENT, ContextItem, context_items, without_forgotten
 from clawbot.sessions.entries import (
     CompactionEntry,
     CustomEntry,
@@ -23,7 +23,6 @@ from clawbot.sessions.entries import (
     ModelChangeEntry,
 )
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.forgotten import without_forgotten
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.sessions.summary import given_title

@@ -56,9 +56,9 @@ from clawbot.context.window import (
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolSpec, UserMessage, quotes_notes
-from clawbot.sessions.conversation import ContextItem, Pairing, repair_pairs
+from clawbot.sessions.conversation import ContextItem, Pairing, repair_pairs, without_forgotten
 from clawbot.sessions.entries import CustomEntry
-from clawbot.sessions.forgotten import read_forgotten, without_forgotten
+from clawbot.sessions.forgotten import read_forgotten
 from clawbot.skills.discovery import FoundSkill
 from clawbot.tools.registry import Toolbox
 

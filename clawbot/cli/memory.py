@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from zoneinfo import ZoneInfo
 
 import click
 import msgspec
@@ -100,7 +99,9 @@ def status(deep: bool, agent_id: str | None, file: Path | None, as_json: bool) -
 def _status_text(place: Place, found: AgentResult[IndexStatus]) -> str:
     if found.value is None:
         return f"Memory of {found.agent_id}\n  {clean_line(str(found.error or OFF))}"
-    # Deferred: the rooms of the language models, which the other commands do without.
+    # Deferred: zones and the rooms of the language models, which the other commands do without.
+    from zoneinfo import ZoneInfo
+
     from clawbot.llm.embedding import embedding_keys
 
     zone = place.settings.agent(found.agent_id).timezone

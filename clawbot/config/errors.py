@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from clawbot.errors import ClawbotError
@@ -42,6 +41,9 @@ def config_error(place: str, text: str, *, key: str = "", hint: str = "") -> Con
 
 def nearest(word: str, words: list[str]) -> str:
     """The most similar of `words`, or ""."""
+    # Deferred: settings without a mistake need none.
+    from difflib import get_close_matches
+
     folded = {known.replace("_", "").lower(): known for known in words}
     found = get_close_matches(word.replace("_", "").lower(), list(folded), n=1)
     return folded[found[0]] if found else ""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clawbot.config.errors import config_error
+from clawbot.config.errors import config_error, nearest
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
 
 if TYPE_CHECKING:
@@ -44,6 +43,6 @@ class AgentLookup:
         check_agent_id(agent_id)
         if agent_id in self.agents:
             return self.agents[agent_id]
-        near = get_close_matches(agent_id, self.agent_ids, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"Add `agents: {{{agent_id}: {{}}}}` to your config.yaml first."
+        near = nearest(agent_id, self.agent_ids)
+        hint = f"Did you mean {near}?" if near else f"Add `agents: {{{agent_id}: {{}}}}` to your config.yaml first."
         raise config_error("", f"there is no agent {agent_id!r} (there are: {', '.join(self.agent_ids)})", hint=hint)

@@ -15,7 +15,6 @@ import os
 import re
 import stat
 import sys
-import zoneinfo
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -134,7 +133,9 @@ def _read(file: Path, digest: bytes, load: Callable[[], Settings]) -> Settings |
         settings = _SettingsView(sections, load)
         for agent in settings.agents.values():
             if agent.timezone is not None:
-                # The zones of the machine may have changed.
+                # The zones of the machine may have changed. Deferred: few settings name one.
+                import zoneinfo
+
                 zoneinfo.ZoneInfo(agent.timezone)
     except FileNotFoundError:
         return None

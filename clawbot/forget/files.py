@@ -15,7 +15,7 @@ from msgspec import Struct
 from clawbot.files import read_plain, sync_dir, write_atomic
 from clawbot.forget.words import ForgetTarget, Phrase, stands_in, strings_in
 from clawbot.memory.documents.walking import IGNORED_FOLDERS
-from clawbot.sessions.plain_lines import is_transcript
+from clawbot.sessions.folder import is_transcript
 from clawbot.text.encoding import decoded, encoding_of
 from clawbot.trees import MOST_ENTRIES
 

@@ -25,9 +25,9 @@ from clawbot.forget.words import SHORTEST, Everything, ForgetTarget, Mentions, P
 from clawbot.indexing import memory_documents, open_index
 from clawbot.memory.documents.memory_files import ForbiddenPathError, MemoryDocuments
 from clawbot.memory.documents.walking import SUFFIXES
+from clawbot.sessions.folder import is_transcript
 from clawbot.sessions.forgotten import finish, forget, read_forgotten, session_of
 from clawbot.sessions.locks import holder_of
-from clawbot.sessions.plain_lines import is_transcript
 from clawbot.sessions.store import SessionStore
 
 _BUSY_TRIES = 40

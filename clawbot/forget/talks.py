@@ -15,12 +15,12 @@ from clawbot.forget.words import Everything, ForgetTarget, stands_in, taken_out
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.sessions.entries import FLUSH, CustomEntry, MemoryWrite, MessageEntry, offer_of
 from clawbot.sessions.errors import SessionLockedError
+from clawbot.sessions.folder import is_transcript
 from clawbot.sessions.forgotten import session_of
 from clawbot.sessions.lines import ByteSource
 from clawbot.sessions.locks import SessionLock, holder_of, is_free
 from clawbot.sessions.names import SUBAGENTS
 from clawbot.sessions.offsets import read_entry, spans_backwards
-from clawbot.sessions.plain_lines import is_transcript
 from clawbot.sessions.redaction import holding, redacted, replace
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.unsent import UnsentFile

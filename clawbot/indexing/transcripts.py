@@ -18,20 +18,20 @@ from clawbot.memory.documents.days import DayMark
 from clawbot.memory.documents.memory_files import UNSETTLED, Document, UnreadableDocumentError
 from clawbot.memory.documents.walking import FileState, Listing, is_missing
 from clawbot.memory.values import TRANSCRIPTS, Hit, Issue, SaidBy, Source, part_path, split_part
+from clawbot.sessions.folder import TranscriptFile, file_state, list_transcripts
 from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.lines import ByteSource, line_breaks, line_end
-from clawbot.sessions.plain_lines import Spoken, TranscriptFile, file_state, list_transcripts, spoken_at, spoken_part
-from clawbot.sessions.summary import END_MARK
+from clawbot.sessions.names import END_MARK, SUFFIX
 from clawbot.text.statements import is_refusal
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import SessionSyncSettings
+    from clawbot.sessions.plain_lines import Spoken
 
 PART_BYTES = 256 * 1024
 """Transcripts are indexed in parts of this size. They are append-only, so only the last part is read again."""
 
-_SUFFIX = ".jsonl"
 _END = END_MARK.encode()
 _DAY = re.compile(r"# \d{4}-\d{2}-\d{2}")
 _GONE = (errno.ENOENT, errno.ENOTDIR)
@@ -81,6 +81,9 @@ class TranscriptDocuments:
 
     def read(self, state: FileState) -> Document | None:
         """The text of a part of a transcript; None if it is gone. Blocks. Raises UnreadableDocumentError."""
+        # Deferred, here and below: a command without new talks and without hits in them reads none.
+        from clawbot.sessions.plain_lines import spoken_part
+
         whole, number = split_part(state.path)
         name = whole.removeprefix(TRANSCRIPTS)
         path = self._folder / name
@@ -104,6 +107,8 @@ class TranscriptDocuments:
 
     def describe(self, hit: Hit) -> Hit:
         """`hit` with the line numbers of the file, the speaker and the time. Blocks."""
+        from clawbot.sessions.plain_lines import spoken_at
+
         whole, number = split_part(hit.path)
         path = self._folder / whole.removeprefix(TRANSCRIPTS)
         try:
@@ -135,7 +140,7 @@ class TranscriptDocuments:
         Blocks."""
         if path == self._folder / FORGOTTEN_FILE:
             return True
-        if path.parent != self._folder or _SUFFIX not in path.name:
+        if path.parent != self._folder or SUFFIX not in path.name:
             return False
         shown = self._shown.get(path.name)
         try:

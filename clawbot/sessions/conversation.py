@@ -29,6 +29,7 @@ from clawbot.sessions.entries import (
     Offer,
     offer_of,
 )
+from clawbot.sessions.forgotten import MARK, Forgotten, session_of
 from clawbot.sessions.silence import spoken_message
 
 SUMMARY_PREAMBLE = (
@@ -88,6 +89,27 @@ def context_items(entries: Sequence[Entry]) -> list[ContextItem]:
     silent = _silent_entries(entries)
     rest = [entry for entry in entries if not isinstance(entry, CompactionEntry) and entry.id not in silent]
     return [item for entry in [*summary, *rest] if (item := _context_item(entry)) is not None]
+
+
+def without_forgotten(items: Sequence[ContextItem], forgotten: Forgotten, transcript: str) -> list[ContextItem]:
+    """`items` of the context, with the text of forgotten ones replaced by a mark."""
+    if not (forgotten.is_whole(transcript) or session_of(transcript) in forgotten.entries):
+        return list(items)
+    return [
+        structs.replace(item, message=_blanked(item.message)) if forgotten.holds(transcript, item.entry_id) else item
+        for item in items
+    ]
+
+
+def _blanked(message: Message) -> Message:
+    match message:
+        case AssistantMessage(content=content):
+            calls = [structs.replace(each, arguments={}) for each in content if isinstance(each, ToolCallBlock)]
+            return structs.replace(message, content=[TextBlock(MARK), *calls])
+        case BashExecutionMessage():
+            return structs.replace(message, command=MARK, output="")
+        case _:
+            return structs.replace(message, content=[TextBlock(MARK)])
 
 
 def history_item(entry: Entry) -> HistoryItem | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -17,14 +17,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, locked, write_atomic
-from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, TextBlock, ToolCallBlock
-from clawbot.sessions.conversation import ContextItem
+from clawbot.sessions.names import SUFFIX
 
 FILE_NAME = "forgotten.json"
 MARK = "[forgotten]"
 """Replaces forgotten text."""
-
-_SUFFIX = ".jsonl"
 
 
 class Forgotten(Struct, frozen=True, omit_defaults=True):
@@ -51,7 +48,7 @@ class Forgotten(Struct, frozen=True, omit_defaults=True):
 
 def session_of(transcript: str) -> str:
     """The session id in the name of a transcript, including archived ones."""
-    return transcript.partition(_SUFFIX)[0]
+    return transcript.partition(SUFFIX)[0]
 
 
 def read_forgotten(folder: Path) -> Forgotten:
@@ -90,27 +87,6 @@ def finish(folder: Path) -> None:
         known = read_forgotten(folder)
         if known.unfinished:
             _write(folder, structs.replace(known, unfinished=False))
-
-
-def without_forgotten(items: Sequence[ContextItem], forgotten: Forgotten, transcript: str) -> list[ContextItem]:
-    """`items` of the context, with the text of forgotten ones replaced by a mark."""
-    if not (forgotten.is_whole(transcript) or session_of(transcript) in forgotten.entries):
-        return list(items)
-    return [
-        structs.replace(item, message=_blanked(item.message)) if forgotten.holds(transcript, item.entry_id) else item
-        for item in items
-    ]
-
-
-def _blanked(message: Message) -> Message:
-    match message:
-        case AssistantMessage(content=content):
-            calls = [structs.replace(each, arguments={}) for each in content if isinstance(each, ToolCallBlock)]
-            return structs.replace(message, content=[TextBlock(MARK), *calls])
-        case BashExecutionMessage():
-            return structs.replace(message, command=MARK, output="")
-        case _:
-            return structs.replace(message, content=[TextBlock(MARK)])
 
 
 def _alone(folder: Path) -> AbstractContextManager[None]:

@@ -1,4 +1,5 @@
-"""The names of sessions: keys (`agent:main:work`), short names as typed by users (`work`), and ids."""
+"""The names of sessions: keys (`agent:main:work`), short names as typed by users (`work`), ids; and of what is in their
+files."""
 
 from __future__ import annotations
 
@@ -9,6 +10,11 @@ from datetime import datetime
 from clawbot.sessions.errors import SessionStoreError
 
 MAIN = "main"
+SUFFIX = ".jsonl"
+"""Of the name of a transcript, after the id of its session."""
+END_MARK = "clawbot.session-end"
+"""The type of the last entry of a session that was ended explicitly or by the clock. Only records of later offers to
+memory may follow it."""
 SUBAGENTS = "subagents"
 """The folder beside the transcripts with what sub-agents did: for each session one of its id."""
 # An id becomes a file name, so it must not lead out of the folder.

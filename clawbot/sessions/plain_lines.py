@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
@@ -19,7 +17,6 @@ from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.lines import LARGEST_BLOCK, ByteSource, line_end, line_numbers, lines_on
 from clawbot.sessions.offsets import read_entry, spans_backwards
 from clawbot.sessions.silence import names_token, spoken, was_cut
-from clawbot.sessions.transcript import SUFFIX
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import clean_talk
 
@@ -28,8 +25,6 @@ Speaker = Literal["user", "agent"]
 LINE_CHARS = 700
 """Longer texts are split into several lines, between their paragraphs."""
 
-# Related programs rename a transcript like this, followed by the time, when a session is reset.
-_ARCHIVED = f"{SUFFIX}.reset."
 # One word of letters after the slash, on one line: `/usr/bin/x is broken` is a message.
 _COMMAND = lazy_re(r"/[A-Za-z][\w-]*(?:[ \t][^\n]*)?")
 _NAMES: dict[Speaker, str] = {"user": "User", "agent": "Assistant"}
@@ -43,15 +38,6 @@ _LOOK_AHEAD_BYTES = 1024 * 1024
 _NEAR_BYTES = 64 * 1024
 # The size of an id with its key, which may cross a block boundary.
 _ID_BYTES = 64
-
-
-class TranscriptFile(NamedTuple):
-    """A transcript on disk: name in the folder, size in bytes, modification time, inode."""
-
-    name: str
-    size: int
-    mtime_ns: int
-    inode: int = 0
 
 
 class Spoken(Struct, frozen=True):
@@ -88,31 +74,6 @@ class _Said(NamedTuple):
     @property
     def by_user(self) -> bool:
         return isinstance(self.entry.message, UserMessage)
-
-
-def list_transcripts(folder: Path) -> list[TranscriptFile]:
-    """The transcripts in `folder` by name, including ended and reset sessions, without links and forgotten ones.
-    Blocks.
-
-    None if the folder does not exist. Raises OSError.
-    """
-    found = []
-    forgotten = read_forgotten(folder)
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                known = is_transcript(entry.name) and not forgotten.is_whole(entry.name)
-                if known and entry.is_file(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):
-                        found.append(file_state(entry.name, entry.stat(follow_symlinks=False)))
-    except FileNotFoundError:
-        return []
-    return sorted(found)
-
-
-def file_state(name: str, found: os.stat_result) -> TranscriptFile:
-    """The transcript `name` with the stat result `found`."""
-    return TranscriptFile(name, found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 def spoken_part(path: Path, start: int = 0, end: int | None = None) -> SpokenPart:
@@ -197,11 +158,6 @@ def _place_of(path: Path, entry: bytes, size: int) -> int | None:
             if found:
                 return start + found.start()
     return None
-
-
-def is_transcript(name: str) -> bool:
-    """Whether this is the file name of a transcript, also of a reset session."""
-    return name.endswith(SUFFIX) or _ARCHIVED in name
 
 
 def _said(source: ByteSource, start: int, end: int) -> Iterator[_Said]:

@@ -13,9 +13,8 @@ from clawbot.clock import moment_of
 from clawbot.sessions.entries import Header, iso_ms
 from clawbot.sessions.errors import Problem, store_error
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
-from clawbot.sessions.names import MAIN, fresh_key, is_session_id, key_for, short_name
+from clawbot.sessions.names import MAIN, SUFFIX, fresh_key, is_session_id, key_for, short_name
 from clawbot.sessions.summary import TranscriptSummary, is_blank, read_header, survey
-from clawbot.sessions.transcript import SUFFIX
 
 
 def names_in(folder: Path) -> frozenset[str]:

@@ -11,10 +11,11 @@ from clawbot.clock import Clock
 from clawbot.sessions.errors import Problem, SessionLockedError, store_error
 from clawbot.sessions.lines import ByteSource, line_numbers
 from clawbot.sessions.locks import SessionLock, holder_of, is_left_over, remove_left_over
+from clawbot.sessions.names import SUFFIX
 from clawbot.sessions.offsets import HEADER, read_entry, spans_backwards, whole_end
 from clawbot.sessions.rebuild import transcripts_in
 from clawbot.sessions.store import SessionStore
-from clawbot.sessions.transcript import SUFFIX, Transcript
+from clawbot.sessions.transcript import Transcript
 
 
 class TranscriptReport(Struct, frozen=True, rename="camel"):

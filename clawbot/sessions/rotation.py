@@ -20,10 +20,9 @@ from clawbot.sessions.errors import Problem, SessionStoreError, store_error
 from clawbot.sessions.forgotten import Forgotten
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
 from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, is_free, remove_left_over
-from clawbot.sessions.names import fresh_key, short_name
+from clawbot.sessions.names import SUFFIX, fresh_key, short_name
 from clawbot.sessions.rebuild import file_of, names_in, parent_of, record_of, transcripts_in, with_choices_of
 from clawbot.sessions.summary import End, is_blank, read_end, read_header, survey
-from clawbot.sessions.transcript import SUFFIX
 
 FORGOTTEN = "forgotten"
 """The reason for the end of a session that the user had forgotten."""

@@ -24,11 +24,11 @@ from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.listing import SessionSummary, pick, pick_or_new, summarise
 from clawbot.sessions.locks import SessionLock, is_free, remove_left_over
-from clawbot.sessions.names import MAIN, SUBAGENTS, fresh_key, key_for, short_name
+from clawbot.sessions.names import END_MARK, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name
 from clawbot.sessions.rebuild import adopt, rebuild_records, transcript_of, unlisted_records
 from clawbot.sessions.rotation import bury, clean_up, hand_over, key_of_ended, settle, successor
-from clawbot.sessions.summary import END_MARK, End
-from clawbot.sessions.transcript import SUFFIX, Transcript
+from clawbot.sessions.summary import End
+from clawbot.sessions.transcript import Transcript
 from clawbot.sessions.trash import Trash
 
 

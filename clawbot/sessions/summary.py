@@ -28,6 +28,7 @@ from clawbot.sessions.entries import (
 )
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.lines import ByteSource, first_line
+from clawbot.sessions.names import END_MARK
 from clawbot.sessions.offsets import HEADER, spans_backwards, whole_end
 from clawbot.sessions.silence import asks_for_silence
 from clawbot.text.secrets import redact
@@ -62,9 +63,6 @@ def title_of(text: str) -> str:
 
 # How far to read for the user's first message: a picture or a pasted book may come before.
 TITLE_BYTES = 4 * 1024 * 1024
-# The last entry of a session that was ended explicitly or by the clock. Only records of later offers to memory may
-# follow it.
-END_MARK = "clawbot.session-end"
 # The start of a torn header.
 _HEADER_START = b'{"type":"session",'
 

@@ -33,6 +33,7 @@ from clawbot.sessions.entries import (
 )
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error
 from clawbot.sessions.lines import ByteSource, LineAppender, first_line, line_numbers
+from clawbot.sessions.names import SUFFIX
 from clawbot.sessions.offsets import (
     EntrySpan,
     nth_span,
@@ -76,7 +77,6 @@ def _cut(text: str, limit: int) -> str:
 
 E = TypeVar("E", bound=Entry)
 
-SUFFIX = ".jsonl"
 # Further problems of one file give no more information.
 MOST_PROBLEMS = 100
 # Positions of the last entries read, from which a reader may continue: more than a screen needs.

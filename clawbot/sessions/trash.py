@@ -10,9 +10,8 @@ import msgspec
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atomic
 from clawbot.sessions.errors import UnknownSessionError, store_error
 from clawbot.sessions.index import IndexState, SessionRecord
-from clawbot.sessions.names import SUBAGENTS, is_session_id
+from clawbot.sessions.names import SUBAGENTS, SUFFIX, is_session_id
 from clawbot.sessions.rebuild import file_of
-from clawbot.sessions.transcript import SUFFIX
 
 _RECORD = "record.json"
 

@@ -17,7 +17,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from clawbot.clock import first_day, last_day, moment_of
 from clawbot.memory.values import SearchRequest
-from clawbot.sessions.plain_lines import Spoken, list_transcripts, spoken_around
+from clawbot.sessions.folder import list_transcripts
+from clawbot.sessions.plain_lines import Spoken, spoken_around
 from clawbot.tools.arguments import Arguments, AsyncTool
 from clawbot.tools.folder import well_formed
 from clawbot.tools.memory import AgentMemory, Current, day_bound, searched

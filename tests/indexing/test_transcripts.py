@@ -15,8 +15,8 @@ from clawbot.indexing.transcripts import PART_BYTES, TranscriptDocuments
 from clawbot.memory.documents.memory_files import UNSETTLED, UnreadableDocumentError
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import OFFER, CustomEntry
+from clawbot.sessions.names import END_MARK
 from clawbot.sessions.plain_lines import spoken_part
-from clawbot.sessions.summary import END_MARK
 from clawbot.sessions.transcript import Transcript
 from tests.clocks import StillClock
 from tests.memory.index_host import House, WordEmbedder, find, paths

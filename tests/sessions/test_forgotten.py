@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from clawbot.messages import AssistantMessage, Message
-from clawbot.sessions.conversation import context_items
+from clawbot.sessions.conversation import context_items, without_forgotten
 from clawbot.sessions.errors import ForgottenSessionError, SessionStoreError
+from clawbot.sessions.folder import list_transcripts
 from clawbot.sessions.forgotten import (
     FILE_NAME,
     MARK,
@@ -17,10 +18,9 @@ from clawbot.sessions.forgotten import (
     forget,
     read_forgotten,
     session_of,
-    without_forgotten,
 )
 from clawbot.sessions.messages_tail import UserWords, last_said
-from clawbot.sessions.plain_lines import list_transcripts, spoken_around, spoken_part
+from clawbot.sessions.plain_lines import spoken_around, spoken_part
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import read_title, survey
 from clawbot.sessions.transcript import Transcript

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clawbot.messages import AssistantMessage, BashExecutionMessage, TextBlock, ThinkingBlock, ToolCallBlock
 from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry, ModelChangeEntry
-from clawbot.sessions.plain_lines import TranscriptFile, list_transcripts
+from clawbot.sessions.folder import TranscriptFile, list_transcripts
 from clawbot.sessions.transcript import Transcript
 from tests.said_secrets import LOOK_ALIKES, SECRETS
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.store.database import fetch
+from clawbot.memory.store.database import as_json, fetch
 from clawbot.memory.store.errors import StoreErrors
 
 if TYPE_CHECKING:
@@ -43,13 +42,13 @@ class StoredEmbeddings:
 
     def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """The cached rows (float32 bytes) by hash; marks them as used. Blocks. Raises StoreError."""
-        wanted = json.dumps([one.hex() for one in hashes])
+        wanted = as_json([one.hex() for one in hashes])
         with self._lock, StoreErrors(self._path):
             if self.is_closed:
                 return {}
             found = fetch(self._connection, _FIND, (identity, wanted))
             if found:
-                used = json.dumps([digest.hex() for digest, _ in found])
+                used = as_json([digest.hex() for digest, _ in found])
                 self._connection.execute(_USE, (self._tick(), identity, used))
         return {digest: _widened(vector) for digest, vector in found}
 

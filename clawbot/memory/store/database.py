@@ -301,6 +301,11 @@ def fetch(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> 
     return connection.execute(sql, values).fetchall()
 
 
+def as_json(values: Iterable[int] | Iterable[str]) -> str:
+    """A list for `json_each` in a query."""
+    return msgspec.json.encode(list(values)).decode()
+
+
 def get_meta(connection: apsw.Connection, key: str) -> Any:
     """The value of `key` in the table meta; None if missing."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import msgspec
 from clawbot.memory.arrays import numpy
 from clawbot.memory.store.chunk_table import MUTE, ChunkTable, VectorKey, vectors_by_key
 from clawbot.memory.store.database import (
+    as_json,
     changed_files,
     fetch,
     file_mark,
@@ -190,7 +190,7 @@ class IndexReader:
 
     def _with_files(self, changed: Collection[int]) -> dict[int, FileRow]:
         """A copy of the files, with those of `changed` as they are now. Rankings keep the one they began with."""
-        found = {row[0]: self._file(row) for row in fetch(self._connection, _FILES_IN, (json.dumps(list(changed)),))}
+        found = {row[0]: self._file(row) for row in fetch(self._connection, _FILES_IN, (as_json(changed),))}
         files = self._files | found
         for one in changed:
             if one not in found:
@@ -249,7 +249,7 @@ class IndexReader:
         with self.snapshot():
             if file_ids is None:
                 return fetch(self._connection, _BEST, (match, limit))
-            asked = (match, limit, ORDINAL_BITS, json.dumps(list(file_ids)))
+            asked = (match, limit, ORDINAL_BITS, as_json(file_ids))
             return fetch(self._connection, _BEST_IN, asked)
 
     def nearest(self, vector: bytes, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
@@ -272,13 +272,13 @@ class IndexReader:
     def rows(self, ids: Collection[int]) -> list[ChunkRow]:
         """The existing chunks in `ids`, by id."""
         with self.snapshot():
-            found = fetch(self._connection, _ROWS, (json.dumps(list(ids)),))
+            found = fetch(self._connection, _ROWS, (as_json(ids),))
         return [_chunk(row) for row in found]
 
     def lines(self, ids: Collection[int]) -> list[LineRow]:
         """The existing chunks in `ids`, by id, without their text: half the time of `rows`."""
         with self.snapshot():
-            found = fetch(self._connection, _LINES, (json.dumps(list(ids)),))
+            found = fetch(self._connection, _LINES, (as_json(ids),))
         return [_line(row) for row in found]
 
     def vectors(self, ids: Collection[int]) -> tuple[Ids, Floats]:

@@ -8,14 +8,13 @@ can scan codes by the Hamming distance of their first third.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.store.database import fetch
+from clawbot.memory.store.database import as_json, fetch
 from clawbot.memory.store.records import ORDINAL_BITS, Identity, IdRange, Profile, id_of
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ class CodeTable(VectorTable):
 
     def select(self, ids: Collection[int]) -> list[Stored]:
         sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id IN (SELECT value FROM json_each(?)) ORDER BY 1"
-        return fetch(self._connection, sql, (json.dumps(list(ids)),))
+        return fetch(self._connection, sql, (as_json(ids),))
 
     def between(self, id_range: IdRange) -> list[Stored]:
         sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id >= ? AND chunk_id < ? ORDER BY 1"
@@ -230,7 +229,7 @@ class CodeTable(VectorTable):
         asked = (plane_bytes(self._dimensions), signs(query), max(3 * limit, _FEWEST_BY_SIGNS))
         if file_ids is None:
             return [one for one, _ in fetch(self._connection, _BY_SIGNS, asked)]
-        asked_in = (*asked, json.dumps(list(file_ids)), ORDINAL_BITS)
+        asked_in = (*asked, as_json(file_ids), ORDINAL_BITS)
         return [one for one, _ in fetch(self._connection, _BY_SIGNS_IN, asked_in)]
 
 
@@ -265,5 +264,5 @@ class ExactTable(VectorTable):
         asked = (query.tobytes(), min(limit, _MOST_OF_VEC0))
         if file_ids is None:
             return [one for (one,) in fetch(self._connection, _BY_COSINE, asked)]
-        asked_in = (*asked, ORDINAL_BITS, json.dumps(list(file_ids)))
+        asked_in = (*asked, ORDINAL_BITS, as_json(file_ids))
         return [one for (one,) in fetch(self._connection, _BY_COSINE_IN, asked_in)]
