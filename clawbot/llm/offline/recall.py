@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clawbot.clock import epoch_ms, moment_of
 from clawbot.llm.offline.answers import bare, one_line, quote, say
 from clawbot.llm.offline.intents import MAX_REQUEST, Intent, classify
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
@@ -22,6 +24,7 @@ from clawbot.text.topics import words
 
 MAX_QUERY, MAX_QUOTES, MOST_TOLD = 400, 3, 8
 LAST_TALK, MOST_AROUND = "sessions_read", 40
+PAUSE_MS = 3 * 3_600_000  # after such a pause what was said before was another time
 NEAR = 0.25  # a hit that scores less is near at best: nobody may be told that it answers
 OF_BEST = 0.6  # a hit that scores less than this share of the best is not quoted beside it
 
@@ -80,7 +83,12 @@ def told(turn: Turn, intent: Intent) -> Plan:
 
 
 def last(turn: Turn, intent: Intent) -> Plan:
-    """What the user said in the conversation before this one, the last of it, and on which day."""
+    """What the user said before the last long pause of this conversation, or in the one before, the last of it, and
+    when."""
+    messages = _before_pause(turn)
+    if lines := [line for message in reversed(messages) for line in _stated(asked(message), turn.language)]:
+        when = f"{moment_of(messages[-1].timestamp, turn.now.tzinfo):%Y-%m-%d %H:%M}"
+        return say(turn.language, "said_last", when=when, quotes=_told(lines))
     if LAST_TALK not in turn.tools:
         return (yield from list_files(turn, Intent("notes")))
     [outcome] = yield [PlannedCall(LAST_TALK, {"place": "last", "around": MOST_AROUND})]
@@ -91,6 +99,14 @@ def last(turn: Turn, intent: Intent) -> Plan:
         return say(turn.language, "no_last")
     when = str(spoken[-1].get("at", ""))[:16].replace("T", " ")
     return say(turn.language, "said_last", when=when, quotes=_told(lines))
+
+
+def _before_pause(turn: Turn) -> list[UserMessage]:
+    """What the user said in this conversation before its last long pause, back to the one before that."""
+    said = [message for message in turn.earlier if isinstance(message, UserMessage) and message.timestamp]
+    times = [*(message.timestamp for message in said), epoch_ms(turn.now)]
+    pauses = [at for at, (one, next_one) in enumerate(itertools.pairwise(times), 1) if next_one - one >= PAUSE_MS]
+    return said[pauses[-2] if len(pauses) > 1 else 0 : pauses[-1]] if pauses else []
 
 
 def _told(lines: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from clawbot.clock import epoch_ms
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.offline import OfflineModel
@@ -137,7 +138,7 @@ class Talk:
 
     async def say(self, text: str, purpose: Purpose = "chat") -> str:
         """Say something, run the tools that the model wants, and return its reply."""
-        self.messages.append(UserMessage(text, timestamp=len(self.messages) + 1))
+        self.messages.append(UserMessage(text, timestamp=epoch_ms(self.clock.now()) + len(self.messages)))
         for _ in range(MOST_ROUNDS):
             answer = await self.ask(purpose)
             self.messages.append(answer)

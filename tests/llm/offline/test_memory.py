@@ -469,6 +469,20 @@ class TestTheTalkBefore:
         assert await talk.say("what did we talk about?") == "You said in this conversation:\n\n> I live in Berlin"
         assert (await talk.say("what did we talk about last time?")).startswith("Last time, ")
 
+    async def test_may_be_the_same_one_before_a_pause(self) -> None:
+        """A session goes on over a restart of the program."""
+        talk = self.talk()
+        for at, said in [(9, "I live in Berlin"), (14, "my dog is called Bruno"), (15, "he is 4 years old")]:
+            talk.clock.moment = NOW.replace(hour=at)
+            await talk.say(said)
+        talk.clock.moment = NOW.replace(hour=16)
+        asked = "what did we talk about last time?"
+        assert await talk.say(asked) == "Last time, on 2026-11-20 09:41, you said:\n\n> I live in Berlin"
+        talk.clock.moment = NOW.replace(hour=20)
+        quoted = "> my dog is called Bruno\n>\n> he is 4 years old"
+        assert await talk.say(asked) == f"Last time, on 2026-11-20 16:41, you said:\n\n{quoted}"
+        assert not talk.files.calls
+
     async def test_tells_no_more_than_a_page_and_facts_first(self) -> None:
         said = [("user", "", f"I own {number} boats") for number in range(7)]
         asked = [("user", "", f"who paints boat {number}?") for number in range(7)]
