@@ -57,13 +57,13 @@ class EventView:
         return {
             events.TurnStarted: self._turn_started,
             events.MessageSteered: self._steered,
-            events.TextDelta: self._and_runs(write.delta, WRITING),
-            events.ReasoningDelta: self._and_runs(write.reasoning, THINKING),
+            events.TextDelta: self._streamed(write.delta, WRITING),
+            events.ReasoningDelta: self._streamed(write.reasoning, THINKING),
             events.ToolStarted: self._tool_started,
             events.ToolOutput: write.tool_output,
             events.SubagentStep: write.subagent_step,
             events.ToolFinished: self._and_runs(write.tool_finished, THINKING),
-            events.MessageFinished: write.message_finished,
+            events.MessageFinished: self._message_finished,
             events.TurnEnded: self._turn_ended,
             events.MemoryWritten: write.memory_written,
             events.CompactionRunning: self._compaction_running,
@@ -91,8 +91,23 @@ class EventView:
 
         return show
 
+    def _streamed(self, write: Callable[[Any], None], activity: str) -> Callable[[Any], None]:
+        """As `_and_runs`, for what the model writes, which is counted."""
+        show = self._and_runs(write, activity)
+
+        def count(event: Any) -> None:
+            self._bar.streamed(event.text)
+            show(event)
+
+        return count
+
+    def _message_finished(self, event: events.MessageFinished) -> None:
+        self._writer.message_finished(event)
+        self._bar.answered(event.usage)
+
     def _turn_started(self, event: events.TurnStarted) -> None:
         self._began()
+        self._bar.begins()
         self._writer.user(event.text, event.entry_id)
         self._writer.attached(event.attached)
         command = parse_command(event.text)
@@ -146,7 +161,6 @@ class EventView:
 
     def _turn_ended(self, event: events.TurnEnded) -> None:
         self._writer.ended(event)
-        self._bar.runs("")
-        self._bar.refresh()
+        self._bar.ends()
         plan, self._plan = self._plan, None
         self._ended(event.status, plan)

@@ -17,7 +17,7 @@ from clawbot.text.interface import N_, _
 from clawbot.tui.input import ShellMode
 from clawbot.tui.render.lines import duration, short_model
 from clawbot.tui.turns import Turns
-from clawbot.tui.widgets.status_line import Gauge, HeaderLine, Keys, KeysLine, StatusLine
+from clawbot.tui.widgets.status_line import Effort, Gauge, HeaderLine, Keys, KeysLine, StatusLine
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
     from clawbot.memory.values import Progress
 
-# A sync that is over sooner is not worth a word; a longer one is told this often. In seconds.
+# A sync that is over sooner is not worth a word; a longer one is told this often, and so is what the model writes. In
+# seconds.
 TOLD_EVERY = 0.5
+BYTES_PER_TOKEN = 4
 
 
 def indexing_text(progress: Progress) -> str:
@@ -113,6 +115,7 @@ if TYPE_CHECKING:
     from clawbot.config.schema import Settings
     from clawbot.config.schema_agent import Mode
     from clawbot.memory.values import Progress
+    from clawbot.messages import Usage
 
 log = logging.getLogger(__name__)
 
@@ -169,6 +172,40 @@ def window_note(status: RuntimeStatus) -> str:
     ).format(model=status.model.ref, tokens=status.window)
 
 
+class Written:
+    """How many tokens the model has written in a turn: as the provider reports it for each answer, and until then by
+    the bytes that came: four make a token, three of which are a Chinese character."""
+
+    def __init__(self) -> None:
+        self._tokens = self._bytes = 0
+        self._unreported = False
+
+    def streamed(self, text: str) -> None:
+        """More has come."""
+        self._bytes += len(text) if text.isascii() else len(text.encode())
+
+    def finished(self, usage: Usage | None) -> None:
+        """An answer is complete."""
+        reported = usage.output if usage is not None else 0
+        self._unreported = self._unreported or not reported
+        self._tokens += reported or self._estimate
+        self._bytes = 0
+
+    @property
+    def _estimate(self) -> int:
+        return -(-self._bytes // BYTES_PER_TOKEN)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens so far."""
+        return self._tokens + self._estimate
+
+    @property
+    def about(self) -> bool:
+        """Whether some of them are estimated."""
+        return self._unreported or bool(self._bytes)
+
+
 class StatusBar:
     """Shows on `header` and `line` what the runtime tells, and the keys of the moment below, while `turns` run or not.
 
@@ -192,6 +229,8 @@ class StatusBar:
         self._mode: Mode = "edits"
         self._keys = KeyMap()
         self._shell: ShellMode = ""
+        self._written = Written()
+        self._told_at = 0.0  # by the monotonic clock: when the line had the figure
         line.show(place=_(STARTING))
 
     def connect(self, runtime: RuntimeApi) -> None:
@@ -253,6 +292,7 @@ class StatusBar:
 
     def changed(self) -> None:
         """The session or the model is another one: its figures, counted anew."""
+        self._line.show(took=Effort())
         self.refresh()
         self.measure()
 
@@ -266,6 +306,31 @@ class StatusBar:
         """`activity` runs from now on, and has come as far as `detail` (2/5); an empty one: nothing runs."""
         self._activity = (activity, detail)
         self._show_activity()
+
+    def begins(self) -> None:
+        """A turn begins."""
+        self._written = Written()
+        self._told_at = self._line.clock.monotonic()
+        self._line.begin_turn()
+
+    def streamed(self, text: str) -> None:
+        """The model has written more."""
+        self._written.streamed(text)
+        now = self._line.clock.monotonic()
+        if now - self._told_at >= TOLD_EVERY:
+            self._told_at = now
+            self._line.show(written=self._written.tokens)
+
+    def answered(self, usage: Usage | None) -> None:
+        """An answer of the model is complete, and the provider says what it took, or not."""
+        self._written.finished(usage)
+        self._line.show(written=self._written.tokens)
+
+    def ends(self) -> None:
+        """The turn is over."""
+        self._line.end_turn(self._written.tokens, about=self._written.about)
+        self.runs("")
+        self.refresh()
 
     @property
     def activity(self) -> str:

@@ -22,6 +22,7 @@ def found(query: str, *rows: str) -> list[list[str]]:
         ("one", ("one, One", "done"), [["one"], ["One"], ["one"]]),
         ("One", ("one, One",), [["One"]]),
         ("two words", (" ▌ there are two", " ▌ words and more"), [["two", "words"]]),
+        ("two words", ("   ▎ quoted two", "   ▎ words"), [["two", "words"]]),
         ("twowords", ("two", "words"), []),
         ("目标", ("   这里有目", "   标，很清楚"), [["目", "标"]]),
         ("目标", ("这里有目标，目标。",), [["目标"], ["目标"]]),

@@ -12,6 +12,7 @@ from textual.selection import Selection
 from clawbot.agent.events import (
     ApprovalRequested,
     Event,
+    MessageFinished,
     TextDelta,
     ToolFinished,
     ToolOutput,
@@ -19,11 +20,12 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings, TuiSettings
-from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, Usage, UserMessage
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.cards import ToolItem
 from clawbot.tui.render.items import HeadItem
 from clawbot.tui.widgets.line_view import NAMES
+from clawbot.tui.widgets.status_line import StatusState
 from tests.tui.chat_host import StepClock, chatting, page_text, screen_text, send, until
 from tests.tui.contrast import contrast
 from tests.tui.fake_runtime import NOW, FakeRuntime, Hold, reply
@@ -65,6 +67,38 @@ async def test_what_is_selected_can_be_read(tmp_path: Path) -> None:
         assert marked
         assert all(contrast(segment.style or Style()) >= 4.5 for segment in marked)
         assert app.chat.get_selected_text() == "select"
+
+
+async def test_a_turn_tells_how_long_it_takes_and_what_is_written_and_at_its_end_what_was(tmp_path: Path) -> None:
+    first, last = Hold(), Hold()
+    turn: list[Event | Hold] = [
+        TextDelta(text="x" * 4_000),
+        first,
+        *[TextDelta(text="word") for _ in range(1_000)],
+        last,
+        MessageFinished(entry_id="m", text="words", stop_reason="stop", usage=Usage(output=1_234)),
+    ]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn]), (100, 24)) as (app, pilot):
+        counts: set[int] = set()
+
+        def note(state: StatusState) -> None:
+            counts.add(state.written)
+
+        app.chat.watch(app.chat.status, "state", note)
+        await send(app, pilot, "go")
+        await until(pilot, first.reached.is_set)
+        assert isinstance(app.chat.clock, StepClock)
+        app.chat.clock.seconds += 42
+        counts.clear()
+        first.release()
+        await until(pilot, last.reached.is_set)
+        await until(pilot, lambda: "writing 42 s · ↓ 1.0k tokens · esc stops" in screen_text(app))
+        # A thousand pieces come between two looks at the clock: the line is drawn for a few of them.
+        assert len(counts) <= 2
+        last.release()
+        await until(pilot, lambda: " 42 s · ↓ 1.2k tokens " in screen_text(app) and not app.chat.turns.busy)
+        app.chat.status_bar.changed()
+        await until(pilot, lambda: "tokens" not in screen_text(app))
 
 
 async def test_a_copy_of_the_users_words_is_without_the_bar(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from clawbot.agent.slash import COMMANDS, nearest_command
 from clawbot.config.schema import Settings
+from clawbot.messages import Usage
 from clawbot.tui.history import ENTRY_MAX, PromptHistory, load_history, save_entry
 from clawbot.tui.input import (
     Choice,
@@ -24,9 +25,9 @@ from clawbot.tui.input import (
     wanted,
 )
 from clawbot.tui.render.lines import duration, short
-from clawbot.tui.status_bar import gauge_of
+from clawbot.tui.status_bar import Written, gauge_of
 from clawbot.tui.themes import DARK, LIGHT, theme_name
-from clawbot.tui.widgets.status_line import Gauge, StatusState, status_line
+from clawbot.tui.widgets.status_line import Effort, Gauge, StatusState, status_line
 from tests.said_secrets import SECRETS, SaidSecret
 from tests.tui.fake_runtime import RuntimeStatus
 
@@ -185,6 +186,29 @@ def test_the_status_line_says_what_runs() -> None:
     narrow = line(60, activity="waits for your answer", hint="esc stops")
     assert narrow.startswith(" main ")
     assert narrow.endswith(" waits for your answer 0 s · esc stops ")
+
+
+def test_the_status_line_tells_what_the_model_has_written_where_there_is_room() -> None:
+    running = {"activity": "writing", "seconds": 42, "written": 1_234, "hint": "esc stops"}
+    assert line(100, **running).endswith("writing 42 s · ↓ 1.2k tokens · esc stops ")
+    assert line(70, **running).endswith("writing 42 s · ↓ 1.2k · esc stops ")
+    assert line(50, **running).endswith("writing 42 s · esc stops ")
+    assert line(100, took=Effort(42, 1_234), hint="").endswith("  42 s · ↓ 1.2k tokens ")
+    assert line(100, took=Effort(42, 900, about=True), hint="").endswith("  42 s · ↓ ~900 tokens ")
+    assert "↓" not in line(100, took=Effort(0, 900), hint="")
+    assert line(100, took=Effort(42, 900), hint="shell").endswith(" shell ")
+
+
+def test_tokens_are_estimated_until_they_are_reported() -> None:
+    written = Written()
+    written.streamed("a" * 400)
+    written.streamed("中" * 40)
+    assert (written.tokens, written.about) == (130, True)
+    written.finished(Usage(output=150))
+    assert (written.tokens, written.about) == (150, False)
+    written.streamed("word")
+    written.finished(None)
+    assert (written.tokens, written.about) == (151, True)
 
 
 def test_the_status_line_tells_of_the_index_in_place_of_the_notes() -> None:

@@ -25,7 +25,7 @@ async def test_saving_is_named_and_can_be_skipped_and_the_turn_goes_on_after_it(
         app.chat.order.submitted(ContextUsed(tokens=1, window=2, exact=True))
         assert app.chat.status.state.hint == "esc skips"
         runtime.save(False)
-        await until(pilot, lambda: "thinking 0 s · esc stops" in screen_text(app))
+        await until(pilot, lambda: "thinking 7 s · esc stops" in screen_text(app))
         hold.release()
         await until(pilot, lambda: not app.chat.turns.busy)
         assert (app.chat.status.state.activity, app.chat.status.state.hint) == ("", "")

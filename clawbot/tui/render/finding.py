@@ -14,7 +14,7 @@ from clawbot.tui.render.lines import WIDE, StyledLine
 _SPACE, _MAYBE = "\n", "\r"
 _LONG_WORD = 24  # cells of a line without a space that may be the part of a longer word
 _BETWEEN = "[\r\u2066-\u2069]*"  # what may stand between two characters that belong together
-_MARGIN = re.compile(r"[\s▌│]*")
+_MARGIN = re.compile(r"[\s▌▎│]*")
 _WIDE = lazy_re(f"[{WIDE}]")
 
 

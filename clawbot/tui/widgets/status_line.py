@@ -29,6 +29,7 @@ BAR = 18  # cells of the meter
 SEPARATOR = " · "
 ACTIVITY = 24  # cells for what runs, where half of the line has them
 PLACE = 8  # cells that agent and session have at least
+LEAST_WRITTEN = 60  # cells of a line that tells what the model wrote
 FULL_WIDTH = 80  # below, parts are dropped from the right
 
 
@@ -51,10 +52,19 @@ class Gauge(Struct, frozen=True):
         return "meter-warning" if self.window and self.tokens >= warning else "meter"
 
 
+class Effort(Struct, frozen=True):
+    """What a turn took: its `seconds`, and the `tokens` that the model wrote; `about`: nobody counted them all."""
+
+    seconds: int = 0
+    tokens: int = 0
+    about: bool = False
+
+
 class StatusState(Struct, frozen=True):
     """All that the status line shows. `place` is agent and session, `cost` in US dollars, `activity` what runs now,
-    `seconds` for how long, `hint` the key that matters most at the moment; `indexing` stands in place of the count of
-    notes while the memory is indexed; `editing` is the mode of vi."""
+    `seconds` how long the turn has taken so far (outside of one: the activity), `written` the tokens that the model
+    has written in it, `took` what the last turn took, `hint` the key that matters most at the moment; `indexing` stands
+    in place of the count of notes while the memory is indexed; `editing` is the mode of vi."""
 
     place: str = ""
     gauge: Gauge = Gauge()
@@ -63,6 +73,8 @@ class StatusState(Struct, frozen=True):
     indexing: str = ""
     activity: str = ""
     seconds: int = 0
+    written: int = 0
+    took: Effort = Effort()
     hint: str = ""
     editing: str = ""
 
@@ -139,12 +151,22 @@ def _parts(state: StatusState) -> list[list[list[StyledSpan]]]:
 def _right(state: StatusState, width: int, parts: list[list[list[StyledSpan]]]) -> list[StyledSpan]:
     """What runs and the key. What runs is cut where the percentage of the meter would have no room."""
     if not state.activity:
-        return [StyledSpan(state.hint)] if state.hint else []
+        took = state.took
+        said = f"{duration(took.seconds)}{_written(took.tokens, width, about=took.about)}" if took.seconds else ""
+        return [StyledSpan(state.hint or said)] if state.hint or said else []
     hint = [StyledSpan(f"{SEPARATOR}{state.hint}")] if state.hint and width >= FULL_WIDTH // 2 else []
-    time = f" {duration(state.seconds)}"
+    time = f" {duration(state.seconds)}{_written(state.written, width)}"
     kept = min(PLACE, width_of(state.place)) + sum(len(SEPARATOR) + cells_of(form[-1]) for form in parts[:1])
     room = min(max(width // 3, min(ACTIVITY, width // 2)), width - kept - len(time) - cells_of(hint) - 4)
     return [StyledSpan(f"{ellipsis(state.activity, max(10, room))}{time}", "activity"), *hint]
+
+
+def _written(tokens: int, width: int, *, about: bool = False) -> str:
+    """What the model wrote, in as many characters as there is room for."""
+    if not tokens or width < LEAST_WRITTEN:
+        return ""
+    count = f"{'~' if about else ''}{short(tokens)}"
+    return f"{SEPARATOR}↓ {_('{n} tokens').format(n=count) if width >= FULL_WIDTH else count}"
 
 
 STATUS_STYLES = ("meter", "meter-warning", "meter-error", "meter-edge", "meter-free", "place", "activity")
@@ -180,7 +202,20 @@ class StatusLine(Painted):
         self.clock = clock
         self._activity = ""
         self._started: float | None = None
+        self._turn: float | None = None  # when the turn began
         self._ticker: Timer | None = None
+
+    def begin_turn(self) -> None:
+        """From now on it is the time of the turn that counts."""
+        self._turn = self.clock.monotonic()
+        self.show(seconds=0, written=0, took=Effort())
+
+    def end_turn(self, tokens: int, *, about: bool) -> None:
+        """The turn is over, in which the model wrote so many `tokens`, or `about` so many. What it took stands there
+        until the next one begins."""
+        if self._turn is not None:
+            self.show(written=0, took=Effort(int(self.clock.monotonic() - self._turn), tokens, about))
+        self._turn = None
 
     def run_clock(self, activity: str, detail: str = "") -> None:
         """`activity` runs from now on; an empty one stops the clock. The same activity goes on counting, also when its
@@ -191,7 +226,7 @@ class StatusLine(Painted):
             return
         self._activity = activity
         self._started = self.clock.monotonic() if activity else None
-        self.show(activity=shown, seconds=0)
+        self.show(activity=shown, seconds=self.state.seconds if self._turn is not None else 0)
         if activity and self._ticker is None:
             self._ticker = self.set_interval(1.0, self._tick)
         elif not activity and self._ticker is not None:
@@ -203,8 +238,9 @@ class StatusLine(Painted):
         self.state = replace(self.state, **changes)
 
     def _tick(self) -> None:
-        if self._started is not None:
-            self.show(seconds=int(self.clock.monotonic() - self._started))
+        began = self._started if self._turn is None else self._turn
+        if began is not None:
+            self.show(seconds=int(self.clock.monotonic() - began))
 
     def render_line(self, y: int) -> Strip:
         """The one line."""
