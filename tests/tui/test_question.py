@@ -52,6 +52,12 @@ def asked(command: str, **values: Any) -> ApprovalRequested:
     return ApprovalRequested(request_id="r1", call_id="c1", command=command, **{**usual, **values})
 
 
+def test_the_folder_is_told_from_the_home_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    for folder, told in (("/home/ada/w", "in ~/w ·"), ("/home/ada", "in ~ ·"), ("/home/adam/w", "in /home/adam/w ·")):
+        assert told in text_of(next(iter(pages(asked("make", folder=folder), 100, 30))))
+
+
 def text_of(view: View) -> str:
     return "\n".join(line.text for line in view.lines)
 

@@ -8,6 +8,7 @@ counted. The choices are always shown, each with its key: as a list with a curso
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 
 from msgspec import Struct
 from rich.cells import chop_cells
@@ -210,7 +211,7 @@ def _told(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple
     """The rows below the box (risks, and what the command can touch), and the number of blank rows. Of `spare` rows the
     box gets `least`: without room, blank rows are dropped first and the risks last."""
     hint = _("hint: {risks}").format(risks=_(", ").join(map(_, asked.risks))) if asked.risks else ""
-    folder = _("in {folder}").format(folder=asked.folder) if asked.folder else ""
+    folder = _("in {folder}").format(folder=_short(asked.folder)) if asked.folder else ""
     reach = " · ".join(filter(None, (folder, asked.reach)))
     texts = [(hint, "danger" if danger_of(asked.risks) == "grave" else "hint"), (reach, "quiet")]
     for air, rows in ((AIR, TOLD_ROWS), (0, TOLD_ROWS), (0, 1)):
@@ -218,6 +219,12 @@ def _told(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple
         if air + len(told) <= spare - least:
             return air, told
     return 0, told[:1] if hint and spare >= HINT_AT else []
+
+
+def _short(folder: str) -> str:
+    """`folder`, the user's home written as ~."""
+    home = str(Path.home())
+    return f"~{folder[len(home) :]}" if f"{folder}/".startswith(f"{home}/") else folder
 
 
 def _paragraph(text: str, style: str, width: int, rows: int) -> list[StyledLine]:

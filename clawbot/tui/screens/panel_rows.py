@@ -3,6 +3,7 @@ what each of them opens."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -32,6 +33,8 @@ QUIET, TEXT = "$foreground 70%", "$foreground 85%"
 GREYS = {FIXED: "$foreground 60%"}
 LEVELS = {"meter-warning": "$text-warning", "meter-error": "$text-error"}
 SESSIONS_SHOWN = 5
+BEST = 3  # of the places that one search found
+HUNK = re.compile(r"@@ -\S+ \+(\d+)")
 FEWEST_NOTES = 3  # that are shown where there is little room
 
 
@@ -71,7 +74,8 @@ def _notes_of(item: Item) -> Iterator[UsedNote]:
     """Of several places that one search found the best one comes last."""
     match item:
         case ToolItem():
-            yield from (_note(hit, "found") for hit in reversed(item.hits) if hit.path.endswith(".md"))
+            best = [hit for hit in item.hits if hit.path.endswith(".md")][:BEST]
+            yield from (_note(hit, "found") for hit in reversed(best))
             if item.excerpt is not None and item.excerpt.path.endswith(".md"):
                 yield _note(item.excerpt, "read")
             yield from _touched(item)
@@ -88,8 +92,22 @@ def _touched(item: ToolItem) -> Iterator[UsedNote]:
     path = item.arguments.get("path")
     if item.place is not None:
         yield _note(item.place, "written")
-    elif isinstance(path, str) and is_note(path) and item.name in ("read", "write", "edit"):
-        yield UsedNote(path, 1, "", "read" if item.name == "read" else "written")
+    elif isinstance(path, str) and is_note(path) and item.name in ("read", "write", "edit", "append"):
+        yield _changed(path, item.diff) if item.diff else UsedNote(path, 1, "", "read")
+
+
+def _changed(path: str, diff: str) -> UsedNote:
+    """Where the first change of a note begins, and what stands there now."""
+    line, text = 1, ""
+    for row in diff.splitlines():
+        if hunk := HUNK.match(row):
+            line = int(hunk[1])
+        elif row.startswith("+") and not row.startswith("+++"):
+            text = row[1:]
+            break
+        elif row.startswith(" "):
+            line += 1
+    return UsedNote(path, max(1, line), text, "written")
 
 
 def _note(hit: NoteHit, use: Use) -> UsedNote:
@@ -178,7 +196,9 @@ def _fitting(notes: Sequence[UsedNote], room: int) -> int:
 
 
 def _first_line(text: str) -> str:
-    return next((row for line in text.split("\n") if (row := clean_line(line).lstrip("-*+>#").strip())), "")
+    return next(
+        (row for line in text.split("\n") if (row := clean_line(line).lstrip("-*+>#").replace("**", "").strip())), ""
+    )
 
 
 def _context(state: PanelState, width: int) -> Iterator[PanelRow]:

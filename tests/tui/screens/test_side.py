@@ -73,7 +73,10 @@ def test_what_was_read_and_written_is_used_too() -> None:
     failed = ToolItem("read", "read USER.md", {"path": "USER.md"}, state="failed")
     passage = ToolItem("memory_get", "memory_get x", {"path": "x"}, state="done", excerpt=NoteHit("USER.md", 4, "Ada"))
     flushed = MemoryItem("memory/2026-11-20.md", 3, 2)
-    assert places(used_notes([wrote, whole, code, failed, passage, flushed])) == [
+    change = ToolItem("edit", "edit USER.md", {"path": "USER.md"}, state="done")
+    change.diff = "--- a\n+++ b\n@@ -1,3 +1,3 @@\n # User\n\n-Ada\n+Ada L.\n"
+    assert places(used_notes([wrote, whole, code, failed, passage, flushed, change])) == [
+        "USER.md:2 written Ada L.",
         "memory/2026-11-20.md:3 written", "USER.md:4 read Ada", "MEMORY.md:1 read", f"{NOTE}:9 written - new",
     ]  # fmt: skip
 
