@@ -210,7 +210,7 @@ CODE_CHARS = 2_000
 """Longer code is split between lines, in characters."""
 
 
-class Chunk(Struct, frozen=True):
+class Chunk(Struct, frozen=True, gc=False):
     """A chunk: the lines from `start_line` to `end_line` (from 1, inclusive), and their stripped text.
 
     `headings` are those above it, outermost first, without "#"; for a table row the header row comes last.
@@ -233,7 +233,7 @@ class Limits(Struct, frozen=True):
 USUAL = Limits()
 
 
-class _Part(Struct):
+class _Part(Struct, gc=False):
     start: int
     end: int
     kind: ChunkKind
@@ -275,6 +275,9 @@ def _slices(said: str, part: _Part, limits: Limits) -> Iterator[str]:
     """`said`, or where it is one line that is longer than a chunk may be, that line in several: cut behind a sentence,
     else between words, else anywhere. A heading stays whole, as chunks stand under it."""
     limit = limits.code if part.kind == "code" else limits.text
+    if len(said) <= limit:
+        yield said
+        return
     start = 0
     while len(said) - start > limit and "\n" not in said and part.kind != "heading":
         end = _slice_end(said, start, start + limit)
@@ -327,6 +330,9 @@ def _parts(lines: Sequence[str], limits: Limits) -> Iterator[_Part]:
 def _item(lines: Sequence[str], block: Block, limit: int) -> Iterator[_Part]:
     """An item up to the first line below it that is not indented and begins with a name: Markdown adds such a line to
     the item, but somebody speaks after a list."""
+    if block.end == block.start + 1:
+        yield _Part(block.start, block.end, "item", block.headings)
+        return
     below = range(block.start + 1, block.end)
     said = next((each for each in below if lines[each][:1].strip() and _speaker(lines[each])), block.end)
     for start, end in line_groups(lines, block.start, said, limit):

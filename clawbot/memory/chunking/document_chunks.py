@@ -174,6 +174,10 @@ def _flags(text: str) -> int:
     return flags
 
 
+_FLAGS_OF_NAMES = {
+    name: (DATED if name in _TIME_NAMES or name in TIME_WORDS else 0) | (NUMBERED if name in _NUMBER_NAMES else 0)
+    for name in (*_TIME_NAMES, *TIME_WORDS, *_NUMBER_NAMES)
+}
 # Punctuation as spaces, digits as one sign. Within ASCII, where that is one pass in C.
 _FIGURE = "0"
 _PARTS = str.maketrans(dict.fromkeys(string.punctuation, " ") | dict.fromkeys(string.digits, _FIGURE))
@@ -194,10 +198,10 @@ class _WordFlags(Remembered):
     def judge(self, word: str) -> int:
         bare = word.strip(WORD_EDGES)
         name = bare.lower()
-        of_time = name in _TIME_NAMES or (len(name) <= _LONGEST_TIME_WORD and without_marks(name) in TIME_WORDS)
-        if name.isascii() and name.isalpha() and "_" not in word:
+        if "_" not in word and name.isascii() and name.isalpha():
             # Nearly all words: no pattern is needed.
-            return (DATED if of_time else 0) | (NUMBERED if name in _NUMBER_NAMES else 0)
+            return _FLAGS_OF_NAMES.get(name, 0)
+        of_time = name in _TIME_NAMES or (len(name) <= _LONGEST_TIME_WORD and without_marks(name) in TIME_WORDS)
         has_figures = _NUMERAL.search(word) is not None
         if has_figures and not of_time:
             of_time = _TIME_FIGURES.fullmatch(bare) is not None or _GERMAN_DAY.fullmatch(word) is not None

@@ -38,7 +38,7 @@ _LEAVES: dict[str, BlockKind] = {
 }
 
 
-class Block(Struct):
+class Block(Struct, gc=False):
     """Lines `start` to before `end` (from 0) that belong together.
 
     `item` is a number shared by the blocks of one list item, 0 outside lists. `headings` are those above, outermost

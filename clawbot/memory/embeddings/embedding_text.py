@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from clawbot.text.language import STOP_WORDS
@@ -87,4 +88,5 @@ _telling = _Telling()
 
 
 def _telling_words(text: str) -> str:
-    return " ".join([word for word in text.split() if _telling[word]])
+    words = text.split()
+    return " ".join(compress(words, map(_telling.__getitem__, words)))

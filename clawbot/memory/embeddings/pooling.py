@@ -52,14 +52,14 @@ class WordPool:
         places: list[int] = []
         counts: list[int] = []
         fresh: list[str] = []
-        get = self._places.get
+        place_of = self._places.__getitem__
         for text in texts:
-            found = [get(word) for word in text.split()]
-            complete = [place for place in found if place is not None]
-            if len(complete) < len(found):
-                complete = self._places_of(text, fresh)
-            places += complete
-            counts.append(len(complete))
+            try:
+                found = list(map(place_of, text.split()))
+            except KeyError:
+                found = self._places_of(text, fresh)
+            places += found
+            counts.append(len(found))
         if fresh:
             self._add(fresh, known)
         rows = self._pooled(self._sums, places, counts)
@@ -70,17 +70,20 @@ class WordPool:
 
     def _places_of(self, text: str, fresh: list[str]) -> list[int]:
         """The positions of the sums of the words of `text`; new words are added to `fresh`."""
+        known = self._places
+        get = known.get
         places = []
         for word in text.split():
-            place = self._places.get(word)
+            place = get(word)
             if place is not None:
                 places.append(place)
                 continue
             for key in _keys(word):
-                if key not in self._places:
-                    self._places[key] = len(self._places)
+                place = get(key)
+                if place is None:
+                    place = known[key] = len(known)
                     fresh.append(key)
-                places.append(self._places[key])
+                places.append(place)
         return places
 
     def _add(self, fresh: list[str], known: int) -> None:

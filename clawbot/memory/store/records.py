@@ -114,7 +114,7 @@ class Identity(Struct, frozen=True, kw_only=True):
         return (self.profile, self.provider, self.model, self.vectors, str(self.form))
 
 
-class ChunkRecord(Struct, frozen=True):
+class ChunkRecord(Struct, frozen=True, gc=False):
     """A chunk of a file to be stored.
 
     Lines `start_line` to `end_line` (from 1, inclusive). `heading` is the ordinal of the chunk with the nearest heading
