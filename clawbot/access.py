@@ -121,6 +121,15 @@ class Sessions:
             async with agent.ended.without(record.session_id):
                 await asyncio.to_thread(self._store.rename, record.key, given_title(title))
 
+    async def fork(self, name: str) -> str:
+        agent = self._agent
+        record = await asyncio.to_thread(self._store.find, name)
+        if record.session_id == agent.conversation.session_id:
+            changed, _ = await agent.fork()
+            return changed.session_id
+        forked = await asyncio.to_thread(self._store.fork, record.session_id)
+        return forked.record.session_id
+
     async def delete(self, name: str) -> str:
         record = await asyncio.to_thread(self._store.find, name)
         async with self._agent.ended.without(record.session_id):

@@ -110,6 +110,10 @@ class AgentApi(Protocol):
         """Take the user's message `entry_id` and all that followed out of the conversation, after the running turn;
         returns its text. The transcript keeps it. Raises SessionStoreError."""
 
+    async def fork(self, title: str = "", at: str = "") -> tuple[SessionChanged, str]:
+        """Go on in a new session that begins with the talk up to the answer `at`, or before the user's message `at`,
+        whose text is returned. The open one stays as it is. Raises SessionStoreError."""
+
     async def warm(self) -> None:
         """Load what the first model call and a reset need, so that the user does not wait for it later."""
 
@@ -169,6 +173,10 @@ class SessionsApi(Protocol):
 
     async def rename(self, name: str, title: str) -> None:
         """Give a conversation a title. Raises UnknownSessionError, SessionLockedError and SessionStoreError."""
+
+    async def fork(self, name: str) -> str:
+        """Create a conversation that begins with all of another one, which stays as it is; returns its id. A fork of
+        the open one is gone on with. Raises UnknownSessionError and SessionStoreError."""
 
     async def delete(self, name: str) -> str:
         """Move a conversation, not the open one, to the trash; returns its id. Raises as `rename`."""

@@ -10,6 +10,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import structs
+
 from clawbot.agent.commands import CommandResult, run_command
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.deps import AgentDeps
@@ -43,6 +45,7 @@ from clawbot.config.schema_agent import Mode
 from clawbot.context.report import ContextReport
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.errors import ClawbotError
+from clawbot.hooks.events import SessionStart
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.memory.documents.indexed_text import count_notes
@@ -52,6 +55,7 @@ from clawbot.sessions.export import default_target, write_export
 from clawbot.sessions.names import short_name
 from clawbot.sessions.reset import Expiry
 from clawbot.sessions.store import OpenSession
+from clawbot.sessions.summary import given_title
 from clawbot.text.secrets import left_out, redact
 from clawbot.tools.protocol import Decision
 
@@ -243,6 +247,22 @@ class Agent:
             self._turns.gate.rewound()
             self._turns.requests.forget_session()
         return text
+
+    async def fork(self, title: str = "", at: str = "") -> tuple[SessionChanged, str]:
+        """Go on in a fork of the open session, with the user's `title`, after the running turn. It begins with the talk
+        up to `at`, an answer or a message of the user, whose text is returned. The other session stays as it is, and
+        answers for what memory was not offered of it. Raises SessionStoreError; then nothing has changed."""
+        async with self.exclusive():
+            await self.conversation.save_rest()
+            store, left, leaves = self.deps.store, self.conversation.session.record, self._will_offer
+            left = await asyncio.to_thread(store.update, left)
+            forked = await asyncio.to_thread(store.fork, left.session_id, at, given_title(title))
+            changed = await self.switch(await asyncio.to_thread(store.open, forked.record.key))
+            if leaves:
+                await asyncio.to_thread(store.left_pending, left)
+                self.ended.wake()
+        self.hooks.emit(SessionStart, reason="fork", previous_id=left.session_id)
+        return structs.replace(changed, reason="fork"), forked.text
 
     async def _open_for_session(self, ref: str) -> ChatModel | None:
         """The model `ref`; None if it is already in use, or can't be opened, which is reported."""

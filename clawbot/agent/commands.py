@@ -68,6 +68,10 @@ class CommandHost(Protocol):
         """Go on in a fresh session under the same key; `text` is what the user says first in it."""
         ...
 
+    async def fork(self, title: str = "", at: str = "") -> tuple[SessionChanged, str]:
+        """Go on in a new session that begins with the talk of this one, which stays as it is."""
+        ...
+
     async def compact(self, focus: str) -> CompactionFinished:
         """Summarise the earlier turns now."""
         ...
@@ -285,6 +289,16 @@ async def _rename(host: AgentHost, argument: str) -> CommandResult:
         return _said("/rename", now)
     title = await host.conversation.rename(argument)
     return _said("/rename", _("This conversation is now **{title}**.").format(title=title), {"title": title})
+
+
+@command("/fork")
+async def _fork(host: AgentHost, argument: str) -> CommandResult:
+    was = host.conversation.key
+    changed, _text = await host.fork(argument)
+    named = clean_line(host.status.title) or changed.session_key
+    text = _("This is now **{named}**, a fork; the conversation {was} stays as it is: `/sessions` leads back to it.")
+    data = {"sessionKey": changed.session_key, "sessionId": changed.session_id}
+    return CommandResult((changed, CommandOutput(command="/fork", text=text.format(named=named, was=was), data=data)))
 
 
 @command("/rewind")

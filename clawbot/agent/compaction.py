@@ -26,7 +26,7 @@ from clawbot.agent.events import (
     Scope,
 )
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.offers import KEPT_NOTES, kept_notes
+from clawbot.agent.offers import kept_notes
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
 from clawbot.agent.summary import JunkSummaryError, SummaryError, SummaryJob
 from clawbot.clock import epoch_ms
@@ -39,7 +39,7 @@ from clawbot.hooks.events import CompactAfter, CompactBefore
 from clawbot.llm.tokens import count_now
 from clawbot.messages import OFFLINE, AssistantMessage, UserMessage
 from clawbot.sessions.conversation import REQUEST, repair_pairs
-from clawbot.sessions.entries import CompactionEntry
+from clawbot.sessions.entries import KEPT_NOTES, CompactionEntry
 from clawbot.text.secrets import MARK, left_out
 
 log = logging.getLogger(__name__)

@@ -12,6 +12,9 @@ from clawbot.sessions.conversation import REWIND, ContextItem
 from clawbot.sessions.entries import (
     FINAL,
     FLUSH,
+    FORK,
+    KEPT_NOTES,
+    NOTE,
     OFFER,
     CompactionEntry,
     CustomEntry,
@@ -31,12 +34,6 @@ MOST_TRIES = 9
 
 KEEPER = "session-memory"
 """The hook that keeps a session as a note, and so takes the text in this note."""
-
-NOTE = "clawbot.note"
-"""The type of the record of a note written when nothing was left to offer."""
-
-KEPT_NOTES = "keptNotes"
-"""Where a compaction carries over `kept_notes`: earlier records are not read again."""
 
 Span = tuple[int, int]
 """Items of the context from the first index to before the second."""
@@ -110,8 +107,8 @@ def after_entry(state: OfferState, entry: Entry) -> OfferState:
                 offered_to=state.offered_to or carried,
                 transcript_bytes=state.transcript_bytes or _count(known.get("transcriptBytes")),
             )
-        case CustomEntry(custom_type=kind, data=dict(data)) if kind == REWIND:
-            return _after_rewind(state, data)
+        case CustomEntry(custom_type=kind, data=dict(data)) if kind in (REWIND, FORK):
+            return _after_branching(state, data)
         case CustomEntry(custom_type=kind) if kind == OFFER:
             offer = offer_of(entry)
             return state if offer is None else _after_offer(state, offer, entry.timestamp)
@@ -119,7 +116,7 @@ def after_entry(state: OfferState, entry: Entry) -> OfferState:
             return state
 
 
-def _after_rewind(state: OfferState, data: dict[str, object]) -> OfferState:
+def _after_branching(state: OfferState, data: dict[str, object]) -> OfferState:
     raw = data.get("taken")
     taken: list[tuple[str, str]] = []
     for pair in raw if isinstance(raw, list) else []:
@@ -131,6 +128,7 @@ def _after_rewind(state: OfferState, data: dict[str, object]) -> OfferState:
         taken=(*state.taken, *taken),
         offered_to=taken[-1][1] if taken else state.offered_to,
         flushed=state.flushed or data.get("flushed") is True,
+        transcript_bytes=state.transcript_bytes or _count(data.get("transcriptBytes")),
     )
 
 

@@ -17,11 +17,11 @@ from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Notice, ResetReason, Scope, SessionChanged
 from clawbot.agent.hooks import SessionHooks, SessionServices
-from clawbot.agent.offers import KEEPER, NOTE, FlushOutcome, kept_notes
+from clawbot.agent.offers import KEEPER, FlushOutcome, kept_notes
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import CommandNew, CommandReset, SessionAutoReset, SessionEnd, SessionStart
-from clawbot.sessions.entries import CustomEntry, MemoryWrite
+from clawbot.sessions.entries import NOTE, CustomEntry, MemoryWrite
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.reset import Expiry, expiry, next_look
 

@@ -48,6 +48,9 @@ COMMANDS = (
     CommandInfo("/sessions", "", N_("List the conversations; pick one to resume."), "bare"),
     CommandInfo("/rename", N_("[title]"), N_("Give this conversation a title for the list of sessions.")),
     CommandInfo(
+        "/fork", N_("[title]"), N_("Go on in a new conversation that begins with this one, which stays as it is.")
+    ),
+    CommandInfo(
         "/rewind", "", N_("Go back to an earlier message, edit it and go on; files stay as they are."), "always"
     ),
     CommandInfo(

@@ -55,7 +55,7 @@ def agent_option(function: F) -> F:
 
 @click.group()
 def command() -> None:
-    """List, show, search, export, rename, delete and repair conversations."""
+    """List, show, search, export, rename, fork, delete and repair conversations."""
 
 
 @command.command("list")
@@ -190,6 +190,29 @@ def rename(name: str, title: tuple[str, ...], agent_id: str, file: Path | None) 
     given = given_title(" ".join(title))
     _store(agent_id, file).rename(name, given)
     say(f"{clean_line(name)} is now: {clean_line(redact(given))}")
+
+
+@command.command()
+@click.argument("name", shell_complete=session_names)
+@click.argument("title", nargs=-1)
+@click.option("--at", metavar="ID", default="", help="Up to this answer, or before this message of yours.")
+@json_option
+@agent_option
+@reports_errors
+def fork(name: str, title: tuple[str, ...], at: str, as_json: bool, **place: Any) -> None:
+    """Begin a session with the talk of the session NAME, which stays as it is. `clawbot` has /fork for the open one.
+
+    `show --json` has the ids (entryId) for --at. With --json: an object with session (as in `list --json`) and text
+    (the message before which the fork ends, or "").
+    """
+    agent_id: str = place["agent_id"]
+    store = _store(agent_id, place["file"])
+    forked = store.fork(name, at, given_title(" ".join(title)))
+    summary = store.summary(forked.record)
+    if as_json:
+        print_json({"session": {"agent": agent_id, **_plain(summary)}, "text": forked.text})
+    else:
+        say(_row(summary, "", len(summary.name)))
 
 
 @command.command()

@@ -68,7 +68,7 @@ class SessionAutoReset(AwaitedEvent, kw_only=True, tag="session:auto-reset"):
 
 
 class SessionStart(PassingEvent, kw_only=True, tag="session:start"):
-    """A session begins: `reason` is `new` (the first one of its name), `/new`, `/reset`, `daily` or `idle`.
+    """A session begins: `reason` is `new` (the first one of its name), `/new`, `/reset`, `daily`, `idle` or `fork`.
     `previous_id` is the session before it ("" for none)."""
 
     reason: str

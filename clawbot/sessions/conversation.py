@@ -18,6 +18,7 @@ from clawbot.messages import (
     text_of,
 )
 from clawbot.sessions.entries import (
+    FORK,
     BranchSummaryEntry,
     CompactionEntry,
     CustomEntry,
@@ -31,6 +32,7 @@ from clawbot.sessions.entries import (
 )
 from clawbot.sessions.forgotten import MARK, Forgotten, session_of
 from clawbot.sessions.silence import spoken_message
+from clawbot.text.interface import _
 
 SUMMARY_PREAMBLE = (
     "The conversation before this point was compacted to make room. This summary stands for it, and what was kept of "
@@ -129,11 +131,17 @@ def history_item(entry: Entry) -> HistoryItem | None:
         case BranchSummaryEntry():
             return HistoryItem(entry.id, entry.moment, note=f"another branch: {entry.summary}")
         case CustomEntry():
-            offer = offer_of(entry)
-            written = offer is not None and offer.phase == "end" and offer.writes
-            return HistoryItem(entry.id, entry.moment, note=written_note(written), offer=offer) if written else None
+            return _record_item(entry)
         case _:
             return None
+
+
+def _record_item(entry: CustomEntry) -> HistoryItem | None:
+    if entry.custom_type == FORK:
+        return HistoryItem(entry.id, entry.moment, note=_("a fork goes on here; the other conversation stays as it is"))
+    offer = offer_of(entry)
+    written = offer is not None and offer.phase == "end" and offer.writes
+    return HistoryItem(entry.id, entry.moment, note=written_note(written), offer=offer) if written else None
 
 
 def quoted_note(entry: CustomMessageEntry) -> str:

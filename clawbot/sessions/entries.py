@@ -24,8 +24,9 @@ FORMAT_VERSION = 3
 class Header(Struct, frozen=True, tag_field="type", tag="session", rename="camel", omit_defaults=True):
     """The first line of a transcript: metadata outside the tree.
 
-    `session_key` is our addition (other programs ignore it): with it the index can be rebuilt from the transcripts
-    alone.
+    `session_key` and `fork` are our additions (other programs ignore them). With the key the index can be rebuilt from
+    the transcripts alone. `fork` is the entry with which the part of a fork begins that is its own; what stands before
+    was said in the session of `parent_session`.
     """
 
     version: int
@@ -34,6 +35,7 @@ class Header(Struct, frozen=True, tag_field="type", tag="session", rename="camel
     cwd: str
     parent_session: str | None = None
     session_key: str | None = None
+    fork: str | None = None
 
 
 class Entry(Struct, frozen=True, gc=False, kw_only=True, tag_field="type", rename="camel"):
@@ -196,7 +198,7 @@ def decode_header(raw: bytes) -> Header | None:
         found = as_object(raw)
     if found is None or found.get("type") != "session" or not isinstance(found.get("id"), str):
         return None
-    parent, key, version = (found.get(name) for name in ("parentSession", "sessionKey", "version"))
+    parent, key, fork, version = (found.get(name) for name in ("parentSession", "sessionKey", "fork", "version"))
     return Header(
         version=version if isinstance(version, int) else 1,
         id=found["id"],
@@ -204,6 +206,7 @@ def decode_header(raw: bytes) -> Header | None:
         cwd=str(found.get("cwd") or ""),
         parent_session=parent if isinstance(parent, str) else None,
         session_key=key if isinstance(key, str) else None,
+        fork=fork if isinstance(fork, str) else None,
     )
 
 
@@ -364,6 +367,17 @@ def _tidied_usage(usage: Any) -> Any:
 
 
 OFFER = "clawbot.memory-offer"
+
+NOTE = "clawbot.note"
+"""The type of the record of a note written when nothing was left to offer."""
+
+KEPT_NOTES = "keptNotes"
+"""Where the details of a compaction carry over which notes were kept: earlier records are not read again."""
+
+FORK = "clawbot.fork"
+"""The type of the record with which the part of a fork begins that is its own: it goes on from the session
+`data.session`, after the entry `data.after`. `data.taken` are the first and last entries of what memory need not be
+offered here, since it is offered there, and `data.transcriptBytes` the bytes before the record."""
 
 FLUSH = "flush"
 """The name in `Offer.by` for a silent turn of a model."""

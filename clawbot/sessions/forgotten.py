@@ -81,6 +81,13 @@ def forget(folder: Path, sessions: Iterable[str], entries: Mapping[str, Collecti
         _write(folder, Forgotten(tuple(sorted({*known.sessions, *sessions})), merged, unfinished=True))
 
 
+def forget_copies(folder: Path, session: str, entries: Collection[str]) -> None:
+    """Add the `entries` of the new `session`, which are copies of forgotten ones."""
+    with _alone(folder):
+        known = read_forgotten(folder)
+        _write(folder, structs.replace(known, entries={**known.entries, session: tuple(sorted(entries))}))
+
+
 def finish(folder: Path) -> None:
     """Record that everything derived from the forgotten text is gone."""
     with _alone(folder):

@@ -18,6 +18,7 @@ from clawbot.sessions.errors import store_error
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.plain_lines import is_command
 from clawbot.sessions.silence import names_token, spoken_message
+from clawbot.sessions.summary import read_header
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.secrets import clean_talk, without_known
 
@@ -100,7 +101,9 @@ class UserWords:
 
     def _begin(self, path: Path | None) -> None:
         self._path = path
-        self._settled = ""  # the last entry read for good; the answer to the one after it may still come
+        self._settled = (
+            _begins_at(path) if path is not None else ""
+        )  # the last entry read for good; the answer to the one after it may still come
         self._count = 0
         self._stride = 1
         self._kept: list[SaidText] = []
@@ -212,8 +215,22 @@ def _answers(turn: Sequence[HistoryItem], manner: Callable[[AssistantMessage], M
 
 
 def _items(transcript: Transcript) -> Iterator[HistoryItem]:
-    """The history, last item first, read page by page."""
+    """The history, last item first, read page by page; of a fork only what is its own."""
     before: str | None = None
+    own = _begins_at(transcript.path)
     while page := transcript.history(before=before, limit=_PAGE):
-        yield from reversed(page)
+        for item in reversed(page):
+            if own and item.entry_id == own:
+                return
+            yield item
         before = page[0].entry_id
+
+
+def _begins_at(path: Path) -> str:
+    """The entry with which a fork's own part begins: what stands before is told of the session where it was said; ""
+    for any other transcript. Raises SessionStoreError."""
+    try:
+        header = read_header(path)
+    except OSError as error:
+        raise store_error("read", path, error) from error
+    return (header.fork if header else None) or ""

@@ -173,7 +173,8 @@ def _with_choices(path: Path, surveyed: Mapping[Path, TranscriptSummary]) -> Tra
     """The summary of `path`, with the user's choices from its predecessors under the key."""
     summary = found = surveyed[path]
     passed = {path}
-    while found.header and found.header.session_key:
+    # A fork has its own, in what it copied.
+    while found.header and found.header.session_key and not found.header.fork:
         parent = parent_of(path.parent, found.header)
         if parent is None or parent not in surveyed or parent in passed:
             break

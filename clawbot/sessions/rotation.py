@@ -20,7 +20,7 @@ from clawbot.sessions.errors import Problem, SessionStoreError, store_error
 from clawbot.sessions.forgotten import Forgotten
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
 from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, is_free, remove_left_over
-from clawbot.sessions.names import SUFFIX, fresh_key, short_name
+from clawbot.sessions.names import SUFFIX, fresh_key, is_session_id, short_name
 from clawbot.sessions.rebuild import file_of, names_in, parent_of, record_of, transcripts_in, with_choices_of
 from clawbot.sessions.summary import End, is_blank, read_end, read_header, survey
 
@@ -109,7 +109,7 @@ def bury(state: IndexState, forgotten: Forgotten, agent_id: str, zone: tzinfo | 
 
 def clean_up(state: IndexState, folder: Path) -> None:
     """Remove what a kill left in `folder` and nobody holds: unused transcripts, locks of deleted ones, files not
-    renamed yet. The caller holds the settled index. Failures become problems of `state`."""
+    renamed yet, unfinished forks. The caller holds the settled index. Failures become problems of `state`."""
     locked = {name.removesuffix(LOCK_SUFFIX) for name in state.names if name.endswith(f"{SUFFIX}{LOCK_SUFFIX}")}
     for path in state.unused | {folder / name for name in locked - state.names}:
         if is_free(path):
@@ -117,7 +117,14 @@ def clean_up(state: IndexState, folder: Path) -> None:
     for name in state.names:
         if name.startswith(".") and name.endswith(".tmp"):
             transcript, is_note, _ = name[1:].partition(_NOTE)
-            if name.startswith(f".{FILE_NAME}.") or (is_note and is_free(folder / f"{transcript}{SUFFIX}")):
+            fork = name[1:].partition(f"{SUFFIX}.")[0]
+            if (
+                name.startswith(f".{FILE_NAME}.")
+                or (is_note and is_free(folder / f"{transcript}{SUFFIX}"))
+                or (
+                    is_session_id(fork) and f"{fork}{SUFFIX}" not in state.names and is_free(folder / f"{fork}{SUFFIX}")
+                )
+            ):
                 _remove(folder / name, state)
 
 

@@ -6,6 +6,7 @@ All calls block and are thread-safe; call them in a thread from the event loop.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import tzinfo
@@ -14,13 +15,14 @@ from typing import Self
 
 from msgspec import structs
 
-from clawbot.clock import Clock, epoch_ms, moment_of
+from clawbot.clock import Clock, epoch_ms, iso_utc, moment_of
 from clawbot.files import ensure_private_dir
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import CustomEntry, MessageEntry, SessionInfoEntry, iso_ms
 from clawbot.sessions.errors import ForgottenSessionError, Problem, SessionStoreError, store_error
 from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
 from clawbot.sessions.forgotten import Forgotten, read_forgotten
+from clawbot.sessions.forking import FORKED, ForkedSession, NewFork, fork_record, fork_title, plan_fork, put_fork
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.listing import SessionSummary, pick, pick_or_new, summarise
 from clawbot.sessions.locks import SessionLock, is_free, remove_left_over
@@ -230,6 +232,37 @@ class SessionStore:
         opened.transcript.append(SessionInfoEntry(name=title, by=by or None), sync=True)
         given = {"title" if by else "label": title or None}
         return self._put(structs.replace(opened.record, **given))
+
+    def fork(self, name: str, at: str = "", title: str = "") -> ForkedSession:
+        """Create a session that begins with the talk of the session `name`, which stays as it is, up to `at`
+        (`plan_fork`), with the user's `title`, or one from the other's. It need not be closed.
+
+        It is there once its transcript is, which comes whole: a kill before leaves nothing, one after an index that is
+        completed by the next start.
+        """
+        record = self.find(name)
+        self._check_remembered(record)
+        was = self.summary(record).title
+        with Transcript.open(self.path_of(record), clock=self._clock, writable=False) as transcript:
+            plan = plan_fork(transcript, at)
+            with self._editing() as state, ExitStack() as locked:
+                now, known = self._clock.now(), self._known(state)
+                stem = short_name(record.previous_key or record.key)
+                key = fresh_key(self.agent_id, now, known, "" if stem == MAIN else f"{stem}-")
+                names = {each.name for each in known.values()}
+                new = NewFork(
+                    session_id=str(uuid.uuid4()),
+                    key=key,
+                    cwd=str(self._cwd or Path.cwd()),
+                    began=iso_utc(now),
+                    title=title or fork_title(was, names),
+                    by=None if title else FORKED,
+                )
+                forked = fork_record(new, plan, record, epoch_ms(now))
+                self._locked(self.path_of(forked), forked, locked)
+                put_fork(self.folder, transcript, plan, new)
+                state.put(forked)
+        return ForkedSession(forked, plan.text)
 
     def delete(self, name: str) -> Path:
         """Move the session `name` to the trash; returns the folder there. Raises SessionLockedError while it is open.

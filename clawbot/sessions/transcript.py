@@ -245,13 +245,13 @@ class Transcript:
             return stored
 
     def branch_before(self, entry_id: str) -> TranscriptBranch:
-        """The path of the conversation, and what of it would be read if it ended before the entry `entry_id`. Reads the
-        whole path. Raises SessionStoreError, also for an entry that is not on it."""
+        """The path of the conversation, and what of it would be read if it ended before the entry `entry_id` ("": where
+        it ends). Reads the whole path. Raises SessionStoreError, also for an entry that is not on it."""
         with self._lock:
             try:
                 spans = list(self._walk(self._end, UNSET))
-                at = next((index for index, span in enumerate(spans) if span.id == entry_id), None)
-                if at is None:
+                ends = {"": -1, **{span.id: index for index, span in enumerate(spans)}}
+                if (at := ends.get(entry_id)) is None:
                     raise SessionStoreError(
                         f"{entry_id} is no part of this conversation.", hint="Choose another place."
                     )
@@ -260,6 +260,16 @@ class Transcript:
                 return TranscriptBranch(path, len(spans) - 1 - at, self._decoded(found.spans))
             except OSError as error:
                 raise store_error("read", self.path, error) from error
+
+    def lines(self) -> Iterator[tuple[EntrySpan, bytes]]:
+        """The lines of the path, oldest first. What a compaction kept is told by its id, also in files of version 1.
+        Raises OSError, also while it is read."""
+        with self._lock:
+            spans = list(self._walk(self._end, UNSET))
+        for span in reversed(spans):
+            with self._lock:
+                kept = self._first_kept(span) if span.first_kept_index is not None else span.first_kept
+                yield structs.replace(span, first_kept=kept), self._source.read(span.start, span.end)
 
     def go_on_from(self, branch: TranscriptBranch, mark: E) -> E:
         """Go on at the end of `branch` with `mark`, which is on disk when this returns: from then on the last line of

@@ -403,9 +403,9 @@ class ClawbotApp(choosing.Front):
         """Go back to an earlier message, to edit it and go on from there."""
         from clawbot.tui.screens.rewind import RewindScreen
 
-        entry = await self.shown(lambda runtime: RewindScreen(runtime, clock=self.clock))
-        if entry and self.runtime is not None:
-            await choosing.rewind(self, self.runtime, entry)
+        chosen = await self.shown(lambda runtime: RewindScreen(runtime, clock=self.clock))
+        if chosen and self.runtime is not None:
+            await choosing.go_on_from(self, self.runtime, chosen.entry, fork=chosen.fork)
 
     @work
     async def action_search_memory(self, query: str = "") -> None:

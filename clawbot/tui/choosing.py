@@ -141,18 +141,22 @@ async def keep(app: Front, theme: str) -> None:
         app.chat.hint(_("the theme {theme} is kept").format(theme=theme), 2.0)
 
 
-async def rewind(app: Front, runtime: RuntimeApi, entry: str) -> None:
-    """Take the conversation back to before the message `entry`, whose text goes into the prompt."""
+async def go_on_from(app: Front, runtime: RuntimeApi, entry: str, *, fork: bool) -> None:
+    """Take the conversation back to before the message `entry`, whose text goes into the prompt; `fork`: go on from
+    there in another one, and leave this one as it is."""
     if app.chat.turns.busy:
         app.notify(_("A turn is running: stop it first, then go back."), severity="warning", markup=False)
         return
     try:
-        text = await runtime.agent.rewind(entry)
+        text = (await runtime.agent.fork(at=entry))[1] if fork else await runtime.agent.rewind(entry)
     except ClawbotError as error:
         app.notify(str(error), title=_("Not gone back"), severity="error", markup=False)
         return
     await app.chat.reload()
-    app.chat.writer.divider(_("from here on anew · the transcript keeps what followed · files are as they were left"))
+    if not fork:
+        app.chat.writer.divider(
+            _("from here on anew · the transcript keeps what followed · files are as they were left")
+        )
     prompt = app.chat.composer.prompt
     prompt.take(prompt.shortened(text))
     prompt.focus()

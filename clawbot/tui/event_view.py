@@ -14,7 +14,7 @@ from clawbot.tui.writer import TranscriptWriter
 THINKING = "thinking"
 WRITING = "writing"
 SUMMARISING = "summarising"
-TOLD_BY_A_LINE = ("/new", "/reset")  # commands that say no more than the divider that they cause
+TOLD_BY_A_LINE = ("/new", "/reset", "/fork")  # commands that say no more than the divider that they cause
 
 
 class EventView:

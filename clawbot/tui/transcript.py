@@ -91,6 +91,8 @@ def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
             return said.format(n=idle_minutes)
         case "/new" | "/reset":
             return _("new session")
+        case "fork":
+            return _("a fork goes on here; the other conversation stays as it is")
         case _:
             return _("conversation resumed")
 

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from clawbot.agent.offers import KEEPER, KEPT_NOTES, NOTE, OfferState, held_from, kept_notes, offers_of, unoffered_spans
+from clawbot.agent.offers import KEEPER, OfferState, held_from, kept_notes, offers_of, unoffered_spans
 from clawbot.messages import NOTES_HEAD, AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import (
     FINAL,
+    KEPT_NOTES,
+    NOTE,
     OFFER,
     CompactionEntry,
     CustomEntry,

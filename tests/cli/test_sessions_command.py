@@ -252,6 +252,21 @@ def test_a_session_is_renamed_deleted_and_brought_back(talk: str, store: Session
     assert "The Falcon project" in run("list").stdout
 
 
+def test_a_session_is_forked(talk: str, store: SessionStore) -> None:
+    assert "(fork)" in run("fork", "main").stdout
+    items = json.loads(run("show", "main", "--json").stdout)["items"]
+    asked = next(item for item in items if item["message"]["role"] == "user")
+    done = json.loads(run("fork", "main", "Another", "way", "--at", asked["entryId"], "--json").stdout)
+    assert done["text"] == asked["message"]["content"]
+    assert (done["session"]["title"], done["session"]["turns"], done["session"]["agent"]) == ("Another way", 0, "main")
+    assert {each["sessionId"] for each in json.loads(run("list", "--json").stdout)} > {
+        talk,
+        done["session"]["sessionId"],
+    }
+    failed = run("fork", "main", "--at", "nothing", code=1)
+    assert "no part of this conversation" in failed.stderr
+
+
 def test_a_title_that_would_break_the_line(store: SessionStore) -> None:
     with store.open() as opened:
         store.update(structs.replace(opened.record, label="a\nb\x1b[2Jc" + "x" * 500))

@@ -291,6 +291,11 @@ class FakeSessions:
         summaries = self._runtime.summaries
         summaries[:] = [structs.replace(each, title=title) if each.session_id == name else each for each in summaries]
 
+    async def fork(self, name: str) -> str:
+        await self._runtime.gate("fork")
+        self._runtime.forked.append(name)
+        return f"fork-of-{name}"
+
     async def delete(self, name: str) -> str:
         await self._runtime.gate("delete")
         summaries = self._runtime.summaries
@@ -404,6 +409,7 @@ class FakeRuntime:
         self.providers = list(PROVIDERS)
         self.exported: list[str | None] = []
         self.resumed: list[str] = []
+        self.forked: list[str] = []
         self.runs_shell = False
         self.warmed = 0
         self.memories: dict[str, SearchResult] = {}  # what a search for each query finds
@@ -565,6 +571,12 @@ class FakeRuntime:
         message = self.items[at].message
         del self.items[at:]
         return message.text if message is not None else ""
+
+    async def fork(self, title: str = "", at: str = "") -> tuple[SessionChanged, str]:
+        self.forked.append(at)
+        text = await self.rewind(at)
+        self.status = structs.replace(self.status, session_id="fork")
+        return SessionChanged(session_key="fork", session_id="fork", reason="fork"), text
 
     async def warm(self) -> None:
         self.warmed += 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from textual.binding import Binding
 
 from clawbot.clock import Clock, age, moment_of
 from clawbot.messages import UserMessage
@@ -22,15 +24,25 @@ TITLE_CHARS = 200
 PROMISE = N_("nothing is deleted; files stay as they are")
 
 
-class RewindScreen(PickerScreen[str]):
-    """Gives the entry of the message to go on from, or None."""
+class EarlierMessage(NamedTuple):
+    """The `entry` of the message to go on from: in a `fork`, or in the conversation itself."""
 
+    entry: str
+    fork: bool = False
+
+
+class RewindScreen(PickerScreen[EarlierMessage]):
+    """Gives the message to go on from, or None."""
+
+    BINDINGS: ClassVar = [Binding("ctrl+b", "fork", "Fork", priority=True)]
     heading = N_("go back to")
     nothing = N_("Nothing was said yet.")
     keys: ClassVar = (
         KeyHint("enter", N_("edit it and go on"), "screen.choose"),
+        KeyHint("ctrl+b", N_("fork here"), "screen.fork"),
         KeyHint("esc", N_("back"), "screen.back"),
     )
+    letter_keys: ClassVar = {"f": "screen.fork"}
 
     def __init__(self, runtime: RuntimeApi, *, clock: Clock) -> None:
         super().__init__(runtime)
@@ -62,5 +74,10 @@ class RewindScreen(PickerScreen[str]):
         return Row(item.entry_id, title, right=age(then, now), group=day_group(then, now))
 
     def chosen(self, row: Row) -> None:
-        """Give the entry back."""
-        self.dismiss(row.id)
+        """Give the message back."""
+        self.dismiss(EarlierMessage(row.id))
+
+    def action_fork(self) -> None:
+        """Go on from before the highlighted message in a new conversation; this one stays as it is."""
+        if self.current is not None:
+            self.dismiss(EarlierMessage(self.current.id, fork=True))

@@ -96,6 +96,7 @@ class SessionsScreen(PlacePicker):
     BINDINGS: ClassVar = [
         Binding("ctrl+x", "export", "Export", priority=True),
         Binding("ctrl+t", "rename", "Rename", priority=True),
+        Binding("ctrl+b", "fork", "Fork", priority=True),
         Binding("ctrl+d", "delete", "Delete", priority=True),
     ]
     heading = N_("sessions")
@@ -103,14 +104,16 @@ class SessionsScreen(PlacePicker):
     keys = (
         KeyHint("enter", N_("resume"), "screen.choose"),
         KeyHint("ctrl+t", N_("title"), "screen.rename"),
+        KeyHint("ctrl+b", N_("fork"), "screen.fork"),
         KeyHint("ctrl+d", N_("delete"), "screen.delete"),
-        KeyHint("ctrl+x", N_("export"), "screen.export"),
         KeyHint("esc", N_("back"), "screen.back"),
+        KeyHint("ctrl+x", N_("export"), "screen.export"),
         KeyHint("shift+↑ ↓", N_("read"), "screen.preview_up"),
     )
     letter_keys: ClassVar = {
         "x": "screen.export",
         "t": "screen.rename",
+        "f": "screen.fork",
         "d": "screen.delete",
         "u": "screen.restore",
     }
@@ -257,6 +260,20 @@ class SessionsScreen(PlacePicker):
         title = await self.app.push_screen_wait(TitleScreen(row.title))
         if title is not None:
             await self._change(lambda: self.runtime.sessions.rename(row.id, title), _("Not renamed"), row.id)
+
+    @work(group="change")
+    async def action_fork(self) -> None:
+        """Go on in a new session that begins with the highlighted one, which stays as it is."""
+        row = self.current
+        if row is None:
+            return
+        try:
+            forked = await self.runtime.sessions.fork(row.id)
+        except (ClawbotError, OSError) as error:
+            self.notify(clean(f"{error}"), title=_("Not forked"), severity="error", markup=False)
+            return
+        if not self.has_left:
+            self.dismiss(TalkPlace(forked))
 
     @work(group="change")
     async def action_delete(self) -> None:

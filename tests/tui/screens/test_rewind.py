@@ -100,3 +100,28 @@ async def test_what_can_not_be_done_is_said(tmp_path: Path) -> None:
         await pilot.press("enter")
         await until(pilot, lambda: "The disk is full." in screen_text(app))
         assert "question 2" in page_text(app)
+
+
+@pytest.mark.parametrize("keys", [("down", "ctrl+b"), ("down", "tab", "f")])
+async def test_a_fork_begins_before_the_chosen_message(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    below = runtime(tmp_path)
+    async with chatting(below, (100, 30)) as (app, pilot):
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: TITLE in screen_text(app) and "fork here" in screen_text(app))
+        await pilot.press(*keys)
+        await until(pilot, lambda: app.chat.composer.prompt.text == "question 1")
+        assert len(below.forked) == 1
+        assert "question 0" in page_text(app)
+        assert "question 1" not in page_text(app)
+        assert "from here on anew" not in page_text(app)
+
+
+async def test_a_fork_that_fails_says_why(tmp_path: Path) -> None:
+    below = runtime(tmp_path)
+    below.faults["rewind"] = SessionStoreError("The disk is full.")
+    async with chatting(below, (100, 30)) as (app, pilot):
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: TITLE in screen_text(app))
+        await pilot.press("ctrl+b")
+        await until(pilot, lambda: "The disk is full." in screen_text(app))
+        assert "question 2" in page_text(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -272,6 +273,26 @@ async def test_a_session_gets_another_title() -> None:
         host.screen.query_one(Input).value = "端口 of the proxy"
         await pilot.press("enter")
         await until(pilot, lambda: "端口 of the proxy" in seen(host))
+
+
+@pytest.mark.parametrize("keys", [("down", "ctrl+b"), ("down", "tab", "f")])
+async def test_a_fork_of_a_session_is_gone_on_with(keys: tuple[str, ...]) -> None:
+    below = runtime()
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host) and "ctrl+b fork" in seen(host))
+        await pilot.press(*keys)
+        await until(pilot, lambda: host.result == TalkPlace(f"fork-of-{2:08x}"))
+        assert below.forked == [f"{2:08x}"]
+
+
+async def test_a_session_that_can_not_be_forked_stays_with_the_reason() -> None:
+    below = runtime()
+    below.faults["fork"] = ClawbotError("The disk is full.")
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press("ctrl+b")
+        await until(pilot, lambda: any("The disk is full." in notice for notice in host.notices))
+        assert "README" in seen(host)
 
 
 async def test_a_session_is_deleted_and_u_brings_it_back() -> None:
